@@ -1,0 +1,261 @@
+"""Lengths with floors, remainders, minima and maxima; and from written expressions to lengths.
+
+What no polynomial can express becomes an atom of its own, a `Call`. Making one applies only rewrites that hold for all
+integers wherever the call has a value (it has none where a divisor is 0): constants fold, exact quotients
+divide, a known multiple of the divisor leaves the floor. Everything deeper is a proof, not a normal form, and
+lives in `dimsolve.solver.prove`.
+
+    (4*a + 7)//4  ->  a + 1          (6*a)//4  ->  (3*a)//2          max(a, 3, 2, a)  ->  max(3, a)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from functools import reduce
+from math import gcd
+from typing import assert_never
+
+from dimsolve.ir.expression import Expression, Literal, Name, Operation, Operator
+
+from .poly import Dim, Poly, atoms_of, build, content, divide_exactly, symbol, terms_of
+
+
+class Function(Enum):
+    """The closed set of functions that stay as atoms."""
+
+    FLOORDIV = "//"
+    MOD = "%"
+    CEILDIV = "ceildiv"
+    MIN = "min"
+    MAX = "max"
+
+
+class Call(str):
+    """An atom that is a function of Dims. It is a string: its text, which is canonical, is its identity.
+
+    >>> call = next(iter(atoms_of(floor_div(symbol("a") + 1, 2))))
+    >>> call, call.function.value, [str(a) for a in call.arguments]
+    ('((a + 1)//2)', '//', ['a + 1', '2'])
+    """
+
+    __slots__ = ("arguments", "function")
+
+    function: Function
+    arguments: tuple[Dim, ...]
+
+    def __new__(cls, function: Function, arguments: tuple[Dim, ...]) -> Call:
+        self = super().__new__(cls, _call_text(function, arguments))
+        self.function = function
+        self.arguments = arguments
+        return self
+
+
+def _call_text(function: Function, arguments: tuple[Dim, ...]) -> str:
+    match function:
+        case Function.FLOORDIV | Function.MOD:
+            left, right = (_operand_text(argument) for argument in arguments)
+            return f"({left}{'//' if function is Function.FLOORDIV else ' % '}{right})"
+        case Function.CEILDIV | Function.MIN | Function.MAX:
+            return f"{function.value}({', '.join(str(argument) for argument in arguments)})"
+        case _:
+            assert_never(function)
+
+
+def _operand_text(dim: Dim) -> str:
+    """Brackets around everything but a nonnegative number and a bare atom, so that no reader has to remember precedence."""
+    text = str(dim)
+    simple = dim >= 0 if isinstance(dim, int) else dim.terms == {((text, 1),): 1}
+    return text if simple else f"({text})"
+
+
+def floor_div(a: Dim, b: Dim) -> Dim:
+    """Returns a // b, rounded down. Raises ZeroDivisionError where b is 0."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+    exact = divide_exactly(a, b)
+    if exact is not None:
+        return exact
+    if isinstance(b, int):
+        if b < 0:
+            a, b = -a, -b
+        whole = {m: c // b for m, c in terms_of(a).items() if c // b and (c % b == 0 or not m)}
+        rest = a - build(whole) * b if whole else a
+        common = gcd(content(rest), b)
+        inner = (divide_exactly(rest, common), b // common)
+        return build(whole) + (_floor_atom(*inner) if inner[0] is not None else 0)
+    common_content = gcd(content(a), content(b))
+    if common_content > 1:
+        a, b = _divided(a, common_content), _divided(b, common_content)
+    return _floor_atom(a, b)
+
+
+def _divided(dim: Dim, by: int) -> Dim:
+    quotient = divide_exactly(dim, by)
+    assert quotient is not None
+    return quotient
+
+
+def _floor_atom(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+    if b == 1:
+        return a
+    return symbol(Call(Function.FLOORDIV, (a, b)))
+
+
+def mod(a: Dim, b: Dim) -> Dim:
+    """Returns a % b, with the sign of b. Raises ZeroDivisionError where b is 0."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a % b
+    if divide_exactly(a, b) is not None:
+        return 0
+    if isinstance(b, int) and b > 0:
+        a = build({m: c % b for m, c in terms_of(a).items() if c % b})
+        if isinstance(a, int):
+            return a % b
+    return symbol(Call(Function.MOD, (a, b)))
+
+
+def ceil_div(a: Dim, b: Dim) -> Dim:
+    """Returns a / b, rounded up. Raises ZeroDivisionError where b is 0."""
+    if isinstance(a, int) and isinstance(b, int):
+        return -(-a // b)
+    exact = divide_exactly(a, b)
+    return exact if exact is not None else symbol(Call(Function.CEILDIV, (a, b)))
+
+
+def minimum(*dims: Dim) -> Dim:
+    """Returns the least of one or more Dims."""
+    return _extremum(Function.MIN, dims)
+
+
+def maximum(*dims: Dim) -> Dim:
+    """Returns the greatest of one or more Dims."""
+    return _extremum(Function.MAX, dims)
+
+
+def _extremum(function: Function, dims: tuple[Dim, ...]) -> Dim:
+    flat: list[Dim] = []
+    for dim in dims:
+        atom = next(iter(atoms_of(dim)), None)
+        if isinstance(atom, Call) and atom.function is function and dim == symbol(atom):
+            flat.extend(atom.arguments)
+        else:
+            flat.append(dim)
+    numbers = [dim for dim in flat if isinstance(dim, int)]
+    rest: list[Dim] = sorted({dim for dim in flat if isinstance(dim, Poly)}, key=str)
+    if numbers:
+        rest.insert(0, min(numbers) if function is Function.MIN else max(numbers))
+    return rest[0] if len(rest) == 1 else symbol(Call(function, tuple(rest)))
+
+
+def apply(function: Function, arguments: tuple[Dim, ...]) -> Dim:
+    """Returns the function's value, folded and rewritten as making the call again would."""
+    match function:
+        case Function.FLOORDIV:
+            return floor_div(*arguments)
+        case Function.MOD:
+            return mod(*arguments)
+        case Function.CEILDIV:
+            return ceil_div(*arguments)
+        case Function.MIN:
+            return minimum(*arguments)
+        case Function.MAX:
+            return maximum(*arguments)
+        case _:
+            assert_never(function)
+
+
+def from_expression(expression: Expression) -> Dim:
+    """Returns the canonical Dim of what was written.
+
+    Raises ZeroDivisionError for a division by a constant 0 and `solver.poly.TooLarge` past its limits.
+    """
+    match expression:
+        case Literal(value):
+            return value
+        case Name(name):
+            return symbol(name)
+        case Operation(operator, operands):
+            return _from_operation(operator, [from_expression(operand) for operand in operands])
+        case _:
+            assert_never(expression)
+
+
+def _from_operation(operator: Operator, operands: list[Dim]) -> Dim:
+    match operator:
+        case Operator.ADD:
+            return operands[0] + operands[1]
+        case Operator.SUBTRACT:
+            return operands[0] - operands[1]
+        case Operator.MULTIPLY:
+            return operands[0] * operands[1]
+        case Operator.NEGATE:
+            return -operands[0]
+        case Operator.POWER:
+            exponent = operands[1]
+            assert isinstance(exponent, int)
+            return reduce(lambda power, _: power * operands[0], range(exponent), 1)
+        case Operator.FLOORDIV:
+            return floor_div(*operands)
+        case Operator.MOD:
+            return mod(*operands)
+        case Operator.CEILDIV:
+            return ceil_div(*operands)
+        case Operator.MIN:
+            return minimum(*operands)
+        case Operator.MAX:
+            return maximum(*operands)
+        case _:
+            assert_never(operator)
+
+
+def symbols_of(dim: Dim) -> set[str]:
+    """Returns the symbols that occur, inside calls too."""
+    names: set[str] = set()
+    for atom in atoms_of(dim):
+        if isinstance(atom, Call):
+            names.update(*(symbols_of(argument) for argument in atom.arguments))
+        else:
+            names.add(atom)
+    return names
+
+
+def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
+    """Returns dim with symbols replaced, inside calls too, and folded again.
+
+    Raises ZeroDivisionError where a divisor becomes 0.
+    """
+    if isinstance(dim, int):
+        return dim
+    total: Dim = 0
+    for monomial, coefficient in dim.terms.items():
+        term: Dim = coefficient
+        for atom, exponent in monomial:
+            if isinstance(atom, Call):
+                arguments = tuple(substitute(argument, values) for argument in atom.arguments)
+                base = apply(atom.function, arguments)
+            else:
+                base = values[atom] if atom in values else symbol(atom)
+            term = term * base**exponent
+        total = total + term
+    return total
+
+
+def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
+    """Returns the value at integers for all symbols; ZeroDivisionError where it has none."""
+    if isinstance(dim, int):
+        return dim
+    total = 0
+    for monomial, term in dim.terms.items():
+        for atom, exponent in monomial:
+            if isinstance(atom, Call):
+                arguments = [evaluate(argument, values) for argument in atom.arguments]
+                base = apply(atom.function, tuple(arguments))
+                assert isinstance(base, int)
+            else:
+                base = values[atom]
+            term *= base**exponent
+        total += term
+    return total
