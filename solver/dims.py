@@ -54,19 +54,23 @@ class Call(str):
 def _call_text(function: Function, arguments: tuple[Dim, ...]) -> str:
     match function:
         case Function.FLOORDIV | Function.MOD:
-            left, right = (_operand_text(argument) for argument in arguments)
-            return f"({left}{'//' if function is Function.FLOORDIV else ' % '}{right})"
+            sign = "//" if function is Function.FLOORDIV else " % "
+            return f"({_operand_text(arguments[0], left=True)}{sign}{_operand_text(arguments[1])})"
         case Function.CEILDIV | Function.MIN | Function.MAX:
             return f"{function.value}({', '.join(str(argument) for argument in arguments)})"
         case _:
             assert_never(function)
 
 
-def _operand_text(dim: Dim) -> str:
-    """Brackets around everything but a nonnegative number and a bare atom, so that no reader has to remember precedence."""
-    text = str(dim)
-    simple = dim >= 0 if isinstance(dim, int) else dim.terms == {((text, 1),): 1}
-    return text if simple else f"({text})"
+def _operand_text(dim: Dim, *, left: bool = False) -> str:
+    """Brackets where reading needs them: ``8*s`` may stand bare on the left of ``//``, never on its right."""
+    if isinstance(dim, int):
+        return str(dim) if dim >= 0 else f"({dim})"
+    (monomial, coefficient), *more = dim.terms.items()
+    if not more and coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
+        return str(monomial[0][0])
+    bare = left and not more and coefficient > 0 and not any(isinstance(a, Call) for a, _ in monomial)
+    return str(dim) if bare else f"({dim})"
 
 
 def floor_div(a: Dim, b: Dim) -> Dim:

@@ -143,6 +143,10 @@ class Poly:
 
     def __str__(self) -> str:
         """Returns the text in the dimension language; it reads back to an equal polynomial."""
+        if len(self.terms) == 1 and (alone := next(iter(self.terms.items())))[1] == 1:
+            ((atom, exponent), *more) = alone[0]
+            if exponent == 1 and not more and atom.startswith("("):
+                return atom[1:-1]
         text = ""
         for monomial, coefficient in sorted(self.terms.items(), key=_display_key):
             sign = "-" if coefficient < 0 else "+"
