@@ -1,1 +1,75 @@
-"""dimsolve."""
+"""Symbolic shapes and provably legal partitions from one line of operator annotation.
+
+    import dimsolve as ds
+
+    ds.infer("(h t) k -> h t k", ["8*s, k"], arguments={"h": 8}).outputs     # ((8, s, k),)
+    ds.check("m k+, k+ n -> m n", ["m, k", "k, n"], "k", 8).verdict         # 'conditional': k % 8 == 0
+
+The public names are loaded when they are first used: importing dimsolve loads neither torch nor SymPy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dimsolve.ir import read_annotation as parse
+    from dimsolve.ir.annotation import Annotation
+    from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError, ShapeError
+    from dimsolve.partition.legality import Legality, LegalParts, check, legal_parts
+    from dimsolve.solver.infer import Solution, infer
+    from dimsolve.solver.prove import Proof, prove
+
+__all__ = [
+    "Annotation",
+    "AnnotationError",
+    "Diagnostic",
+    "DimsolveError",
+    "LegalParts",
+    "Legality",
+    "Proof",
+    "ShapeError",
+    "Solution",
+    "check",
+    "infer",
+    "legal_parts",
+    "parse",
+    "prove",
+]
+
+_HOMES = {
+    "Annotation": ("dimsolve.ir.annotation", "Annotation"),
+    "AnnotationError": ("dimsolve.ir.errors", "AnnotationError"),
+    "Diagnostic": ("dimsolve.ir.errors", "Diagnostic"),
+    "DimsolveError": ("dimsolve.ir.errors", "DimsolveError"),
+    "LegalParts": ("dimsolve.partition.legality", "LegalParts"),
+    "Legality": ("dimsolve.partition.legality", "Legality"),
+    "Proof": ("dimsolve.solver.prove", "Proof"),
+    "ShapeError": ("dimsolve.ir.errors", "ShapeError"),
+    "Solution": ("dimsolve.solver.infer", "Solution"),
+    "check": ("dimsolve.partition.legality", "check"),
+    "infer": ("dimsolve.solver.infer", "infer"),
+    "legal_parts": ("dimsolve.partition.legality", "legal_parts"),
+    "parse": ("dimsolve.ir", "read_annotation"),
+    "prove": ("dimsolve.solver.prove", "prove"),
+}
+"""Public name -> the module it lives in and its name there."""
+
+
+def __getattr__(name: str) -> object:
+    """Loads a public name when it is first used (PEP 562); after that it is an ordinary attribute."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("dimsolve")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    value: object = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,92 @@
+"""The options that several verbs share, and how their texts become arguments of the Python functions."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, TypeAlias
+
+import typer
+
+AnnotationText: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="ANNOTATION", help="The operator, such as 'm k+, k+ n -> m n'.", show_default=False
+    ),
+]
+Inputs: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        metavar="SHAPE",
+        help="One input's shape, such as '8*s, k'; once per input, in order. "
+        "'?' or '' for a value without one, '()' for a scalar. "
+        "Without any, the identifiers themselves are the sizes.",
+        show_default=False,
+    ),
+]
+Arguments: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--arg",
+        metavar="NAME=SIZE",
+        help="A same-named argument of the operator, such as h=8. Repeatable.",
+        show_default=False,
+    ),
+]
+Facts: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fact",
+        metavar="RELATION",
+        help="What is known about the symbols, such as 'k % 64 == 0'. Repeatable.",
+        show_default=False,
+    ),
+]
+Split: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--split",
+        metavar="NAME|IDX,DIM",
+        help="What is split: an identifier, or a dimension such as 0,1 (input 0, dim 1).",
+        show_default=False,
+    ),
+]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+
+
+def inputs_of(texts: list[str] | None) -> list[str | None] | None:
+    """Returns one shape text per input; None for an input without a shape, and None for no inputs at all.
+
+    >>> inputs_of(["8*s, k", "?"])
+    ['8*s, k', None]
+    """
+    if not texts:
+        return None
+    return [None if text.strip() in ("", "?") else text for text in texts]
+
+
+def arguments_of(texts: list[str] | None) -> dict[str, str]:
+    """Returns arguments by name; typer.BadParameter where a text is not NAME=SIZE or a name comes twice.
+
+    >>> arguments_of(["h=8", "t=2*s"])
+    {'h': '8', 't': '2*s'}
+    """
+    arguments: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, size = (part.strip() for part in text.partition("="))
+        if not (equals and name.isidentifier() and size):
+            raise typer.BadParameter(f"{text!r:.80} is not NAME=SIZE, such as h=8", param_hint="'--arg'")
+        if name in arguments:
+            raise typer.BadParameter(f"{name!r:.80} is given twice", param_hint="'--arg'")
+        arguments[name] = size
+    return arguments
+
+
+def split_of(text: str) -> str | tuple[int, int]:
+    """Returns the identifier, or (index, dim) where the text is two integers.
+
+    >>> split_of("k"), split_of("0,-1")
+    ('k', (0, -1))
+    """
+    pair = re.fullmatch(r"\s*([0-9]{1,9})\s*,\s*(-?[0-9]{1,9})\s*", text)
+    return (int(pair[1]), int(pair[2])) if pair else text.strip()
