@@ -1,0 +1,54 @@
+"""Operators as data: a function, what it promises, and what it promises for one call.
+
+An `Operator` is a registered function or an entry of the library. Laid on the arguments of one call it gives a `Declaration`: the
+annotation that holds for that call, which values are its annotated inputs, and how size arguments follow from the
+lengths on a rank.
+
+    torch.Tensor.view(x, b, s, 8, 64)   x: (b, s, 512)
+    Declaration("b s (h d) -> b s h d", inputs=(x,), arguments={"h": 8, "d": 64}, sizes={"shape": "b s h d"})
+
+Nothing here needs torch: a tensor is anything with ``shape`` and ``dtype``, real, fake or symbolic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What an operator promises for one call.
+
+    annotation: text of the annotation language. inputs: the call's values for the annotated inputs, in order (None for an absent
+    optional tensor). arguments: lengths that the inputs do not give (ints, or Dims of the caller's symbols). sizes: the call's
+    size parameters by name, each as a tensor of the annotation language (``"b s h d"``, a list of lengths) or as one
+    identifier (``"h"``, a number); on a rank they are made anew from the local lengths. value_split: inputs, by number,
+    that are summands. reduction: what joins the parts of a ``+`` split. frozen: why nothing can be split, where nothing can.
+    """
+
+    annotation: str
+    inputs: tuple[Any, ...]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    value_split: tuple[int, ...] = ()
+    reduction: Literal["sum", "max", "min", "prod", "avg"] = "sum"
+    frozen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A function with a promise. ``name`` is what policies and plans call it; ``path`` is where it is imported from.
+
+    ``declare(*args, **kwargs)`` gives the Declaration of one call. The rest is what `dimsolve.register_op` was given.
+    """
+
+    name: str
+    path: str
+    declare: Callable[..., Declaration]
+    code_impl_pattern: Literal["import", "source"] = "import"
+    emit_fn: Callable[..., str] | None = None
+    transform_rules: tuple[Any, ...] = ()
+    input_gen_fn: Callable[..., Any] | None = None
+    mutates: tuple[int, ...] = ()

@@ -1,0 +1,322 @@
+"""`check`: may this identifier be split into so many parts, and what does every rank hold then?
+
+The answer is a theorem about all values that satisfy the facts: *legal*; or the exact condition under which it is: *conditional*; or
+*illegal*, with an evaluated counterexample where a length is to blame; or *unknown*, with what was left to show.
+
+    check("m k+, k+ n -> m n", ["m, k", "k, n"], "k", 8)        conditional: k % 8 == 0
+        inputs S(1), S(0)    outputs P(sum)    local inputs (m, k//8), (k//8, n)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from operator import index as as_index
+from typing import Any, Literal
+
+from dimsolve.ir.annotation import Annotation
+from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.ir.expression import Comparison, Relation
+from dimsolve.solver.decision import Always, Decision, Never, Sometimes, Undecided
+from dimsolve.solver.dims import floor_div
+from dimsolve.solver.divisibility import exact_quotient
+from dimsolve.solver.facts import Facts, read_facts
+from dimsolve.solver.infer import Inputs, infer
+from dimsolve.solver.poly import Dim, product
+from dimsolve.solver.problems import shape_text
+from dimsolve.solver.prove import decide, decide_divides
+from dimsolve.solver.shapes import to_dim
+from dimsolve.solver.solution import Solution
+from dimsolve.solver.symbolic import to_sympy
+
+from .placement import Placement, Reduction, Shard
+from .rules import NoRule, Rule, rule_of
+from .split import nothing_to_split, split_name
+
+Verdict = Literal["legal", "conditional", "illegal", "unknown"]
+
+
+@dataclass(frozen=True, eq=False)
+class Legality:
+    """May ``split`` be cut into ``parts``? Made by `dimsolve.check`.
+
+    ``inputs`` and ``outputs`` are placements, one per tensor, () where no placement exists. ``conditions`` are texts in the dimension
+    language that hold exactly where the split is legal. ``counterexample`` is a value of the symbols at which it is not.
+    """
+
+    solution: Solution
+    split: str | None
+    parts: Dim
+    verdict: Verdict
+    reason: str
+    conditions: tuple[str, ...] = ()
+    counterexample: Mapping[str, int] | None = None
+    rule: Rule | None = None
+    given_arguments: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Placement, ...]:
+        """The placement of every input."""
+        return self.rule.inputs if self.rule else ()
+
+    @property
+    def outputs(self) -> tuple[Placement, ...]:
+        """The placement of every output."""
+        return self.rule.outputs if self.rule else ()
+
+    @cached_property
+    def local_values(self) -> dict[str, Dim]:
+        """The length of every identifier on one rank, as Dims."""
+        values = dict(self.solution.values)
+        if self.rule is not None and self.split is not None:
+            values[self.split] = _part(
+                values[self.split], self.parts, self.solution.facts, self.conditions
+            )
+        return values
+
+    @cached_property
+    def local_input_dims(self) -> tuple[tuple[Dim, ...] | None, ...]:
+        """The inputs' shapes on one rank as Dims; None for ``?`` and unknown shapes, () where nothing is legal."""
+        if self.rule is None:
+            return ()
+        given = self.solution.inputs
+        rows = zip(self.solution.layout.inputs, given, self.rule.inputs, strict=True)
+        return tuple(
+            None
+            if patterns is None or shape is None or None in shape
+            else self._local(patterns)
+            if isinstance(placement, Shard)
+            else shape  # type: ignore[misc]
+            for patterns, shape, placement in rows
+        )
+
+    @cached_property
+    def local_output_dims(self) -> tuple[tuple[Dim, ...] | None, ...]:
+        """The outputs' shapes on one rank as Dims."""
+        if self.rule is None:
+            return ()
+        return tuple(None if p is None else self._local(p) for p in self.solution.layout.outputs)
+
+    def _local(self, patterns: Any) -> tuple[Dim, ...]:
+        values = self.local_values
+        return tuple(product([p.constant, *(values[name] for name in p.names)]) for p in patterns)
+
+    @cached_property
+    def local_inputs(self) -> tuple[tuple[Any, ...] | None, ...]:
+        """The inputs' shapes on one rank as SymPy expressions."""
+        return _to_sympy(self.local_input_dims)
+
+    @cached_property
+    def local_outputs(self) -> tuple[tuple[Any, ...] | None, ...]:
+        """The outputs' shapes on one rank as SymPy expressions."""
+        return _to_sympy(self.local_output_dims)
+
+    @cached_property
+    def arguments(self) -> dict[str, Any]:
+        """The operator's arguments on one rank: one named as the split identifier is divided."""
+        local = dict(self.given_arguments)
+        if self.rule is not None and self.split in local:
+            dim = self.local_values[self.split]
+            local[self.split] = dim if isinstance(dim, int) else to_sympy(dim)
+        return local
+
+    def explain(self) -> str:
+        """Returns the verdict, its reason, and a line per tensor with its placement and local shape."""
+        conditions = f" if {' and '.join(self.conditions)}" if self.conditions else ""
+        lines = [
+            f"{self.solution.text}   split {self.split} into {self.parts}",
+            f"  {self.verdict}{conditions}: {self.reason}",
+        ]
+        if self.rule is not None:
+            for kind, placements, shapes in (
+                ("input", self.inputs, self.local_input_dims),
+                ("output", self.outputs, self.local_output_dims),
+            ):
+                for number, (placement, dims) in enumerate(zip(placements, shapes, strict=True)):
+                    lines.append(
+                        f"  {kind} {number}: {placement!s:<16} {'?' if dims is None else shape_text(dims)}"
+                    )
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        conditions = f" if {' and '.join(self.conditions)}" if self.conditions else ""
+        return f"{self.verdict}{conditions}: {self.reason}"
+
+    def __repr__(self) -> str:
+        return f"<Legality {self}>"
+
+
+def _to_sympy(rows: tuple[tuple[Dim, ...] | None, ...]) -> tuple[tuple[Any, ...] | None, ...]:
+    return tuple(None if row is None else tuple(to_sympy(dim) for dim in row) for row in rows)
+
+
+def _part(length: Dim, parts: Dim, facts: Facts, conditions: tuple[str, ...]) -> Dim:
+    quotient = exact_quotient(length, parts, facts)
+    return floor_div(length, parts) if quotient is None else quotient
+
+
+def check(
+    annotation: str | Annotation,
+    inputs: Inputs,
+    split: str | tuple[int, int],
+    parts: Any,
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    facts: Iterable[str | Relation] = (),
+    contiguous: bool = False,
+    value_split: Collection[int] = (),
+    partial: str = "sum",
+) -> Legality:
+    """Returns whether ``split`` may be cut into ``parts``, and what every rank holds.
+
+    split: an identifier's name or (index, dim). parts: an int, or a dimension expression for a count not yet known. contiguous:
+    allow only layouts in which every rank's part is one run. value_split: numbers of the inputs that are summands. partial: what joins
+    the parts of a ``+`` split (sum, max, min, prod, avg). Raises AnnotationError for a question that cannot be read and ShapeError
+    where the inputs can never match; *illegal* is an answer.
+
+    >>> check("m k+, k+ n -> m n", ["m, k", "k, n"], "k", 8).conditions
+    ('k % 8 == 0',)
+    """
+    solution = infer(annotation, inputs, arguments=arguments, facts=facts)
+    return judge(
+        solution,
+        split,
+        parts,
+        arguments=arguments or {},
+        contiguous=contiguous,
+        value_split=value_split,
+        reduction=Reduction(partial),
+    )
+
+
+def judge(
+    solution: Solution,
+    split: str | tuple[int, int],
+    parts: Any,
+    *,
+    arguments: Mapping[str, Any],
+    contiguous: bool = False,
+    value_split: Collection[int] = (),
+    reduction: Reduction = Reduction.SUM,
+) -> Legality:
+    """Returns the Legality of a split of shapes that are inferred already."""
+    count = _to_count(parts)
+    name = split_name(solution, split)
+    if name is None:
+        assert not isinstance(split, str)
+        return Legality(solution, None, count, "illegal", nothing_to_split(solution, split))
+    if isinstance(count, int) and count < 1:
+        return Legality(
+            solution, name, count, "illegal", f"{count} parts: a count is a positive integer"
+        )
+    rule = rule_of(solution, name, value_split=value_split, reduction=reduction)
+    if isinstance(rule, NoRule):
+        return Legality(solution, name, count, "illegal", rule.reason)
+    return _Obligations(solution, rule, count, contiguous).legality(tuple(arguments.items()))
+
+
+def _to_count(parts: Any) -> Dim:
+    if not isinstance(parts, str) and hasattr(parts, "__index__") and not isinstance(parts, bool):
+        return as_index(parts)
+    if isinstance(parts, bool | float | None):
+        raise AnnotationError(
+            Diagnostic(
+                code="not-a-count",
+                title="this is not a count",
+                reason=f"{parts!r} is a {type(parts).__name__}",
+                hint='give a positive integer, or a dimension expression such as "n"',
+            )
+        )
+    return to_dim(parts)
+
+
+@dataclass(frozen=True)
+class _Obligations:
+    """What must hold for a rule to be used: the inputs match, the count divides, and the layout is contiguous if asked."""
+
+    solution: Solution
+    rule: Rule
+    parts: Dim
+    contiguous: bool
+
+    def legality(self, arguments: tuple[tuple[str, Any], ...]) -> Legality:
+        solution, length = self.solution, self.solution.values[self.rule.name]
+        conditions = list(solution.conditions)
+        facts = _assume(solution.facts, conditions)
+        verdict: Verdict = "conditional" if conditions else "legal"
+        reasons: list[str] = (
+            [f"the inputs match only if {' and '.join(conditions)}"] if conditions else []
+        )
+        counterexample: Mapping[str, int] | None = None
+        for decision, what in self._decisions(facts):
+            match decision:
+                case Always():
+                    reasons.append(f"{what} for all values: {decision.reason}")
+                case Never():
+                    return self._answer(
+                        "illegal",
+                        f"{what} never: {decision.reason}",
+                        (),
+                        decision.counterexample,
+                        None,
+                        arguments,
+                    )
+                case Sometimes():
+                    verdict = (
+                        "unknown"
+                        if not decision.conditions or verdict == "unknown"
+                        else "conditional"
+                    )
+                    conditions.extend(c for c in decision.conditions if c not in conditions)
+                    counterexample = counterexample or decision.counterexample
+                    reasons.append(
+                        f"{what} only if {' and '.join(decision.conditions)}: {decision.reason}"
+                    )
+                case Undecided():
+                    verdict = "unknown"
+                    conditions.extend(c for c in decision.conditions if c not in conditions)
+                    reasons.append(f"not decided whether {what}: {decision.reason}")
+        del length
+        return self._answer(
+            verdict, "; ".join(reasons), tuple(conditions), counterexample, self.rule, arguments
+        )
+
+    def _answer(
+        self,
+        verdict: Verdict,
+        reason: str,
+        conditions: tuple[str, ...],
+        counterexample: Mapping[str, int] | None,
+        rule: Rule | None,
+        arguments: tuple[tuple[str, Any], ...],
+    ) -> Legality:
+        return Legality(
+            self.solution,
+            self.rule.name,
+            self.parts,
+            verdict,
+            reason,
+            conditions,
+            counterexample,
+            rule,
+            arguments,
+        )
+
+    def _decisions(self, facts: Facts) -> Iterable[tuple[Decision, str]]:
+        length = self.solution.values[self.rule.name]
+        text = self.rule.name if str(length) == self.rule.name else f"{self.rule.name} = {length}"
+        yield decide_divides(self.parts, length, facts), f"{self.parts} divides {text}"
+        if self.contiguous and self.parts != 1:
+            blocks = {
+                p.blocks for p in (*self.rule.inputs, *self.rule.outputs) if isinstance(p, Shard)
+            }
+            for block in sorted(blocks - {1}, key=str):
+                yield (
+                    decide(block, Comparison.EQ, 1, facts),
+                    f"the parts are contiguous ({self.rule.name} has {block} blocks)",
+                )
+
+
+def _assume(facts: Facts, conditions: list[str]) -> Facts:
+    return read_facts([*facts.relations, *conditions]) if conditions else facts

@@ -1,0 +1,172 @@
+"""`infer`: from an annotation and shapes to the lengths of its identifiers and the shapes of its outputs.
+
+Three ways to the same answer. A question asked before is looked up. The usual question (every length is given, or follows by
+one exact division) is solved by `_solve_quickly`, which keeps no reasons and costs a few microseconds. Everything else, and every
+error and explanation, goes through `dimsolve.solver.unify`.
+
+    infer("(h t) k -> h t k", ["8*s, k"], arguments={"h": 8})     h=8, t=s, k=k -> (8, s, k)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from dimsolve.ir.annotation import Annotation, Tensor
+from dimsolve.ir.expression import Relation
+from dimsolve.ir.read_annotation import read_annotation
+
+from . import problems
+from .facts import NO_FACTS, read_facts
+from .layout import Layout, layout_of, star_position
+from .poly import Dim, divide_exactly
+from .question import Question
+from .shapes import Shape, ShapeLike, to_shape
+from .solution import Solution
+
+Inputs = Sequence[ShapeLike] | None
+
+
+def infer(
+    annotation: str | Annotation,
+    inputs: Inputs = None,
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    facts: Iterable[str | Relation] = (),
+) -> Solution:
+    """Returns the output shapes of an operator, the lengths of its identifiers, and the conditions for both.
+
+    inputs: one shape per annotated input (see `dimsolve.solver.shapes`), or None to explore the operator with its identifiers as
+    symbols. arguments: the operator's same-named arguments; others are left aside. facts: what is known of the
+    symbols. Raises AnnotationError for what cannot be read and ShapeError where the inputs can never match.
+
+    >>> infer("m k+, k+ n -> m n", ["4*s, k", "k, 16"]).outputs
+    ((4*s, 16),)
+    >>> infer("(h t) k -> h t k", ["8*s, k"], arguments={"h": 3}).conditions
+    ('s % 3 == 0',)
+    """
+    text = annotation if annotation.__class__ is str else _text_of(annotation)
+    try:
+        return _cached(
+            text,
+            None
+            if inputs is None
+            else tuple([s if s is None or s.__class__ is str else tuple(s) for s in inputs]),
+            tuple(arguments.items()) if arguments else (),
+            facts if facts.__class__ is str else tuple(facts),
+        )
+    except TypeError:
+        # Something is not hashable, or no sequence at all: answer without the memory, where errors are designed.
+        return _infer(text, inputs, tuple((arguments or {}).items()), facts)
+
+
+def _text_of(annotation: Any) -> str:
+    if isinstance(annotation, Annotation):
+        return annotation.text or str(annotation)
+    return read_annotation(annotation).text
+
+
+def _infer(text: Any, inputs: Any, arguments: tuple[tuple[str, Any], ...], facts: Any) -> Solution:
+    shapes = None if inputs is None else [to_shape(shape) for shape in inputs]
+    known = read_facts((facts,) if isinstance(facts, str) else facts) if facts else NO_FACTS
+    annotation = read_annotation(text)
+    if shapes is None:
+        layout = layout_of(text, None)
+        unknown = [None] * len(annotation.inputs)
+        return Question(
+            annotation, layout, unknown, dict(arguments), known, explore=True
+        ).solution()
+    layout = layout_of(text, _star_rank(annotation, shapes))
+    question = Question(annotation, layout, shapes, dict(arguments), known)
+    if not (facts and known.symbols & layout.marks.keys()):
+        values = _solve_quickly(layout, shapes, arguments)
+        if values is not None:
+            return Solution(text, layout, tuple(shapes), values, facts=known, trace=question.steps)
+    return question.solution()
+
+
+_cached = lru_cache(maxsize=16384)(_infer)
+
+
+def _star_rank(annotation: Annotation, shapes: Sequence[Shape | None]) -> int | None:
+    """Returns how many dimensions ``*`` stands for, None where no given shape tells; checks all ranks on the way."""
+    if len(shapes) != len(annotation.inputs):
+        raise problems.wrong_count(annotation.text, len(annotation.inputs), len(shapes))
+    found: tuple[int, int] | None = None
+    for number, (operand, dims) in enumerate(zip(annotation.inputs, shapes, strict=True)):
+        if dims is None or not isinstance(operand, Tensor):
+            continue
+        star = star_position(operand)
+        rank = len(dims) - len(operand.dims) + (star is not None)
+        if rank < 0 or (rank and star is None):
+            minimum = len(operand.dims) - (star is not None)
+            raise problems.wrong_rank(
+                annotation.text, operand.span, number, str(operand), minimum, dims
+            )
+        if star is None:
+            continue
+        if found is not None and found[1] != rank:
+            spans = (annotation.inputs[found[0]].span, operand.span)
+            raise problems.star_ranks(annotation.text, spans, found, (number, rank))
+        found = found or (number, rank)
+    return None if found is None else found[1]
+
+
+def _solve_quickly(
+    layout: Layout, shapes: Sequence[Shape | None], arguments: tuple[tuple[str, Any], ...]
+) -> dict[str, Dim] | None:
+    """Returns all lengths where nothing is doubtful; None sends the question to the general solver."""
+    values: dict[str, Dim] = {}
+    for name, value in arguments:
+        if name in layout.marks:
+            if value.__class__ is not int or value < 1:
+                return None
+            values[name] = value
+    for operand, dim, name in layout.singles:
+        shape = shapes[operand]
+        given = None if shape is None else shape[dim]
+        if given is None or values.setdefault(name, given) != given:
+            return None
+    for operand, dim, number in layout.numbers:
+        shape = shapes[operand]
+        if shape is None or shape[dim] != number:
+            return None
+    pending = layout.products
+    while pending:
+        waiting = [row for row in pending if not _divide_quickly(row, shapes, values)]
+        if len(waiting) == len(pending):
+            return None
+        pending = tuple(waiting)
+    if len(values) < len(layout.marks):
+        return None
+    return values
+
+
+def _divide_quickly(
+    row: tuple[int, int, tuple[str, ...], int],
+    shapes: Sequence[Shape | None],
+    values: dict[str, Dim],
+) -> bool:
+    operand, dim, names, divisor = row
+    shape = shapes[operand]
+    given = None if shape is None else shape[dim]
+    unknown = None
+    known: Dim = divisor
+    for name in names:
+        value = values.get(name)
+        if value is not None:
+            known = known * value
+        elif unknown is None:
+            unknown = name
+        else:
+            return False
+    if not given or not known:
+        return False
+    if unknown is None:
+        return known == given
+    quotient = divide_exactly(given, known)
+    if quotient is None:
+        return False
+    values[unknown] = quotient
+    return True

@@ -1,0 +1,286 @@
+"""One question to the general solver: names told apart, facts placed, equations made, the answer put together.
+
+Names in shapes, arguments and facts are the caller's symbols; identifiers belong to the annotation. A fact that names no symbol
+of the caller but an identifier is about the identifier: ``h*t == 24`` joins the equations, ``h >= 2`` narrows the cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dimsolve.ir.annotation import Annotation
+from dimsolve.ir.errors import DimsolveError
+from dimsolve.ir.expression import Comparison, Relation
+from dimsolve.ir.span import Span
+
+from . import problems
+from .cases import whole_solutions
+from .decision import Never
+from .dims import substitute, symbols_of
+from .facts import NO_FACTS, Facts, read_facts
+from .layout import Layout, identifiers_of
+from .poly import Dim, Poly, symbol
+from .prove import decide
+from .shapes import Shape, dim_of_expression, to_dim
+from .solution import Solution
+from .unify import Binding, Equation, Step, Unifier
+
+
+@dataclass(frozen=True)
+class Question:
+    """An annotation laid beside shapes. ``explore``: no shapes at all, the identifiers are the symbols."""
+
+    annotation: Annotation
+    layout: Layout
+    shapes: Sequence[Shape | None]
+    arguments: Mapping[str, Any]
+    facts: Facts
+    explore: bool = False
+
+    @cached_property
+    def _spans(self) -> dict[str, Span]:
+        spans = {
+            name: identifier.span for name, identifier in identifiers_of(self.annotation).items()
+        }
+        for operand in self.layout.inputs:
+            spans.update(
+                {p.names[0]: p.span for p in operand or () if p.names and p.names[0] not in spans}
+            )
+        return spans
+
+    @cached_property
+    def _lengths(self) -> dict[str, Dim]:
+        """The same-named arguments as Dims; ShapeError for one that is no positive integer."""
+        lengths: dict[str, Dim] = {}
+        for name, value in self.arguments.items():
+            if name not in self.layout.marks:
+                continue
+            dim = _positive_dim(value)
+            if dim is None:
+                raise problems.bad_argument(
+                    self.annotation.text, self._spans[name], name, value, self._given(name)
+                )
+            lengths[name] = dim
+        return lengths
+
+    def _given(self, name: str) -> str:
+        """Says what the inputs give for a name that stands alone in one of them."""
+        for operand, dim, single in self.layout.singles:
+            shape = self.shapes[operand]
+            if single == name and shape is not None and shape[dim] is not None:
+                return f", {shape[dim]} at input {operand}, dim {dim}"
+        return ""
+
+    @cached_property
+    def _callers(self) -> frozenset[str]:
+        """The caller's symbols: those of the shapes and arguments."""
+        dims = [dim for shape in self.shapes for dim in shape or () if isinstance(dim, Poly)]
+        return frozenset().union(*map(symbols_of, [*dims, *self._lengths.values()]))
+
+    @cached_property
+    def _relations(self) -> list[tuple[Relation, Dim, Dim, bool]]:
+        """Every fact with its sides as Dims, and whether it speaks of identifiers."""
+        ours = self.layout.marks.keys() - self._callers
+        rows: list[tuple[Relation, Dim, Dim, bool]] = []
+        for relation in self.facts.relations:
+            left = dim_of_expression(relation.left, relation.text)
+            right = dim_of_expression(relation.right, relation.text)
+            rows.append(
+                (relation, left, right, bool((symbols_of(left) | symbols_of(right)) & ours))
+            )
+        return rows
+
+    @cached_property
+    def _about_symbols(self) -> Facts:
+        if not any(about for *_, about in self._relations):
+            return self.facts
+        return read_facts(relation for relation, _, _, about in self._relations if not about)
+
+    def _symbol_of(self, name: str) -> Dim:
+        if name not in self._callers:
+            return symbol(name)
+        taken = set(self._callers) | self.layout.marks.keys()
+        return symbol(
+            next(f"{name}_{i}" for i in range(1, len(taken) + 2) if f"{name}_{i}" not in taken)
+        )
+
+    def _equations(self) -> list[Equation]:
+        text = self.annotation.text
+        equations: list[Equation] = []
+        for number, (patterns, shape) in enumerate(
+            zip(self.layout.inputs, self.shapes, strict=True)
+        ):
+            if patterns is None or shape is None:
+                continue
+            for position, (pattern, given) in enumerate(zip(patterns, shape, strict=True)):
+                if given is not None:
+                    origin = f"input {number}, dim {position}"
+                    if given == 0 and len(pattern.atoms) > 1:
+                        raise problems.zero_product(text, pattern.span, str(pattern), origin)
+                    equations.append(
+                        Equation(pattern.names, pattern.constant, given, pattern.span, origin)
+                    )
+        return equations + self._fact_equations()
+
+    def _fact_equations(self) -> list[Equation]:
+        """Facts of the form *product of identifiers == length* are equations like any other."""
+        equations: list[Equation] = []
+        for relation, left, right, about in self._relations:
+            if not about or relation.comparison is not Comparison.EQ:
+                continue
+            for product, given in ((left, right), (right, left)):
+                names = _names_of_product(product, self.layout.marks.keys() - self._callers)
+                if names is not None and not symbols_of(given) & (
+                    self.layout.marks.keys() - self._callers
+                ):
+                    (constant,) = product.terms.values() if isinstance(product, Poly) else (1,)
+                    origin = f"fact {relation.text}"
+                    equations.append(
+                        Equation(names, constant, given, self._spans[names[0]], origin)
+                    )
+                    break
+        return equations
+
+    def _admits(self, case: Mapping[str, Dim]) -> bool:
+        """Whether the facts about identifiers allow these lengths; a fact about other names allows everything."""
+        for relation, left, right, about in self._relations:
+            if not about:
+                continue
+            try:
+                sides = substitute(left, case), substitute(right, case)
+            except ZeroDivisionError:
+                return False
+            if isinstance(decide(sides[0], relation.comparison, sides[1], NO_FACTS), Never):
+                return False
+        return True
+
+    def _solved(self) -> Unifier:
+        unifier = Unifier(self.annotation.text, self._about_symbols, self._symbol_of, self._admits)
+        for relation, left, right, about in self._relations:
+            both = (symbols_of(left) | symbols_of(right)) & self._callers & self.layout.marks.keys()
+            if both and not about:
+                named = ", ".join(sorted(both))
+                unifier.steps.append(
+                    Step(
+                        f"fact {relation.text}",
+                        f"speaks of the caller's {named}, not of the identifier",
+                    )
+                )
+        for name, value in self._lengths.items():
+            unifier.bindings[name] = Binding(value, f"argument {name}", self._spans[name])
+            unifier.steps.append(Step(f"{name} = {value}", f"argument {name}"))
+        unifier.solve(self._equations())
+        for name, span in self._spans.items():
+            if name in unifier.bindings:
+                continue
+            if (
+                name not in self.layout.input_names
+                and not self.explore
+                and not self._in_unknown_input(name)
+            ):
+                raise problems.unbound_output(self.annotation.text, span, name)
+            unifier.leave_free(name, span)
+        return unifier
+
+    def _in_unknown_input(self, name: str) -> bool:
+        return any(
+            patterns is not None and any(name in pattern.names for pattern in patterns)
+            for patterns in self.layout.inputs
+        )
+
+    def steps(self) -> tuple[Step, ...]:
+        """Returns the reasons, one per step."""
+        return tuple(self._solved().steps)
+
+    def solution(self) -> Solution:
+        """Solves; raises ShapeError where the inputs, arguments and facts contradict each other."""
+        unifier = self._solved()
+        values = {
+            name: unifier.bindings[name].value
+            for name in self.layout.marks
+            if name in unifier.bindings
+        }
+        self._check_facts(values)
+        self._check_together(unifier.conditions)
+        free = tuple(name for name in values if name in unifier.free)
+        known = {name: value for name, value in values.items() if name not in free}
+
+        def cases() -> list[dict[str, int]] | None:
+            rows = [equation.exponents_of(free, known) for equation in unifier.open]
+            numbers = [(exponents, left) for exponents, left in rows if isinstance(left, int)]
+            if set(free) - {name for exponents, _ in numbers for name in exponents}:
+                return None
+            return whole_solutions(numbers, self._admits)
+
+        return Solution(
+            text=self.annotation.text,
+            layout=self.layout,
+            inputs=tuple(self.shapes),
+            values=values,
+            conditions=tuple(unifier.conditions),
+            free=free,
+            facts=self._facts_of(values),
+            trace=lambda: tuple(unifier.steps),
+            cases=cases if free else lambda: [{}],
+        )
+
+    def _check_facts(self, values: Mapping[str, Dim]) -> None:
+        """Raises ShapeError for a fact about identifiers that cannot be true of what was found."""
+        for relation, left, right, about in self._relations:
+            if not about:
+                continue
+            sides = substitute(left, values), substitute(right, values)
+            decision = decide(sides[0], relation.comparison, sides[1], self._about_symbols)
+            if isinstance(decision, Never):
+                found = ", ".join(
+                    f"{n} = {values[n]}"
+                    for n in symbols_of(left) | symbols_of(right)
+                    if n in values
+                )
+                raise problems.fact_contradicts(self.annotation.text, relation.text, found)
+
+    def _facts_of(self, values: Mapping[str, Dim]) -> Facts:
+        """The facts in the caller's symbols: those about identifiers speak of what the identifiers are."""
+        if self._about_symbols is self.facts:
+            return self.facts
+        texts: list[str | Relation] = []
+        for relation, left, right, about in self._relations:
+            if about:
+                sides = substitute(left, values), substitute(right, values)
+                texts.append(f"{sides[0]} {relation.comparison.value} {sides[1]}")
+            else:
+                texts.append(relation)
+        return read_facts(texts)
+
+    def _check_together(self, conditions: Sequence[str]) -> None:
+        """Conditions that exclude each other, or the facts, are a contradiction."""
+        if len(conditions) > 1 or (conditions and self.facts is not NO_FACTS):
+            try:
+                read_facts([*self._about_symbols.relations, *conditions])
+            except DimsolveError as error:
+                raise problems.conditions_exclude(self.annotation.text, conditions) from error
+
+
+def _positive_dim(value: Any) -> Dim | None:
+    if isinstance(value, bool):
+        return None
+    try:
+        dim = to_dim(value)
+    except DimsolveError:
+        if isinstance(value, str):
+            raise
+        return None
+    return None if isinstance(dim, int) and dim < 1 else dim
+
+
+def _names_of_product(dim: Dim, names: Any) -> tuple[str, ...] | None:
+    """Returns the names of a single term that is a product of identifiers only, with repetition."""
+    if isinstance(dim, int) or len(dim.terms) != 1:
+        return None
+    ((monomial, coefficient),) = dim.terms.items()
+    if coefficient < 1 or any(atom not in names for atom, _ in monomial):
+        return None
+    return tuple(atom for atom, exponent in monomial for _ in range(exponent))

@@ -1,0 +1,68 @@
+"""Exact roots: which positive length times itself is this one?
+
+``x*x = 4*s**2`` gives ``x = 2*s``, because lengths are positive; ``x*x = 8*s`` has no polynomial answer.
+"""
+
+from __future__ import annotations
+
+from .poly import Dim, Poly, build, divide_monomials
+
+
+def exact_root(dim: Dim, degree: int) -> Dim | None:
+    """Returns the r with r**degree == dim, positive where dim is, or None where no polynomial r has it.
+
+    The terms of r are found one by one from the highest, as in long division: the next term is the leading
+    term of what is left over by ``degree * lead**(degree - 1)``.
+
+    >>> from .poly import symbol
+    >>> str(exact_root((2 * symbol("s") + 3) ** 2, 2))
+    '2*s + 3'
+    >>> exact_root(1000, 3), exact_root(1001, 3)
+    (10, None)
+    """
+    if degree == 1:
+        return dim
+    if isinstance(dim, int):
+        return integer_root(dim, degree)
+    names = sorted({atom for monomial in dim.terms for atom, _ in monomial})
+
+    def lex(monomial: tuple[tuple[str, int], ...]) -> list[int]:
+        exponents = dict(monomial)
+        return [exponents.get(name, 0) for name in names]
+
+    top = max(dim.terms, key=lex)
+    coefficient = integer_root(dim.terms[top], degree)
+    if coefficient is None or any(exponent % degree for _, exponent in top):
+        return None
+    lead = build({tuple((atom, exponent // degree) for atom, exponent in top): coefficient})
+    slope = lead ** (degree - 1) * degree
+    ((slope_monomial, slope_coefficient),) = (
+        slope.terms.items() if isinstance(slope, Poly) else {(): slope}.items()
+    )
+    root: Dim = lead
+    for _ in range(len(dim.terms) + 1):
+        rest = dim - root**degree
+        if rest == 0:
+            return root
+        terms = rest.terms if isinstance(rest, Poly) else {(): rest}
+        high = max(terms, key=lex)
+        monomial = divide_monomials(high, slope_monomial)
+        quotient, remainder = divmod(terms[high], slope_coefficient)
+        if monomial is None or remainder:
+            return None
+        root = root + build({monomial: quotient})
+    return None
+
+
+def integer_root(number: int, degree: int) -> int | None:
+    """Returns the integer r >= 0 with r**degree == number, or None; bisection, exact for numbers of any size."""
+    if number < 0:
+        return None
+    low, high = 0, 1 << (number.bit_length() // degree + 1)
+    while low < high:
+        middle = (low + high) // 2
+        if middle**degree < number:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low**degree == number else None

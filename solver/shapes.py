@@ -1,0 +1,148 @@
+"""Shapes as callers give them, made into tuples of Dims.
+
+A shape is a sequence of dimensions (an int, dimension text, a SymPy expression made by dimsolve, ``None`` for an
+unknown one), or one text for all of them, or ``None`` for a value whose shape is not known or not looked at.
+
+    "8*s, k"   [8, "k"]   (8*s, k)   torch.Size([8, 64])   None
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from operator import index
+from typing import Any, TypeAlias
+
+from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
+from dimsolve.ir.expression import Expression
+from dimsolve.ir.read_expression import read_dimension, read_shape
+
+from .dims import from_expression
+from .poly import Dim, Poly, TooLarge, symbol
+
+Shape: TypeAlias = "tuple[Dim | None, ...]"
+DimLike: TypeAlias = Any
+"""An int (or what has ``__index__``), dimension text, a SymPy expression made by dimsolve, a Dim, or None."""
+ShapeLike: TypeAlias = "str | Sequence[DimLike] | None"
+
+
+def to_dim(value: DimLike) -> Dim:
+    """Returns the Dim of an int, a text or a SymPy expression.
+
+    Raises AnnotationError for what is none of them and ShapeError for a negative number.
+
+    >>> to_dim("8*s"), to_dim(12)
+    (Poly(8*s), 12)
+    """
+    if value.__class__ is int:
+        dim: Dim = value
+    elif isinstance(value, str):
+        dim = dim_of_text(value)
+    elif isinstance(value, Poly):
+        return value
+    elif isinstance(value, bool):
+        raise _not_a_dimension(value)
+    else:
+        dim = _dim_of_object(value)
+    if isinstance(dim, int) and dim < 0:
+        raise ShapeError(
+            Diagnostic(
+                code="negative-dimension",
+                title="a dimension is negative",
+                reason=f"{value!s:.80} is less than 0",
+                hint="a size is 0 or more; write an unknown dimension as None",
+            )
+        )
+    return dim
+
+
+@lru_cache(maxsize=8192)
+def dim_of_text(text: str) -> Dim:
+    """Returns the Dim of dimension text; the common ``s`` and ``8*s`` take a shortcut past the reader."""
+    if text.isascii() and len(text) <= 64:
+        if text.isdigit():
+            return int(text)
+        factor, times, name = text.partition("*")
+        if not times and text.isidentifier():
+            return symbol(text)
+        if factor.isdigit() and name.isidentifier():
+            return int(factor) * symbol(name)
+    return dim_of_expression(read_dimension(text), text)
+
+
+def dim_of_expression(expression: Expression, text: str) -> Dim:
+    """Returns the canonical Dim; AnnotationError where it divides by 0 or grows past the limits."""
+    try:
+        return from_expression(expression)
+    except ZeroDivisionError:
+        reason, hint = "it divides by 0, so it has no value", ""
+        code, title = "division-by-zero", "a division by zero"
+    except TooLarge:
+        reason, hint = "multiplied out it has too many terms", "write a smaller expression"
+        code, title = "too-large", "the expression is too large"
+    diagnostic = Diagnostic(code, title, text, (expression.span,), reason, hint)
+    raise AnnotationError(diagnostic)
+
+
+def _dim_of_object(value: Any) -> Dim:
+    try:
+        return index(value)
+    except TypeError:
+        pass
+    if type(value).__module__.startswith(("sympy.", "dimsolve.")):
+        from .symbolic import from_sympy
+
+        return from_sympy(value)
+    raise _not_a_dimension(value)
+
+
+def _not_a_dimension(value: object) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="not-a-dimension",
+            title="this is not a dimension",
+            reason=f"{value!r:.80} is a {type(value).__name__}",
+            hint='give an int, a text such as "8*s", or a SymPy expression made by dimsolve',
+        )
+    )
+
+
+def to_shape(value: ShapeLike) -> Shape | None:
+    """Returns the dimensions of a shape in any of its forms; None stays None.
+
+    Raises AnnotationError for what cannot be read as a shape.
+
+    >>> to_shape("8*s, k")
+    (Poly(8*s), Poly(k))
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return shape_of_text(value)
+    if not isinstance(value, Sequence):
+        raise AnnotationError(
+            Diagnostic(
+                code="not-a-shape",
+                title="this is not a shape",
+                reason=f"{value!r:.80} is a {type(value).__name__}",
+                hint='give a sequence of dimensions such as (8, "k"), a text such as "8*s, k", or None',
+            )
+        )
+    return tuple(
+        [dim if dim.__class__ is int and dim >= 0 else to_optional_dim(dim) for dim in value]
+    )
+
+
+def to_optional_dim(value: DimLike) -> Dim | None:
+    """Returns the Dim, or None for an unknown one."""
+    return None if value is None else to_dim(value)
+
+
+@lru_cache(maxsize=4096)
+def shape_of_text(text: str) -> tuple[Dim, ...]:
+    """Returns the Dims of a text such as ``8*s, k``."""
+    if "(" not in text and "," in text:
+        parts = [part.strip() for part in text.split(",")]
+        if all(parts) and all(part.isascii() and part.isalnum() for part in parts):
+            return tuple(dim_of_text(part) for part in parts)
+    return tuple(dim_of_expression(dimension, text) for dimension in read_shape(text))

@@ -1,0 +1,101 @@
+"""What inference answers: shapes, bindings, conditions, and on request the reasons.
+
+A `Solution` holds Dims and makes SymPy expressions only where they are looked at. ``explain()`` solves the question once
+more with all reasons kept: the usual question never pays for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from dimsolve.ir.annotation import Annotation
+from dimsolve.ir.read_annotation import read_annotation
+
+from .facts import NO_FACTS, Facts
+from .layout import Layout
+from .poly import Dim, product
+from .problems import shape_text
+from .shapes import Shape
+from .symbolic import to_sympy
+
+if TYPE_CHECKING:
+    from .unify import Step
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The shapes of one operator. Made by `dimsolve.infer`.
+
+    ``values``: the Dim of every identifier, in reading order; ``conditions``: texts that must still hold of the symbols for
+    these inputs to match; ``free``: identifiers that the inputs leave open, each its own symbol in ``values``.
+    """
+
+    text: str
+    layout: Layout
+    inputs: tuple[Shape | None, ...]
+    values: Mapping[str, Dim]
+    conditions: tuple[str, ...] = ()
+    free: tuple[str, ...] = ()
+    facts: Facts = NO_FACTS
+    trace: Callable[[], tuple[Step, ...]] = tuple
+    cases: Callable[[], list[dict[str, int]] | None] = lambda: [{}]
+
+    @property
+    def annotation(self) -> Annotation:
+        """The annotation that was asked about."""
+        return read_annotation(self.text)
+
+    @cached_property
+    def output_dims(self) -> tuple[tuple[Dim, ...] | None, ...]:
+        """The outputs' shapes as Dims; None for ``?``."""
+        values = self.values
+        return tuple(
+            None
+            if row is None
+            else tuple([product([p.constant, *(values[name] for name in p.names)]) for p in row])
+            for row in self.layout.outputs
+        )
+
+    @cached_property
+    def outputs(self) -> tuple[tuple[Any, ...] | None, ...]:
+        """The outputs' shapes as SymPy expressions; None for ``?``."""
+        return tuple(
+            None if row is None else tuple(to_sympy(dim) for dim in row) for row in self.output_dims
+        )
+
+    @cached_property
+    def bindings(self) -> dict[str, Any]:
+        """The length of every identifier as a SymPy expression."""
+        return {name: to_sympy(dim) for name, dim in self.values.items()}
+
+    @property
+    def expansions(self) -> dict[str, tuple[str, ...]]:
+        """The names that the dimensions of ``*`` were given."""
+        return {"*": self.layout.star} if self.layout.star else {}
+
+    def solutions(self, limit: int = 1000) -> tuple[dict[str, int], ...] | None:
+        """Returns the choices of the free identifiers, ascending, at most ``limit``; None where they are not finitely many.
+
+        >>> from dimsolve import infer
+        >>> infer("(h t) -> h t", [(4,)]).solutions()
+        ({'h': 1, 't': 4}, {'h': 2, 't': 2}, {'h': 4, 't': 1})
+        """
+        cases = self.cases()
+        return None if cases is None else tuple(cases[:limit])
+
+    def explain(self) -> str:
+        """Returns one line per step, each with its reason and where it came from."""
+        lines = [str(step) for step in self.trace()]
+        shapes = ["?" if row is None else shape_text(row) for row in self.output_dims]
+        return "\n".join([self.text, *(f"  {line}" for line in lines), f"  -> {', '.join(shapes)}"])
+
+    def __str__(self) -> str:
+        shapes = ", ".join("?" if row is None else shape_text(row) for row in self.output_dims)
+        conditions = f" if {' and '.join(self.conditions)}" if self.conditions else ""
+        return f"{self.text}: {shapes}{conditions}"
+
+    def __repr__(self) -> str:
+        return f"<Solution {self}>"
