@@ -5,13 +5,15 @@
         ^~  ^
       'k' is marked '+' in input 0 and not marked in input 1; write the same mark at both
 
-A `Diagnostic` is data; the exceptions only carry it. Illegal partitions are answers, not exceptions.
+A `Diagnostic` is data; the exceptions only carry it. ``str()`` of one is all of the above but the name of its class, which
+Python writes itself at the end of a traceback. Illegal partitions are answers, not exceptions.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .excerpt import excerpt
 from .span import Span
 
 
@@ -31,6 +33,24 @@ class Diagnostic:
     reason: str = ""
     hint: str = ""
 
+    def render(self) -> str:
+        """Returns the title, the text with carets under its spans, the reason and the hint, a line each.
+
+        >>> text = "m k+, k n -> m n"
+        >>> print(Diagnostic("two-marks", "one identifier, two marks", text, (Span(2, 4), Span(6, 7))).render())
+        one identifier, two marks
+          m k+, k n -> m n
+            ^~  ^
+        """
+        lines = [self.title]
+        if self.text.strip():
+            lines += [f"  {line}" for line in excerpt(self.text, self.spans) if line]
+        if self.reason:
+            lines.append(f"  {self.reason}")
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
 
 class DimsolveError(Exception):
     """The base of everything dimsolve raises on purpose."""
@@ -41,6 +61,9 @@ class DimsolveError(Exception):
         self.diagnostic = diagnostic
         super().__init__(diagnostic)
 
+    def __str__(self) -> str:
+        return self.diagnostic.render()
+
 
 class AnnotationError(DimsolveError):
     """Text that cannot be read: an annotation, a dimension, a fact, a claim."""
@@ -48,3 +71,7 @@ class AnnotationError(DimsolveError):
 
 class ShapeError(DimsolveError):
     """A contradiction: these inputs, arguments and facts can never match the annotation."""
+
+
+for _public in (DimsolveError, AnnotationError, ShapeError):
+    _public.__module__ = "dimsolve"  # tracebacks name the place from which users import them

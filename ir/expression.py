@@ -46,6 +46,9 @@ class Literal:
     value: int
     span: Span = field(compare=False)
 
+    def __str__(self) -> str:
+        return str(self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class Name:
@@ -53,6 +56,9 @@ class Name:
 
     name: str
     span: Span = field(compare=False)
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +72,47 @@ class Operation:
     operands: tuple[Expression, ...]
     span: Span = field(compare=False)
 
+    def __str__(self) -> str:
+        """Returns the text with no more brackets than reading it back to an equal tree needs."""
+        match self.operator:
+            case Operator.MIN | Operator.MAX | Operator.CEILDIV:
+                return f"{self.operator.value}({', '.join(str(operand) for operand in self.operands)})"
+            case Operator.NEGATE:
+                return f"-{_bracketed(self.operands[0], _binding(self))}"
+            case Operator.POWER:
+                base, exponent = self.operands
+                return f"{_bracketed(base, _ATOM)}**{exponent}"
+            case _:
+                left, right = self.operands
+                own = _binding(self)
+                sign = self.operator.value
+                space = "" if sign in _TIGHT else " "
+                return f"{_bracketed(left, own)}{space}{sign}{space}{_bracketed(right, own + 1)}"
+
 
 Expression = Literal | Name | Operation
+
+_ATOM = 5
+_BINDING = {
+    Operator.ADD: 1,
+    Operator.SUBTRACT: 1,
+    Operator.MULTIPLY: 2,
+    Operator.FLOORDIV: 2,
+    Operator.MOD: 2,
+    Operator.NEGATE: 3,
+    Operator.POWER: 4,
+}
+"""How tightly an operation binds; functions bind like atoms."""
+_TIGHT = ("*", "//")
+
+
+def _binding(expression: Expression) -> int:
+    return _BINDING.get(expression.operator, _ATOM) if isinstance(expression, Operation) else _ATOM
+
+
+def _bracketed(expression: Expression, binding: int) -> str:
+    """Returns the text, in brackets where it binds less tightly than its place asks for."""
+    return f"({expression})" if _binding(expression) < binding else str(expression)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +124,6 @@ class Relation:
     right: Expression
     text: str = field(compare=False)
     span: Span = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.comparison.value} {self.right}"
