@@ -1,0 +1,115 @@
+"""Divisibility of lengths: which constants always divide, and what the quotient is.
+
+fixed_divisor(n*(n + 1))              ->  2
+exact_quotient(8*s, 8)                ->  s
+exact_quotient(n, 8)  if n % 8 == 0   ->  n//8
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from .atlas import Atlas
+from .binomial import divides_everywhere, fixed_divisor_of
+from .budget import Budget
+from .charts import Chart
+from .dims import Call, floor_div, substitute
+from .drafts import Draft, Empty, Split
+from .facts import Facts
+from .poly import Dim, TooLarge, atoms_of, divide_exactly
+
+STEPS = 2_000
+
+
+def in_chart(dim: Dim, chart: Chart) -> Dim | None:
+    """Returns dim written in the chart's parameters; None where that takes a case distinction or too much."""
+    if isinstance(dim, int) or (
+        chart.is_whole and not any(isinstance(a, Call) for a in atoms_of(dim))
+    ):
+        return dim
+    try:
+        return Draft(chart, [], Budget(STEPS)).express(dim)
+    except (Empty, Split, TooLarge, ZeroDivisionError):
+        return None
+
+
+def fixed_divisor(dim: Dim, facts: Facts) -> int:
+    """Returns the greatest constant that divides dim for all values that satisfy the facts; 0 where dim is always 0.
+
+    It is the greatest where the facts are solved by charts that vary freely, else a constant that does divide.
+
+    >>> from .facts import NO_FACTS, read_facts
+    >>> from .poly import symbol
+    >>> n = symbol("n")
+    >>> fixed_divisor(n * (n + 1), NO_FACTS), fixed_divisor(3 * n, read_facts(["n % 8 == 0"]))
+    (2, 24)
+    """
+    result = 0
+    for chart in facts.atlas.charts:
+        written = in_chart(dim, chart)
+        try:
+            result = gcd(result, 1 if written is None else fixed_divisor_of(written))
+        except TooLarge:
+            return 1
+        if result == 1:
+            break
+    return result
+
+
+def always_divides(divisor: Dim, dividend: Dim, atlas: Atlas) -> bool:
+    """Whether it is proved that divisor divides dividend at all values of the atlas at which divisor is not 0."""
+    return all(_divides_in(divisor, dividend, chart) for chart in atlas.charts)
+
+
+def _divides_in(divisor: Dim, dividend: Dim, chart: Chart) -> bool:
+    d, p = in_chart(divisor, chart), in_chart(dividend, chart)
+    if d is None or p is None or d == 0:
+        return False
+    try:
+        if isinstance(d, int):
+            return divides_everywhere(d, p)
+        return divide_exactly(p, d) is not None
+    except TooLarge:
+        return False
+
+
+def exact_quotient(dividend: Dim, divisor: Dim, facts: Facts) -> Dim | None:
+    """Returns dividend / divisor in the caller's symbols where divisibility is a theorem under the facts, else None.
+
+    >>> from .facts import read_facts
+    >>> from .poly import symbol
+    >>> n = symbol("n")
+    >>> str(exact_quotient(n, 8, read_facts(["n % 8 == 0"])))
+    'n//8'
+    """
+    if divisor == 0:
+        return None
+    exact = divide_exactly(dividend, divisor)
+    if exact is not None:
+        return exact
+    known = simplify(dividend, facts), simplify(divisor, facts)
+    exact = None if known[1] == 0 else divide_exactly(*known)
+    if exact is not None:
+        return exact
+    return floor_div(dividend, divisor) if always_divides(divisor, dividend, facts.atlas) else None
+
+
+def simplify(dim: Dim, facts: Facts) -> Dim:
+    """Returns dim with symbols replaced that the facts say in terms of the caller's other symbols.
+
+    >>> from .facts import read_facts
+    >>> from .poly import symbol
+    >>> str(simplify(symbol("n") + 1, read_facts(["n == 8*m"])))
+    '8*m + 1'
+    """
+    if isinstance(dim, int) or len(facts.atlas.charts) != 1:
+        return dim
+    values = {
+        name: value
+        for name, value in facts.atlas.charts[0].values.items()
+        if not any(atom.startswith("$") for atom in atoms_of(value))
+    }
+    try:
+        return substitute(dim, values) if values else dim
+    except (TooLarge, ZeroDivisionError):
+        return dim
