@@ -14,12 +14,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dimsolve.ir import read_annotation as parse
     from dimsolve.ir.annotation import Annotation
     from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError, ShapeError
-    from dimsolve.partition.legality import Legality, LegalParts, check, legal_parts
-    from dimsolve.solver.infer import Solution, infer
+    from dimsolve.ir.read_annotation import read_annotation as parse
+    from dimsolve.partition.legal_parts import LegalParts, legal_parts
+    from dimsolve.partition.legality import Legality, check
+    from dimsolve.solver.infer import infer
     from dimsolve.solver.prove import Proof, prove
+    from dimsolve.solver.solution import Solution
 
 __all__ = [
     "Annotation",
@@ -43,15 +45,15 @@ _HOMES = {
     "AnnotationError": ("dimsolve.ir.errors", "AnnotationError"),
     "Diagnostic": ("dimsolve.ir.errors", "Diagnostic"),
     "DimsolveError": ("dimsolve.ir.errors", "DimsolveError"),
-    "LegalParts": ("dimsolve.partition.legality", "LegalParts"),
+    "LegalParts": ("dimsolve.partition.legal_parts", "LegalParts"),
     "Legality": ("dimsolve.partition.legality", "Legality"),
     "Proof": ("dimsolve.solver.prove", "Proof"),
     "ShapeError": ("dimsolve.ir.errors", "ShapeError"),
-    "Solution": ("dimsolve.solver.infer", "Solution"),
+    "Solution": ("dimsolve.solver.solution", "Solution"),
     "check": ("dimsolve.partition.legality", "check"),
     "infer": ("dimsolve.solver.infer", "infer"),
-    "legal_parts": ("dimsolve.partition.legality", "legal_parts"),
-    "parse": ("dimsolve.ir", "read_annotation"),
+    "legal_parts": ("dimsolve.partition.legal_parts", "legal_parts"),
+    "parse": ("dimsolve.ir.read_annotation", "read_annotation"),
     "prove": ("dimsolve.solver.prove", "prove"),
 }
 """Public name -> the module it lives in and its name there."""

@@ -31,7 +31,7 @@ from dimsolve.solver.solution import Solution
 from dimsolve.solver.symbolic import to_sympy
 
 from .placement import Placement, Reduction, Shard
-from .rules import NoRule, Rule, rule_of
+from .rules import NoRule, Rule, rule_of, whole_rule
 from .split import nothing_to_split, split_name
 
 Verdict = Literal["legal", "conditional", "illegal", "unknown"]
@@ -211,6 +211,8 @@ def judge(
             solution, name, count, "illegal", f"{count} parts: a count is a positive integer"
         )
     rule = rule_of(solution, name, value_split=value_split, reduction=reduction)
+    if isinstance(rule, NoRule) and count == 1:
+        rule = whole_rule(solution, name)
     if isinstance(rule, NoRule):
         return Legality(solution, name, count, "illegal", rule.reason)
     return _Obligations(solution, rule, count, contiguous).legality(tuple(arguments.items()))

@@ -70,6 +70,12 @@ def rule_of(
     return Rule(name, tuple(inputs), tuple(outputs))
 
 
+def whole_rule(solution: Solution, name: str) -> Rule:
+    """Returns the rule of one part, which is no split: every tensor is whole."""
+    layout = solution.layout
+    return Rule(name, (Replicate(),) * len(layout.inputs), (Replicate(),) * len(layout.outputs))
+
+
 def _shard(patterns: tuple[Pattern, ...] | None, name: str, solution: Solution) -> Shard | None:
     for dim, pattern in enumerate(patterns or ()):
         if name in pattern.names:

@@ -1,0 +1,102 @@
+"""`legal_parts`: all counts at once.
+
+The counts that are legal for every value are the divisors of one number, the fixed divisor of the length: ``8*s`` may always be split
+by 1, 2, 4 and 8, ``n*(n + 1)`` by 1 and 2. The other counts up to a bound are legal under a condition or never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dimsolve.ir.annotation import Annotation
+from dimsolve.ir.expression import Relation
+from dimsolve.solver.divisibility import fixed_divisor
+from dimsolve.solver.infer import Inputs, infer
+from dimsolve.solver.problems import divisors
+
+from .legality import judge
+from .placement import Reduction
+
+DEFAULT_BOUND = 64
+
+
+@dataclass(frozen=True)
+class LegalParts:
+    """The counts an identifier may be split into.
+
+    ``fixed_divisor``: the greatest count that is legal for every value; its divisors are ``always`` (0: the length is 0 and every count up to
+    the bound is). ``conditional``: {count: condition} and ``forbidden``: {count: reason}, for the other counts up to ``up_to``;
+    ``unknown``: {count: what was left to show}.
+    """
+
+    split: str | None
+    fixed_divisor: int
+    always: tuple[int, ...]
+    conditional: Mapping[int, str]
+    forbidden: Mapping[int, str]
+    unknown: Mapping[int, str]
+    up_to: int
+
+    def __str__(self) -> str:
+        lines = [f"always: {', '.join(map(str, self.always))}"]
+        lines += [f"{count} if {condition}" for count, condition in self.conditional.items()]
+        lines += [f"{count} never: {reason}" for count, reason in self.forbidden.items()]
+        lines += [f"{count} unknown: {reason}" for count, reason in self.unknown.items()]
+        return "\n".join(lines)
+
+
+def legal_parts(
+    annotation: str | Annotation,
+    inputs: Inputs,
+    split: str | tuple[int, int],
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    facts: Iterable[str | Relation] = (),
+    up_to: int | None = None,
+    contiguous: bool = False,
+    value_split: Collection[int] = (),
+    partial: str = "sum",
+) -> LegalParts:
+    """Returns which counts ``split`` may be cut into: always, under a condition, never. ``up_to`` bounds the last two (64).
+
+    Raises AnnotationError for a question that cannot be read and ShapeError where the inputs can never match.
+
+    >>> legal_parts("a b -> a b", ["8*s, 6"], "a", up_to=3).conditional
+    {3: 's % 3 == 0'}
+    """
+    bound = DEFAULT_BOUND if up_to is None else up_to
+    solution = infer(annotation, inputs, arguments=arguments, facts=facts)
+    always: list[int] = []
+    conditional: dict[int, str] = {}
+    forbidden: dict[int, str] = {}
+    unknown: dict[int, str] = {}
+    name: str | None = None
+    for count in range(1, bound + 1):
+        legality = judge(
+            solution,
+            split,
+            count,
+            arguments=arguments or {},
+            contiguous=contiguous,
+            value_split=value_split,
+            reduction=Reduction(partial),
+        )
+        name = legality.split
+        match legality.verdict:
+            case "legal":
+                always.append(count)
+            case "conditional":
+                conditional[count] = " and ".join(legality.conditions)
+            case "illegal":
+                forbidden[count] = legality.reason
+            case "unknown":
+                unknown[count] = " and ".join(legality.conditions) or legality.reason
+    greatest = 1
+    if name is not None and len(always) > 1:
+        greatest = fixed_divisor(solution.values[name], solution.facts)
+    every = set(divisors(greatest)) if 0 < greatest < 10**12 else set()
+    return LegalParts(
+        name, greatest, tuple(sorted(every | set(always))), conditional, forbidden, unknown, bound
+    )
