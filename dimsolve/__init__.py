@@ -1,11 +1,13 @@
 """Symbolic shapes and provably legal partitions from one line of operator annotation.
 
-    import dimsolve as ds
+    >>> import dimsolve as ds
+    >>> ds.infer("(h t) k -> h t k", ["8*s, k"], arguments={"h": 8}).outputs
+    ((8, s, k),)
+    >>> ds.check("m k+, k+ n -> m n", ["m, k", "k, n"], "k", 8).conditions
+    ('k % 8 == 0',)
 
-    ds.infer("(h t) k -> h t k", ["8*s, k"], arguments={"h": 8}).outputs     # ((8, s, k),)
-    ds.check("m k+, k+ n -> m n", ["m, k", "k, n"], "k", 8).verdict         # 'conditional': k % 8 == 0
-
-The public names are loaded when they are first used: importing dimsolve loads neither torch nor SymPy.
+The public names are loaded when they are first used: importing dimsolve loads neither torch nor
+SymPy.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Loads a public name when it is first used (PEP 562); after that it is an ordinary attribute."""
+    """Loads a public name when it is first used (PEP 562); then it is an ordinary attribute."""
     if name == "__version__":
         from importlib.metadata import version
 

@@ -1,14 +1,19 @@
 """What a verdict or an error means to a script: the exit code.
 
-A script asks "is this legal?" and goes on if the answer is 0. So 0 is a yes for all values, and nothing else:
-*conditional* is a no for some value and exits with 1, like *illegal*; the condition is in the answer.
+A script asks "is this legal?" and goes on if the answer is 0. So 0 is a yes for all values, and
+nothing else: *conditional* is a no for some value and exits with 1, like *illegal*; the condition
+is in the answer.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from dimsolve.ir.errors import AnnotationError, DimsolveError
+
+if TYPE_CHECKING:
+    from dimsolve.partition.legal_parts import LegalParts
 
 
 class Exit(IntEnum):
@@ -37,6 +42,14 @@ def exit_of_verdict(verdict: str) -> Exit:
     <Exit.NO: 1>
     """
     return _OF_VERDICT[verdict]
+
+
+def exit_of_counts(counts: LegalParts) -> Exit:
+    """Returns the exit code of legal counts: yes where there are some, for all values or under a
+    condition."""
+    if counts.always or counts.conditional:
+        return Exit.YES
+    return Exit.GAVE_UP if counts.unknown else Exit.NO
 
 
 def exit_of_error(error: DimsolveError) -> Exit:

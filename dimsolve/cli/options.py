@@ -1,4 +1,5 @@
-"""The options that several verbs share, and how their texts become arguments of the Python functions."""
+"""The options that several verbs share, and how their texts become arguments of the Python
+functions."""
 
 from __future__ import annotations
 
@@ -55,31 +56,49 @@ Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the answer 
 
 
 def inputs_of(texts: list[str] | None) -> list[str | None] | None:
-    """Returns one shape text per input; None for an input without a shape, and None for no inputs at all.
+    """Returns one shape text per input; None for an input without a shape, and None for no inputs
+    at all.
 
     >>> inputs_of(["8*s, k", "?"])
     ['8*s, k', None]
     """
     if not texts:
         return None
-    return [None if text.strip() in ("", "?") else text for text in texts]
+    return [None if text.strip() in ("", "?") else text.strip() for text in texts]
 
 
-def arguments_of(texts: list[str] | None) -> dict[str, str]:
-    """Returns arguments by name; typer.BadParameter where a text is not NAME=SIZE or a name comes twice.
+def size_of(text: str) -> int | str:
+    """Returns the integer that a text writes out, or else the text: an expression for the reader.
+
+    >>> size_of("8"), size_of("2*s")
+    (8, '2*s')
+    """
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text.strip(), re.ASCII) else text.strip()
+
+
+def arguments_of(texts: list[str] | None) -> dict[str, int | str]:
+    """Returns arguments by name; typer.BadParameter where a text is not NAME=SIZE or a name comes
+    twice.
 
     >>> arguments_of(["h=8", "t=2*s"])
-    {'h': '8', 't': '2*s'}
+    {'h': 8, 't': '2*s'}
     """
-    arguments: dict[str, str] = {}
+    arguments: dict[str, int | str] = {}
     for text in texts or ():
         name, equals, size = (part.strip() for part in text.partition("="))
         if not (equals and name.isidentifier() and size):
-            raise typer.BadParameter(f"{text!r:.80} is not NAME=SIZE, such as h=8", param_hint="'--arg'")
+            raise typer.BadParameter(
+                f"{text!r:.80} is not NAME=SIZE, such as h=8", param_hint="'--arg'"
+            )
         if name in arguments:
             raise typer.BadParameter(f"{name!r:.80} is given twice", param_hint="'--arg'")
-        arguments[name] = size
+        arguments[name] = size_of(size)
     return arguments
+
+
+def facts_of(texts: list[str] | None) -> list[str]:
+    """Returns the facts as they are read."""
+    return [text.strip() for text in texts or ()]
 
 
 def split_of(text: str) -> str | tuple[int, int]:

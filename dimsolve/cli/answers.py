@@ -1,0 +1,47 @@
+"""How an answer leaves: the result on stdout, a diagnostic on stderr, and the exit code.
+
+With ``--json`` stdout has exactly one JSON document, also for an error, which is drawn on stderr as
+always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn, TypeVar
+
+import typer
+
+from dimsolve.ir.errors import DimsolveError
+
+from .exits import Exit, exit_of_error
+from .page import Block, print_error, print_page
+
+Result = TypeVar("Result")
+
+
+def answer(
+    ask: Callable[[], Result],
+    show: Callable[[Result], Iterable[Block]],
+    *,
+    json: bool,
+    leave: Callable[[Result], Exit] = lambda result: Exit.YES,
+) -> NoReturn:
+    """Asks, prints what was answered or why it was not, and leaves with the exit code."""
+    try:
+        result = ask()
+        blocks = [] if json else list(show(result))
+    except DimsolveError as error:
+        if json:
+            _print_json(error)
+        print_error(error)
+        raise typer.Exit(exit_of_error(error)) from None
+    if json:
+        _print_json(result)
+    print_page(blocks)
+    raise typer.Exit(leave(result))
+
+
+def _print_json(result: Any) -> None:
+    from dimsolve.schema import model_of
+
+    typer.echo(model_of(result).model_dump_json())

@@ -1,0 +1,286 @@
+"""Answers as JSON: what ``--json`` prints and what the service answers.
+
+An expression is text in the dimension language, also where it is a number, and reads back; a
+counterexample's values are integers. Places in a text are half-open offsets in characters. The
+names are those of the Python results:
+
+    ds.check("m k+, k+ n -> m n", ["m, k", "k, n"], "k", 8)
+    {"verdict": "conditional", "conditions": ["k % 8 == 0"], "counterexample": {"k": 1}, ...}
+
+This module loads pydantic; import it where JSON is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, Self, TypeAlias, assert_never
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from dimsolve.ir.annotation import Annotation, Dim, Identifier, Number, Opaque, Operand, Star
+from dimsolve.ir.errors import DimsolveError
+from dimsolve.ir.span import Span
+from dimsolve.partition.legal_parts import LegalParts
+from dimsolve.partition.legality import Legality
+from dimsolve.solver.prove import Proof
+from dimsolve.solver.solution import Solution
+
+Expression: TypeAlias = str
+Shape: TypeAlias = list[Expression]
+Place: TypeAlias = tuple[int, int]
+
+
+class Model(BaseModel):
+    """The base of all: immutable, and no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class AtomModel(Model):
+    """An identifier, a number or ``*`` as it stands in a dimension."""
+
+    text: str
+    kind: Literal["identifier", "number", "star"]
+    mark: Literal["", "+", "^"] = ""
+    span: Place
+
+
+class DimModel(Model):
+    """One annotated dimension: a product of atoms."""
+
+    text: str
+    atoms: list[AtomModel]
+    span: Place
+
+
+class OperandModel(Model):
+    """One annotated tensor, or ``?``."""
+
+    text: str
+    kind: Literal["tensor", "opaque"]
+    dims: list[DimModel]
+    span: Place
+
+    @classmethod
+    def of(cls, operand: Operand) -> Self:
+        dims = [] if isinstance(operand, Opaque) else [_dim(dim) for dim in operand.dims]
+        kind: Literal["tensor", "opaque"] = "opaque" if isinstance(operand, Opaque) else "tensor"
+        return cls(text=str(operand), kind=kind, dims=dims, span=_place(operand.span))
+
+
+class AnnotationModel(Model):
+    """What an annotation says. ``source`` is what was read; places are offsets into it."""
+
+    text: str
+    source: str
+    inputs: list[OperandModel]
+    outputs: list[OperandModel]
+    identifiers: dict[str, Literal["", "+", "^"]] = Field(description="the mark of each identifier")
+
+    @classmethod
+    def of(cls, annotation: Annotation) -> Self:
+        inputs = [OperandModel.of(operand) for operand in annotation.inputs]
+        outputs = [OperandModel.of(operand) for operand in annotation.outputs]
+        identifiers = {
+            atom.text.removesuffix(atom.mark): atom.mark
+            for operand in (*inputs, *outputs)
+            for dim in operand.dims
+            for atom in dim.atoms
+            if atom.kind == "identifier"
+        }
+        return cls(
+            text=str(annotation),
+            source=annotation.text,
+            inputs=inputs,
+            outputs=outputs,
+            identifiers=identifiers,
+        )
+
+
+def _place(span: Span) -> Place:
+    return span.start, span.stop
+
+
+def _dim(dim: Dim | Star) -> DimModel:
+    atoms = (dim,) if isinstance(dim, Star) else dim.atoms
+    return DimModel(text=str(dim), atoms=[_atom(atom) for atom in atoms], span=_place(dim.span))
+
+
+def _atom(atom: Identifier | Number | Star) -> AtomModel:
+    place = _place(atom.span)
+    match atom:
+        case Identifier():
+            return AtomModel(text=str(atom), kind="identifier", mark=atom.mark.value, span=place)
+        case Number():
+            return AtomModel(text=str(atom), kind="number", span=place)
+        case Star():
+            return AtomModel(text=str(atom), kind="star", mark=atom.mark.value, span=place)
+
+
+class SolutionModel(Model):
+    """Inferred shapes. ``solutions`` lists the choices of the free identifiers, null where they are
+    not finitely many."""
+
+    outputs: list[Shape | None]
+    bindings: dict[str, Expression]
+    conditions: list[str]
+    free: list[str]
+    expansions: dict[str, list[str]]
+    solutions: list[dict[str, int]] | None
+    explanation: list[str] = Field(description="one line per step, with its reason")
+
+    @classmethod
+    def of(cls, solution: Solution) -> Self:
+        choices = solution.solutions()
+        return cls(
+            outputs=_shapes(solution.output_dims),
+            bindings={name: str(length) for name, length in solution.values.items()},
+            conditions=list(solution.conditions),
+            free=list(solution.free),
+            expansions={star: list(names) for star, names in solution.expansions.items()},
+            solutions=None if choices is None else [dict(choice) for choice in choices],
+            explanation=solution.explain().splitlines(),
+        )
+
+
+class LegalityModel(Model):
+    """Whether a split is legal, and what every rank holds. Placements are texts: ``S(0)``, ``R``,
+    ``P(sum)``."""
+
+    verdict: Literal["legal", "conditional", "illegal", "unknown"]
+    reason: str
+    split: str | None
+    parts: Expression
+    conditions: list[str]
+    counterexample: dict[str, int] | None
+    inputs: list[str]
+    outputs: list[str]
+    local_inputs: list[Shape | None]
+    local_outputs: list[Shape | None]
+    arguments: dict[str, Expression]
+
+    @classmethod
+    def of(cls, legality: Legality) -> Self:
+        return cls(
+            verdict=legality.verdict,
+            reason=legality.reason,
+            split=legality.split,
+            parts=str(legality.parts),
+            conditions=list(legality.conditions),
+            counterexample=_values(legality.counterexample),
+            inputs=[str(placement) for placement in legality.inputs],
+            outputs=[str(placement) for placement in legality.outputs],
+            local_inputs=_shapes(legality.local_input_dims),
+            local_outputs=_shapes(legality.local_output_dims),
+            arguments=local_arguments(legality),
+        )
+
+
+class LegalPartsModel(Model):
+    """The counts of a split: legal for all values, under a condition, never, or not decided."""
+
+    split: str | None
+    fixed_divisor: int = Field(description="every count in `always` divides it")
+    always: list[int]
+    conditional: dict[int, str]
+    forbidden: dict[int, str]
+    unknown: dict[int, str]
+    up_to: int
+
+    @classmethod
+    def of(cls, counts: LegalParts) -> Self:
+        return cls(
+            split=counts.split,
+            fixed_divisor=counts.fixed_divisor,
+            always=list(counts.always),
+            conditional=dict(counts.conditional),
+            forbidden=dict(counts.forbidden),
+            unknown=dict(counts.unknown),
+            up_to=counts.up_to,
+        )
+
+
+class ProofModel(Model):
+    """Whether a claim holds for all positive integers that satisfy the facts."""
+
+    verdict: Literal["proved", "refuted", "conditional", "unknown"]
+    reason: str
+    conditions: list[str]
+    counterexample: dict[str, int] | None
+
+    @classmethod
+    def of(cls, proof: Proof) -> Self:
+        return cls(
+            verdict=proof.verdict,
+            reason=proof.reason,
+            conditions=list(proof.conditions),
+            counterexample=_values(proof.counterexample),
+        )
+
+
+class Problem(Model):
+    """Why a question has no answer (RFC 9457). ``spans`` are places in ``text``, the first is the
+    main one."""
+
+    type: str = "about:blank"
+    title: str
+    status: int = 422
+    detail: str
+    error: str = Field(description="AnnotationError or ShapeError")
+    code: str
+    text: str
+    spans: list[Place]
+    hint: str
+
+    @classmethod
+    def of(cls, error: DimsolveError) -> Self:
+        diagnostic = error.diagnostic
+        return cls(
+            title=diagnostic.title,
+            detail=diagnostic.reason,
+            error=type(error).__name__,
+            code=diagnostic.code,
+            text=diagnostic.text,
+            spans=[_place(span) for span in diagnostic.spans],
+            hint=diagnostic.hint,
+        )
+
+
+def local_arguments(legality: Legality) -> dict[str, str]:
+    """Returns the arguments on one rank; lengths as text in the dimension language."""
+    lengths = legality.local_values
+    return {name: str(lengths.get(name, given)) for name, given in legality.given_arguments}
+
+
+def _shapes(rows: Iterable[Sequence[object] | None]) -> list[Shape | None]:
+    return [None if row is None else [str(dim) for dim in row] for row in rows]
+
+
+def _values(values: Mapping[str, int] | None) -> dict[str, int] | None:
+    return None if values is None else dict(values)
+
+
+def model_of(
+    result: Annotation | Solution | Legality | LegalParts | Proof | DimsolveError,
+) -> Model:
+    """Returns the model of what a public function returned or raised.
+
+    >>> from dimsolve import prove
+    >>> model_of(prove("n*(n + 1) % 2 == 0")).verdict
+    'proved'
+    """
+    match result:
+        case Annotation():
+            return AnnotationModel.of(result)
+        case Solution():
+            return SolutionModel.of(result)
+        case Legality():
+            return LegalityModel.of(result)
+        case LegalParts():
+            return LegalPartsModel.of(result)
+        case Proof():
+            return ProofModel.of(result)
+        case DimsolveError():
+            return Problem.of(result)
+        case _:
+            assert_never(result)

@@ -1,0 +1,75 @@
+"""What the documentation shows is what happens: the README's examples and every doctest."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import pkgutil
+import re
+import shlex
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import dimsolve
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+MODULES = sorted(module.name for module in pkgutil.walk_packages(dimsolve.__path__, "dimsolve."))
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+
+
+def sessions() -> list[tuple[str, str]]:
+    """Every ``$ dimsolve ...`` of the README with what is shown below it."""
+    found = []
+    for block in blocks("console"):
+        _, *parts = re.split(r"^\$ ", block, flags=re.MULTILINE)
+        for part in parts:
+            command = re.match(r"(?:.*\\\n)*.*\n", part)
+            assert command is not None
+            found.append((command[0], part[command.end() :]))
+    return found
+
+
+@pytest.mark.parametrize(("command", "shown"), sessions())
+def test_readme_commands_print_what_it_shows(command: str, shown: str) -> None:
+    words = shlex.split(command)
+    assert words[0] == "dimsolve"
+    run = subprocess.run(
+        [sys.executable, "-P", "-m", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+    assert run.stdout.strip() == shown.strip()
+
+
+def test_the_readme_has_examples() -> None:
+    """Guards the tests above against a README whose blocks are not found."""
+    assert len(sessions()) >= 5
+    assert any(">>> " in block for block in blocks("python"))
+
+
+@pytest.mark.parametrize("block", blocks("python"))
+def test_readme_python_prints_what_it_shows(block: str) -> None:
+    test = doctest.DocTestParser().get_doctest(block, {}, "README.md", "README.md", 0)
+    results = doctest.DocTestRunner().run(test)
+    assert results.attempted > 0 and results.failed == 0
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_doctests(module: str) -> None:
+    assert doctest.testmod(import_module(module)).failed == 0
+
+
+def test_most_modules_are_seen() -> None:
+    """Guards the test above against an empty list: all rooms are walked."""
+    assert {name.split(".")[1] for name in MODULES} >= {"ir", "solver", "partition", "exec", "cli"}
