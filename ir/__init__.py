@@ -1,8 +1,10 @@
-"""What was written: text and its errors, annotations, dimension expressions, types, graphs and operators.
+"""What was written: text, annotations, dimension expressions, types, graphs and operators.
 
-    read_annotation("m k+, k+ n -> m n")     Annotation(inputs=2, outputs=1)
-    read_shape("8*s, k")                     (8*s, k)
-    read_relation("k % 64 == 0")             k % 64 == 0
+    read_annotation("m k+, k+ n -> m n").inputs[0]     m k+
+    read_shape("8*s, k")                               (8*s, k)
+    read_relation("k % 64 == 0")                       k % 64 == 0
+
+This room is the lowest: it knows what text says, and nothing of what must hold.
 """
 
 from .annotation import Annotation

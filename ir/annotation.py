@@ -1,15 +1,15 @@
 """What an annotation says, as data.
 
-``m k+, k+ n -> m n`` is read once (`dimsolve.ir.read_annotation`) into the frozen classes of this file;
-everything after it works on them and never on text. Each node knows the span it was read from, so that an
-error found much later can still point at the place.
+``m k+, k+ n -> m n`` is read once (`dimsolve.ir.read_annotation`) into the frozen classes of this
+file; everything after it works on them and never on text. Each node knows the span it was read
+from, so that an error found much later can still point at the place.
 
     m k+, k+ n -> m n
     inputs   Tensor(dims=(Dim(m), Dim(k+)))   Tensor(dims=(Dim(k+), Dim(n)))
     outputs  Tensor(dims=(Dim(m), Dim(n)))
 
-``str()`` of an annotation reads back to an equal annotation: spans and the text they point into take no part
-in equality.
+``str()`` of an annotation reads back to an equal annotation: spans and the text they point into
+take no part in equality.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Star:
-    """``*``: any number of dimensions, the same ones in every tensor of the operator that has it."""
+    """``*``: any number of dimensions, the same ones in every tensor that has it."""
 
     mark: Mark
     span: Span = field(compare=False)
@@ -67,7 +67,7 @@ Atom = Identifier | Number
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """One dimension: the product of its atoms, outermost first. ``grouped`` tells ``(h)`` from ``h``."""
+    """One dimension: the product of its atoms, outermost first; ``grouped``: within brackets."""
 
     atoms: tuple[Atom, ...]
     grouped: bool

@@ -1,4 +1,4 @@
-"""What can be wrong with an annotation's text, one function for each: it makes the error, the reader raises it.
+"""What can be wrong with an annotation's text: one function for each mistake makes its error.
 
     AnnotationError: '*' twice in one tensor
       * a * -> a
@@ -6,267 +6,237 @@
       input 0 has two '*', and nothing says how its dimensions are shared out between them
       hint: name the dimensions of one of them
 
-A reason says what stands where; a hint says what would work. Texts are tested word for word.
+A reason says what stands where; a hint says what would work. Each docstring begins with a text that
+is wrong in this way. The reader raises the errors; tests hold them word for word.
 """
 
 from __future__ import annotations
 
 from .annotation import Identifier, Mark, Star
-from .character_errors import HYPHENS, describe, difference, replacement
-from .errors import AnnotationError, Diagnostic
+from .character_errors import (
+    HYPHENS,
+    describe,
+    error,
+    hint_for,
+    is_multiplication,
+    replacement,
+)
+from .errors import AnnotationError
 from .excerpt import shown
 from .span import Span
 
-
-def _error(
-    code: str, title: str, text: str, spans: tuple[Span, ...], reason: str, hint: str = ""
-) -> AnnotationError:
-    return AnnotationError(Diagnostic(code, title, text, spans, reason, hint))
+_TOKENS = frozenset({"->", "(", ")", ",", "*", "+", "^", "?"})
 
 
 def place(text: str, offset: int) -> str:
-    """Returns in which operand of an annotation an offset lies: ``input 0``, ``output 2``."""
-    before = text[:offset]
-    arrow = before.rfind("->")
+    """Returns in which operand of an annotation an offset lies.
+
+    >>> place("a b, b -> a", 5), place("a b, b -> a", 10)
+    ('input 1', 'output 0')
+    """
+    arrow = text.rfind("->", 0, offset)
     side = "input" if arrow < 0 else "output"
-    return f"{side} {before.count(',', max(arrow, 0))}"
-
-
-def too_long(text: str, limit: int) -> AnnotationError:
-    return _error(
-        "text-too-long",
-        "text too long",
-        text[:limit],
-        (Span(limit, limit),),
-        f"an annotation has at most {limit:,} characters; this text has {len(text):,}",
-    )
+    return f"{side} {text.count(',', max(arrow, 0), offset)}"
 
 
 def no_arrow(text: str) -> AnnotationError:
+    """``m k+, k+ n``: also finds what was written in place of the arrow."""
     if not text.strip():
-        return _error(
-            "no-arrow", "empty annotation", text, (), "an annotation names inputs and outputs",
-            "write them around '->', as in 'm k+, k+ n -> m n'",
-        )  # fmt: skip
+        reason = "an annotation names the inputs and the outputs of an operator"
+        hint = "write them around '->', as in 'm k+, k+ n -> m n'"
+        return error("no-arrow", "empty annotation", text, (), reason, hint)
     for offset, char in enumerate(text):
         if replacement(char) == "->" or (char in HYPHENS and text[offset + 1 : offset + 2] == ">"):
             return unknown_character(text, offset)
-    for wrong in ("=>", "- >", "<-", ">"):
-        if (offset := text.find(wrong)) >= 0:
-            span = Span(offset, offset + len(wrong))
+    span = Span(len(text.rstrip()), len(text.rstrip()))
+    for wrong in ("=>", "- >", "<-", ">", " - ", "=", ":"):
+        if (start := text.find(wrong)) >= 0:
+            span = Span(start, start + len(wrong))
             break
-    else:
-        span = Span(len(text), len(text))
-    return _error(
-        "no-arrow", "no '->'", text, (span,), "'->' separates the inputs from the outputs",
-        "write '->' between them; an operator without outputs ends in '->'",
-    )  # fmt: skip
+    reason = "'->' separates the inputs from the outputs"
+    hint = "write '->' between them; an operator without outputs ends in '->'"
+    return error("no-arrow", "no '->'", text, (span,), reason, hint)
 
 
 def two_arrows(text: str, first: int, second: int) -> AnnotationError:
-    return _error(
-        "two-arrows", "'->' twice", text, (Span(first, first + 2), Span(second, second + 2)),
-        "one '->' separates the inputs from the outputs; several outputs are separated by ','",
-    )  # fmt: skip
+    """``a -> b -> c``"""
+    spans = (Span(second, second + 2), Span(first, first + 2))
+    reason = (
+        "one '->' separates the inputs from the outputs; ',' separates one output from the next"
+    )
+    return error("two-arrows", "'->' twice", text, spans, reason)
 
 
 def empty_tensor(text: str, start: int, stop: int) -> AnnotationError:
+    """``a, , b -> a``"""
     middle = (start + stop) // 2
-    return _error(
-        "empty-tensor", "a tensor without dimensions", text, (Span(middle, middle),),
-        f"nothing is written for {place(text, start)}",
-        "write () for a scalar, ? for a value that is only replicated, or remove the ','",
-    )  # fmt: skip
-
-
-def no_space(text: str, span: Span) -> AnnotationError:
-    start = span.start - 1
-    while start > 0 and not text[start - 1].isspace() and text[start - 1] not in "(),>":
-        start -= 1
-    stop = span.stop
-    words = shown(text[start:stop])
-    joint = text[span.start - 1]
-    reasons = {
-        "+": "a '+' marks the identifier before it, it does not add",
-        "^": "a '^' marks the identifier before it, it is no power",
-    }
-    if "*" in (joint, text[span.start]):
-        reason = f"'*' stands for any number of dimensions, it does not multiply; '{words}' is no dimension"
-    else:
-        reason = f"{reasons[joint]}; '{words}' is no dimension"
-    return _error(
-        "no-space", "no space between two dimensions", text, (Span(start, stop),), reason,
-        "write a space between dimensions, and (h t) for the product of h and t",
-    )  # fmt: skip
-
-
-def misplaced_star(text: str, span: Span, *, in_group: bool) -> AnnotationError:
-    if in_group:
-        return _error(
-            "star-in-group", "'*' within brackets", text, (span,),
-            "a hidden product is of identifiers and numbers; '*' stands for whole dimensions",
-        )  # fmt: skip
-    where = place(text, span.start)
-    start = max(text.rfind(",", 0, span.start), text.rfind("->", 0, span.start)) + 1
-    first = text.index("*", start)
-    return _error(
-        "two-stars", "'*' twice in one tensor", text, (Span(first, first + 1), span),
-        f"{where} has two '*', and nothing says how its dimensions are shared out between them",
-        "name the dimensions of one of them",
-    )  # fmt: skip
-
-
-def nested_brackets(text: str, opened: int, span: Span) -> AnnotationError:
-    return _error(
-        "nested-brackets", "brackets within brackets", text, (span, Span(opened, opened + 1)),
-        "brackets do not nest: a hidden product is flat",
-        "(a (b c)) is the same product as (a b c)",
-    )  # fmt: skip
-
-
-def unopened_bracket(text: str, span: Span) -> AnnotationError:
-    return _error(
-        "unopened-bracket", "')' without '('", text, (span,),
-        f"no bracket is open in {place(text, span.start)}; brackets open and close within one tensor",
-    )  # fmt: skip
-
-
-def unclosed_bracket(text: str, opened: int, stop: int) -> AnnotationError:
-    spans = (Span(opened, opened + 1),)
-    hint = ""
-    if text[stop : stop + 1] == "," and ")" in text[stop:]:
-        hint = "',' separates tensors; within brackets write spaces, as in (h t)"
-    return _error(
-        "unclosed-bracket", "'(' without ')'", text, spans,
-        f"this bracket is not closed in {place(text, opened)}; brackets open and close within one tensor",
-        hint,
-    )  # fmt: skip
-
-
-def empty_group(text: str, span: Span) -> AnnotationError:
-    return _error(
-        "empty-group", "empty brackets among dimensions", text, (span,),
-        "() alone is a scalar, a tensor without dimensions; it is no dimension of another tensor",
-        "a dimension of length one is written 1",
-    )  # fmt: skip
-
-
-def zero_in_product(text: str, span: Span) -> AnnotationError:
-    return _error(
-        "zero-in-product", "zero in a hidden product", text, (span,),
-        "a product that is 0 names nothing: its other factors could be anything",
-        "a dimension of length zero is written 0, without brackets",
-    )  # fmt: skip
-
-
-def question_not_alone(text: str, span: Span) -> AnnotationError:
-    return _error(
-        "question-not-alone", "'?' among dimensions", text, (span,),
-        f"'?' is a whole value, and {place(text, span.start)} has more than it",
-        "write ? alone, or name the dimension",
-    )  # fmt: skip
-
-
-def misplaced_mark(text: str, offset: int) -> AnnotationError:
-    mark = text[offset]
-    before = text[:offset].rstrip()
-    if before and before[-1] in "+^":
-        reason, hint = "an identifier has one mark", "write '+' or '^', not both"
-        if before[-1] == mark:
-            hint = f"write '{mark}' once"
-    elif before.endswith(")"):
-        reason, hint = "a mark belongs to an identifier, not to a product", f"mark the identifiers: (h{mark} t)"
-    elif before and not before.endswith((",", "->", "(", "?")):
-        word = shown(before.replace("(", " ").replace(",", " ").split()[-1])
-        reason, hint = "a mark stands right after its identifier", f"write '{word}{mark}' without a space"
-    else:
-        reason, hint = "a mark stands right after an identifier, and there is none", ""
-    return _error(
-        "misplaced-mark", f"'{mark}' marks nothing", text, (Span(offset, offset + 1),), reason, hint
+    reason = f"nothing is written for {place(text, start)}"
+    hint = "write () for a scalar, ? for a value that is only replicated, or leave out the ','"
+    return error(
+        "empty-tensor", "a tensor without text", text, (Span(middle, middle),), reason, hint
     )
 
 
+def no_space(text: str, span: Span) -> AnnotationError:
+    """``a*b -> a``: the span is that of the second of two words that touch."""
+    start, stop = span
+    while start > 0 and not text[start - 1].isspace() and text[start - 1] not in "(),>":
+        start -= 1
+    if "*" in (text[span.start - 1], text[span.start]):
+        reason = "'*' stands for any number of dimensions; it does not multiply"
+    elif text[span.start - 1] == "+":
+        reason = "'+' marks the identifier before it; it does not add"
+    else:
+        reason = "'^' marks the identifier before it; it is no power"
+    hint = "write a space between dimensions, and (h t) for the product of h and t"
+    title = "no space between two dimensions"
+    return error("no-space", title, text, (Span(start, stop),), reason, hint)
+
+
+def misplaced_star(text: str, span: Span, *, in_group: bool) -> AnnotationError:
+    """``(* a) -> a`` or ``* a * -> a``"""
+    if in_group:
+        reason = "brackets hold identifiers and numbers, whose product is one dimension"
+        hint = "write '*' outside the brackets: it stands for whole dimensions"
+        return error("star-in-brackets", "'*' within brackets", text, (span,), reason, hint)
+    start = max(text.rfind(",", 0, span.start), text.rfind("->", 0, span.start)) + 1
+    first = text.index("*", start)
+    reason = f"{place(text, first)} has two '*', and nothing says how its dimensions are shared out"
+    reason += " between them"
+    spans = (Span(first, first + 1), Span(span.start, span.start + 1))
+    hint = "name the dimensions of one of them"
+    return error("two-stars", "'*' twice in one tensor", text, spans, reason, hint)
+
+
+def nested_brackets(text: str, opened: int, span: Span) -> AnnotationError:
+    """``(a (b c)) -> a``"""
+    reason = (
+        "brackets do not nest: they hold identifiers and numbers, whose product is one dimension"
+    )
+    spans = (span, Span(opened, opened + 1))
+    hint = "leave out the inner brackets: (a (b c)) is the same product as (a b c)"
+    return error("nested-brackets", "brackets within brackets", text, spans, reason, hint)
+
+
+def unopened_bracket(text: str, span: Span) -> AnnotationError:
+    """``a b) -> a``"""
+    reason = f"no bracket is open in {place(text, span.start)}"
+    hint = "brackets open and close within one tensor"
+    return error("unopened-bracket", "')' without '('", text, (span,), reason, hint)
+
+
+def unclosed_bracket(text: str, opened: int, stop: int) -> AnnotationError:
+    """``(a b -> a`` or ``(a, b) -> a``"""
+    reason = f"this bracket is not closed in {place(text, opened)}"
+    hint = "brackets open and close within one tensor"
+    if text.startswith(",", stop) and ")" in text[stop:]:
+        hint = "',' separates tensors; write spaces within brackets, as in (h t)"
+    spans = (Span(opened, opened + 1),)
+    return error("unclosed-bracket", "'(' without ')'", text, spans, reason, hint)
+
+
+def empty_group(text: str, span: Span) -> AnnotationError:
+    """``a () -> a``"""
+    reason = "() is a tensor without dimensions, so it stands alone"
+    hint = "a dimension of length one is written 1"
+    return error("empty-brackets", "() among dimensions", text, (span,), reason, hint)
+
+
+def zero_in_product(text: str, span: Span) -> AnnotationError:
+    """``(a 0) -> a``"""
+    reason = "a product that is 0 says nothing of its other factors"
+    hint = "a dimension of length zero is written 0, without brackets"
+    return error("zero-in-product", "0 within brackets", text, (span,), reason, hint)
+
+
+def question_not_alone(text: str, span: Span) -> AnnotationError:
+    """``a ? -> a``"""
+    reason = f"'?' stands for a whole value, and {place(text, span.start)} has more than it"
+    hint = "write ? alone, or a name for the dimension"
+    return error("question-not-alone", "'?' among dimensions", text, (span,), reason, hint)
+
+
+def misplaced_mark(text: str, offset: int) -> AnnotationError:
+    """``k + -> k``, ``(h t)+ -> h``, ``k+^ -> k`` or ``+ -> k``"""
+    mark, before = text[offset], text[:offset].rstrip()
+    reason, hint = "a mark stands right after an identifier, and none stands here", ""
+    if before.endswith(("+", "^")):
+        reason = "an identifier has one mark"
+        hint = f"write '{mark}' once" if before[-1] == mark else "write '+' or '^'"
+    elif before.endswith(")"):
+        reason = "a mark belongs to an identifier, not to a product"
+        hint = f"mark the identifiers within the brackets, as in (h{mark} t)"
+    elif before.endswith("?"):
+        reason = "'?' is only ever replicated, so it has no mark"
+    elif before and not before.endswith((",", "->", "(")):
+        word = shown(before.replace("(", " ").replace(",", " ").replace("->", " ").split()[-1])
+        hint = f"write '{word}{mark}' without a space"
+    span = Span(offset, offset + 1)
+    return error("misplaced-mark", f"'{mark}' marks nothing", text, (span,), reason, hint)
+
+
 def too_many_tensors(text: str, count: int, limit: int) -> AnnotationError:
-    return _error(
-        "too-many-tensors", "too many tensors", text, (),
-        f"an annotation has at most {limit} inputs and outputs; this one has {count:,}",
-    )  # fmt: skip
+    """``a, a, a, ... -> a``"""
+    reason = f"an annotation has at most {limit:,} inputs and outputs; this one has {count:,}"
+    return error("too-many-tensors", "too many tensors", text, (), reason)
 
 
-def too_many_dims(text: str, span: Span, count: int, limit: int) -> AnnotationError:
-    return _error(
-        "too-many-dimensions", "too many dimensions", text, (span,),
-        f"a tensor has at most {limit} dimensions, and a product {limit} factors; here are {count:,}",
-    )  # fmt: skip
-
-
-def too_many_digits(text: str, span: Span, count: int, limit: int) -> AnnotationError:
-    return _error(
-        "too-many-digits", "number too long", text, (span,),
-        f"a number has at most {limit} digits; this one has {count:,}",
-    )  # fmt: skip
+def too_many_dims(
+    text: str, span: Span, count: int, limit: int, *, in_group: bool
+) -> AnnotationError:
+    """``a a a ... -> a``"""
+    what = "brackets hold at most {} factors" if in_group else "a tensor has at most {} dimensions"
+    reason = f"{what.format(limit)}; here are {count:,}"
+    title = "too many factors" if in_group else "too many dimensions"
+    return error("too-many-dimensions", title, text, (span,), reason)
 
 
 def two_marks(text: str, first: Identifier | Star, second: Identifier | Star) -> AnnotationError:
+    """``m k+, k n -> m n``"""
     name = "*" if isinstance(first, Star) else shown(first.name)
-    return _error(
-        "two-marks", "one identifier, two marks", text, (first.span, second.span),
+    reason = (
         f"'{name}' is {_marked(first.mark)} in {place(text, first.span.start)} and "
-        f"{_marked(second.mark)} in {place(text, second.span.start)}; write the same mark at both",
-    )  # fmt: skip
+        f"{_marked(second.mark)} in {place(text, second.span.start)}; write the same mark at both"
+    )
+    spans = (first.span, second.span)
+    return error("two-marks", "one identifier, two marks", text, spans, reason)
 
 
 def _marked(mark: Mark) -> str:
-    return f"marked '{mark.value}'" if mark is not Mark.NONE else "not marked"
-
-
-def lookalikes(text: str, first: Identifier | Star, second: Identifier | Star) -> AnnotationError:
-    assert isinstance(first, Identifier)
-    assert isinstance(second, Identifier)
-    return lookalike_names(text, first.name, first.span, second.name, second.span)
-
-
-def lookalike_names(text: str, first: str, at: Span, second: str, second_at: Span) -> AnnotationError:
-    one, other = difference(first, second)
-    return _error(
-        "lookalikes", "two names that look the same", text, (at, second_at),
-        f"'{shown(first)}' has {one} where '{shown(second)}' has {other}",
-        "write one of them at both places, or rename one",
-    )  # fmt: skip
+    return "not marked" if mark is Mark.NONE else f"marked '{mark.value}'"
 
 
 def bad_word(text: str, span: Span) -> AnnotationError:
-    """A word that is neither an identifier nor a number: a foreign character, or a digit first."""
+    """``2a -> a``, or a word with a character that no identifier has."""
     word = text[span.start : span.stop]
     for offset, char in enumerate(word, span.start):
         if not ("a" + char).isidentifier():
             return unknown_character(text, offset)
-    return _error(
-        "bad-identifier", "neither an identifier nor a number", text, (span,),
-        f"'{shown(word)}' starts with {describe(word[0])}, and an identifier starts with a letter or '_'",
-        "write a space between a number and an identifier, or the letter first",
-    )  # fmt: skip
+    reason = (
+        f"'{shown(word)}' begins with {describe(word[0])}, and an identifier with a letter or '_'"
+    )
+    hint = "write a space between a number and an identifier"
+    title = "neither an identifier nor a number"
+    return error("bad-identifier", title, text, (span,), reason, hint)
 
 
 def unknown_character(text: str, offset: int) -> AnnotationError:
-    char = text[offset]
+    """``m k → m``: a character of no token; also a ``?`` or a mark that stands wrong."""
+    char, after = text[offset], text[offset + 1 : offset + 2]
+    span = Span(offset, offset + 1)
     if char == "?":
-        return question_not_alone(text, Span(offset, offset + 1))
+        return question_not_alone(text, span)
     if char in "+^":
         return misplaced_mark(text, offset)
-    hint = ""
-    stop = offset + 1
-    if char in HYPHENS and text[offset + 1 : offset + 2] == ">":
-        hint, stop = "write '->'", offset + 2
-    elif char in HYPHENS and text[offset + 1 : offset + 2].isidentifier():
+    hint = hint_for(char, _TOKENS)
+    if char in HYPHENS and after == ">":
+        hint, span = "write '->'", Span(offset, offset + 2)
+    elif char in HYPHENS and after.isidentifier():
         hint = "write '_' within a name"
-    elif wanted := replacement(char):
-        hint = f"write '{wanted}'"
-    elif char in "'\"`":
-        hint = "remove the quotes"
+    elif is_multiplication(char):
+        hint = "write (h t) for the product of h and t"
     elif char in ".\u2026":
         hint = "write '*' for any number of dimensions"
-    return _error(
-        "unknown-character", "a character that no annotation has", text, (Span(offset, stop),),
-        f"{describe(char)} is no part of the annotation language", hint,
-    )  # fmt: skip
+    reason = f"{describe(char)} is no part of the annotation language"
+    title = "a character that no annotation has"
+    return error("unknown-character", title, text, (span,), reason, hint)

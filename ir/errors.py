@@ -1,12 +1,13 @@
-"""Errors that show where: one record makes the caret text, the service's problem and the playground's highlight.
+"""Errors that show where: one record makes the caret text, a problem+json and a highlight.
 
     AnnotationError: one identifier, two marks
       m k+, k n -> m n
         ^~  ^
       'k' is marked '+' in input 0 and not marked in input 1; write the same mark at both
 
-A `Diagnostic` is data; the exceptions only carry it. ``str()`` of one is all of the above but the name of its class, which
-Python writes itself at the end of a traceback. Illegal partitions are answers, not exceptions.
+A `Diagnostic` is data; the exceptions only carry it. ``str()`` of one is all of the above but the
+name of its class, which Python writes itself at the end of a traceback. Illegal partitions are
+answers, not exceptions.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from .span import Span
 class Diagnostic:
     """What went wrong, where, with which numbers, and what would work.
 
-    code: a stable kebab-case name, e.g. ``"two-marks"``. title: one line. text: what was read, or "" where no
-    text is to blame. spans: the places in it, the first is the main one. reason: the full sentence with names
-    and numbers. hint: what would work, or "".
+    code: a stable kebab-case name, e.g. ``"two-marks"``. title: one line. text: what was read, or
+    "" where no text is to blame. spans: the places in it, the first is the main one. reason: the
+    full sentence with names and numbers. hint: what would work, or "".
     """
 
     code: str
@@ -34,10 +35,11 @@ class Diagnostic:
     hint: str = ""
 
     def render(self) -> str:
-        """Returns the title, the text with carets under its spans, the reason and the hint, a line each.
+        """Returns the title, the text over its carets, the reason and the hint, a line each.
 
-        >>> text = "m k+, k n -> m n"
-        >>> print(Diagnostic("two-marks", "one identifier, two marks", text, (Span(2, 4), Span(6, 7))).render())
+        >>> spans = Span(2, 4), Span(6, 7)
+        >>> title = "one identifier, two marks"
+        >>> print(Diagnostic("two-marks", title, "m k+, k n -> m n", spans).render())
         one identifier, two marks
           m k+, k n -> m n
             ^~  ^
@@ -55,6 +57,9 @@ class Diagnostic:
 class DimsolveError(Exception):
     """The base of everything dimsolve raises on purpose."""
 
+    __module__ = "dimsolve"
+    """Tracebacks name the place from which users import it."""
+
     diagnostic: Diagnostic
 
     def __init__(self, diagnostic: Diagnostic) -> None:
@@ -68,10 +73,10 @@ class DimsolveError(Exception):
 class AnnotationError(DimsolveError):
     """Text that cannot be read: an annotation, a dimension, a fact, a claim."""
 
+    __module__ = "dimsolve"
+
 
 class ShapeError(DimsolveError):
     """A contradiction: these inputs, arguments and facts can never match the annotation."""
 
-
-for _public in (DimsolveError, AnnotationError, ShapeError):
-    _public.__module__ = "dimsolve"  # tracebacks name the place from which users import them
+    __module__ = "dimsolve"

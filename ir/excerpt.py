@@ -3,10 +3,10 @@
       m k+, k n -> m n
         ^~  ^
 
-Columns are counted as a terminal draws them: a wide character takes two, a combining one none. What cannot be drawn (a
-line end, a null byte, half of a surrogate pair, a direction mark) is written as its escape, so that
-the carets stay under their place and printing never fails. Of a long text only the neighbourhood of the spans is
-shown, with ``…`` for what is left out.
+Columns are counted as a terminal draws them: a wide character takes two, a combining one none. What
+cannot be drawn (a line end, a null byte, half of a surrogate pair, a direction mark) is written as
+its escape, so that the carets stay under their place and printing never fails. Of a long text only
+the neighbourhood of the spans is shown, with ``…`` for what is left out.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ _GAP = "…"
 
 
 def excerpt(text: str, spans: Sequence[Span]) -> tuple[str, str]:
-    """Returns the line that shows the text, and the line of carets under its spans; both without an indent.
+    """Returns the line that shows the text and the line of carets under its spans, not indented.
 
-    A span that is empty, at the end of the text for one, gets one caret. Offsets outside the text are moved into it.
+    A span that is empty, at the end of the text for one, gets one caret. Offsets outside the text
+    are moved into it.
 
     >>> print("\\n".join(excerpt("m k+, k n -> m n", [Span(2, 4), Span(6, 7)])))
     m k+, k n -> m n
@@ -41,9 +42,8 @@ def excerpt(text: str, spans: Sequence[Span]) -> tuple[str, str]:
             column += 1
         for offset in range(start, stop):
             columns[offset] = column
-            drawn = shown_char(text[offset])
-            line.append(drawn)
-            column += _width(drawn)
+            line.append(_drawn(text[offset]))
+            column += _width(line[-1])
         columns[stop] = column
     if line and max(columns) < len(text):
         line.append(_GAP)
@@ -56,15 +56,18 @@ def shown(text: str, limit: int = 40) -> str:
     >>> shown("a\\0b"), shown("x" * 50, 5)
     ('a\\\\x00b', 'xxxxx…')
     """
-    drawn = "".join(shown_char(char) for char in text[:limit])
+    drawn = "".join(map(_drawn, text[:limit]))
     return drawn + _GAP if len(text) > limit else drawn
 
 
-def shown_char(char: str) -> str:
+def is_drawn(char: str) -> bool:
+    """Says whether a character shows as itself: control characters and invisible ones do not."""
+    return char.isprintable() and not is_invisible(char)
+
+
+def _drawn(char: str) -> str:
     """Returns the character, or its escape where it cannot be drawn."""
-    if char.isprintable() and not is_invisible(char):
-        return char
-    return ascii(char)[1:-1]
+    return char if is_drawn(char) else ascii(char)[1:-1]
 
 
 def _within(span: Span, length: int) -> Span:
@@ -73,7 +76,7 @@ def _within(span: Span, length: int) -> Span:
 
 
 def _kept(text: str, places: Sequence[Span]) -> list[tuple[int, int]]:
-    """Returns the ranges of the text that are shown: all of a short text, else the context of each place."""
+    """Returns the ranges that are shown: all of a short text, else the context of each place."""
     if len(text) <= MAX_COLUMNS:
         return [(0, len(text))]
     if not places:
@@ -90,7 +93,7 @@ def _kept(text: str, places: Sequence[Span]) -> list[tuple[int, int]]:
 
 
 def _carets(places: Sequence[Span], columns: dict[int, int]) -> str:
-    """Draws ``^`` under each place's first column and ``~`` under its others, as far as they are shown."""
+    """Draws ``^`` under each place's first column and ``~`` under its others."""
     marks: dict[int, str] = {}
     for start, stop in places:
         first = columns[start]

@@ -1,8 +1,8 @@
 """Dimension expressions and relations between them, as they were written.
 
-``8*s``, ``(n + 1)//2`` and ``k % 64 == 0`` are read (`dimsolve.ir.read_expression`) into these frozen trees.
-A tree is only what was written: what it means, its canonical form and all arithmetic live in
-`dimsolve.solver.dims`.
+``8*s``, ``(n + 1)//2`` and ``k % 64 == 0`` are read (`dimsolve.ir.read_expression`) into these
+frozen trees. A tree is only what was written: what it means, its canonical form and all arithmetic
+live in `dimsolve.solver.dims`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .span import Span
 
 
 class Operator(Enum):
-    """The closed set of operations. ``//`` rounds down and ``%`` has the sign of its divisor, as in Python."""
+    """The closed set of operations; ``//`` rounds down and ``%`` has the sign of its divisor."""
 
     ADD = "+"
     SUBTRACT = "-"
@@ -63,7 +63,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operator and its operands: one for NEGATE, two or more for MIN and MAX, two for the others.
+    """An operator and its operands: one for NEGATE, two or more for MIN and MAX, else two.
 
     The exponent of POWER is always a `Literal`.
     """
@@ -76,7 +76,9 @@ class Operation:
         """Returns the text with no more brackets than reading it back to an equal tree needs."""
         match self.operator:
             case Operator.MIN | Operator.MAX | Operator.CEILDIV:
-                return f"{self.operator.value}({', '.join(str(operand) for operand in self.operands)})"
+                return (
+                    f"{self.operator.value}({', '.join(str(operand) for operand in self.operands)})"
+                )
             case Operator.NEGATE:
                 return f"-{_bracketed(self.operands[0], _binding(self))}"
             case Operator.POWER:

@@ -8,8 +8,8 @@
     operand    = number | name | "(" sum ")" | function "(" sum { "," sum } ")"
     function   = "min" | "max" | "ceildiv" | "mod" | "floordiv", and as SymPy and JAX print them
 
-The depth of brackets and signs bounds this parser's own recursion; the height and the degree of the tree are bounded for
-whatever recurses over it, or multiplies it out, later.
+The depth of brackets and signs bounds this parser's own recursion; the height and the degree of the
+tree are bounded for whatever recurses over it, or multiplies it out, later.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 
 from . import expression_errors as errors
+from .character_errors import lookalikes, too_long, too_many_digits
 from .expression import Expression, Literal, Name, Operation, Operator
 from .lookalikes import find_lookalikes
 from .span import Span
@@ -24,6 +25,7 @@ from .span import Span
 MAX_CHARACTERS = 4_096
 MAX_DEPTH = 64
 MAX_HEIGHT = 128
+MAX_OPERANDS = 1_000
 MAX_DIGITS = 100
 MAX_EXPONENT = 16
 MAX_DEGREE = 64
@@ -72,7 +74,7 @@ class Parser:
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_CHARACTERS:
-            raise errors.too_long(text, MAX_CHARACTERS)
+            raise too_long("an expression", text, MAX_CHARACTERS)
         self.text = text
         self.tokens: list[str] = []
         self.starts: list[int] = []
@@ -84,6 +86,8 @@ class Parser:
             self.starts.append(match.start())
         self.tokens.append("")
         self.starts.append(len(text))
+        if len(self.tokens) > MAX_OPERANDS:
+            self._refuse_many()
         if not text.isascii():
             self._refuse_lookalikes()
 
@@ -96,10 +100,15 @@ class Parser:
         start = self.starts[position]
         return Span(start, start + len(self.tokens[position]))
 
-    def expect(self, token: str) -> None:
-        """Reads this token, ``""`` for the end; raises where another comes."""
-        if self.tokens[self.position] != token:
-            raise errors.unexpected(self.text, self.tokens, self.position, self.span(self.position), token)
+    def expect(self, token: str, opened: Span | None = None) -> None:
+        """Reads this token, ``""`` for the end; raises where another comes.
+
+        ``opened``: the bracket that this token closes.
+        """
+        position = self.position
+        if self.tokens[position] != token:
+            at = self.span(position)
+            raise errors.unexpected(self.text, self.tokens, position, at, opened)
         self.position += 1
 
     def expression(self) -> Expression:
@@ -112,7 +121,7 @@ class Parser:
         return expression
 
     def _climb(self, level: int, depth: int) -> Expression:
-        """Reads operands joined by operators that bind at least as tightly as ``level``, from left to right."""
+        """Reads operands and the operators between them that bind at least as tightly as level."""
         start = self.starts[self.position]
         left = self._signed(depth)
         while binary := _BINARY.get(self.tokens[self.position]):
@@ -131,7 +140,9 @@ class Parser:
             self._descend(depth)
             self.position += 1
             signed = self._signed(depth + 1)
-            return Operation(Operator.NEGATE, (signed,), self._since(start)) if token == "-" else signed
+            if token == "+":
+                return signed
+            return Operation(Operator.NEGATE, (signed,), self._since(start))
         base = self._operand(token, depth)
         if self.tokens[self.position] != "**":
             return base
@@ -140,15 +151,16 @@ class Parser:
         at = self.starts[self.position]
         exponent = self._signed(depth + 1)
         if not isinstance(exponent, Literal) or exponent.value > MAX_EXPONENT:
-            raise errors.exponent(self.text, self._since(at), MAX_EXPONENT)
+            raise errors.bad_exponent(self.text, self._since(at), MAX_EXPONENT)
         return Operation(Operator.POWER, (base, exponent), self._since(start))
 
     def _operand(self, token: str, depth: int) -> Expression:
         if token == "(":
             self._descend(depth)
+            opened = self.span(self.position)
             self.position += 1
             inner = self._climb(_SUM, depth + 1)
-            self.expect(")")
+            self.expect(")", opened)
             return inner
         span = self.span(self.position)
         if token.isidentifier():
@@ -159,7 +171,7 @@ class Parser:
         if not token.isdecimal():
             raise errors.no_operand(self.text, self.tokens, self.position, span)
         if len(token) > MAX_DIGITS:
-            raise errors.too_many_digits(self.text, span, len(token), MAX_DIGITS)
+            raise too_many_digits(self.text, span, len(token), MAX_DIGITS)
         self.position += 1
         return Literal(int(token), span)
 
@@ -168,17 +180,20 @@ class Parser:
         if operator is None:
             raise errors.unknown_function(self.text, name, span)
         self._descend(depth)
+        opened = self.span(self.position)
         operands: list[Expression] = []
         separator = "("
         while self.token() == separator:
             self.position += 1
             operands.append(self._climb(_SUM, depth + 1))
             separator = ","
-        self.expect(")")
+        self.expect(")", opened)
+        whole = self._since(span.start)
+        count = len(operands)
         many = operator is Operator.MIN or operator is Operator.MAX
-        if len(operands) < 2 or (len(operands) > 2 and not many):
-            raise errors.operand_count(self.text, name, self._since(span.start), len(operands), many=many)
-        return Operation(operator, tuple(operands), self._since(span.start))
+        if count < 2 or (count > 2 and not many):
+            raise errors.operand_count(self.text, name, whole, count, many=many)
+        return Operation(operator, tuple(operands), whole)
 
     def _since(self, start: int) -> Span:
         """Returns the span from an offset to the end of the last token that was read."""
@@ -189,8 +204,14 @@ class Parser:
         if depth >= MAX_DEPTH:
             raise errors.too_deep(self.text, self.span(self.position), MAX_DEPTH)
 
+    def _refuse_many(self) -> None:
+        words = [i for i, t in enumerate(self.tokens) if t.isidentifier() or t.isdecimal()]
+        if len(words) > MAX_OPERANDS:
+            at = self.span(words[MAX_OPERANDS])
+            raise errors.too_many_operands(self.text, at, MAX_OPERANDS)
+
     def _refuse_large(self, expression: Expression) -> None:
-        """Walks the tree without recursion; raises where it is too high, or powers of powers grow too far."""
+        """Walks the tree without recursion; raises where it is too high or has too large powers."""
         todo = [(expression, 1, 1)]
         while todo:
             node, height, degree = todo.pop()
@@ -203,7 +224,7 @@ class Parser:
                 assert isinstance(exponent, Literal)
                 degree *= max(exponent.value, 1)
                 if degree > MAX_DEGREE:
-                    raise errors.degree(self.text, expression.span, MAX_DEGREE)
+                    raise errors.power_too_large(self.text, expression.span, MAX_DEGREE)
                 todo.append((base, height + 1, degree))
             else:
                 todo += [(operand, height + 1, degree) for operand in node.operands]
@@ -211,5 +232,5 @@ class Parser:
     def _refuse_lookalikes(self) -> None:
         names = [token for token in self.tokens if token.isidentifier()]
         if alike := find_lookalikes(names):
-            at = [self.span(self.tokens.index(name)) for name in alike]
-            raise errors.lookalike_names(self.text, alike[0], at[0], alike[1], at[1])
+            first, second = (self.span(self.tokens.index(name)) for name in alike)
+            raise lookalikes(self.text, alike, (first, second))

@@ -1,9 +1,10 @@
 """Identifiers that look the same and are not: ``a`` (U+0061) and Cyrillic ``a`` (U+0430).
 
-Each name is reduced to a skeleton: compatibility forms are unfolded (NFKC), invisible characters removed, and letters
-that most fonts draw alike replaced by one of them. Two different names with one skeleton look the same. Names of ASCII
-letters only are never alike: ``l`` and ``I`` are the writer's own choice. The table holds the
-single-letter pairs of Latin, Greek, Cyrillic and Armenian from Unicode's confusables (UTS 39) that a keyboard can produce.
+Each name is reduced to a skeleton: compatibility forms are unfolded (NFKC), invisible characters
+removed, and letters that most fonts draw alike replaced by one of them. Two different names with
+one skeleton look the same. Names of ASCII letters only are never alike: ``l`` and ``I`` are the
+writer's own choice. The table holds the single-letter pairs of Latin, Greek, Cyrillic and Armenian
+from Unicode's confusables (UTS 39) that a keyboard can produce.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def _skeleton(name: str) -> str:
 
 
 def is_invisible(char: str) -> bool:
-    """Says whether a character draws nothing at all: joiners, direction marks, variation selectors, fillers.
+    """Says whether a character draws nothing: joiners, direction marks, variation selectors.
 
     >>> is_invisible("\\N{ZERO WIDTH SPACE}"), is_invisible("\\N{COMBINING ACUTE ACCENT}")
     (True, False)

@@ -7,15 +7,17 @@
     atom     = ( identifier | number ) [mark]  k+
     mark     = "+" | "^"
 
-The arrow and the commas cut the text into operands, one regular expression cuts an operand into tokens, and one pass
-over them builds the tree. What needs no shapes is checked here: one mark per identifier, one ``*`` per tensor,
-no zero in a hidden product, no two identifiers that look the same. Whether an output's identifier is known is
-checked later, because a same-named argument may give it.
+The arrow and the commas cut the text into operands, one regular expression cuts an operand into
+tokens, and one pass over them builds the tree. What needs no shapes is checked here: one mark per
+identifier, one ``*`` per tensor, no zero in a hidden product, no two identifiers that look the
+same. Whether an output's identifier is known is checked later, because a same-named argument may
+give it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 from . import annotation_errors as errors
@@ -31,6 +33,7 @@ from .annotation import (
     Star,
     Tensor,
 )
+from .character_errors import lookalikes, too_long, too_many_digits
 from .lookalikes import find_lookalikes
 from .span import Span
 
@@ -43,13 +46,13 @@ _CACHED_CHARACTERS = 256
 
 _TOKEN = re.compile(
     r"""
-    ( [^\s\x00-/:-@\[-^`{-\x7f]+ | \* ) ( [+^]? )   # 1, 2: a word or *, and its mark
-    | ( [()] )                                      # 3: a bracket
-    | \S                                            # what no tensor has
+    ( [^\s\x00-/:-@\[-^`{-\x7f]+ | \* ) ( [+^]? )   # a word or *, and its mark
+    | \S                                            # a bracket, or what no tensor has
     """,
     re.VERBOSE,
 )
-_WORD, _BRACKET = 2, 3
+_WORD = 2
+"""The index of the last group of a match that is a word."""
 _MARKS = {"": Mark.NONE, "+": Mark.SUM, "^": Mark.FROZEN}
 
 _Marked = dict[str, Identifier | Star]
@@ -59,8 +62,8 @@ _Marked = dict[str, Identifier | Star]
 def read_annotation(text: str) -> Annotation:
     """Returns the annotation that the text says.
 
-    Raises AnnotationError, with the place and what would work, for text that says none. The same short text is
-    read only once.
+    Raises AnnotationError, with the place and what would work, for text that says none. The same
+    short text is read only once.
 
     >>> annotation = read_annotation("(h t) k+,k+ n->h t n")
     >>> str(annotation)
@@ -76,7 +79,7 @@ def read_annotation(text: str) -> Annotation:
 def parse_annotation(text: str) -> Annotation:
     """Returns what `read_annotation` returns, and reads the text each time."""
     if len(text) > MAX_CHARACTERS:
-        raise errors.too_long(text, MAX_CHARACTERS)
+        raise too_long("an annotation", text, MAX_CHARACTERS)
     arrow = text.find("->")
     if arrow < 0:
         raise errors.no_arrow(text)
@@ -89,7 +92,7 @@ def parse_annotation(text: str) -> Annotation:
     if len(inputs) + len(outputs) > MAX_TENSORS:
         raise errors.too_many_tensors(text, len(inputs) + len(outputs), MAX_TENSORS)
     if not text.isascii() and (alike := find_lookalikes(marked)):
-        raise errors.lookalikes(text, *(marked[name] for name in alike))
+        raise lookalikes(text, alike, (marked[alike[0]].span, marked[alike[1]].span))
     return Annotation(inputs, outputs, text)
 
 
@@ -119,49 +122,78 @@ def _operand(text: str, start: int, stop: int, marked: _Marked) -> Operand:
         return Opaque(span) if written == "?" else Tensor((), span)
     dims = _dims(text, start, stop, marked)
     if len(dims) > MAX_DIMS:
-        raise errors.too_many_dims(text, dims[MAX_DIMS].span, len(dims), MAX_DIMS)
+        where = dims[MAX_DIMS].span
+        raise errors.too_many_dims(text, where, len(dims), MAX_DIMS, in_group=False)
     return Tensor(tuple(dims), Span(dims[0].span.start, dims[-1].span.stop))
 
 
 def _dims(text: str, start: int, stop: int, marked: _Marked) -> list[Dim | Star]:
-    """Reads dimensions: words, and brackets around words."""
+    """Reads the dimensions of one tensor."""
     dims: list[Dim | Star] = []
-    group: list[Atom] | None = None
-    opened = end = -1
-    for token in _TOKEN.finditer(text, start, stop):
-        kind = token.lastindex
+    end = -1
+    tokens = _TOKEN.finditer(text, start, stop)
+    for token in tokens:
         span = Span(*token.span())
-        if kind == _WORD:
+        if token.lastindex == _WORD:
             if span.start == end:
                 raise errors.no_space(text, span)
             end = span.stop
-            atom = _atom(text, token[1], _MARKS[token[2]], span, marked)
-            if isinstance(atom, Star):
-                if group is not None or any(isinstance(dim, Star) for dim in dims):
-                    raise errors.misplaced_star(text, span, in_group=group is not None)
-                dims.append(atom)
-            elif group is None:
+            atom = _atom(text, token, span, marked)
+            if not isinstance(atom, Star):
                 dims.append(Dim((atom,), False, span))
+            elif any(isinstance(dim, Star) for dim in dims):
+                raise errors.misplaced_star(text, span, in_group=False)
             else:
-                group.append(atom)
-        elif kind != _BRACKET:
-            raise errors.unknown_character(text, span.start)
-        elif token[3] == "(":
-            if group is not None:
-                raise errors.nested_brackets(text, opened, span)
-            group, opened = [], span.start
-        elif group is None:
+                dims.append(atom)
+        elif token[0] == "(":
+            dims.append(_group(text, span.start, stop, tokens, marked))
+        elif token[0] == ")":
             raise errors.unopened_bracket(text, span)
         else:
-            dims.append(_hidden_product(text, group, Span(opened, span.stop)))
-            group = None
-    if group is not None:
-        raise errors.unclosed_bracket(text, opened, stop)
+            raise errors.unknown_character(text, span.start)
     return dims
 
 
-def _atom(text: str, word: str, mark: Mark, span: Span, marked: _Marked) -> Atom | Star:
-    """Makes a word an identifier, a number or ``*``; two different marks on one are an error."""
+def _group(
+    text: str, opened: int, stop: int, tokens: Iterator[re.Match[str]], marked: _Marked
+) -> Dim:
+    """Reads the hidden dimensions after an open bracket, up to the closing one."""
+    atoms: list[Atom] = []
+    end = -1
+    for token in tokens:
+        span = Span(*token.span())
+        if token.lastindex == _WORD:
+            if span.start == end:
+                raise errors.no_space(text, span)
+            end = span.stop
+            atom = _atom(text, token, span, marked)
+            if isinstance(atom, Star):
+                raise errors.misplaced_star(text, span, in_group=True)
+            if isinstance(atom, Number) and atom.value == 0:
+                raise errors.zero_in_product(text, span)
+            atoms.append(atom)
+        elif token[0] == ")":
+            return _hidden_product(text, atoms, Span(opened, span.stop))
+        elif token[0] == "(":
+            raise errors.nested_brackets(text, opened, span)
+        else:
+            raise errors.unknown_character(text, span.start)
+    raise errors.unclosed_bracket(text, opened, stop)
+
+
+def _hidden_product(text: str, atoms: list[Atom], span: Span) -> Dim:
+    if not atoms:
+        raise errors.empty_group(text, span)
+    if len(atoms) > MAX_DIMS:
+        where = atoms[MAX_DIMS].span
+        raise errors.too_many_dims(text, where, len(atoms), MAX_DIMS, in_group=True)
+    return Dim(tuple(atoms), True, span)
+
+
+def _atom(text: str, token: re.Match[str], span: Span, marked: _Marked) -> Atom | Star:
+    """Makes a word an identifier, a number or ``*``; two different marks on it are an error."""
+    word, sign = token.group(1, 2)
+    mark = _MARKS[sign]
     atom: Identifier | Star
     if word.isidentifier():
         atom = Identifier(word, mark, span)
@@ -170,22 +202,10 @@ def _atom(text: str, word: str, mark: Mark, span: Span, marked: _Marked) -> Atom
     elif not word.isdecimal():
         raise errors.bad_word(text, Span(span.start, span.start + len(word)))
     elif len(word) > MAX_DIGITS:
-        raise errors.too_many_digits(text, span, len(word), MAX_DIGITS)
+        raise too_many_digits(text, span, len(word), MAX_DIGITS)
     else:
         return Number(int(word), span)
     first = marked.setdefault(word, atom)
     if first.mark is not mark:
         raise errors.two_marks(text, first, atom)
     return atom
-
-
-def _hidden_product(text: str, group: list[Atom], span: Span) -> Dim:
-    """Makes the atoms between two brackets one dimension."""
-    if not group:
-        raise errors.empty_group(text, span)
-    if len(group) > MAX_DIMS:
-        raise errors.too_many_dims(text, group[MAX_DIMS].span, len(group), MAX_DIMS)
-    for atom in group:
-        if isinstance(atom, Number) and not atom.value:
-            raise errors.zero_in_product(text, atom.span)
-    return Dim(tuple(group), True, span)

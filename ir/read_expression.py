@@ -1,13 +1,14 @@
-"""The reader of dimensions, shapes, facts and claims: text in, trees out. Nothing is ever evaluated.
+"""The reader of dimensions, shapes, facts and claims: text in, trees out, nothing evaluated.
 
     read_dimension("8*s")               8*s
     read_shape("8*s, k")                (8*s, k)
     read_relation("k % 64 == 0")        k % 64 == 0
     read_relations("1 <= s <= 8")       1 <= s, s <= 8
 
-The language: whole numbers, names, ``+ - * // %``, brackets, ``**`` with a small written-out exponent,
-``min``, ``max``, ``ceildiv``, ``mod`` and ``floordiv``; precedence as in Python. No text ever reaches SymPy, whose own readers
-execute code. The same short text is read only once; the functions named ``parse_...`` read it each time.
+The language: whole numbers, names, ``+ - * // %``, brackets, ``**`` with a small written-out
+exponent, ``min``, ``max``, ``ceildiv``, ``mod`` and ``floordiv``; precedence as in Python. No text
+ever reaches SymPy, whose own readers execute code. The same short text is read only once; the
+functions named ``parse_...`` read it each time.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def read_dimension(text: str) -> Expression:
 def read_shape(text: str) -> tuple[Expression, ...]:
     """Returns the trees of a shape's dimensions. ``""`` and ``"()"`` are the scalar's shape.
 
-    Brackets around the whole and a comma at the end are allowed. Raises AnnotationError like `read_dimension`.
+    Brackets around the whole and a comma at the end are allowed. Raises AnnotationError like
+    `read_dimension`.
 
     >>> [str(dim) for dim in read_shape("8*s, k")], read_shape("()")
     (['8*s', 'k'], ())
@@ -49,7 +51,8 @@ def read_shape(text: str) -> tuple[Expression, ...]:
 def read_relation(text: str) -> Relation:
     """Returns the tree of one fact or claim, which is exactly one comparison.
 
-    Raises AnnotationError like `read_dimension`, and for a chain of comparisons, which `read_relations` reads.
+    Raises AnnotationError like `read_dimension`, and for a chain of comparisons, which
+    `read_relations` reads.
 
     >>> read_relation("k % 64 == 0").comparison
     <Comparison.EQ: '=='>
@@ -83,6 +86,7 @@ def parse_shape(text: str) -> tuple[Expression, ...]:
     """Returns what `read_shape` returns, and reads the text each time."""
     parser = Parser(text)
     closing = ")" if _is_bracketed(parser.tokens) else ""
+    opened = parser.span(0)
     if closing:
         parser.expect("(")
     dims: list[Expression] = []
@@ -91,9 +95,9 @@ def parse_shape(text: str) -> tuple[Expression, ...]:
         if parser.token() != ",":
             break
         parser.expect(",")
-    parser.expect(closing)
     if closing:
-        parser.expect("")
+        parser.expect(closing, opened)
+    parser.expect("")
     return tuple(dims)
 
 
@@ -121,12 +125,14 @@ _relations = lru_cache(maxsize=2048)(parse_relations)
 
 def _is_short(text: str) -> bool:
     if not isinstance(text, str):
-        raise TypeError(f"a dimension, shape, fact or claim is text here, not {type(text).__name__}")
+        raise TypeError(
+            f"a dimension, shape, fact or claim is text here, not {type(text).__name__}"
+        )
     return len(text) <= _CACHED_CHARACTERS
 
 
 def _is_bracketed(tokens: list[str]) -> bool:
-    """Says whether brackets surround a whole shape: ``(a, b)`` and ``()``, but not ``(a)*(b)`` nor ``(a + b)``."""
+    """Says whether brackets surround a whole shape: ``(a, b)`` and ``()``, but not ``(a)*(b)``."""
     if tokens[0] != "(" or tokens[-2] != ")":
         return False
     depth = 0
