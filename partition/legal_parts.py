@@ -1,7 +1,8 @@
 """`legal_parts`: all counts at once.
 
-The counts that are legal for every value are the divisors of one number, the fixed divisor of the length: ``8*s`` may always be split
-by 1, 2, 4 and 8, ``n*(n + 1)`` by 1 and 2. The other counts up to a bound are legal under a condition or never.
+The counts that are legal for every value are the divisors of one number, the fixed divisor of the
+length: ``8*s`` may always be split by 1, 2, 4 and 8, ``n*(n + 1)`` by 1 and 2. The other counts up
+to a bound are legal under a condition or never.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ DEFAULT_BOUND = 64
 class LegalParts:
     """The counts an identifier may be split into.
 
-    ``fixed_divisor``: the greatest count that is legal for every value; its divisors are ``always`` (0: the length is 0 and every count up to
-    the bound is). ``conditional``: {count: condition} and ``forbidden``: {count: reason}, for the other counts up to ``up_to``;
-    ``unknown``: {count: what was left to show}.
+    ``fixed_divisor``: the greatest count that is legal for every value; its divisors are ``always``
+    (0: the length is 0 and every count up to the bound is). ``conditional``: {count: condition} and
+    ``forbidden``: {count: reason}, for the other counts up to ``up_to``; ``unknown``: {count: what
+    was left to show}.
     """
 
     split: str | None
@@ -59,9 +61,11 @@ def legal_parts(
     value_split: Collection[int] = (),
     partial: str = "sum",
 ) -> LegalParts:
-    """Returns which counts ``split`` may be cut into: always, under a condition, never. ``up_to`` bounds the last two (64).
+    """Returns which counts ``split`` may be cut into: always, under a condition, never. ``up_to``
+    bounds the last two (64).
 
-    Raises AnnotationError for a question that cannot be read and ShapeError where the inputs can never match.
+    Raises AnnotationError for a question that cannot be read and ShapeError where the inputs can
+    never match.
 
     >>> legal_parts("a b -> a b", ["8*s, 6"], "a", up_to=3).conditional
     {3: 's % 3 == 0'}

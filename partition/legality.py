@@ -1,7 +1,8 @@
 """`check`: may this identifier be split into so many parts, and what does every rank hold then?
 
-The answer is a theorem about all values that satisfy the facts: *legal*; or the exact condition under which it is: *conditional*; or
-*illegal*, with an evaluated counterexample where a length is to blame; or *unknown*, with what was left to show.
+The answer is a theorem about all values that satisfy the facts: *legal*; or the exact condition
+under which it is: *conditional*; or *illegal*, with an evaluated counterexample where a length is
+to blame; or *unknown*, with what was left to show.
 
     check("m k+, k+ n -> m n", ["m, k", "k, n"], "k", 8)        conditional: k % 8 == 0
         inputs S(1), S(0)    outputs P(sum)    local inputs (m, k//8), (k//8, n)
@@ -9,7 +10,7 @@ The answer is a theorem about all values that satisfy the facts: *legal*; or the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import index as as_index
@@ -19,7 +20,7 @@ from dimsolve.ir.annotation import Annotation
 from dimsolve.ir.errors import AnnotationError, Diagnostic
 from dimsolve.ir.expression import Comparison, Relation
 from dimsolve.solver.decision import Always, Decision, Never, Sometimes, Undecided
-from dimsolve.solver.dims import floor_div
+from dimsolve.solver.dims import evaluate, floor_div
 from dimsolve.solver.divisibility import exact_quotient
 from dimsolve.solver.facts import Facts, read_facts
 from dimsolve.solver.infer import Inputs, infer
@@ -41,8 +42,9 @@ Verdict = Literal["legal", "conditional", "illegal", "unknown"]
 class Legality:
     """May ``split`` be cut into ``parts``? Made by `dimsolve.check`.
 
-    ``inputs`` and ``outputs`` are placements, one per tensor, () where no placement exists. ``conditions`` are texts in the dimension
-    language that hold exactly where the split is legal. ``counterexample`` is a value of the symbols at which it is not.
+    ``inputs`` and ``outputs`` are placements, one per tensor, () where no placement exists.
+    ``conditions`` are texts in the dimension language that hold exactly where the split is legal.
+    ``counterexample`` is a value of the symbols at which it is not.
     """
 
     solution: Solution
@@ -70,14 +72,14 @@ class Legality:
         """The length of every identifier on one rank, as Dims."""
         values = dict(self.solution.values)
         if self.rule is not None and self.split is not None:
-            values[self.split] = _part(
-                values[self.split], self.parts, self.solution.facts, self.conditions
-            )
+            values[self.split] = _part(values[self.split], self.parts, self.solution.facts)
         return values
 
     @cached_property
     def local_input_dims(self) -> tuple[tuple[Dim, ...] | None, ...]:
-        """The inputs' shapes on one rank as Dims; None for ``?`` and unknown shapes, () where nothing is legal."""
+        """The inputs' shapes on one rank as Dims; None for ``?`` and unknown shapes, () where
+        nothing is legal.
+        """
         if self.rule is None:
             return ()
         given = self.solution.inputs
@@ -122,7 +124,9 @@ class Legality:
         return local
 
     def explain(self) -> str:
-        """Returns the verdict, its reason, and a line per tensor with its placement and local shape."""
+        """Returns the verdict, its reason, and a line per tensor with its placement and local
+        shape.
+        """
         conditions = f" if {' and '.join(self.conditions)}" if self.conditions else ""
         lines = [
             f"{self.solution.text}   split {self.split} into {self.parts}",
@@ -134,9 +138,8 @@ class Legality:
                 ("output", self.outputs, self.local_output_dims),
             ):
                 for number, (placement, dims) in enumerate(zip(placements, shapes, strict=True)):
-                    lines.append(
-                        f"  {kind} {number}: {placement!s:<16} {'?' if dims is None else shape_text(dims)}"
-                    )
+                    shape = "?" if dims is None else shape_text(dims)
+                    lines.append(f"  {kind} {number}: {placement!s:<16} {shape}")
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -151,7 +154,7 @@ def _to_sympy(rows: tuple[tuple[Dim, ...] | None, ...]) -> tuple[tuple[Any, ...]
     return tuple(None if row is None else tuple(to_sympy(dim) for dim in row) for row in rows)
 
 
-def _part(length: Dim, parts: Dim, facts: Facts, conditions: tuple[str, ...]) -> Dim:
+def _part(length: Dim, parts: Dim, facts: Facts) -> Dim:
     quotient = exact_quotient(length, parts, facts)
     return floor_div(length, parts) if quotient is None else quotient
 
@@ -170,10 +173,11 @@ def check(
 ) -> Legality:
     """Returns whether ``split`` may be cut into ``parts``, and what every rank holds.
 
-    split: an identifier's name or (index, dim). parts: an int, or a dimension expression for a count not yet known. contiguous:
-    allow only layouts in which every rank's part is one run. value_split: numbers of the inputs that are summands. partial: what joins
-    the parts of a ``+`` split (sum, max, min, prod, avg). Raises AnnotationError for a question that cannot be read and ShapeError
-    where the inputs can never match; *illegal* is an answer.
+    split: an identifier's name or (index, dim). parts: an int, or a dimension expression for a
+    count not yet known. contiguous: allow only layouts in which every rank's part is one run.
+    value_split: numbers of the inputs that are summands. partial: what joins the parts of a ``+``
+    split (sum, max, min, prod, avg). Raises AnnotationError for a question that cannot be read and
+    ShapeError where the inputs can never match; *illegal* is an answer.
 
     >>> check("m k+, k+ n -> m n", ["m, k", "k, n"], "k", 8).conditions
     ('k % 8 == 0',)
@@ -215,7 +219,7 @@ def judge(
         rule = whole_rule(solution, name)
     if isinstance(rule, NoRule):
         return Legality(solution, name, count, "illegal", rule.reason)
-    return _Obligations(solution, rule, count, contiguous).legality(tuple(arguments.items()))
+    return _Obligations(solution, rule, count, contiguous).answer(tuple(arguments.items()))
 
 
 def _to_count(parts: Any) -> Dim:
@@ -234,57 +238,59 @@ def _to_count(parts: Any) -> Dim:
 
 
 @dataclass(frozen=True)
+class _Obligation:
+    """One thing that must hold: the decision, the words for it, and a Dim whose value at a
+    counterexample tells the most.
+    """
+
+    decision: Decision
+    claim: str
+    never: str
+    witness: Dim
+
+
+@dataclass(frozen=True)
 class _Obligations:
-    """What must hold for a rule to be used: the inputs match, the count divides, and the layout is contiguous if asked."""
+    """What must hold for a rule to be used: the inputs match, the count divides, the layout is
+    contiguous if asked.
+    """
 
     solution: Solution
     rule: Rule
     parts: Dim
     contiguous: bool
 
-    def legality(self, arguments: tuple[tuple[str, Any], ...]) -> Legality:
-        solution, length = self.solution, self.solution.values[self.rule.name]
-        conditions = list(solution.conditions)
-        facts = _assume(solution.facts, conditions)
+    def answer(self, arguments: tuple[tuple[str, Any], ...]) -> Legality:
+        """Joins the decisions: one *never* decides, doubt outweighs a condition, a condition
+        outweighs a yes.
+        """
+        conditions = list(self.solution.conditions)
+        facts = _assume(self.solution.facts, conditions)
         verdict: Verdict = "conditional" if conditions else "legal"
-        reasons: list[str] = (
-            [f"the inputs match only if {' and '.join(conditions)}"] if conditions else []
-        )
+        reasons = [f"the inputs match only if {' and '.join(conditions)}"] if conditions else []
         counterexample: Mapping[str, int] | None = None
-        for decision, what in self._decisions(facts):
-            match decision:
+        for obligation in self._obligations(facts):
+            match obligation.decision:
                 case Always():
-                    reasons.append(f"{what} for all values: {decision.reason}")
-                case Never():
-                    return self._answer(
-                        "illegal",
-                        f"{what} never: {decision.reason}",
-                        (),
-                        decision.counterexample,
-                        None,
-                        arguments,
-                    )
-                case Sometimes():
-                    verdict = (
-                        "unknown"
-                        if not decision.conditions or verdict == "unknown"
-                        else "conditional"
-                    )
-                    conditions.extend(c for c in decision.conditions if c not in conditions)
-                    counterexample = counterexample or decision.counterexample
-                    reasons.append(
-                        f"{what} only if {' and '.join(decision.conditions)}: {decision.reason}"
-                    )
-                case Undecided():
+                    reasons.append(f"{obligation.claim} for all values")
+                case Never(_, found):
+                    reason = obligation.never + _at(obligation.witness, found)
+                    return self._legality("illegal", reason, (), found, None, arguments)
+                case Sometimes(reason, found, needed):
+                    verdict = "conditional" if needed and verdict != "unknown" else "unknown"
+                    conditions.extend(c for c in needed if c not in conditions)
+                    counterexample = counterexample or found
+                    only = f"only if {' and '.join(needed)}" if needed else f"not always ({reason})"
+                    reasons.append(f"{obligation.claim} {only}{_at(obligation.witness, found)}")
+                case Undecided(reason, left):
                     verdict = "unknown"
-                    conditions.extend(c for c in decision.conditions if c not in conditions)
-                    reasons.append(f"not decided whether {what}: {decision.reason}")
-        del length
-        return self._answer(
+                    conditions.extend(c for c in left if c not in conditions)
+                    reasons.append(f"it is not decided whether {obligation.claim}: {reason}")
+        return self._legality(
             verdict, "; ".join(reasons), tuple(conditions), counterexample, self.rule, arguments
         )
 
-    def _answer(
+    def _legality(
         self,
         verdict: Verdict,
         reason: str,
@@ -294,30 +300,44 @@ class _Obligations:
         arguments: tuple[tuple[str, Any], ...],
     ) -> Legality:
         return Legality(
-            self.solution,
-            self.rule.name,
-            self.parts,
-            verdict,
-            reason,
-            conditions,
-            counterexample,
-            rule,
-            arguments,
+            solution=self.solution,
+            split=self.rule.name,
+            parts=self.parts,
+            verdict=verdict,
+            reason=reason,
+            conditions=conditions,
+            counterexample=counterexample,
+            rule=rule,
+            given_arguments=arguments,
         )
 
-    def _decisions(self, facts: Facts) -> Iterable[tuple[Decision, str]]:
-        length = self.solution.values[self.rule.name]
-        text = self.rule.name if str(length) == self.rule.name else f"{self.rule.name} = {length}"
-        yield decide_divides(self.parts, length, facts), f"{self.parts} divides {text}"
+    def _obligations(self, facts: Facts) -> Iterator[_Obligation]:
+        name, length = self.rule.name, self.solution.values[self.rule.name]
+        text = name if str(length) == name else f"{name} = {length}"
+        yield _Obligation(
+            decide_divides(self.parts, length, facts),
+            f"{text} is a multiple of {self.parts}",
+            f"{text} is never a multiple of {self.parts}",
+            length,
+        )
         if self.contiguous and self.parts != 1:
-            blocks = {
-                p.blocks for p in (*self.rule.inputs, *self.rule.outputs) if isinstance(p, Shard)
-            }
-            for block in sorted(blocks - {1}, key=str):
-                yield (
-                    decide(block, Comparison.EQ, 1, facts),
-                    f"the parts are contiguous ({self.rule.name} has {block} blocks)",
+            placements = (*self.rule.inputs, *self.rule.outputs)
+            blocks = {p.blocks for p in placements if isinstance(p, Shard)} - {1}
+            for count in sorted(blocks, key=str):
+                yield _Obligation(
+                    decide(count, Comparison.EQ, 1, facts),
+                    f"the parts of {name} are contiguous, that is {count} == 1",
+                    f"the parts of {name} are not contiguous: it is cut in each of {count} blocks",
+                    count,
                 )
+
+
+def _at(witness: Dim, values: Mapping[str, int]) -> str:
+    """Returns ``; at s = 1 it is 8``, or nothing where there is no symbol."""
+    if isinstance(witness, int) or not values:
+        return ""
+    shown = ", ".join(f"{name} = {value}" for name, value in values.items())
+    return f"; at {shown} it is {evaluate(witness, values)}"
 
 
 def _assume(facts: Facts, conditions: list[str]) -> Facts:

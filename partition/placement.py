@@ -1,9 +1,9 @@
 """Where the data of a tensor lies along one mesh axis: PyTorch's words, without needing torch.
 
-S(0)             dimension 0 is cut into equal contiguous parts, one a rank
-S(0, blocks=3)   dimension 0 is 3 blocks, and of each block every rank has one part: a fused (q h e) cut by h
-R                every rank has the whole tensor
-P(sum)           every rank has a tensor of full size; their sum is the value
+S(0)             dimension 0 is cut into equal contiguous parts, one a rank S(0, blocks=3)
+dimension 0 is 3 blocks, and of each block every rank has one part: a fused (q h e) cut by h R
+every rank has the whole tensor P(sum)           every rank has a tensor of full size; their sum is
+the value
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Reduction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Dimension ``dim`` (counted from 0) is cut; ``blocks`` says of how many interleaved blocks, 1 is contiguous.
+    """Dimension ``dim`` (counted from 0) is cut; ``blocks`` says of how many interleaved blocks, 1
+    is contiguous.
 
     >>> str(Shard(0)), str(Shard(1, blocks=3))
     ('S(0)', 'S(1, blocks=3)')

@@ -1,11 +1,12 @@
 """What splitting one identifier does to every tensor of an operator: the table of marks.
 
     mark   tensors that have x      inputs without x                   outputs without x
-    none   sharded on it            replicated                         replicated is impossible: illegal
+    none   sharded on it            replicated                         illegal: nothing joins them
     +      sharded on it            replicated, or partial if named    partial
     ^      no split is legal
 
-A rule is about the annotation alone; whether a count divides a length is asked in `dimsolve.partition.legality`.
+A rule is about the annotation alone; whether a count divides a length is asked in
+`dimsolve.partition.legality`.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def rule_of(
 ) -> Rule | NoRule:
     """Returns the rule for splitting identifier ``name``.
 
-    value_split: the inputs (by number) that are summands, partial where a ``+`` split does not shard them. reduction: how the
-    parts of a ``+`` split are joined.
+    value_split: the inputs (by number) that are summands, partial where a ``+`` split does not
+    shard them. reduction: how the parts of a ``+`` split are joined.
     """
     layout = solution.layout
     if layout.marks[name] is Mark.FROZEN:
@@ -58,7 +59,7 @@ def rule_of(
         return NoRule(name, problem)
     inputs: list[Placement] = []
     for number, patterns in enumerate(layout.inputs):
-        placement = _shard(patterns, name, solution)
+        placement: Placement | None = _shard(patterns, name, solution)
         if placement is None and layout.marks[name] is Mark.SUM and number in value_split:
             placement = Partial(reduction)
         inputs.append(placement or Replicate())
@@ -89,14 +90,16 @@ def _length(atom: str | int, solution: Solution) -> Dim:
 
 
 def _lost_data(layout: Layout, name: str) -> str | None:
-    """A name that stands twice in one tensor: a block of the diagonal is not the diagonal of the blocks."""
+    """A name that stands twice in one tensor: a block of the diagonal is not the diagonal of the
+    blocks.
+    """
     for kind, rows in (("input", layout.inputs), ("output", layout.outputs)):
         for number, patterns in enumerate(rows):
             count = sum(pattern.names.count(name) for pattern in patterns or ())
             if count > 1:
                 return (
-                    f"'{name}' stands {count} times in {kind} {number}: a rank would need one block of each, "
-                    "and the data off that diagonal would be lost"
+                    f"'{name}' stands {count} times in {kind} {number}: a rank would need one block "
+                    "of each, and the data off that diagonal would be lost"
                 )
     return None
 
@@ -108,8 +111,8 @@ def _unjoined_output(layout: Layout, name: str) -> str | None:
     for number, patterns in enumerate(layout.outputs):
         if patterns is not None and not any(name in pattern.names for pattern in patterns):
             return (
-                f"'{name}' is missing from output {number} and has no mark: every rank would compute a different "
-                f"output {number} and nothing says how they are joined; write '{name}+' if they are summed, "
-                f"'{name}^' if '{name}' must stay whole"
+                f"'{name}' is missing from output {number} and has no mark: every rank would compute "
+                f"a different output {number} and nothing says how they are joined; write '{name}+' "
+                f"if they are summed, '{name}^' if '{name}' must stay whole"
             )
     return None

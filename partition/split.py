@@ -12,8 +12,9 @@ from dimsolve.solver.solution import Solution
 def split_name(solution: Solution, split: str | tuple[int, int]) -> str | None:
     """Returns the identifier that a split names; None where that dimension has none to split.
 
-    (index, dim): inputs count from 0, outputs go on after them; a negative dim counts from the end; the first identifier of
-    that dimension whose length is not 1. Raises AnnotationError for a name or an index that does not exist.
+    (index, dim): inputs count from 0, outputs go on after them; a negative dim counts from the end;
+    the first identifier of that dimension whose length is not 1. Raises AnnotationError for a name
+    or an index that does not exist.
     """
     if isinstance(split, str):
         if split not in solution.layout.marks:
@@ -39,10 +40,12 @@ def nothing_to_split(solution: Solution, split: tuple[int, int]) -> str:
     if patterns is None:
         return f"the rank of {tensor} is not known"
     if not -len(patterns) <= dim < len(patterns):
-        return f"{tensor} has {len(patterns)} dimension{'s' * (len(patterns) != 1)}, so no dimension {dim}"
+        dimensions = "1 dimension" if len(patterns) == 1 else f"{len(patterns)} dimensions"
+        return f"{tensor} has {dimensions}, so no dimension {dim}"
     if any(isinstance(atom, str) for atom in patterns[dim].atoms):
         return f"dimension {dim} of {tensor} has length 1: there is nothing to split"
-    return f"dimension {dim} of {tensor} is the number {patterns[dim]}: a written length is never split"
+    number = patterns[dim]
+    return f"dimension {dim} of {tensor} is the number {number}: a written length is never split"
 
 
 def _pair(solution: Solution, split: object) -> tuple[int, int]:
@@ -77,7 +80,7 @@ def _unknown_name(solution: Solution, name: str) -> AnnotationError:
             code="unknown-split",
             title="there is no such identifier",
             text=solution.text,
-            reason=f"'{name:.60}' is not an identifier of the annotation; its identifiers are {known}",
+            reason=f"'{name:.60}' is no identifier of the annotation; its identifiers are {known}",
             hint=f"did you mean '{close[0]}'?" if close else "",
         )
     )

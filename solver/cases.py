@@ -21,8 +21,8 @@ def whole_solutions(
 ) -> list[dict[str, int]] | None:
     """Returns all positive integer solutions, in ascending order, that ``admits`` accepts.
 
-    equations: (exponent of each unknown, value of the product), all values positive. Returns None where listing
-    them would take more than a bounded amount of work.
+    equations: (exponent of each unknown, value of the product), all values positive. Returns None
+    where listing them would take more than a bounded amount of work.
 
     >>> whole_solutions([({"h": 1, "t": 1}, 6)], lambda case: case["h"] > 1)
     [{'h': 2, 't': 3}, {'h': 3, 't': 2}, {'h': 6, 't': 1}]
@@ -31,9 +31,7 @@ def whole_solutions(
         return None
     names = list(dict.fromkeys(name for exponents, _ in equations for name in exponents))
     found: list[dict[str, int]] = []
-    work = 0
-    for case in _search(names, [(dict(e), v) for e, v in equations], {}):
-        work += 1
+    for work, case in enumerate(_search(names, [(dict(e), v) for e, v in equations], {})):
         if work > MAX_WORK:
             return None
         if case is not None and admits(case):
@@ -44,7 +42,9 @@ def whole_solutions(
 def _search(
     names: Sequence[str], equations: list[tuple[dict[str, int], int]], chosen: dict[str, int]
 ) -> Iterator[dict[str, int] | None]:
-    """Yields a solution at every leaf that is one, None for every step, so that the caller can count the work."""
+    """Yields a solution at every leaf that is one, None for every step, so that the caller can
+    count the work.
+    """
     yield None
     if not names:
         if all(value == 1 for _, value in equations):

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from functools import reduce
 from math import gcd
 from typing import assert_never
 
 from dimsolve.ir.expression import Expression, Literal, Name, Operation, Operator
 
-from .poly import Dim, Poly, atoms_of, build, content, divide_exactly, symbol, terms_of
+from .poly import Dim, Poly, atoms_of, build, content, divide_exactly, product, symbol, terms_of
 
 
 class Function(Enum):
@@ -69,7 +68,9 @@ def _operand_text(dim: Dim, *, left: bool = False) -> str:
     (monomial, coefficient), *more = dim.terms.items()
     if not more and coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
         return str(monomial[0][0])
-    bare = left and not more and coefficient > 0 and not any(isinstance(a, Call) for a, _ in monomial)
+    bare = (
+        left and not more and coefficient > 0 and not any(isinstance(a, Call) for a, _ in monomial)
+    )
     return str(dim) if bare else f"({dim})"
 
 
@@ -86,8 +87,7 @@ def floor_div(a: Dim, b: Dim) -> Dim:
         whole = {m: c // b for m, c in terms_of(a).items() if c // b and (c % b == 0 or not m)}
         rest = a - build(whole) * b if whole else a
         common = gcd(content(rest), b)
-        inner = (divide_exactly(rest, common), b // common)
-        return build(whole) + (_floor_atom(*inner) if inner[0] is not None else 0)
+        return build(whole) + _floor_atom(_divided(rest, common), b // common)
     common_content = gcd(content(a), content(b))
     if common_content > 1:
         a, b = _divided(a, common_content), _divided(b, common_content)
@@ -200,7 +200,7 @@ def _from_operation(operator: Operator, operands: list[Dim]) -> Dim:
         case Operator.POWER:
             exponent = operands[1]
             assert isinstance(exponent, int)
-            return reduce(lambda power, _: power * operands[0], range(exponent), 1)
+            return product([operands[0]] * exponent)
         case Operator.FLOORDIV:
             return floor_div(*operands)
         case Operator.MOD:

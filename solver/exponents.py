@@ -1,7 +1,8 @@
 """Products of unknowns are linear in their exponents.
 
-``h*t = a, h*d = b, t*d = c`` is three rows of exponents; the combination ``a * b / c`` is ``h**2``. Gaussian elimination over the
-rationals finds every power of a single unknown that the rows force, and every combination that leaves no unknown at all.
+``h*t = a, h*d = b, t*d = c`` is three rows of exponents; the combination ``a * b / c`` is ``h**2``.
+Gaussian elimination over the rationals finds every power of a single unknown that the rows force,
+and every combination that leaves no unknown at all.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from math import lcm
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """name**degree == product of given[i]**power, over (i, power) in powers; name None: that product is 1."""
+    """name**degree == product of given[i]**power, over (i, power) in powers; name None: that
+    product is 1.
+    """
 
     name: str | None
     degree: int
@@ -47,7 +50,9 @@ def forced_powers(rows: Sequence[Mapping[str, int]]) -> list[Combination]:
 
 
 def _reduce(matrix: list[list[Fraction]], columns: int) -> None:
-    """Brings the first columns to reduced row echelon form, in place; the others record the combinations."""
+    """Brings the first columns to reduced row echelon form, in place; the others record the
+    combinations.
+    """
     done = 0
     for column in range(columns):
         pivot = next((i for i in range(done, len(matrix)) if matrix[i][column]), None)

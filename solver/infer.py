@@ -1,8 +1,10 @@
-"""`infer`: from an annotation and shapes to the lengths of its identifiers and the shapes of its outputs.
+"""`infer`: from an annotation and shapes to the lengths of its identifiers and the shapes of its
+outputs.
 
-Three ways to the same answer. A question asked before is looked up. The usual question (every length is given, or follows by
-one exact division) is solved by `_solve_quickly`, which keeps no reasons and costs a few microseconds. Everything else, and every
-error and explanation, goes through `dimsolve.solver.unify`.
+Three ways to the same answer. A question asked before is looked up. The usual question (every
+length is given, or follows by one exact division) is solved by `_solve_quickly`, which keeps no
+reasons and costs a few microseconds. Everything else, and every error and explanation, goes through
+`dimsolve.solver.unify`.
 
     infer("(h t) k -> h t k", ["8*s, k"], arguments={"h": 8})     h=8, t=s, k=k -> (8, s, k)
 """
@@ -35,11 +37,13 @@ def infer(
     arguments: Mapping[str, Any] | None = None,
     facts: Iterable[str | Relation] = (),
 ) -> Solution:
-    """Returns the output shapes of an operator, the lengths of its identifiers, and the conditions for both.
+    """Returns the output shapes of an operator, the lengths of its identifiers, and the conditions
+    for both.
 
-    inputs: one shape per annotated input (see `dimsolve.solver.shapes`), or None to explore the operator with its identifiers as
-    symbols. arguments: the operator's same-named arguments; others are left aside. facts: what is known of the
-    symbols. Raises AnnotationError for what cannot be read and ShapeError where the inputs can never match.
+    inputs: one shape per annotated input (see `dimsolve.solver.shapes`), or None to explore the
+    operator with its identifiers as symbols. arguments: the operator's same-named arguments; others
+    are left aside. facts: what is known of the symbols. Raises AnnotationError for what cannot be
+    read and ShapeError where the inputs can never match.
 
     >>> infer("m k+, k+ n -> m n", ["4*s, k", "k, 16"]).outputs
     ((4*s, 16),)
@@ -57,7 +61,7 @@ def infer(
             facts if facts.__class__ is str else tuple(facts),
         )
     except TypeError:
-        # Something is not hashable, or no sequence at all: answer without the memory, where errors are designed.
+        # Something is not hashable, or no sequence: answer without the memory, with designed errors.
         return _infer(text, inputs, tuple((arguments or {}).items()), facts)
 
 
@@ -90,7 +94,9 @@ _cached = lru_cache(maxsize=16384)(_infer)
 
 
 def _star_rank(annotation: Annotation, shapes: Sequence[Shape | None]) -> int | None:
-    """Returns how many dimensions ``*`` stands for, None where no given shape tells; checks all ranks on the way."""
+    """Returns how many dimensions ``*`` stands for, None where no given shape tells; checks all
+    ranks on the way.
+    """
     if len(shapes) != len(annotation.inputs):
         raise problems.wrong_count(annotation.text, len(annotation.inputs), len(shapes))
     found: tuple[int, int] | None = None
@@ -116,7 +122,9 @@ def _star_rank(annotation: Annotation, shapes: Sequence[Shape | None]) -> int | 
 def _solve_quickly(
     layout: Layout, shapes: Sequence[Shape | None], arguments: tuple[tuple[str, Any], ...]
 ) -> dict[str, Dim] | None:
-    """Returns all lengths where nothing is doubtful; None sends the question to the general solver."""
+    """Returns all lengths where nothing is doubtful; None sends the question to the general
+    solver.
+    """
     values: dict[str, Dim] = {}
     for name, value in arguments:
         if name in layout.marks:

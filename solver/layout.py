@@ -1,8 +1,8 @@
 """An annotation with its ``*`` written out: patterns that can be laid beside given shapes.
 
-``* t -> a * t`` beside a rank-3 input is ``b c t -> a b c t``: a `Layout` holds the expanded patterns of all operands,
-sorted by how much work they are to solve. It depends on the annotation and the ranks only, so it is made once and
-serves every size.
+``* t -> a * t`` beside a rank-3 input is ``b c t -> a b c t``: a `Layout` holds the expanded
+patterns of all operands, sorted by how much work they are to solve. It depends on the annotation
+and the ranks only, so it is made once and serves every size.
 """
 
 from __future__ import annotations
@@ -31,13 +31,19 @@ from dimsolve.ir.span import Span
 class Pattern:
     """One annotated dimension: the product of names and numbers, outermost first.
 
-    ``names`` and ``constant`` are the same product sorted for arithmetic: (4, "h", 2) has constant 8 and names ("h",).
+    ``names`` and ``constant`` are the same product sorted for arithmetic: (4, "h", 2) has constant
+    8 and names ("h",).
     """
 
     atoms: tuple[str | int, ...]
     names: tuple[str, ...]
     constant: int
     span: Span
+    atom_spans: tuple[Span, ...]
+
+    def span_of(self, name: str) -> Span:
+        """Returns where the name stands in this dimension."""
+        return self.atom_spans[self.atoms.index(name)]
 
     def __str__(self) -> str:
         return "*".join(str(atom) for atom in self.atoms)
@@ -47,8 +53,9 @@ class Pattern:
 class Layout:
     """The patterns of every operand; None for ``?`` and for a tensor whose ``*`` has no known rank.
 
-    ``singles``, ``numbers`` and ``products`` list the input dimensions as (input, dim, ...), cheapest first: ``m``, then
-    ``16``, then ``(h t)``. ``star`` are the names given to the dimensions of ``*``; ``marks`` is the mark of every name.
+    ``singles``, ``numbers`` and ``products`` list the input dimensions as (input, dim, ...),
+    cheapest first: ``m``, then ``16``, then ``(h t)``. ``star`` are the names given to the
+    dimensions of ``*``; ``marks`` is the mark of every name.
     """
 
     inputs: tuple[tuple[Pattern, ...] | None, ...]
@@ -105,7 +112,9 @@ def layout_of(text: str, star_rank: int | None) -> Layout:
 
 
 def lay_out(annotation: Annotation, star_rank: int | None) -> Layout:
-    """Returns the layout for ``*`` standing for this many dimensions; None where that is not known."""
+    """Returns the layout for ``*`` standing for this many dimensions; None where that is not
+    known.
+    """
     identifiers = identifiers_of(annotation)
     marks = {name: identifier.mark for name, identifier in identifiers.items()}
     names = fresh_names(set(identifiers))
@@ -138,7 +147,7 @@ def _patterns(operand: Operand, star: tuple[str, ...], unknown: bool) -> tuple[P
     patterns: list[Pattern] = []
     for dim in operand.dims:
         if isinstance(dim, Star):
-            patterns.extend(Pattern((name,), (name,), 1, dim.span) for name in star)
+            patterns.extend(Pattern((name,), (name,), 1, dim.span, (dim.span,)) for name in star)
         else:
             patterns.append(_pattern(dim))
     return tuple(patterns)
@@ -151,4 +160,4 @@ def _pattern(dim: Dim) -> Pattern:
             constant *= atom.value
     atoms = tuple(atom.value if isinstance(atom, Number) else atom.name for atom in dim.atoms)
     names = tuple(atom.name for atom in dim.atoms if isinstance(atom, Identifier))
-    return Pattern(atoms, names, constant, dim.span)
+    return Pattern(atoms, names, constant, dim.span, tuple(atom.span for atom in dim.atoms))

@@ -1,7 +1,8 @@
 """The contradictions that inference can meet, in words.
 
-Every function makes one ShapeError: what cannot match, with which numbers, from where, and what would work. Numbers
-come with their origins, so that neither side of a contradiction has to be looked for.
+Every function makes one ShapeError: what cannot match, with which numbers, from where, and what
+would work. Numbers come with their origins, so that neither side of a contradiction has to be
+looked for.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def wrong_rank(
             title=f"input {operand} has the wrong rank",
             text=text,
             spans=(span,),
-            reason=f"'{pattern}' has {atleast}{wants}, input {operand} has {len(dims)}: {shape_text(dims)}",
+            reason=f"'{pattern}' has {atleast}{wants}, "
+            f"input {operand} has {len(dims)}: {shape_text(dims)}",
         )
     )
 
@@ -117,7 +119,8 @@ def no_whole_length(
             title=f"{name} has no whole length",
             text=text,
             spans=(span,),
-            reason=f"{equation} = {given} ({origin}){known}; {given} is not a multiple of {divisor}",
+            reason=f"{equation} = {given} ({origin}){known}; "
+            f"{given} is not a multiple of {divisor}",
             hint=hint,
         )
     )
@@ -131,7 +134,8 @@ def no_root(text: str, span: Span, name: str, degree: int, value: Dim, why: str)
             title=f"{name} has no whole length",
             text=text,
             spans=(span,),
-            reason=f"{name}**{degree} = {value} ({why}), and {value} is no whole number to the power of {degree}",
+            reason=f"{name}**{degree} = {value} ({why}), "
+            f"and {value} is no whole number to the power of {degree}",
         )
     )
 
@@ -212,7 +216,7 @@ def unbound_output(text: str, span: Span, name: str) -> AnnotationError:
             text=text,
             spans=(span,),
             reason=f"'{name}' stands in an output and in no input",
-            hint=f"pass it as the same-named argument {name}, write a number, or name it in an input",
+            hint=f"pass it as the argument {name}, write a number, or name it in an input",
         )
     )
 

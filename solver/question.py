@@ -1,7 +1,9 @@
-"""One question to the general solver: names told apart, facts placed, equations made, the answer put together.
+"""One question to the general solver: names told apart, facts placed, equations made, the answer
+put together.
 
-Names in shapes, arguments and facts are the caller's symbols; identifiers belong to the annotation. A fact that names no symbol
-of the caller but an identifier is about the identifier: ``h*t == 24`` joins the equations, ``h >= 2`` narrows the cases.
+Names in shapes, arguments and facts are the caller's symbols; identifiers belong to the annotation.
+A fact that names no symbol of the caller but an identifier is about the identifier: ``h*t == 24``
+joins the equations, ``h >= 2`` narrows the cases.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ from .unify import Binding, Equation, Step, Unifier
 
 @dataclass(frozen=True)
 class Question:
-    """An annotation laid beside shapes. ``explore``: no shapes at all, the identifiers are the symbols."""
+    """An annotation laid beside shapes. ``explore``: no shapes at all, the identifiers are the
+    symbols.
+    """
 
     annotation: Annotation
     layout: Layout
@@ -120,8 +124,11 @@ class Question:
                     origin = f"input {number}, dim {position}"
                     if given == 0 and len(pattern.atoms) > 1:
                         raise problems.zero_product(text, pattern.span, str(pattern), origin)
+                    places = {name: pattern.span_of(name) for name in pattern.names}
                     equations.append(
-                        Equation(pattern.names, pattern.constant, given, pattern.span, origin)
+                        Equation(
+                            pattern.names, pattern.constant, given, pattern.span, origin, places
+                        )
                     )
         return equations + self._fact_equations()
 
@@ -145,7 +152,9 @@ class Question:
         return equations
 
     def _admits(self, case: Mapping[str, Dim]) -> bool:
-        """Whether the facts about identifiers allow these lengths; a fact about other names allows everything."""
+        """Whether the facts about identifiers allow these lengths; a fact about other names allows
+        everything.
+        """
         for relation, left, right, about in self._relations:
             if not about:
                 continue
@@ -243,7 +252,9 @@ class Question:
                 raise problems.fact_contradicts(self.annotation.text, relation.text, found)
 
     def _facts_of(self, values: Mapping[str, Dim]) -> Facts:
-        """The facts in the caller's symbols: those about identifiers speak of what the identifiers are."""
+        """The facts in the caller's symbols: those about identifiers speak of what the identifiers
+        are.
+        """
         if self._about_symbols is self.facts:
             return self.facts
         texts: list[str | Relation] = []

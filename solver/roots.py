@@ -1,18 +1,20 @@
 """Exact roots: which positive length times itself is this one?
 
-``x*x = 4*s**2`` gives ``x = 2*s``, because lengths are positive; ``x*x = 8*s`` has no polynomial answer.
+``x*x = 4*s**2`` gives ``x = 2*s``, because lengths are positive; ``x*x = 8*s`` has no polynomial
+answer.
 """
 
 from __future__ import annotations
 
-from .poly import Dim, Poly, build, divide_monomials
+from .poly import Dim, build, divide_monomials, terms_of
 
 
 def exact_root(dim: Dim, degree: int) -> Dim | None:
-    """Returns the r with r**degree == dim, positive where dim is, or None where no polynomial r has it.
+    """Returns the r with r**degree == dim, positive where dim is, or None where no polynomial r has
+    it.
 
-    The terms of r are found one by one from the highest, as in long division: the next term is the leading
-    term of what is left over by ``degree * lead**(degree - 1)``.
+    The terms of r are found one by one from the highest, as in long division: the next term is the
+    leading term of what is left over by ``degree * lead**(degree - 1)``.
 
     >>> from .poly import symbol
     >>> str(exact_root((2 * symbol("s") + 3) ** 2, 2))
@@ -36,15 +38,13 @@ def exact_root(dim: Dim, degree: int) -> Dim | None:
         return None
     lead = build({tuple((atom, exponent // degree) for atom, exponent in top): coefficient})
     slope = lead ** (degree - 1) * degree
-    ((slope_monomial, slope_coefficient),) = (
-        slope.terms.items() if isinstance(slope, Poly) else {(): slope}.items()
-    )
+    ((slope_monomial, slope_coefficient),) = terms_of(slope).items()
     root: Dim = lead
     for _ in range(len(dim.terms) + 1):
         rest = dim - root**degree
         if rest == 0:
             return root
-        terms = rest.terms if isinstance(rest, Poly) else {(): rest}
+        terms = terms_of(rest)
         high = max(terms, key=lex)
         monomial = divide_monomials(high, slope_monomial)
         quotient, remainder = divmod(terms[high], slope_coefficient)
@@ -55,7 +55,9 @@ def exact_root(dim: Dim, degree: int) -> Dim | None:
 
 
 def integer_root(number: int, degree: int) -> int | None:
-    """Returns the integer r >= 0 with r**degree == number, or None; bisection, exact for numbers of any size."""
+    """Returns the integer r >= 0 with r**degree == number, or None; bisection, exact for numbers of
+    any size.
+    """
     if number < 0:
         return None
     low, high = 0, 1 << (number.bit_length() // degree + 1)

@@ -1,7 +1,8 @@
 """Shapes as callers give them, made into tuples of Dims.
 
-A shape is a sequence of dimensions (an int, dimension text, a SymPy expression made by dimsolve, ``None`` for an
-unknown one), or one text for all of them, or ``None`` for a value whose shape is not known or not looked at.
+A shape is a sequence of dimensions (an int, dimension text, a SymPy expression made by dimsolve,
+``None`` for an unknown one), or one text for all of them, or ``None`` for a value whose shape is
+not known or not looked at.
 
     "8*s, k"   [8, "k"]   (8*s, k)   torch.Size([8, 64])   None
 """
@@ -22,7 +23,9 @@ from .poly import Dim, Poly, TooLarge, symbol
 
 Shape: TypeAlias = "tuple[Dim | None, ...]"
 DimLike: TypeAlias = Any
-"""An int (or what has ``__index__``), dimension text, a SymPy expression made by dimsolve, a Dim, or None."""
+"""An int (or what has ``__index__``), dimension text, a SymPy expression made by dimsolve, a Dim,
+or None.
+"""
 ShapeLike: TypeAlias = "str | Sequence[DimLike] | None"
 
 
@@ -58,7 +61,9 @@ def to_dim(value: DimLike) -> Dim:
 
 @lru_cache(maxsize=8192)
 def dim_of_text(text: str) -> Dim:
-    """Returns the Dim of dimension text; the common ``s`` and ``8*s`` take a shortcut past the reader."""
+    """Returns the Dim of dimension text; the common ``s`` and ``8*s`` take a shortcut past the
+    reader.
+    """
     if text.isascii() and len(text) <= 64:
         if text.isdigit():
             return int(text)
@@ -125,7 +130,7 @@ def to_shape(value: ShapeLike) -> Shape | None:
                 code="not-a-shape",
                 title="this is not a shape",
                 reason=f"{value!r:.80} is a {type(value).__name__}",
-                hint='give a sequence of dimensions such as (8, "k"), a text such as "8*s, k", or None',
+                hint='give a sequence such as (8, "k"), a text such as "8*s, k", or None',
             )
         )
     return tuple(

@@ -1,7 +1,7 @@
 """What inference answers: shapes, bindings, conditions, and on request the reasons.
 
-A `Solution` holds Dims and makes SymPy expressions only where they are looked at. ``explain()`` solves the question once
-more with all reasons kept: the usual question never pays for them.
+A `Solution` holds Dims and makes SymPy expressions only where they are looked at. ``explain()``
+solves the question once more with all reasons kept: the usual question never pays for them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 class Solution:
     """The shapes of one operator. Made by `dimsolve.infer`.
 
-    ``values``: the Dim of every identifier, in reading order; ``conditions``: texts that must still hold of the symbols for
-    these inputs to match; ``free``: identifiers that the inputs leave open, each its own symbol in ``values``.
+    ``values``: the Dim of every identifier, in reading order; ``conditions``: texts that must still
+    hold of the symbols for these inputs to match; ``free``: identifiers that the inputs leave open,
+    each its own symbol in ``values``.
     """
 
     text: str
@@ -77,7 +78,8 @@ class Solution:
         return {"*": self.layout.star} if self.layout.star else {}
 
     def solutions(self, limit: int = 1000) -> tuple[dict[str, int], ...] | None:
-        """Returns the choices of the free identifiers, ascending, at most ``limit``; None where they are not finitely many.
+        """Returns the choices of the free identifiers, ascending, at most ``limit``; None where
+        they are not finitely many.
 
         >>> from dimsolve import infer
         >>> infer("(h t) -> h t", [(4,)]).solutions()

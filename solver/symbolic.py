@@ -1,9 +1,9 @@
 """The edge to SymPy: what a user sees is a SymPy expression, what proofs work on is a `Dim`.
 
-A symbol is ``Symbol(name, integer=True, positive=True)``. SymPy's own ``Mod`` and ``floor`` evaluate wrongly already when an
-expression is made (``Mod(z*(2*x + 2), 6)`` becomes 0), so `Mod`, `FloorDiv` and `CeilDiv` here are functions of our
-own that evaluate on integers only. Conversion is structural in both directions, memoised, and no text is ever
-given to SymPy but a symbol's name.
+A symbol is ``Symbol(name, integer=True, positive=True)``. SymPy's own ``Mod`` and ``floor``
+evaluate wrongly already when an expression is made (``Mod(z*(2*x + 2), 6)`` becomes 0), so `Mod`,
+`FloorDiv` and `CeilDiv` here are functions of our own that evaluate on integers only. Conversion is
+structural in both directions, memoised, and no text is ever given to SymPy but a symbol's name.
 
     Dim 8*s + (n//3)   <->   8*s + FloorDiv(n, 3)
 """
@@ -60,7 +60,9 @@ def functions() -> dict[Function, Callable[..., Any]]:
 
 
 def __getattr__(name: str) -> Any:
-    """Hands out the functions by name, so that ``from dimsolve.solver.symbolic import FloorDiv`` and pickling work."""
+    """Hands out the functions by name, so that ``from dimsolve.solver.symbolic import FloorDiv``
+    and pickling work.
+    """
     kinds = {"FloorDiv": Function.FLOORDIV, "Mod": Function.MOD, "CeilDiv": Function.CEILDIV}
     if name in kinds:
         return functions()[kinds[name]]
@@ -95,7 +97,7 @@ def _term_to_sympy(monomial: Monomial, coefficient: int) -> sympy.Expr:
     if coefficient == 1 and len(factors) == 1:
         return factors[0]
     if len(factors) == 1:
-        # A number and one factor are in SymPy's own order already; its constructor costs sixty times as much.
+        # A number and one factor are in SymPy's own order already; its constructor costs much more.
         return Mul._from_args((Integer(coefficient), factors[0]))
     return Mul(Integer(coefficient), *factors)
 
@@ -108,9 +110,11 @@ def _atom_to_sympy(atom: str) -> sympy.Expr:
 
 @lru_cache(maxsize=8192)
 def from_sympy(expression: sympy.Basic) -> Dim:
-    """Returns the Dim of a SymPy expression made of positive integer symbols, integers and our functions.
+    """Returns the Dim of a SymPy expression made of positive integer symbols, integers and our
+    functions.
 
-    Raises AnnotationError for anything else: a symbol with other assumptions, a fraction, SymPy's Mod or floor.
+    Raises AnnotationError for anything else: a symbol with other assumptions, a fraction, SymPy's
+    Mod or floor.
     """
     from sympy import Add, Integer, Max, Min, Mul, Pow, Symbol
 
@@ -159,6 +163,6 @@ def _unreadable(expression: Any, why: str) -> AnnotationError:
             code="not-a-dimension",
             title="this SymPy expression is not a dimension",
             reason=f"{expression!s:.80}: {why}",
-            hint='write it as text ("8*s"), or make symbols with Symbol(name, integer=True, positive=True)',
+            hint='write it as text ("8*s"), or make it of Symbol(name, integer=True, positive=True)',
         )
     )

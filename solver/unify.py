@@ -1,15 +1,16 @@
 """Solving the equations of one operator, with every step and its reason.
 
-Each input dimension is one equation, *product of its names = given length*. They are solved from the certain to the open:
+Each input dimension is one equation, *product of its names = given length*. They are solved from
+the certain to the open:
 
-1. a name that stands alone is its given length; known factors cancel by exact division;
-2. what remains is linear in exponents: the rational row span gives every product that the equations force
+1. a name that stands alone is its given length; known factors cancel by exact division; 2. what
+remains is linear in exponents: the rational row span gives every product that the equations force
    (``h*t = 1024, h*d = 512, t*d = 2048`` forces ``h**2 = 256``), numbers leave finitely many cases;
 3. a division that is whole under a condition on the symbols is made, and the condition is kept;
 4. what is still open stays free: a name becomes a symbol of its own and the rest follows from it.
 
-The order of the inputs never matters. `dimsolve.solver.infer` solves the usual question without this file; here is the
-general case, the reasons and the errors.
+The order of the inputs never matters. `dimsolve.solver.infer` solves the usual question without
+this file; here is the general case, the reasons and the errors.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from dimsolve.ir.errors import ShapeError
 from dimsolve.ir.expression import Comparison
 from dimsolve.ir.span import Span
 
@@ -34,13 +36,18 @@ from .roots import exact_root
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """constant * product of names = given, and where that was said: the span in the annotation and the words."""
+    """constant * product of names = given, and where that was said: the span in the annotation and
+    the words.
+
+    ``places``: the span of each name, where they are known one by one.
+    """
 
     names: tuple[str, ...]
     constant: int
     given: Dim
     span: Span
     origin: str
+    places: Mapping[str, Span] = field(default_factory=dict, compare=False)
 
     @property
     def left(self) -> str:
@@ -51,7 +58,9 @@ class Equation:
     def exponents_of(
         self, unknown: Collection[str], known: Mapping[str, Dim]
     ) -> tuple[dict[str, int], Dim | None]:
-        """Returns the exponents of the unknown names, and what their product must be; None if that is no polynomial."""
+        """Returns the exponents of the unknown names, and what their product must be; None if that
+        is no polynomial.
+        """
         exponents = {name: self.names.count(name) for name in self.names if name in unknown}
         factors = [known[name] for name in self.names if name not in unknown]
         return exponents, divide_exactly(self.given, product([self.constant, *factors]))
@@ -82,10 +91,11 @@ class Step:
 
 @dataclass(slots=True)
 class Unifier:
-    """Solves equations under facts; one use. Read ``bindings``, ``conditions``, ``free``, ``steps`` and ``open``.
+    """Solves equations under facts; one use. Read ``bindings``, ``conditions``, ``free``, ``steps``
+    and ``open``.
 
-    ``free_symbol`` names the symbol of a free identifier, away from the caller's symbols. ``open`` are the equations among
-    free names, for listing their solutions.
+    ``free_symbol`` names the symbol of a free identifier, away from the caller's symbols. ``open``
+    are the equations among free names, for listing their solutions.
     """
 
     text: str
@@ -99,7 +109,9 @@ class Unifier:
     open: list[Equation] = field(default_factory=list)
 
     def solve(self, equations: list[Equation]) -> None:
-        """Binds every name that occurs; raises ShapeError where the equations contradict each other."""
+        """Binds every name that occurs; raises ShapeError where the equations contradict each
+        other.
+        """
         pending = self._settle(equations, conditional=False)
         pending = self._settle(self._force_powers(pending), conditional=False)
         pending = self._settle(self._list_cases(pending), conditional=False)
@@ -128,7 +140,9 @@ class Unifier:
         return unknown
 
     def _settle(self, equations: list[Equation], *, conditional: bool) -> list[Equation]:
-        """Uses every equation that has at most one unknown name, until none is left; returns the others."""
+        """Uses every equation that has at most one unknown name, until none is left; returns the
+        others.
+        """
         pending = equations
         while True:
             waiting = [equation for equation in pending if not self._use(equation, conditional)]
@@ -178,7 +192,7 @@ class Unifier:
                         f"{equation.left} is {value} and {equation.given} ({equation.origin})",
                     )
 
-    def _mismatch(self, equation: Equation, value: Dim) -> problems.ShapeError:
+    def _mismatch(self, equation: Equation, value: Dim) -> ShapeError:
         if not equation.names:
             given = f"{equation.origin} is {equation.given}, the annotation says {equation.left}"
             return problems.not_the_number(self.text, equation.span, equation.left, given)
@@ -212,7 +226,7 @@ class Unifier:
                 known = [(n, b.value, b.origin) for n, b in factors]
                 raise problems.no_whole_length(
                     self.text,
-                    equation.span,
+                    equation.places.get(name, equation.span),
                     name,
                     equation.left,
                     equation.origin,
@@ -234,10 +248,12 @@ class Unifier:
     ) -> bool:
         root = exact_root(power, degree)
         if root is not None:
-            self._bind(name, root, why, equation.span)
+            self._bind(name, root, why, equation.places.get(name, equation.span))
             return True
         if isinstance(power, int):
-            raise problems.no_root(self.text, equation.span, name, degree, power, why)
+            raise problems.no_root(
+                self.text, equation.places.get(name, equation.span), name, degree, power, why
+            )
         if conditional:
             self.leave_free(name, equation.span)
             self._require(f"{self.bindings[name].value}**{degree} == {power}", why)
@@ -292,7 +308,9 @@ class Unifier:
         return exact_quotient(equation.given, known, self.facts)
 
     def _list_cases(self, equations: list[Equation]) -> list[Equation]:
-        """Numbers leave finitely many cases: what they agree on is known, and none at all is a contradiction."""
+        """Numbers leave finitely many cases: what they agree on is known, and none at all is a
+        contradiction.
+        """
         numbers = [
             (self._unknown(e), left)
             for e in equations
