@@ -22,10 +22,20 @@ class Declaration:
     """What an operator promises for one call.
 
     annotation: text of the annotation language. inputs: the call's values for the annotated inputs, in order (None for an absent
-    optional tensor). arguments: lengths that the inputs do not give (ints, or Dims of the caller's symbols). sizes: the call's
-    size parameters by name, each as a tensor of the annotation language (``"b s h d"``, a list of lengths) or as one
-    identifier (``"h"``, a number); on a rank they are made anew from the local lengths. value_split: inputs, by number,
-    that are summands. reduction: what joins the parts of a ``+`` split. frozen: why nothing can be split, where nothing can.
+    optional tensor); a tensor that only lends its dtype or device is none of them. arguments: lengths that the inputs do not give
+    (ints, or Dims of the caller's symbols). sizes: the call's size parameters by name, each as a tensor of the annotation language
+    (``"b s h d"``, a list of lengths) or as one dimension (``"h"``, ``"(2 d)"``, a number); on a rank they are made anew from the
+    local lengths. A dotted name reaches inside: ``"index.2.stop"`` is the stop of the slice at place 2 of the parameter ``index``.
+    fixed: parameters that a rank's call must pass with these values, because their default depends on lengths. value_split:
+    inputs, by number, that are summands. reduction: what joins the parts of a ``+`` split. frozen: why nothing can be split,
+    where nothing can.
+
+    linear: sets of inputs, by number, in which together the outputs are linear (the others being fixed): partial sums in all of
+    a set give partial sums out; ``((0, 1),)`` for ``x + y``, ``((0,), (1,))`` for ``x * y``. mutates: the annotated inputs, by
+    number, that the call writes to. random: whether the call draws random numbers. fresh: identifiers of outputs whose length only
+    running can tell (``nonzero``): whoever infers gives each a symbol of its own as an argument. dtypes: the outputs' dtypes in order,
+    ``"float32"``, None where not known. returns: what Python gets: one tensor; a tuple of them; a ``value`` that is no
+    tensor and is known without running (a size); nothing, and the outputs are the inputs in ``mutates`` as they are after the call.
     """
 
     annotation: str
@@ -35,13 +45,23 @@ class Declaration:
     value_split: tuple[int, ...] = ()
     reduction: Literal["sum", "max", "min", "prod", "avg"] = "sum"
     frozen: str = ""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    linear: tuple[tuple[int, ...], ...] = ()
+    mutates: tuple[int, ...] = ()
+    random: bool = False
+    fresh: tuple[str, ...] = ()
+    dtypes: tuple[str | None, ...] = ()
+    returns: Literal["tensor", "tuple", "value", "nothing"] = "tensor"
+    value: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
     """A function with a promise. ``name`` is what policies and plans call it; ``path`` is where it is imported from.
 
-    ``declare(*args, **kwargs)`` gives the Declaration of one call. The rest is what `dimsolve.register_op` was given.
+    ``declare(*args, **kwargs)`` gives the Declaration of one call. ``parameters`` are the names of the function's parameters in
+    order, ``"*shape"`` for one that takes the rest: where ``Declaration.sizes`` finds its places. The rest is what
+    `dimsolve.register_op` was given.
     """
 
     name: str
@@ -52,3 +72,4 @@ class Operator:
     transform_rules: tuple[Any, ...] = ()
     input_gen_fn: Callable[..., Any] | None = None
     mutates: tuple[int, ...] = ()
+    parameters: tuple[str, ...] = ()
