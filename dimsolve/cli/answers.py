@@ -11,8 +11,6 @@ from typing import Any, NoReturn, TypeVar
 
 import typer
 
-from dimsolve.ir.errors import DimsolveError
-
 from .exits import Exit, exit_of_error
 from .page import Block, print_error, print_page
 
@@ -27,6 +25,8 @@ def answer(
     leave: Callable[[Result], Exit] = lambda result: Exit.YES,
 ) -> NoReturn:
     """Asks, prints what was answered or why it was not, and leaves with the exit code."""
+    from dimsolve.ir.errors import DimsolveError
+
     try:
         result = ask()
         blocks = [] if json else list(show(result))
@@ -42,6 +42,9 @@ def answer(
 
 
 def _print_json(result: Any) -> None:
+    from json import dumps
+
     from dimsolve.schema import model_of
 
-    typer.echo(model_of(result).model_dump_json())
+    # In ASCII: valid wherever it is written, and for half a surrogate pair, which no encoding has.
+    typer.echo(dumps(model_of(result).model_dump()))

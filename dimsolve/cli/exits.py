@@ -10,9 +10,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from dimsolve.ir.errors import AnnotationError, DimsolveError
-
 if TYPE_CHECKING:
+    from dimsolve.ir.errors import DimsolveError
     from dimsolve.partition.legal_parts import LegalParts
 
 
@@ -54,4 +53,6 @@ def exit_of_counts(counts: LegalParts) -> Exit:
 
 def exit_of_error(error: DimsolveError) -> Exit:
     """Returns the exit code of an error: text that cannot be read is 2, a contradiction is a no."""
+    from dimsolve.ir.errors import AnnotationError
+
     return Exit.UNREADABLE if isinstance(error, AnnotationError) else Exit.NO

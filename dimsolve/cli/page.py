@@ -8,6 +8,7 @@ Lines are never wrapped or cut, so that what is piped is what was answered.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -39,7 +40,7 @@ def print_page(blocks: Iterable[Block]) -> None:
         if number:
             console.print()
         for line in _aligned(block):
-            console.print(Text.assemble(*line))
+            console.print(Text.assemble(*((_visible(cell.text), cell.style) for cell in line)))
 
 
 def print_error(error: Exception) -> None:
@@ -47,13 +48,27 @@ def print_error(error: Exception) -> None:
     from rich.text import Text
 
     console = _console(stderr=True)
-    console.print(Text.assemble((type(error).__name__, "bold red"), f": {error}"))
+    console.print(Text.assemble((type(error).__name__, "bold red"), f": {_visible(str(error))}"))
+
+
+def _visible(text: str) -> str:
+    """Writes out what would steer a terminal instead of being shown: escapes, bells, bidi marks."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 def _console(*, stderr: bool) -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return Console(
+        stderr=stderr,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=True,
+    )
 
 
 def _aligned(block: Block) -> Iterable[Row]:
