@@ -148,7 +148,7 @@ def _solve_quickly(
         pending = tuple(waiting)
     if len(values) < len(layout.marks):
         return None
-    return values
+    return {name: values[name] for name in layout.marks}
 
 
 def _divide_quickly(
