@@ -194,9 +194,11 @@ def too_many_dims(
 def two_marks(text: str, first: Identifier | Star, second: Identifier | Star) -> AnnotationError:
     """``m k+, k n -> m n``"""
     name = "*" if isinstance(first, Star) else shown(first.name)
+    at, also_at = place(text, first.span.start), place(text, second.span.start)
+    between = "and" if at == also_at else f"in {at} and"
     reason = (
-        f"'{name}' is {_marked(first.mark)} in {place(text, first.span.start)} and "
-        f"{_marked(second.mark)} in {place(text, second.span.start)}; write the same mark at both"
+        f"'{name}' is {_marked(first.mark)} {between} {_marked(second.mark)} in {also_at}; "
+        "write the same mark at both"
     )
     spans = (first.span, second.span)
     return error("two-marks", "one identifier, two marks", text, spans, reason)

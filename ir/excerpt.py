@@ -20,6 +20,8 @@ MAX_COLUMNS = 96
 _CONTEXT = 24
 _MAX_SPANS = 8
 _GAP = "…"
+_JAMO = frozenset(map(chr, range(0x1160, 0x1200)))
+"""The vowels and final consonants of Hangul: terminals draw them into the syllable before them."""
 
 
 def excerpt(text: str, spans: Sequence[Span]) -> tuple[str, str]:
@@ -77,7 +79,7 @@ def _within(span: Span, length: int) -> Span:
 
 def _kept(text: str, places: Sequence[Span]) -> list[tuple[int, int]]:
     """Returns the ranges that are shown: all of a short text, else the context of each place."""
-    if len(text) <= MAX_COLUMNS:
+    if len(text) <= MAX_COLUMNS and sum(_width(_drawn(char)) for char in text) <= MAX_COLUMNS:
         return [(0, len(text))]
     if not places:
         return [(0, MAX_COLUMNS)]
@@ -110,6 +112,6 @@ def _width(drawn: str) -> int:
         return len(drawn)
     from unicodedata import category, east_asian_width
 
-    if category(drawn) in ("Mn", "Me"):
+    if category(drawn) in ("Mn", "Me") or drawn in _JAMO:
         return 0
     return 2 if east_asian_width(drawn) in ("W", "F") else 1

@@ -73,48 +73,53 @@ class Operation:
     span: Span = field(compare=False)
 
     def __str__(self) -> str:
-        """Returns the text with no more brackets than reading it back to an equal tree needs."""
+        """Returns text that reads back to an equal tree."""
         match self.operator:
             case Operator.MIN | Operator.MAX | Operator.CEILDIV:
                 return (
                     f"{self.operator.value}({', '.join(str(operand) for operand in self.operands)})"
                 )
             case Operator.NEGATE:
-                return f"-{_bracketed(self.operands[0], _binding(self))}"
+                return f"-{_bracketed(self.operands[0], _OWN[Operator.NEGATE])}"
             case Operator.POWER:
                 base, exponent = self.operands
                 return f"{_bracketed(base, _ATOM)}**{exponent}"
             case _:
                 left, right = self.operands
-                own = _binding(self)
-                sign = self.operator.value
-                space = "" if sign in _TIGHT else " "
-                return f"{_bracketed(left, own)}{space}{sign}{space}{_bracketed(right, own + 1)}"
+                sign, at_left, at_right = _INFIX[self.operator]
+                return f"{_bracketed(left, at_left)}{sign}{_bracketed(right, at_right)}"
 
 
 Expression = Literal | Name | Operation
 
-_ATOM = 5
-_BINDING = {
+_OWN = {
     Operator.ADD: 1,
     Operator.SUBTRACT: 1,
-    Operator.MULTIPLY: 2,
-    Operator.FLOORDIV: 2,
     Operator.MOD: 2,
-    Operator.NEGATE: 3,
-    Operator.POWER: 4,
+    Operator.MULTIPLY: 3,
+    Operator.FLOORDIV: 3,
+    Operator.NEGATE: 4,
+    Operator.POWER: 5,
 }
-"""How tightly an operation binds; functions bind like atoms."""
-_TIGHT = ("*", "//")
+"""How tightly an operation's text holds together. ``%`` is read like ``*``, but the spaces around it
+tell the eye otherwise; as a factor it gets brackets: ``(a % 2)*b``."""
+_ATOM = 6
+_INFIX = {
+    Operator.ADD: (" + ", 1, 2),
+    Operator.SUBTRACT: (" - ", 1, 2),
+    Operator.MOD: (" % ", 3, 4),
+    Operator.MULTIPLY: ("*", 3, 4),
+    Operator.FLOORDIV: ("//", 3, 4),
+}
+"""Operation -> sign, and how tightly its left and its right operand must hold together."""
 
 
-def _binding(expression: Expression) -> int:
-    return _BINDING.get(expression.operator, _ATOM) if isinstance(expression, Operation) else _ATOM
-
-
-def _bracketed(expression: Expression, binding: int) -> str:
-    """Returns the text, in brackets where it binds less tightly than its place asks for."""
-    return f"({expression})" if _binding(expression) < binding else str(expression)
+def _bracketed(expression: Expression, at_least: int) -> str:
+    """Returns the text, in brackets where it holds together less than its place asks for."""
+    own = _ATOM
+    if isinstance(expression, Operation):
+        own = _OWN.get(expression.operator, _ATOM)
+    return f"({expression})" if own < at_least else str(expression)
 
 
 @dataclass(frozen=True, slots=True)

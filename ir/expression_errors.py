@@ -23,6 +23,11 @@ _TOKENS = frozenset(["+", "-", "*", "//", "%", "(", ")", ",", "==", "!=", "<=", 
 
 _NO_BRACKETS = "nothing is indexed, and a shape needs no brackets"
 _ONE_FACT = "one text says one fact"
+_QUOTE = (
+    "a quote in an expression",
+    "an expression is made of numbers, names and operators; no part of it is text",
+    "leave out the quotes",
+)
 _FOREIGN = {
     "/": (
         "'/' may leave a fraction",
@@ -51,6 +56,8 @@ _FOREIGN = {
     ),
     "&": ("'&' in an expression", _ONE_FACT, "give two facts"),
     "|": ("'|' in an expression", _ONE_FACT, "write 's % 8 == 0' to say that 8 divides s"),
+    '"': _QUOTE,
+    "'": _QUOTE,
     ":": ("':' in an expression", "nothing is defined or sliced here", ""),
     ".": (
         "'.' in an expression",

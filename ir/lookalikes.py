@@ -3,8 +3,8 @@
 Each name is reduced to a skeleton: compatibility forms are unfolded (NFKC), invisible characters
 removed, and letters that most fonts draw alike replaced by one of them. Two different names with
 one skeleton look the same. Names of ASCII letters only are never alike: ``l`` and ``I`` are the
-writer's own choice. The table holds the single-letter pairs of Latin, Greek, Cyrillic and Armenian
-from Unicode's confusables (UTS 39) that a keyboard can produce.
+writer's own choice. The table holds single letters of Greek, Cyrillic and Armenian after Unicode's
+confusables (UTS 39), less those that can be told apart, as alpha and ``a``: formulas use both.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 _ALIKE = {
-    "a": "\u0251\u03b1\u0430",
+    "a": "\u0251\u0430",
     "c": "\u03f2\u0441",
     "d": "\u0501",
     "e": "\u0435\u04bd",
@@ -20,10 +20,10 @@ _ALIKE = {
     "h": "\u04bb\u0570",
     "i": "\u0131\u03b9\u0456",
     "j": "\u03f3\u0458",
-    "k": "\u03ba\u043a",
+    "k": "\u043a",
     "l": "\u01c0\u04cf",
     "n": "\u0578",
-    "o": "\u03bf\u03c3\u043e\u0585",
+    "o": "\u03bf\u043e\u0585",
     "p": "\u03c1\u0440",
     "q": "\u051b\u0566",
     "r": "\u0433",
@@ -32,7 +32,7 @@ _ALIKE = {
     "v": "\u03bd\u0475",
     "w": "\u0461\u051d",
     "x": "\u0445",
-    "y": "\u03b3\u0443",
+    "y": "\u0443",
     "A": "\u0391\u0410",
     "B": "\u0392\u0412",
     "C": "\u03f9\u0421",
