@@ -1,0 +1,303 @@
+"""A graph as JSON, there and back: versioned, deterministic, without anything that must be imported to be read.
+
+    {"version": 1, "name": "main", "inputs": [...], "nodes": [...], "result": {"value": "lv1"}, ...}
+
+A dimension is text in the dimension language. Reading one is the solver's business, so `graph_from_json` is given a reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite
+from typing import Any, TypeVar
+
+from .errors import Diagnostic
+from .graph import Graph, GraphError
+from .node import (
+    Argument,
+    Constant,
+    Device,
+    ExternalCall,
+    FunctionCall,
+    Input,
+    MakeShape,
+    MatchShape,
+    Node,
+    Operation,
+    OperatorCall,
+    Source,
+    Value,
+)
+from .types import (
+    Computed,
+    Dim,
+    FunctionType,
+    Known,
+    ObjectType,
+    ScalarType,
+    Shape,
+    ShapeType,
+    TensorType,
+    TupleType,
+    Type,
+    Unknown,
+)
+
+VERSION = 1
+Json = Any
+ReadDim = Callable[[str], Dim]
+AnyGraph = TypeVar("AnyGraph", bound=Graph)
+
+
+def graph_to_json(graph: Graph) -> dict[str, Json]:
+    """Returns the graph as JSON data."""
+    return {"version": VERSION, **_function_to_json(graph)}
+
+
+def _function_to_json(graph: Graph) -> dict[str, Json]:
+    return {
+        "name": graph.name,
+        "inputs": [_input_to_json(entry) for entry in graph.inputs],
+        "nodes": [_node_to_json(node) for node in graph.nodes()],
+        "result": _argument_to_json(graph.result),
+        "outputs": {name: value.name for name, value in graph.outputs.items()},
+        "container": graph.container,
+        "functions": [_function_to_json(function) for function in graph.functions.values()],
+    }
+
+
+def _input_to_json(entry: Input) -> Json:
+    return {
+        "name": entry.value.name,
+        "type": type_to_json(entry.value.type),
+        "kind": entry.kind,
+        "target": entry.target,
+    }
+
+
+def _node_to_json(node: Node) -> Json:
+    data: dict[str, Json] = {
+        "id": node.id,
+        **_operation_to_json(node.operation),
+        "args": [_argument_to_json(argument) for argument in node.args],
+    }
+    if node.kwargs:
+        data["kwargs"] = {key: _argument_to_json(item) for key, item in node.kwargs.items()}
+    if node.name != node.signature.rpartition(".")[2]:
+        data["name"] = node.name
+    if node.several:
+        data["several"] = True
+    if node.module:
+        data["module"] = node.module
+    if node.source is not None:
+        data["source"] = [node.source.file, node.source.line, node.source.code]
+    data["outputs"] = [
+        {"name": value.name, "type": type_to_json(value.type)} for value in node.outputs
+    ]
+    return data
+
+
+def _operation_to_json(operation: Operation) -> dict[str, Json]:
+    match operation:
+        case OperatorCall(path):
+            return {"operator": path}
+        case FunctionCall(function, symbols):
+            return {"function": function, "symbols": {name: str(dim) for name, dim in symbols}}
+        case ExternalCall(function, result):
+            return {"external": function, "type": type_to_json(result)}
+        case MatchShape(pattern):
+            return {"match_shape": _dims_to_json(pattern)}
+        case MakeShape(dims):
+            return {"shape": _dims_to_json(dims)}
+
+
+def _dims_to_json(dims: tuple[Dim | None, ...]) -> Json:
+    return [dim if dim is None or isinstance(dim, int) else str(dim) for dim in dims]
+
+
+def type_to_json(type: Type) -> Json:
+    """Returns a type as JSON data."""
+    match type:
+        case TensorType(rank, dtype, shape):
+            return {"tensor": {"rank": rank, "dtype": dtype, "shape": _shape_to_json(shape)}}
+        case ShapeType(dims):
+            return {"shape": None if dims is None else _dims_to_json(dims)}
+        case ScalarType(dtype, value):
+            number = value if value is None or isinstance(value, int) else str(value)
+            return {"scalar": dtype, "value": number}
+        case TupleType(fields):
+            return {"tuple": [type_to_json(field) for field in fields]}
+        case ObjectType(kind):
+            return {"object": kind}
+        case FunctionType(parameters, result):
+            listed = None if parameters is None else [type_to_json(p) for p in parameters]
+            return {"function": {"parameters": listed, "result": type_to_json(result)}}
+
+
+def _shape_to_json(shape: Shape) -> Json:
+    match shape:
+        case Known(dims):
+            return _dims_to_json(dims)
+        case Computed(function, arguments):
+            return {
+                "computed": function,
+                "arguments": [a if isinstance(a, str) else _dims_to_json(a) for a in arguments],
+            }
+        case Unknown():
+            return None
+
+
+def _argument_to_json(argument: Argument) -> Json:
+    match argument:
+        case None | bool() | int() | str():
+            return argument
+        case float():
+            return argument if isfinite(argument) else {"float": str(argument)}
+        case Value():
+            return {"value": argument.name}
+        case Constant(path):
+            return {"constant": path}
+        case Device(name):
+            return {"device": name}
+        case tuple():
+            return {"tuple": [_argument_to_json(item) for item in argument]}
+        case list():
+            return [_argument_to_json(item) for item in argument]
+        case dict():
+            return {"dict": {str(key): _argument_to_json(item) for key, item in argument.items()}}
+        case slice():
+            bounds = (argument.start, argument.stop, argument.step)
+            return {"slice": [_argument_to_json(bound) for bound in bounds]}
+        case complex():
+            return {"complex": [argument.real, argument.imag]}
+        case _:
+            return {"dim": str(argument)}
+
+
+def graph_from_json(data: Json, read_dim: ReadDim, make: Callable[[str], AnyGraph]) -> AnyGraph:
+    """Returns the graph that the data describe; GraphError where they describe none.
+
+    read_dim reads dimension text. make makes an empty graph of a name.
+    """
+    if not isinstance(data, dict) or data.get("version") != VERSION:
+        found = data.get("version") if isinstance(data, dict) else type(data).__name__
+        raise _unreadable(f"this reader knows version {VERSION}, the data say {found!r}")
+    try:
+        return _Reader(read_dim).function(data, make)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _unreadable(f"{type(error).__name__}: {error}") from error
+
+
+class _Reader:
+    """Reads the parts of a graph; ``values`` are those of the function that is being read."""
+
+    def __init__(self, read_dim: ReadDim) -> None:
+        self.read_dim = read_dim
+        self.values: dict[str, Value] = {}
+
+    def function(self, data: Json, make: Callable[[str], AnyGraph]) -> AnyGraph:
+        graph = make(data["name"])
+        for function in data["functions"]:
+            graph.functions[function["name"]] = _Reader(self.read_dim).function(function, make)
+        self.values = graph.values
+        for entry in data["inputs"]:
+            graph.add_input(entry["name"], self.type(entry["type"]), entry["kind"], entry["target"])
+        for entry in data["nodes"]:
+            self.node(graph, entry)
+        outputs = {name: self.values[value] for name, value in data["outputs"].items()}
+        graph.set_result(self.argument(data["result"]), outputs)
+        graph.container = data["container"]
+        graph.verify()
+        return graph
+
+    def node(self, graph: Graph, data: Json) -> None:
+        source = data.get("source")
+        node = Node(
+            data["id"],
+            self.operation(data),
+            tuple(self.argument(item) for item in data["args"]),
+            {key: self.argument(item) for key, item in data.get("kwargs", {}).items()},
+            several=data.get("several", False),
+            source=None if source is None else Source(*source),
+            module=data.get("module", ""),
+            name=data.get("name", ""),
+        )
+        types = tuple(self.type(output["type"]) for output in data["outputs"])
+        graph.add_node(node, types, tuple(output["name"] for output in data["outputs"]))
+
+    def operation(self, data: Json) -> Operation:
+        match data:
+            case {"operator": path}:
+                return OperatorCall(path)
+            case {"function": function, "symbols": symbols}:
+                return FunctionCall(function, tuple((n, self.dim(d)) for n, d in symbols.items()))
+            case {"external": function, "type": result}:
+                return ExternalCall(function, self.type(result))
+            case {"match_shape": pattern}:
+                return MatchShape(self.dims(pattern))
+            case {"shape": dims}:
+                return MakeShape(self.dims(dims))
+        raise ValueError(f"node {data['id']} calls nothing")
+
+    def dim(self, data: Json) -> Dim | None:
+        return data if data is None or isinstance(data, int) else self.read_dim(data)
+
+    def dims(self, data: Json) -> tuple[Dim | None, ...]:
+        return tuple(self.dim(item) for item in data)
+
+    def type(self, data: Json) -> Type:
+        match data:
+            case {"tensor": {"rank": rank, "dtype": dtype, "shape": shape}}:
+                return TensorType(rank, dtype, self.shape(shape))
+            case {"shape": dims}:
+                return ShapeType(None if dims is None else self.dims(dims))
+            case {"scalar": dtype, "value": value}:
+                return ScalarType(dtype, self.dim(value))
+            case {"tuple": fields}:
+                return TupleType(tuple(self.type(field) for field in fields))
+            case {"object": kind}:
+                return ObjectType(kind)
+            case {"function": {"parameters": parameters, "result": result}}:
+                listed = None if parameters is None else tuple(self.type(p) for p in parameters)
+                return FunctionType(listed, self.type(result))
+        raise ValueError(f"{data!r:.80} is no type")
+
+    def shape(self, data: Json) -> Shape:
+        match data:
+            case None:
+                return Unknown()
+            case {"computed": function, "arguments": arguments}:
+                listed = (a if isinstance(a, str) else self.dims(a) for a in arguments)
+                return Computed(function, tuple(listed))
+            case _:
+                return Known(self.dims(data))
+
+    def argument(self, data: Json) -> Argument:
+        match data:
+            case {"value": name}:
+                return self.values[name]
+            case {"constant": path}:
+                return Constant(path)
+            case {"device": name}:
+                return Device(name)
+            case {"tuple": items}:
+                return tuple(self.argument(item) for item in items)
+            case list():
+                return [self.argument(item) for item in data]
+            case {"dict": items}:
+                return {key: self.argument(item) for key, item in items.items()}
+            case {"slice": bounds}:
+                return slice(*[self.argument(bound) for bound in bounds])
+            case {"dim": text}:
+                return self.read_dim(text)
+            case {"float": text}:
+                return float(text)
+            case {"complex": [real, imaginary]}:
+                return complex(real, imaginary)
+            case None | bool() | int() | float() | str():
+                return data
+        raise ValueError(f"{data!r:.80} is no argument")
+
+
+def _unreadable(reason: str) -> GraphError:
+    return GraphError(Diagnostic("unreadable-graph", "this is not a graph", reason=reason))
