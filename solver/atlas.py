@@ -6,21 +6,26 @@ max(a, b) == 4        ->   two charts: a = 4, b <= 4  and  b = 4, a <= 3
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .budget import Budget, OutOfBudget
+from .bounds import bound, exclude, propagate
+from .budget import Budget, OutOfBudgetError
 from .charts import WHOLE, Chart
+from .claims import Sign
 from .drafts import Draft, Empty, Goal, Split
+from .elimination import solve, solve_products
+from .inequality import is_empty
+from .poly import Dim, TooLarge
 
-MAX_CHARTS = 64
+MAX_CHARTS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Atlas:
-    """charts: their union contains every value that satisfies the claims. complete: no claim had to be ignored.
+    """charts: their union contains every value that satisfies the claims; none: the claims clash.
 
-    No charts: the claims contradict each other.
+    complete: no claim had to be ignored.
     """
 
     charts: tuple[Chart, ...]
@@ -33,34 +38,81 @@ WORLD = Atlas((WHOLE,), True)
 def atlas_of(goals: Sequence[Goal], budget: Budget, base: Chart = WHOLE) -> Atlas:
     """Returns the charts of the goals within a chart.
 
-    A goal that would need too many cases, or too large a polynomial, is left out: the charts then cover more than they
-    must, which is sound for every proof. When the budget ends, what is pending is left out.
+    A goal that would need too many cases, or too large a polynomial, is left out: the charts then
+    cover more than they must, which is sound for every proof. When the budget ends, what is
+    pending is left out.
     """
     if not goals and base is WHOLE:
         return WORLD
-    waiting = [Draft(base, list(goals), budget)]
+    return finished([Draft(base, goals, budget)], budget)
+
+
+def finished(drafts: Sequence[Draft], budget: Budget) -> Atlas:
+    """Returns the charts of drafts whose goals are still pending."""
+    waiting = list(reversed(drafts))
     charts: list[Chart] = []
     complete = True
     while waiting:
         draft = waiting.pop()
         try:
-            draft.run()
-        except Empty:
-            continue
-        except Split as split:
-            if len(waiting) + len(charts) + len(split.cases) > MAX_CHARTS:
-                draft.pending.pop()
-                complete = False
-                waiting.append(draft)
-                continue
-            for goals_first, calls in reversed(split.cases):
-                case = draft.copy()
-                case.pending.extend(reversed(goals_first))
-                case.calls.update(calls)
-                waiting.append(case)
-            continue
-        except OutOfBudget:
+            cases = _worked(draft, MAX_CHARTS - len(waiting) - len(charts))
+            if cases is None and not is_empty(draft.chart(), budget):
+                charts.append(draft.chart())
+            waiting.extend(reversed(cases or ()))
+        except OutOfBudgetError:
             complete = False
+            charts.append(draft.chart())
         complete = complete and not draft.dropped
-        charts.append(draft.chart())
     return Atlas(tuple(charts), complete)
+
+
+def _worked(draft: Draft, room: int) -> list[Draft] | None:
+    """Works a draft off: the drafts that replace it ([] where it is empty), or None where it is done."""
+    try:
+        while draft.pending or propagate(draft):
+            cases = _run(draft, room)
+            if cases is not None:
+                return cases
+        cases = solve_products(draft)
+        return cases if cases is None or len(cases) <= room else None
+    except (Empty, ZeroDivisionError):
+        return []
+    except TooLarge:
+        return None
+
+
+def _run(draft: Draft, room: int) -> list[Draft] | None:
+    """Takes all pending goals; returns the cases where a goal asks for a distinction."""
+    while draft.pending:
+        goal = draft.pending.pop()
+        draft.budget.spend(10)
+        try:
+            _take(draft, *goal)
+        except TooLarge:
+            draft.dropped = True
+        except Split as split:
+            if len(split.cases) > room:
+                draft.dropped = True
+                continue
+            return [_case(draft, goal, *case) for case in split.cases]
+    return None
+
+
+def _case(draft: Draft, goal: Goal, goals: Sequence[Goal], calls: Mapping[str, Dim]) -> Draft:
+    case = draft.copy()
+    case.pending.append(goal)
+    case.pending.extend(reversed(goals))
+    case.calls.update(calls)
+    return case
+
+
+def _take(draft: Draft, dim: Dim, sign: Sign) -> None:
+    """Adds one goal, solved as far as it can be."""
+    written = draft.express(dim)
+    match sign:
+        case Sign.ZERO:
+            solve(draft, written)
+        case Sign.NONNEGATIVE:
+            bound(draft, written)
+        case Sign.NONZERO:
+            exclude(draft, written)

@@ -8,7 +8,7 @@ Steps are counted, not seconds, so that the same question always has the same an
 from __future__ import annotations
 
 
-class OutOfBudget(ArithmeticError):
+class OutOfBudgetError(ArithmeticError):
     """The question would take more work than it was given."""
 
 
@@ -27,10 +27,10 @@ class Budget:
         self.left = steps
 
     def spend(self, steps: int = 1) -> None:
-        """Takes steps; raises OutOfBudget where too few are left."""
+        """Takes steps; raises OutOfBudgetError where too few are left."""
         self.left -= steps
         if self.left < 0:
-            raise OutOfBudget
+            raise OutOfBudgetError
 
     def part(self, steps: int) -> Budget:
         """Returns a budget of at most this many steps, taken from this one; hand back what is left with `refund`."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from .poly import Dim, Monomial, Poly, replace, symbol, terms_of
+from .poly import Dim, Monomial, Poly, TooLarge, replace, symbol, terms_of
 
 Range: TypeAlias = "tuple[int | None, int | None]"
 
@@ -22,7 +22,8 @@ Range: TypeAlias = "tuple[int | None, int | None]"
 class Chart:
     """values: symbol -> Dim in the atoms that are left. lower: atom -> bound, None for any integer; 1 where absent.
 
-    calls: the text of a floor, remainder, minimum or maximum -> the polynomial that it is in this chart.
+    calls: a floor, minimum or maximum -> the polynomial that it is in this chart. fresh: the
+    number of the newest parameter.
     """
 
     values: Mapping[str, Dim] = field(default_factory=dict)
@@ -32,6 +33,7 @@ class Chart:
     zero: tuple[Dim, ...] = ()
     nonzero: tuple[Dim, ...] = ()
     calls: Mapping[str, Dim] = field(default_factory=dict)
+    fresh: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -60,7 +62,10 @@ def range_of(dim: Dim, lower: Mapping[str, int | None], upper: Mapping[str, int]
         return dim, dim
     bounds = {a: (lower.get(a, 1), upper.get(a)) for m in dim.terms for a, _ in m}
     if len({c > 0 for m, c in dim.terms.items() if m}) > 1 and len(dim.terms) <= MAX_SHIFTED:
-        dim = shifted(dim, lower)
+        try:
+            dim = shifted(dim, lower)
+        except TooLarge:
+            return None, None
         for atom, (least, most) in bounds.items():
             if least is not None:
                 bounds[atom] = 0, None if most is None else most - least
@@ -133,8 +138,8 @@ def _times(a: Range, b: Range) -> Range:
             else:
                 low_open = True
     return (
-        None if low_open or not ends and not high_open else min(ends, default=None),
-        None if high_open or not ends and not low_open else max(ends, default=None),
+        None if low_open or (not ends and not high_open) else min(ends, default=None),
+        None if high_open or (not ends and not low_open) else max(ends, default=None),
     )
 
 

@@ -95,11 +95,11 @@ def _operation(operator: Operator, parts: tuple[Valuation, ...]) -> Valuation:
 
 
 @lru_cache(maxsize=4096)
-def test_of(relation: Relation) -> Test:
+def predicate_of(relation: Relation) -> Test:
     """Returns the function from symbol values to what the relation says there: None where it has no value.
 
     >>> from dimsolve.ir.read_expression import read_relation
-    >>> test = test_of(read_relation("a // (a - 1) == 2"))
+    >>> test = predicate_of(read_relation("a // (a - 1) == 2"))
     >>> test({"a": 2}), test({"a": 1}), test({"a": 3})
     (True, None, False)
     """

@@ -18,7 +18,7 @@ from dimsolve.ir.read_expression import read_relations
 from .atlas import WORLD, Atlas, atlas_of
 from .budget import Budget
 from .claims import claim_of, difference
-from .evaluation import names_of, test_of
+from .evaluation import names_of, predicate_of
 from .poly import TooLarge
 
 STEPS = 30_000
@@ -41,7 +41,7 @@ class Facts:
         >>> read_facts(["k % 8 == 0"]).holds({"k": 24})
         True
         """
-        return all(test_of(relation)(values) is True for relation in self.relations)
+        return all(predicate_of(relation)(values) is True for relation in self.relations)
 
 
 NO_FACTS = Facts((), frozenset(), WORLD)

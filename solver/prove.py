@@ -10,7 +10,7 @@ facts as they were written before it is returned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
@@ -18,18 +18,13 @@ from dimsolve.ir.errors import AnnotationError, Diagnostic
 from dimsolve.ir.expression import Comparison, Relation
 from dimsolve.ir.read_expression import read_relation
 
-from .budget import Budget
-from .claims import Claim, Sign, claim_of, difference
+from .claims import Claim, claim_of
 from .decision import Always, Decision, Never, Sometimes, Undecided
-from .dims import Call, Function, mod
-from .divisibility import always_divides, in_chart
-from .evaluation import names_of, test_of
+from .dims import mod
+from .evaluation import names_of, predicate_of
+from .examine import Predicate, examine
 from .facts import Facts, read_facts
-from .charts import is_nonnegative, range_of
-from .poly import Dim, Poly, TooLarge, divide_exactly, symbol
-from .search import points
-
-SEARCH_STEPS = 4_000
+from .poly import Dim, TooLarge, divide_exactly
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +71,7 @@ def prove(claim: str | Relation, *, facts: Iterable[str | Relation] | Facts = ()
     except TooLarge:
         return Proof("unknown", (), None, "the claim is too large to be decided")
     symbols = names_of(relation.left) | names_of(relation.right)
-    return _proof(_examine(canonical, test_of(relation), symbols, known))
+    return _proof(_decide(canonical, predicate_of(relation), symbols, known))
 
 
 def _proof(decision: Decision) -> Proof:
@@ -113,7 +108,7 @@ def decide(left: Dim, comparison: Comparison, right: Dim, facts: Facts) -> Decis
     Always(reason='s + 1 > s')
     """
     claim = Claim(left, comparison, right)
-    return _examine(claim, claim.test, claim.symbols(), facts)
+    return _decide(claim, claim.test, claim.symbols(), facts)
 
 
 def decide_divides(divisor: Dim, dividend: Dim, facts: Facts) -> Decision:
@@ -128,72 +123,18 @@ def decide_divides(divisor: Dim, dividend: Dim, facts: Facts) -> Decision:
     return decide(mod(dividend, divisor), Comparison.EQ, 0, facts)
 
 
-Test = Callable[[Mapping[str, int]], "bool | None"]
-
-
-def _examine(claim: Claim, test: Test, symbols: Iterable[str], facts: Facts) -> Decision:
-    proved = _proves(claim, facts)
-    if proved:
+def _decide(claim: Claim, predicate: Predicate, symbols: Iterable[str], facts: Facts) -> Decision:
+    finding = examine(claim, predicate, symbols, facts)
+    if finding.proved:
         return Always(str(claim))
-    names = sorted(set(symbols) | facts.symbols)
-    fails: dict[str, int] | None = None
-    holds: dict[str, int] | None = None
-    for point in points(facts, facts.atlas.charts, names, Budget(SEARCH_STEPS)):
-        answer = test(point)
-        if answer is True and holds is None:
-            holds = point
-        elif answer is False and fails is None:
-            fails = point
-        if fails is not None and holds is not None:
-            break
-    if fails is None:
+    if finding.fails is None:
         return Undecided(
             f"neither a proof nor a counterexample of {claim} was found", (str(claim),)
         )
-    where = ", ".join(f"{name} = {value}" for name, value in fails.items())
+    where = ", ".join(f"{name} = {value}" for name, value in finding.fails.items())
     reason = f"{claim} fails at {where}" if where else f"{claim} is false"
-    if holds is not None:
-        return Sometimes(reason, fails, (str(claim),))
-    if not names or _proves(claim.negated(), facts):
-        return Never(reason, fails)
+    if finding.disproved:
+        return Never(reason, finding.fails)
+    if finding.holds is not None:
+        return Sometimes(reason, finding.fails, (str(claim),))
     return Undecided(reason, (str(claim),))
-
-
-def _proves(claim: Claim, facts: Facts) -> bool:
-    """Whether the claim holds in every chart of the facts, by the simplest means."""
-    divides = _divisibility(claim)
-    if divides is not None and always_divides(*divides, facts.atlas):
-        return True
-    dim, sign = difference(claim)
-    for chart in facts.atlas.charts:
-        written = in_chart(dim, chart)
-        if written is None:
-            return False
-        low, high = range_of(written, chart.lower, chart.upper)
-        match sign:
-            case Sign.ZERO:
-                shown = written == 0
-            case Sign.NONNEGATIVE:
-                shown = is_nonnegative(written, chart)
-            case Sign.NONZERO:
-                shown = (low is not None and low > 0) or (high is not None and high < 0)
-        if not shown:
-            return False
-    return True
-
-
-def _divisibility(claim: Claim) -> tuple[Dim, Dim] | None:
-    """(divisor, dividend) where the claim is ``dividend % divisor == 0``."""
-    if (
-        claim.comparison is not Comparison.EQ
-        or claim.right != 0
-        or not isinstance(claim.left, Poly)
-    ):
-        return None
-    (monomial, coefficient), *more = claim.left.terms.items()
-    if more or len(monomial) != 1 or abs(coefficient) != 1 or monomial[0][1] != 1:
-        return None
-    call = monomial[0][0]
-    if not isinstance(call, Call) or call.function is not Function.MOD:
-        return None
-    return call.arguments[1], call.arguments[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .budget import Budget, OutOfBudget
+from .budget import Budget, OutOfBudgetError
 from .charts import Chart
 from .dims import evaluate
 from .facts import Facts
@@ -41,7 +41,7 @@ def points(
                     walks.remove(walk)
                 elif all(value >= 1 for value in point.values()) and facts.holds(point):
                     yield point
-    except OutOfBudget:
+    except OutOfBudgetError:
         return
 
 

@@ -1,0 +1,188 @@
+"""Adding order to a draft: bounds of single atoms where possible, polynomials that are not negative otherwise.
+
+2*a >= 2*b + 3        a - b - 2 >= 0          (integers: the constant is rounded)
+a*a <= 10             1 <= a <= 3             (one unknown: decided completely)
+3*a + 2*b <= 10       also a <= 2, b <= 3     (the others at their least)
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from .claims import Sign
+from .drafts import Draft, Empty, Goal, Split
+from .elimination import coefficients_of, misses_zero
+from .integers import integer_root
+from .poly import UNIT, Dim, Monomial, Poly, build, symbol, terms_of
+from .univariate import Run, sign_runs
+
+MAX_ROUNDS = 60
+MAX_PIECES = 6
+
+
+def bound(draft: Draft, dim: Dim) -> None:
+    """Adds dim >= 0 to the draft; raises Empty where it cannot be."""
+    if isinstance(dim, int):
+        if dim < 0:
+            raise Empty
+        return
+    common = gcd(*(c for m, c in dim.terms.items() if m))
+    dim = build({m: c // common for m, c in dim.terms.items() if c // common})
+    low, high = draft.range(dim)
+    if low is not None and low >= 0:
+        return
+    if high is not None and high < 0:
+        raise Empty
+    assert isinstance(dim, Poly)
+    if not _bound_one(draft, dim):
+        _keep(draft, dim)
+
+
+def _bound_one(draft: Draft, dim: Poly) -> bool:
+    """Decides an inequality in one atom completely."""
+    names = {atom for monomial in dim.terms for atom, _ in monomial}
+    if len(names) > 1:
+        return False
+    (name,) = names
+    coefficients = coefficients_of(dim)
+    if len(coefficients) == 2:
+        narrow(draft, name, coefficients[1], coefficients[0])
+        return True
+    least = draft.lower.get(name, 1)
+    if least is None:
+        return False
+    runs = sign_runs(coefficients, least, draft.upper.get(name), draft.budget)
+    pieces: list[Run] = []
+    for run in runs:
+        if run.sign >= 0:
+            if pieces and pieces[-1].stop is not None and pieces[-1].stop + 1 == run.start:
+                pieces[-1] = Run(pieces[-1].start, run.stop, 1)
+            else:
+                pieces.append(run)
+    if not pieces:
+        raise Empty
+    if len(pieces) > MAX_PIECES:
+        return False
+    cases = [_within(name, piece) for piece in pieces]
+    if len(cases) > 1:
+        raise Split(*((case, {}) for case in cases))
+    draft.pending.extend(cases[0])
+    return True
+
+
+def _within(name: str, piece: Run) -> list[Goal]:
+    goals: list[Goal] = [(symbol(name) - piece.start, Sign.NONNEGATIVE)]
+    if piece.stop is not None:
+        goals.append((piece.stop - symbol(name), Sign.NONNEGATIVE))
+    return goals
+
+
+def narrow(draft: Draft, atom: str, coefficient: int, constant: int) -> bool:
+    """Adds ``coefficient * atom + constant >= 0``; returns whether a bound changed."""
+    least, most = draft.lower.get(atom, 1), draft.upper.get(atom)
+    if coefficient > 0:
+        new = -(constant // coefficient)
+        if least is not None and new <= least:
+            return False
+        draft.lower[atom] = least = new
+    else:
+        new = constant // -coefficient
+        if most is not None and new >= most:
+            return False
+        if least is None:
+            draft.set(atom, new - draft.parameter(0))
+            return True
+        draft.upper[atom] = most = new
+    if most is not None and least > most:
+        raise Empty
+    if least == most:
+        draft.set(atom, least)
+    return True
+
+
+def _keep(draft: Draft, dim: Poly) -> None:
+    """Adds an inequality in several atoms, unless a kept one says as much; with its opposite it is an equation."""
+    constant = dim.terms.get(UNIT, 0)
+    for i, other in enumerate(draft.nonnegative):
+        total = dim + other
+        if isinstance(total, int):
+            if total < 0:
+                raise Empty
+            if total == 0:
+                del draft.nonnegative[i]
+                draft.pending.append((dim, Sign.ZERO))
+                return
+        gap = other - dim
+        if isinstance(gap, int):
+            if gap > 0:
+                draft.nonnegative[i] = dim
+            return
+    if constant < 0 and len(dim.terms) == 2:
+        _positive_factors(draft, dim)
+    draft.nonnegative.append(dim)
+
+
+def _positive_factors(draft: Draft, dim: Poly) -> None:
+    """``c*x*y >= 1`` with x, y >= 0: none of them is 0."""
+    (monomial,) = (m for m in dim.terms if m)
+    if dim.terms[monomial] > 0 and all(draft.lower.get(a, 1) in (0, 1) for a, _ in monomial):
+        for atom, _ in monomial:
+            narrow(draft, atom, 1, -1)
+
+
+def exclude(draft: Draft, dim: Dim) -> None:
+    """Adds dim != 0 to the draft; raises Empty where it cannot be."""
+    if isinstance(dim, int):
+        if dim == 0:
+            raise Empty
+        return
+    for known in (dim, -dim):
+        values = draft.range(known)
+        if misses_zero(values):
+            return
+        if values[0] == 0 or known in draft.nonnegative:
+            bound(draft, known - 1)
+            return
+    constant = terms_of(dim).get(UNIT, 0)
+    common = gcd(*(c for m, c in terms_of(dim).items() if m))
+    if constant % common == 0 and dim not in draft.nonzero:
+        draft.nonzero.append(dim)
+
+
+def propagate(draft: Draft) -> bool:
+    """Derives bounds of atoms from what is kept; returns whether one changed. Only so many rounds: some never end."""
+    if draft.rounds >= MAX_ROUNDS:
+        return False
+    known = [*draft.nonnegative, *draft.zero, *(-dim for dim in draft.zero)]
+    for dim in known:
+        if not isinstance(dim, Poly) or len(dim.terms) > 12:
+            continue
+        draft.budget.spend(4 * len(dim.terms))
+        for monomial, coefficient in dim.terms.items():
+            if monomial and _propagate_one(draft, dim, monomial, coefficient):
+                draft.rounds += 1
+                return True
+    return False
+
+
+def _propagate_one(draft: Draft, dim: Poly, monomial: Monomial, coefficient: int) -> bool:
+    """From ``coefficient * monomial >= -rest``, with the rest at its greatest."""
+    _, most = draft.range(dim - build({monomial: coefficient}))
+    if most is None:
+        return False
+    if coefficient > 0:
+        if len(monomial) > 1 or monomial[0][1] > 1:
+            return False
+        return narrow(draft, monomial[0][0], coefficient, most)
+    if most < 0 or not all((draft.lower.get(a, 1) or 0) >= 1 for a, _ in monomial):
+        return False
+    limit = most // -coefficient
+    for atom, exponent in monomial:
+        others = 1
+        for other, e in monomial:
+            if other != atom:
+                others *= (draft.lower.get(other, 1) or 1) ** e
+        top = integer_root(limit // others, exponent) if exponent > 1 else limit // others
+        if narrow(draft, atom, -1, top):
+            return True
+    return False
