@@ -5,8 +5,8 @@
       %lv1: float32[2*n*m] = torch.flatten(%lv0)
       return %lv1
 
-This class holds structure only: what was built, in which order, and that it is well formed. Types are filled in by the
-solver's `TypedGraph`, which the public ``dimsolve.Graph`` is.
+This class holds structure only: what was built, in which order, and that it is well formed. Types
+are filled in by the solver's `TypedGraph`, which the public ``dimsolve.Graph`` is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .errors import Diagnostic, DimsolveError
-from .node import Argument, Input, InputKind, MatchShape, Node, Operation, Value, map_argument
+from .node import Argument, Input, InputKind, MatchShape, Node, Value, map_argument
 from .types import Type
 
 
@@ -27,10 +27,12 @@ GraphError.__module__ = "dimsolve"
 
 
 class Graph:
-    """A function of typed values. ``functions`` are the graphs of the module that its nodes call, by name.
+    """A function of typed values. ``functions`` are the graphs of the module that its nodes call,
+    by name.
 
-    ``result`` is what the function returns, a tree whose leaves are values; ``outputs`` are these values by name.
-    ``container`` is the import path of the class that the tree was taken from, or ``""``.
+    ``result`` is what the function returns, a tree whose leaves are values; ``outputs`` are these
+    values by name. ``container`` is the import path of the class that the tree was taken from, or
+    ``""``.
     """
 
     def __init__(self, name: str = "main") -> None:
@@ -80,7 +82,9 @@ class Graph:
         return value
 
     def add_node(self, node: Node, types: tuple[Type, ...], names: tuple[str, ...] = ()) -> Node:
-        """Appends a node that makes values of these types, named after its id unless names are given."""
+        """Appends a node that makes values of these types, named after its id unless names are
+        given.
+        """
         if not names:
             names = (
                 (node.id,)
@@ -111,8 +115,8 @@ class Graph:
     def verify(self) -> None:
         """Checks that the graph is well formed; raises GraphError naming what is not.
 
-        Every value is made once, before its uses, by the node it names; names are unique; outputs exist; called functions
-        exist and call no function that calls them.
+        Every value is made once, before its uses, by the node it names; names are unique; outputs
+        exist; called functions exist and call no function that calls them.
         """
         made: dict[str, Value] = {}
         for entry in self.inputs:
@@ -189,7 +193,9 @@ class Graph:
         self._nodes.insert(self._nodes.index(before), node)
 
     def map_nodes(self, visit: Callable[[Node], None]) -> None:
-        """Visits every node in order, also those of the functions of the module, each function once."""
+        """Visits every node in order, also those of the functions of the module, each function
+        once.
+        """
         for node in self.nodes():
             visit(node)
         for function in self.functions.values():

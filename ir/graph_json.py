@@ -1,8 +1,10 @@
-"""A graph as JSON, there and back: versioned, deterministic, without anything that must be imported to be read.
+"""A graph as JSON, there and back: versioned, deterministic, without anything that must be imported
+to be read.
 
     {"version": 1, "name": "main", "inputs": [...], "nodes": [...], "result": {"value": "lv1"}, ...}
 
-A dimension is text in the dimension language. Reading one is the solver's business, so `graph_from_json` is given a reader.
+A dimension is text in the dimension language. Reading one is the solver's business, so
+`graph_from_json` is given a reader.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Values and nodes: the parts of a graph in SSA form.
 
-A `Value` is made once, by a node or as an input, and has a type. A `Node` calls something (an operator, a function of the
-module, an external function, or matches a shape) on values and constants, and makes one value, or several where what it calls
-returns a tuple.
+A `Value` is made once, by a node or as an input, and has a type. A `Node` calls something (an
+operator, a function of the module, an external function, or matches a shape) on values and
+constants, and makes one value, or several where what it calls returns a tuple.
 
-    %lv0: float32[n, m*2] = torch.reshape(%x, (n, m*2))       Node("lv0", OperatorCall("torch.reshape"), args, ...)
+    %lv0: float32[n, m*2] = torch.reshape(%x, (n, m*2))       Node("lv0",
+    OperatorCall("torch.reshape"), args, ...)
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A constant that is named, not written: ``torch.float32``. ``path`` says where it is imported from."""
+    """A constant that is named, not written: ``torch.float32``. ``path`` says where it is imported
+    from.
+    """
 
     path: str
 
@@ -49,7 +52,9 @@ class OperatorCall:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """Calls a graph of the same module by its name. ``symbols``: lengths of its symbols that the caller gives outright."""
+    """Calls a graph of the same module by its name. ``symbols``: lengths of its symbols that the
+    caller gives outright.
+    """
 
     function: str
     symbols: tuple[tuple[str, Dim], ...] = ()
@@ -65,7 +70,9 @@ class ExternalCall:
 
 @dataclass(frozen=True, slots=True)
 class MatchShape:
-    """Matches the shape of a tensor, or a shape, to a pattern: symbols seen first are bound, the rest is asserted."""
+    """Matches the shape of a tensor, or a shape, to a pattern: symbols seen first are bound, the
+    rest is asserted.
+    """
 
     pattern: tuple[Dim | None, ...]
 
@@ -82,7 +89,9 @@ Operation: TypeAlias = OperatorCall | FunctionCall | ExternalCall | MatchShape |
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A line of the model's own code. ``file`` is relative: to the package it was installed with, or to where Python ran."""
+    """A line of the model's own code. ``file`` is relative: to the package it was installed with,
+    or to where Python ran.
+    """
 
     file: str
     line: int
@@ -95,7 +104,8 @@ class Source:
 class Value:
     """A value of a graph. Its type is what deduction knows of it by now.
 
-    Arithmetic, indexing and torch functions on values append nodes to the graph that they belong to.
+    Arithmetic, indexing and torch functions on values append nodes to the graph that they belong
+    to.
     """
 
     __slots__ = ("graph", "name", "producer", "type")
@@ -158,11 +168,13 @@ class Value:
     def __torch_function__(
         cls,
         func: Callable[..., Any],
-        types: tuple[type, ...],
+        types: tuple[Any, ...],
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Appends a call of a torch function; torch calls this where one of its functions is given a value."""
+        """Appends a call of a torch function; torch calls this where one of its functions is given
+        a value.
+        """
         value = next(value for value in values_in((*args, *(kwargs or {}).values())))
         return value.graph.call(func, *args, **(kwargs or {}))
 
@@ -196,11 +208,15 @@ for _name in ("lt", "le", "gt", "ge"):
     setattr(Value, f"__{_name}__", _binary(f"_operator.{_name}"))
 
 Argument: TypeAlias = Any
-"""A tree of tuples, lists, dicts and slices over Values, Python numbers and texts, Constants, Devices and Dims."""
+"""A tree of tuples, lists, dicts and slices over Values, Python numbers and texts, Constants,
+Devices and Dims.
+"""
 
 
 def values_in(argument: Argument) -> Iterator[Value]:
-    """Yields the values that occur in an argument tree, from left to right, each as often as it occurs."""
+    """Yields the values that occur in an argument tree, from left to right, each as often as it
+    occurs.
+    """
     if isinstance(argument, Value):
         yield argument
     elif isinstance(argument, tuple | list):
@@ -230,9 +246,10 @@ def map_argument(argument: Argument, change: Callable[[Any], Any]) -> Argument:
 class Node:
     """One call. ``id`` is unique in its graph; ``outputs`` are the values it makes.
 
-    ``several``: what it calls returns a tuple, whose fields the outputs are. ``source`` is the line of the model and ``module`` the
-    path of the module (``model.layers.0.mlp``) that made the call. ``declaration`` is what the operator promises for this
-    call, where its annotation is known; planners read it.
+    ``several``: what it calls returns a tuple, whose fields the outputs are. ``source`` is the line
+    of the model and ``module`` the path of the module (``model.layers.0.mlp``) that made the call.
+    ``declaration`` is what the operator promises for this call, where its annotation is known;
+    planners read it.
     """
 
     __slots__ = (
@@ -291,7 +308,9 @@ class Node:
 
     @property
     def inputs(self) -> tuple[Value | None, ...]:
-        """The annotated inputs, in order (None for an absent one); all values used, where there is no annotation."""
+        """The annotated inputs, in order (None for an absent one); all values used, where there is
+        no annotation.
+        """
         if self.declaration is not None:
             return tuple(self.declaration.inputs)
         return tuple(dict.fromkeys(self.operands()))
@@ -317,8 +336,9 @@ InputKind: TypeAlias = Literal["input", "parameter", "buffer", "constant", "size
 class Input:
     """Where an input value comes from.
 
-    kind: an argument of the call, a parameter or buffer of the model, a constant tensor, or a size (an integer that is the length of
-    some input's dimension). target: the argument's name, or the qualified name in the model (``lm_head.weight``).
+    kind: an argument of the call, a parameter or buffer of the model, a constant tensor, or a size
+    (an integer that is the length of some input's dimension). target: the argument's name, or the
+    qualified name in the model (``lm_head.weight``).
     """
 
     value: Value

@@ -1,14 +1,16 @@
 """Types of values: what is known about a tensor, a shape, a number, a tuple, an object, a function.
 
-Rank, dtype and every single dimension of a tensor may be known or not, each on its own. The shape itself is one of three
-cases: known dimensions, a call of an opaque shape function that computes it at run time, or nothing at all.
+Rank, dtype and every single dimension of a tensor may be known or not, each on its own. The shape
+itself is one of three cases: known dimensions, a call of an opaque shape function that computes it
+at run time, or nothing at all.
 
     float32[n, m*2]     known             TensorType(2, "float32", Known((n, m*2)))
     float32[f(n*4)]     computed          TensorType(None, "float32", Computed("f", ((n*4,),)))
     float32[n, ?]       a dimension lost  TensorType(2, "float32", Known((n, None)))
     ?[*]                nothing known     TensorType(None, None, Unknown())
 
-Dimensions are held, not computed with: what they mean, and joins and subtypes, live in `dimsolve.solver`.
+Dimensions are held, not computed with: what they mean, and joins and subtypes, live in
+`dimsolve.solver`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Dim: TypeAlias = Any
-"""A length: an int while it is known, else a `dimsolve.solver.poly.Poly`. Both are immutable and print as dimension text."""
+"""A length: an int while it is known, else a `dimsolve.solver.poly.Poly`. Both are immutable and
+print as dimension text.
+"""
 
 
 def dims_text(dims: Sequence[Dim | None]) -> str:
@@ -44,7 +48,8 @@ class Known:
 class Computed:
     """A shape that a named shape function computes at run time.
 
-    arguments: shapes (tuples of dimensions), or names of values, whose shapes (or whose value, for a shape) are meant.
+    arguments: shapes (tuples of dimensions), or names of values, whose shapes (or whose value, for
+    a shape) are meant.
     """
 
     function: str
@@ -69,7 +74,9 @@ UNKNOWN = Unknown()
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A tensor. With known dimensions the rank is their number; a known rank alone is dimensions that are all unknown."""
+    """A tensor. With known dimensions the rank is their number; a known rank alone is dimensions
+    that are all unknown.
+    """
 
     rank: int | None
     dtype: str | None
@@ -100,7 +107,9 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class ShapeType:
-    """A shape as a value of its own: what ``x.size()`` returns. ``dims`` is None where its length is not known."""
+    """A shape as a value of its own: what ``x.size()`` returns. ``dims`` is None where its length
+    is not known.
+    """
 
     dims: tuple[Dim | None, ...] | None
 
@@ -115,7 +124,9 @@ class ShapeType:
 
 @dataclass(frozen=True, slots=True)
 class ScalarType:
-    """A Python number. ``dtype`` is ``int``, ``float``, ``bool``, or a tensor dtype's name; ``value`` is known only for integers."""
+    """A Python number. ``dtype`` is ``int``, ``float``, ``bool``, or a tensor dtype's name;
+    ``value`` is known only for integers.
+    """
 
     dtype: str
     value: Dim | None = None
@@ -137,7 +148,9 @@ class TupleType:
 
 @dataclass(frozen=True, slots=True)
 class ObjectType:
-    """A value that is none of the others (a random generator, a cache); only ever replicated. Without a kind: any value at all."""
+    """A value that is none of the others (a random generator, a cache); only ever replicated.
+    Without a kind: any value at all.
+    """
 
     kind: str = ""
 
@@ -147,7 +160,9 @@ class ObjectType:
 
 @dataclass(frozen=True, slots=True)
 class FunctionType:
-    """A function. ``parameters`` is None where they are not known. Symbols of the parameters are the function's own."""
+    """A function. ``parameters`` is None where they are not known. Symbols of the parameters are
+    the function's own.
+    """
 
     parameters: tuple[Type, ...] | None
     result: Type
