@@ -104,6 +104,7 @@ def no_whole_length(
     given: Dim,
     factors: Sequence[tuple[str, Dim, str]],
     divisor: Dim,
+    assuming: str,
 ) -> ShapeError:
     """A hidden identifier's length would be a fraction."""
     known = "".join(f" and {factor} = {value} ({why})" for factor, value, why in factors)
@@ -120,7 +121,7 @@ def no_whole_length(
             text=text,
             spans=(span,),
             reason=f"{equation} = {given} ({origin}){known}; "
-            f"{given} is not a multiple of {divisor}",
+            f"{given} is not a multiple of {divisor}{assuming}",
             hint=hint,
         )
     )

@@ -22,13 +22,14 @@ from . import problems
 from .cases import whole_solutions
 from .decision import Never
 from .dims import substitute, symbols_of
+from .equations import Binding, Equation, Step
 from .facts import NO_FACTS, Facts, read_facts
 from .layout import Layout, identifiers_of
 from .poly import Dim, Poly, symbol
 from .prove import decide
 from .shapes import Shape, dim_of_expression, to_dim
 from .solution import Solution
-from .unify import Binding, Equation, Step, Unifier
+from .unify import Unifier
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,6 @@ class Question:
             if name in unifier.bindings
         }
         self._check_facts(values)
-        self._check_together(unifier.conditions)
         free = tuple(name for name in values if name in unifier.free)
         known = {name: value for name, value in values.items() if name not in free}
 
@@ -265,14 +265,6 @@ class Question:
             else:
                 texts.append(relation)
         return read_facts(texts)
-
-    def _check_together(self, conditions: Sequence[str]) -> None:
-        """Conditions that exclude each other, or the facts, are a contradiction."""
-        if len(conditions) > 1 or (conditions and self.facts is not NO_FACTS):
-            try:
-                read_facts([*self._about_symbols.relations, *conditions])
-            except DimsolveError as error:
-                raise problems.conditions_exclude(self.annotation.text, conditions) from error
 
 
 def _positive_dim(value: Any) -> Dim | None:

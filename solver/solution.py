@@ -22,7 +22,7 @@ from .shapes import Shape
 from .symbolic import to_sympy
 
 if TYPE_CHECKING:
-    from .unify import Step
+    from .equations import Step
 
 
 @dataclass(frozen=True, eq=False)
