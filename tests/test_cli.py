@@ -130,9 +130,9 @@ def test_infer_shows_a_scalar_an_opaque_value_and_the_star() -> None:
 outputs     2, s
             ()
             ?
-bindings    b = 2
+bindings    a = 4
+            b = 2
             c = s
-            a = 4
 expansions  * = b c
 """
     )
