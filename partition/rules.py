@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dimsolve.ir.annotation import Mark
 from dimsolve.solver.layout import Layout, Pattern
@@ -21,14 +22,21 @@ from dimsolve.solver.solution import Solution
 
 from .placement import Partial, Placement, Reduction, Replicate, Shard
 
+if TYPE_CHECKING:
+    from .transform import TransformRule
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The placements of all tensors when ``name`` is split, one each, inputs then outputs."""
+    """The placements of all tensors when ``name`` is split, one each, inputs then outputs.
+
+    ``transform``: the transform rule they come from, None where the marks gave them.
+    """
 
     name: str
     inputs: tuple[Placement, ...]
     outputs: tuple[Placement, ...]
+    transform: TransformRule | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,14 @@ def rule_of(
     problem = _lost_data(layout, name) or _unjoined_output(layout, name)
     if problem:
         return NoRule(name, problem)
+    return Rule(name, *default_placements(solution, name, value_split, reduction))
+
+
+def default_placements(
+    solution: Solution, name: str, value_split: Collection[int], reduction: Reduction
+) -> tuple[tuple[Placement, ...], tuple[Placement, ...]]:
+    """Returns the placements of inputs and outputs by the table, whatever the mark of ``name`` allows."""
+    layout = solution.layout
     inputs: list[Placement] = []
     for number, patterns in enumerate(layout.inputs):
         placement: Placement | None = _shard(patterns, name, solution)
@@ -68,7 +84,7 @@ def rule_of(
         Replicate() if patterns is None else _shard(patterns, name, solution) or joined
         for patterns in layout.outputs
     ]
-    return Rule(name, tuple(inputs), tuple(outputs))
+    return tuple(inputs), tuple(outputs)
 
 
 def whole_rule(solution: Solution, name: str) -> Rule:
@@ -98,8 +114,8 @@ def _lost_data(layout: Layout, name: str) -> str | None:
             count = sum(pattern.names.count(name) for pattern in patterns or ())
             if count > 1:
                 return (
-                    f"'{name}' stands {count} times in {kind} {number}: a rank would need one block "
-                    "of each, and the data off that diagonal would be lost"
+                    f"'{name}' stands {count} times in {kind} {number}: a rank would need one "
+                    "block of each, and the data off that diagonal would be lost"
                 )
     return None
 
@@ -111,8 +127,8 @@ def _unjoined_output(layout: Layout, name: str) -> str | None:
     for number, patterns in enumerate(layout.outputs):
         if patterns is not None and not any(name in pattern.names for pattern in patterns):
             return (
-                f"'{name}' is missing from output {number} and has no mark: every rank would compute "
-                f"a different output {number} and nothing says how they are joined; write '{name}+' "
-                f"if they are summed, '{name}^' if '{name}' must stay whole"
+                f"'{name}' is missing from output {number} and has no mark: every rank would "
+                f"compute a different output {number} and nothing says how they are joined; "
+                f"write '{name}+' if they are summed, '{name}^' if '{name}' must stay whole"
             )
     return None

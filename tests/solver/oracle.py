@@ -27,7 +27,7 @@ def layout_of(text: str) -> Layout:
 def assignments(
     layout: Layout, shapes: Sequence[Sequence[int]], fixed: Mapping[str, int], largest: int
 ) -> Iterator[dict[str, int]]:
-    """Yields every choice of lengths from 1 to ``largest`` that gives the annotation these shapes."""
+    """Yields every choice of lengths, 1 to ``largest``, that gives the annotation these shapes."""
     names = [name for name in layout.marks if name in layout.input_names or name in fixed]
     ranges = [(fixed[n],) if n in fixed else range(1, largest + 1) for n in names]
     for choice in product(*ranges):

@@ -235,7 +235,8 @@ ERRORS: list[tuple[type[DimsolveError], str, Any, dict[str, Any], list[str], str
         [(2, 12)],
         {},
         [],
-        "a dimension is not 16\n  a 16 -> a\n    ^~\n  input 0, dim 1 is 12, the annotation says 16",
+        "a dimension is not 16\n  a 16 -> a\n    ^~\n"
+        "  input 0, dim 1 is 12, the annotation says 16",
     ),
     (
         ShapeError,
