@@ -12,6 +12,8 @@ is wrong in this way. The reader raises the errors; tests hold them word for wor
 
 from __future__ import annotations
 
+import re
+
 from .annotation import Identifier, Mark, Star
 from .character_errors import (
     HYPHENS,
@@ -25,6 +27,7 @@ from .errors import AnnotationError
 from .excerpt import shown
 from .span import Span
 
+_INSTEAD_OF_ARROW = re.compile(rf"=>|-\s+>|<-|>|\s[{HYPHENS}]+\s|=|:")
 _TOKENS = frozenset({"->", "(", ")", ",", "*", "+", "^", "?"})
 
 
@@ -49,10 +52,8 @@ def no_arrow(text: str) -> AnnotationError:
         if replacement(char) == "->" or (char in HYPHENS and text[offset + 1 : offset + 2] == ">"):
             return unknown_character(text, offset)
     span = Span(len(text.rstrip()), len(text.rstrip()))
-    for wrong in ("=>", "- >", "<-", ">", " - ", "=", ":"):
-        if (start := text.find(wrong)) >= 0:
-            span = Span(start, start + len(wrong))
-            break
+    if match := _INSTEAD_OF_ARROW.search(text):
+        span = Span(*match.span())
     reason = "'->' separates the inputs from the outputs"
     hint = "write '->' between them; an operator without outputs ends in '->'"
     return error("no-arrow", "no '->'", text, (span,), reason, hint)
@@ -166,8 +167,6 @@ def misplaced_mark(text: str, offset: int) -> AnnotationError:
     elif before.endswith(")"):
         reason = "a mark belongs to an identifier, not to a product"
         hint = f"mark the identifiers within the brackets, as in (h{mark} t)"
-    elif before.endswith("?"):
-        reason = "'?' is only ever replicated, so it has no mark"
     elif before and not before.endswith((",", "->", "(")):
         word = shown(before.replace("(", " ").replace(",", " ").replace("->", " ").split()[-1])
         hint = f"write '{word}{mark}' without a space"
@@ -237,7 +236,7 @@ def unknown_character(text: str, offset: int) -> AnnotationError:
         hint = "write '_' within a name"
     elif is_multiplication(char):
         hint = "write (h t) for the product of h and t"
-    elif char in ".\u2026":
+    elif char == "\u2026" or text.startswith("..", offset):
         hint = "write '*' for any number of dimensions"
     reason = f"{describe(char)} is no part of the annotation language"
     title = "a character that no annotation has"

@@ -101,8 +101,8 @@ _OWN = {
     Operator.NEGATE: 4,
     Operator.POWER: 5,
 }
-"""How tightly an operation's text holds together. ``%`` is read like ``*``, but the spaces around it
-tell the eye otherwise; as a factor it gets brackets: ``(a % 2)*b``."""
+"""How tightly an operation's text holds together. ``%`` is read like ``*``, but the spaces around
+it tell the eye otherwise; as a factor it gets brackets: ``(a % 2)*b``."""
 _ATOM = 6
 _INFIX = {
     Operator.ADD: (" + ", 1, 2),

@@ -133,7 +133,7 @@ def bad_exponent(text: str, span: Span, limit: int) -> AnnotationError:
 def unknown_function(text: str, name: str, span: Span) -> AnnotationError:
     """``floor(a)``"""
     reason = f"'{shown(name)}' is none of min, max, ceildiv, floordiv and mod"
-    hint = _SPELLINGS.get(name, f"write '{shown(name)}*(' if a product is meant")
+    hint = _SPELLINGS.get(name, f"write '{name}*(' for a product" if len(name) == 1 else "")
     return error("unknown-function", "unknown function", text, (span,), reason, hint)
 
 
@@ -167,7 +167,7 @@ def no_operand(text: str, tokens: Sequence[str], position: int, span: Span) -> A
         return _bad_word(text, token, span)
     if len(tokens) == 1:
         reason = "a number, a name or '(' belongs here"
-        return error("no-operand", "no text", text, (span,), reason)
+        return error("no-operand", "empty expression", text, (span,), reason)
     after = f"after '{shown(tokens[position - 1])}'" if position else "at the beginning"
     found = f"'{token}' stands" if token else "the text ends"
     reason = f"a number, a name or '(' belongs {after}, where {found}"
@@ -184,21 +184,21 @@ def unexpected(
     token, before = tokens[position], tokens[position - 1]
     if token == "(" or token[:1].isalnum() or token.isidentifier() or not token.isascii():
         return _side_by_side(text, token, before, span)
-    if opened is not None:
+    if token in ("", ",") and opened is not None:
         reason = f"this bracket is not closed before {f'{token!r}' if token else 'the end'}"
-        spans = (opened,) if not token else (opened, span)
-        return error("unclosed-bracket", "'(' without ')'", text, spans, reason)
+        return error("unclosed-bracket", "'(' without ')'", text, (opened, span), reason)
     match token:
         case ")":
             reason, title = "no bracket is open here", "')' without '('"
             return error("unopened-bracket", title, text, (span,), reason)
         case ",":
-            reason = "one expression belongs here; ',' separates the dimensions of a shape"
+            reason = "one expression belongs here, and ',' begins another"
             return error("more-than-one", "more than one expression", text, (span,), reason)
         case _:
             reason = f"'{token}' compares two values, and one value belongs here"
+            hint = "leave out the brackets around a comparison" if opened else ""
             title = "a comparison where none belongs"
-            return error("unexpected-comparison", title, text, (span,), reason)
+            return error("unexpected-comparison", title, text, (span,), reason, hint)
 
 
 def _side_by_side(text: str, token: str, before: str, span: Span) -> AnnotationError:
@@ -219,6 +219,8 @@ def _bad_word(text: str, word: str, span: Span) -> AnnotationError:
             return unknown_character(text, offset)
     reason = f"'{shown(word)}' begins with {describe(word[0])}, and a name with a letter or '_'"
     hint = "write '*' for a product, as in 2*a"
+    if word.replace("_", "").isdecimal():
+        hint = "write a number without '_'"
     return error("bad-name", "neither a name nor a number", text, (span,), reason, hint)
 
 

@@ -95,10 +95,15 @@ class Parser:
         """Returns the next token; ``""`` at the end."""
         return self.tokens[self.position]
 
-    def span(self, position: int) -> Span:
-        """Returns where a token stands."""
-        start = self.starts[position]
-        return Span(start, start + len(self.tokens[position]))
+    def span(self) -> Span:
+        """Returns where the next token stands."""
+        start = self.starts[self.position]
+        return Span(start, start + len(self.tokens[self.position]))
+
+    def since(self, start: int) -> Span:
+        """Returns the span from an offset to the end of the last token that was read."""
+        last = self.position - 1
+        return Span(start, self.starts[last] + len(self.tokens[last]))
 
     def expect(self, token: str, opened: Span | None = None) -> None:
         """Reads this token, ``""`` for the end; raises where another comes.
@@ -107,8 +112,7 @@ class Parser:
         """
         position = self.position
         if self.tokens[position] != token:
-            at = self.span(position)
-            raise errors.unexpected(self.text, self.tokens, position, at, opened)
+            raise errors.unexpected(self.text, self.tokens, position, self.span(), opened)
         self.position += 1
 
     def expression(self) -> Expression:
@@ -130,7 +134,7 @@ class Parser:
                 break
             self.position += 1
             right = self._signed(depth) if own_level == _PRODUCT else self._climb(_PRODUCT, depth)
-            left = Operation(operator, (left, right), self._since(start))
+            left = Operation(operator, (left, right), self.since(start))
         return left
 
     def _signed(self, depth: int) -> Expression:
@@ -142,7 +146,7 @@ class Parser:
             signed = self._signed(depth + 1)
             if token == "+":
                 return signed
-            return Operation(Operator.NEGATE, (signed,), self._since(start))
+            return Operation(Operator.NEGATE, (signed,), self.since(start))
         base = self._operand(token, depth)
         if self.tokens[self.position] != "**":
             return base
@@ -151,18 +155,18 @@ class Parser:
         at = self.starts[self.position]
         exponent = self._signed(depth + 1)
         if not isinstance(exponent, Literal) or exponent.value > MAX_EXPONENT:
-            raise errors.bad_exponent(self.text, self._since(at), MAX_EXPONENT)
-        return Operation(Operator.POWER, (base, exponent), self._since(start))
+            raise errors.bad_exponent(self.text, self.since(at), MAX_EXPONENT)
+        return Operation(Operator.POWER, (base, exponent), self.since(start))
 
     def _operand(self, token: str, depth: int) -> Expression:
         if token == "(":
             self._descend(depth)
-            opened = self.span(self.position)
+            opened = self.span()
             self.position += 1
             inner = self._climb(_SUM, depth + 1)
             self.expect(")", opened)
             return inner
-        span = self.span(self.position)
+        span = self.span()
         if token.isidentifier():
             self.position += 1
             if self.tokens[self.position] == "(":
@@ -180,7 +184,7 @@ class Parser:
         if operator is None:
             raise errors.unknown_function(self.text, name, span)
         self._descend(depth)
-        opened = self.span(self.position)
+        opened = self.span()
         operands: list[Expression] = []
         separator = "("
         while self.token() == separator:
@@ -188,26 +192,25 @@ class Parser:
             operands.append(self._climb(_SUM, depth + 1))
             separator = ","
         self.expect(")", opened)
-        whole = self._since(span.start)
+        whole = self.since(span.start)
         count = len(operands)
         many = operator is Operator.MIN or operator is Operator.MAX
         if count < 2 or (count > 2 and not many):
             raise errors.operand_count(self.text, name, whole, count, many=many)
         return Operation(operator, tuple(operands), whole)
 
-    def _since(self, start: int) -> Span:
-        """Returns the span from an offset to the end of the last token that was read."""
-        last = self.position - 1
-        return Span(start, self.starts[last] + len(self.tokens[last]))
+    def _span(self, position: int) -> Span:
+        start = self.starts[position]
+        return Span(start, start + len(self.tokens[position]))
 
     def _descend(self, depth: int) -> None:
         if depth >= MAX_DEPTH:
-            raise errors.too_deep(self.text, self.span(self.position), MAX_DEPTH)
+            raise errors.too_deep(self.text, self.span(), MAX_DEPTH)
 
     def _refuse_many(self) -> None:
         words = [i for i, t in enumerate(self.tokens) if t.isidentifier() or t.isdecimal()]
         if len(words) > MAX_OPERANDS:
-            at = self.span(words[MAX_OPERANDS])
+            at = self._span(words[MAX_OPERANDS])
             raise errors.too_many_operands(self.text, at, MAX_OPERANDS)
 
     def _refuse_large(self, expression: Expression) -> None:
@@ -232,5 +235,5 @@ class Parser:
     def _refuse_lookalikes(self) -> None:
         names = [token for token in self.tokens if token.isidentifier()]
         if alike := find_lookalikes(names):
-            first, second = (self.span(self.tokens.index(name)) for name in alike)
+            first, second = (self._span(self.tokens.index(name)) for name in alike)
             raise lookalikes(self.text, alike, (first, second))

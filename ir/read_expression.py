@@ -18,7 +18,6 @@ from functools import lru_cache
 from . import expression_errors as errors
 from .expression import Comparison, Expression, Relation
 from .expression_parser import Parser
-from .span import Span
 
 _CACHED_CHARACTERS = 128
 """Longer texts are read each time, so that hostile ones cannot fill the memory."""
@@ -86,7 +85,7 @@ def parse_shape(text: str) -> tuple[Expression, ...]:
     """Returns what `read_shape` returns, and reads the text each time."""
     parser = Parser(text)
     closing = ")" if _is_bracketed(parser.tokens) else ""
-    opened = parser.span(0)
+    opened = parser.span()
     if closing:
         parser.expect("(")
     dims: list[Expression] = []
@@ -104,14 +103,15 @@ def parse_shape(text: str) -> tuple[Expression, ...]:
 def parse_relations(text: str) -> tuple[Relation, ...]:
     """Returns what `read_relations` returns, and reads the text each time."""
     parser = Parser(text)
+    start = parser.span().start
     left = parser.expression()
     relations: list[Relation] = []
     while comparison := _COMPARISONS.get(parser.token()):
         parser.expect(comparison.value)
+        next_start = parser.span().start
         right = parser.expression()
-        span = Span(left.span.start, right.span.stop)
-        relations.append(Relation(left, comparison, right, text, span))
-        left = right
+        relations.append(Relation(left, comparison, right, text, parser.since(start)))
+        left, start = right, next_start
     parser.expect("")
     if not relations:
         raise errors.no_comparison(text)

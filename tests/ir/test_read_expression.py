@@ -74,18 +74,20 @@ def python_tree(node: ast.expr) -> Tree:
     raise AssertionError(ast.dump(node))
 
 
+_SIGNS = st.sampled_from(("", "", "", "-", "+", "- -"))
+_POWERS = st.sampled_from(("", "", "", "**2", "** 3"))
+
+
 @st.composite
 def flat_texts(draw: st.DrawFn, depth: int = 2) -> str:
     """Operands and operators in a row, with few brackets, so that precedence has work to do."""
 
     def operand() -> str:
-        sign = draw(st.sampled_from(("", "", "", "-", "+", "- -")))
-        atoms = ["a", "b", "s1", "0", "7", "64"]
-        if depth:
-            inner = flat_texts(depth - 1)
-            atoms += [f"({draw(inner)})", f"min({draw(inner)}, {draw(inner)})"]
-        atom = draw(st.sampled_from(atoms))
-        return sign + atom + draw(st.sampled_from(("", "", "", "**2", "** 3")))
+        atom = draw(st.sampled_from(("a", "b", "s1", "0", "7", "64", "()", "min()")))
+        if atom in ("()", "min()"):
+            inner = draw(flat_texts(depth - 1)) if depth else "c"
+            atom = f"({inner})" if atom == "()" else f"min({inner}, {inner})"
+        return draw(_SIGNS) + atom + draw(_POWERS)
 
     text = operand()
     for _ in range(draw(st.integers(0, 4))):
