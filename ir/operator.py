@@ -36,6 +36,8 @@ class Declaration:
     running can tell (``nonzero``): whoever infers gives each a symbol of its own as an argument. dtypes: the outputs' dtypes in order,
     ``"float32"``, None where not known. returns: what Python gets: one tensor; a tuple of them; a ``value`` that is no
     tensor and is known without running (a size); nothing, and the outputs are the inputs in ``mutates`` as they are after the call.
+
+    transform_rules: `dimsolve.partition.transform.TransformRule` for this call; they come before the rules that the marks give.
     """
 
     annotation: str
@@ -53,6 +55,7 @@ class Declaration:
     dtypes: tuple[str | None, ...] = ()
     returns: Literal["tensor", "tuple", "value", "nothing"] = "tensor"
     value: Any = None
+    transform_rules: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,9 @@ class Operator:
     """A function with a promise. ``name`` is what policies and plans call it; ``path`` is where it is imported from.
 
     ``declare(*args, **kwargs)`` gives the Declaration of one call. ``parameters`` are the names of the function's parameters in
-    order, ``"*shape"`` for one that takes the rest: where ``Declaration.sizes`` finds its places. The rest is what
-    `dimsolve.register_op` was given.
+    order, ``"*shape"`` for one that takes the rest: where ``Declaration.sizes`` finds its places. ``function`` is the function
+    itself where somebody has it already, None where it is still to be imported from ``path``. The rest is what
+    `dimsolve.register_op` was given; ``transform_rules`` is for reading only, ``declare`` hands them on with each call.
     """
 
     name: str
@@ -73,3 +77,4 @@ class Operator:
     input_gen_fn: Callable[..., Any] | None = None
     mutates: tuple[int, ...] = ()
     parameters: tuple[str, ...] = ()
+    function: Callable[..., Any] | None = None

@@ -10,7 +10,7 @@ to blame; or *unknown*, with what was left to show.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import index as as_index
@@ -24,6 +24,7 @@ from dimsolve.solver.dims import evaluate, floor_div
 from dimsolve.solver.divisibility import exact_quotient
 from dimsolve.solver.facts import Facts, read_facts
 from dimsolve.solver.infer import Inputs, infer
+from dimsolve.solver.layout import Pattern
 from dimsolve.solver.poly import Dim, product
 from dimsolve.solver.problems import shape_text
 from dimsolve.solver.prove import decide, decide_divides
@@ -32,8 +33,9 @@ from dimsolve.solver.solution import Solution
 from dimsolve.solver.symbolic import to_sympy
 
 from .placement import Placement, Reduction, Shard
-from .rules import NoRule, Rule, rule_of, whole_rule
+from .rules import NoRule, Rule, whole_rule
 from .split import nothing_to_split, split_name
+from .transform import TransformRule, choose_rule
 
 Verdict = Literal["legal", "conditional", "illegal", "unknown"]
 
@@ -87,9 +89,7 @@ class Legality:
         return tuple(
             None
             if patterns is None or shape is None or None in shape
-            else self._local(patterns)
-            if isinstance(placement, Shard)
-            else shape  # type: ignore[misc]
+            else self._local(patterns, placement)
             for patterns, shape, placement in rows
         )
 
@@ -98,11 +98,21 @@ class Legality:
         """The outputs' shapes on one rank as Dims."""
         if self.rule is None:
             return ()
-        return tuple(None if p is None else self._local(p) for p in self.solution.layout.outputs)
+        rows = zip(self.solution.layout.outputs, self.rule.outputs, strict=True)
+        return tuple(None if p is None else self._local(p, placement) for p, placement in rows)
 
-    def _local(self, patterns: Any) -> tuple[Dim, ...]:
-        values = self.local_values
-        return tuple(product([p.constant, *(values[name] for name in p.names)]) for p in patterns)
+    def _local(self, patterns: tuple[Pattern, ...], placement: Placement) -> tuple[Dim, ...]:
+        whole = self.solution.values
+        dims = [product([p.constant, *(whole[name] for name in p.names)]) for p in patterns]
+        if isinstance(placement, Shard):
+            cut = patterns[placement.dim]
+            if self.split in cut.names:
+                local = self.local_values
+                dims[placement.dim] = product([cut.constant, *(local[name] for name in cut.names)])
+            else:
+                facts = self.solution.facts
+                dims[placement.dim] = _part(dims[placement.dim], self.parts, facts)
+        return tuple(dims)
 
     @cached_property
     def local_inputs(self) -> tuple[tuple[Any, ...] | None, ...]:
@@ -203,6 +213,7 @@ def judge(
     contiguous: bool = False,
     value_split: Collection[int] = (),
     reduction: Reduction = Reduction.SUM,
+    transform_rules: Sequence[TransformRule] = (),
 ) -> Legality:
     """Returns the Legality of a split of shapes that are inferred already."""
     count = _to_count(parts)
@@ -214,7 +225,13 @@ def judge(
         return Legality(
             solution, name, count, "illegal", f"{count} parts: a count is a positive integer"
         )
-    rule = rule_of(solution, name, value_split=value_split, reduction=reduction)
+    rule = choose_rule(
+        solution,
+        name,
+        transform_rules=transform_rules,
+        value_split=value_split,
+        reduction=reduction,
+    )
     if isinstance(rule, NoRule) and count == 1:
         rule = whole_rule(solution, name)
     if isinstance(rule, NoRule):
@@ -320,6 +337,7 @@ class _Obligations:
             f"{text} is never a multiple of {self.parts}",
             length,
         )
+        yield from self._other_obligations(facts)
         if self.contiguous and self.parts != 1:
             placements = (*self.rule.inputs, *self.rule.outputs)
             blocks = {p.blocks for p in placements if isinstance(p, Shard)} - {1}
@@ -330,6 +348,30 @@ class _Obligations:
                     f"the parts of {name} are not contiguous: it is cut in each of {count} blocks",
                     count,
                 )
+
+
+    def _other_obligations(self, facts: Facts) -> Iterator[_Obligation]:
+        """A transform rule may cut other identifiers too: the count must divide them as well."""
+        if self.rule.transform is None:
+            return
+        layout = self.solution.layout
+        seen: set[str] = set()
+        placements = (*self.rule.inputs, *self.rule.outputs)
+        for placement, patterns in zip(placements, (*layout.inputs, *layout.outputs), strict=True):
+            if not isinstance(placement, Shard) or patterns is None:
+                continue
+            pattern = patterns[placement.dim]
+            if self.rule.name in pattern.names or str(pattern) in seen:
+                continue
+            seen.add(str(pattern))
+            lengths = [self.solution.values[name] for name in pattern.names]
+            length = product([pattern.constant, *lengths])
+            yield _Obligation(
+                decide_divides(product([self.parts, placement.blocks]), length, facts),
+                f"{pattern} = {length} is a multiple of {self.parts}",
+                f"{pattern} = {length} is never a multiple of {self.parts}",
+                length,
+            )
 
 
 def _at(witness: Dim, values: Mapping[str, int]) -> str:

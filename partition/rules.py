@@ -71,7 +71,7 @@ def rule_of(
 def default_placements(
     solution: Solution, name: str, value_split: Collection[int], reduction: Reduction
 ) -> tuple[tuple[Placement, ...], tuple[Placement, ...]]:
-    """Returns the placements of inputs and outputs by the table, whatever the mark of ``name`` allows."""
+    """Returns the placements of inputs and outputs by the table, whatever the mark allows."""
     layout = solution.layout
     inputs: list[Placement] = []
     for number, patterns in enumerate(layout.inputs):

@@ -1,0 +1,36 @@
+"""The reader of placements: ``S(0)``, ``S(0, blocks=3)``, ``R``, ``P(sum)``, as they print."""
+
+from __future__ import annotations
+
+import re
+
+from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.ir.excerpt import shown
+
+from .placement import Partial, Placement, Reduction, Replicate, Shard
+
+_SHARD = re.compile(r"S\(\s*(\d{1,3})\s*(?:,\s*blocks\s*=\s*(\d{1,9})\s*)?\)", re.ASCII)
+_PARTIAL = re.compile(r"P(?:\(\s*(sum|max|min|prod|avg)\s*\))?", re.ASCII)
+
+
+def read_placement(text: str) -> Placement:
+    """Returns the placement that prints as ``text``; ``P`` is ``P(sum)``. Raises AnnotationError.
+
+    >>> read_placement("S(0, blocks=3)"), read_placement("P(max)")
+    (Shard(dim=0, blocks=3), Partial(reduction=<Reduction.MAX: 'max'>))
+    """
+    stripped = text.strip()
+    if stripped == "R":
+        return Replicate()
+    if shard := _SHARD.fullmatch(stripped):
+        return Shard(int(shard[1]), int(shard[2] or 1))
+    if partial := _PARTIAL.fullmatch(stripped):
+        return Partial(Reduction(partial[1] or "sum"))
+    raise AnnotationError(
+        Diagnostic(
+            code="not-a-placement",
+            title="this is not a placement",
+            reason=f"'{shown(text)}' cannot be read",
+            hint="write S(0), S(0, blocks=3), R, or P(sum): sum, max, min, prod or avg",
+        )
+    )

@@ -1,0 +1,222 @@
+"""Transform rules: how an operator is cut where its marks do not tell, and what a rank runs then.
+
+A rule gives the placements of inputs and outputs for the split of an identifier. It may change the
+arguments of a rank's call, or replace the call. It comes before the rule that the marks give.
+
+    embedding   "v^ d, * -> * d"   a rank that has some of the rows v can look up those
+        TransformRule(("S(0)", "R"), ("P(sum)",), local=rows_held)
+        def rows_held(part, weight, ids): ...     # row 0 here is row part.index * len(weight)
+
+    mean loss   "n+ c^, n+ -> ()"  the sum here, divided by how many targets all ranks keep
+        TransformRule(split="n", local=divide_by_kept)
+        def divide_by_kept(part, x, target): ...  # part.all_reduce(kept) is their number
+
+A `Part` is what such a function knows of the other ranks. Each rank is a program of its own there:
+what ``all_reduce`` gives is used in this rank's share of the work, so its gradient is summed over
+the ranks too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.solver.layout import Pattern
+from dimsolve.solver.solution import Solution
+
+from .placement import Placement, Reduction, Shard
+from .read_placement import read_placement
+from .rules import NoRule, Rule, default_placements, rule_of
+
+
+class Part(Protocol):
+    """One rank's place among the parts of a split operator; of several splits, among all of them."""
+
+    @property
+    def index(self) -> int:
+        """Which part this rank has, counted from 0."""
+
+    @property
+    def count(self) -> int:
+        """How many parts there are."""
+
+    def __getitem__(self, name: str) -> Part:
+        """The part in the split of one identifier; index 0 of 1 where it is not split."""
+
+    def all_reduce(
+        self, tensor: Any, reduction: str = "sum", *, whole_gradient: bool = False
+    ) -> Any:
+        """Returns the sum, max or min of all ranks' tensors, on every rank.
+
+        The gradient is summed over the ranks, because each rank's use of the result is a share of
+        all use of it. A result that is returned as a replicated output has the whole gradient on
+        each rank already: ``whole_gradient`` passes that on as it is.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class TransformRule:
+    """Placements in, placements out, a change of arguments, what a rank runs instead.
+
+    inputs, outputs: one placement (or its text) per annotated tensor; None: as the marks give.
+    modifier: ``(arguments, part) -> arguments`` on the call's other arguments, by name. local:
+    ``(part, *args, **kwargs)``, called as the function is. split: the identifiers that the rule
+    splits, ``"*"`` for every dimension of ``*``; None: the one that the placements cut.
+
+    >>> print(TransformRule(("S(0)", "R"), ("P(sum)",)))
+    S(0), R -> P(sum)
+    """
+
+    inputs: tuple[Placement | str, ...] | None = None
+    outputs: tuple[Placement | str, ...] | None = None
+    modifier: Callable[[dict[str, Any], Part], Mapping[str, Any]] | None = None
+    local: Callable[..., Any] | None = None
+    split: str | tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for side in ("inputs", "outputs"):
+            placements = getattr(self, side)
+            if placements is not None:
+                read = tuple(read_placement(p) if isinstance(p, str) else p for p in placements)
+                object.__setattr__(self, side, read)
+        if self.split is None and self.inputs is None:
+            raise _no_identifier(self)
+
+    def names(self, solution: Solution) -> tuple[str, ...]:
+        """Returns the identifiers that the rule splits in this layout."""
+        if self.split is None:
+            name = _cut(solution, self.inputs, self.outputs)
+            return () if name is None else (name,)
+        given = (self.split,) if isinstance(self.split, str) else self.split
+        star = solution.layout.star
+        return tuple(name for each in given for name in (star if each == "*" else (each,)))
+
+    def __str__(self) -> str:
+        sides = [
+            "as marked" if side is None else ", ".join(map(str, side))
+            for side in (self.inputs, self.outputs)
+        ]
+        names = (
+            ""
+            if self.split is None
+            else f"{self.split if isinstance(self.split, str) else ', '.join(self.split)}: "
+        )
+        return f"{names}{sides[0]} -> {sides[1]}"
+
+
+def choose_rule(
+    solution: Solution,
+    name: str,
+    *,
+    transform_rules: Sequence[TransformRule] = (),
+    value_split: Collection[int] = (),
+    reduction: Reduction = Reduction.SUM,
+) -> Rule | NoRule:
+    """Returns the first transform rule that splits ``name``, else the rule that the marks give.
+
+    Raises AnnotationError for a transform rule that does not fit the tensors.
+    """
+    for transform in transform_rules:
+        check_fits(transform, solution)
+        if name in transform.names(solution):
+            return _transformed(transform, solution, name, value_split, reduction)
+    return rule_of(solution, name, value_split=value_split, reduction=reduction)
+
+
+def _transformed(
+    transform: TransformRule,
+    solution: Solution,
+    name: str,
+    value_split: Collection[int],
+    reduction: Reduction,
+) -> Rule | NoRule:
+    if transform.inputs is None and transform.outputs is None:
+        rule = rule_of(solution, name, value_split=value_split, reduction=reduction)
+        return rule if isinstance(rule, NoRule) else replace(rule, transform=transform)
+    inputs, outputs = default_placements(solution, name, value_split, reduction)
+    return Rule(
+        name,
+        inputs if transform.inputs is None else _placements(transform.inputs),
+        outputs if transform.outputs is None else _placements(transform.outputs),
+        transform,
+    )
+
+
+def check_fits(transform: TransformRule, solution: Solution) -> None:
+    """Raises AnnotationError where the rule and the annotation have not the same tensors."""
+    layout = solution.layout
+    for kind, given, rows in (
+        ("input", transform.inputs, layout.inputs),
+        ("output", transform.outputs, layout.outputs),
+    ):
+        if given is None:
+            continue
+        if len(given) != len(rows):
+            reason = f"it places {len(given)} {kind}s and the annotation has {len(rows)}"
+            raise _no_fit(transform, solution, reason)
+        for number, (placement, patterns) in enumerate(zip(_placements(given), rows, strict=True)):
+            problem = _misplaced(placement, patterns)
+            if problem:
+                raise _no_fit(
+                    transform, solution, f"it places {kind} {number} as {placement}, but {problem}"
+                )
+    unknown = [n for n in transform.names(solution) if n not in layout.marks]
+    if unknown:
+        raise _no_fit(transform, solution, f"'{unknown[0]}' is not an identifier of the annotation")
+    if transform.split is None and not transform.names(solution):
+        raise _no_fit(transform, solution, "no placement of it cuts a dimension at an identifier")
+
+
+def _placements(given: tuple[Placement | str, ...]) -> tuple[Placement, ...]:
+    return tuple(read_placement(p) if isinstance(p, str) else p for p in given)
+
+
+def _misplaced(placement: Placement, patterns: tuple[Pattern, ...] | None) -> str | None:
+    if not isinstance(placement, Shard):
+        return None
+    if patterns is None:
+        return "its rank is not known: it is '?'"
+    if not 0 <= placement.dim < len(patterns):
+        count = len(patterns)
+        return f"it has {count} dimension{'s' * (count != 1)}"
+    return None
+
+
+def _cut(solution: Solution, *sides: tuple[Placement | str, ...] | None) -> str | None:
+    """The first identifier whose part is exactly what a placement cuts."""
+    layout = solution.layout
+    for side, rows in zip(sides, (layout.inputs, layout.outputs), strict=True):
+        for placement, patterns in zip(_placements(side or ()), rows, strict=False):
+            if not isinstance(placement, Shard) or not patterns or placement.dim >= len(patterns):
+                continue
+            before: Any = 1
+            for atom in patterns[placement.dim].atoms:
+                if isinstance(atom, str) and before == placement.blocks:
+                    return atom
+                before = before * (atom if isinstance(atom, int) else solution.values[atom])
+    return None
+
+
+def _no_identifier(transform: TransformRule) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="transform-rule",
+            title="a transform rule splits nothing",
+            reason="it names no identifier and gives no placements of inputs",
+            hint='give split="n", or all placements: TransformRule(("S(0)", "R"), ("P(sum)",))',
+        )
+    )
+
+
+def _no_fit(transform: TransformRule, solution: Solution, reason: str) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="transform-rule",
+            title="a transform rule fits no tensor",
+            text=solution.text,
+            reason=f"the rule is {transform}; {reason}",
+            hint="give one placement per annotated tensor; the dim of S(dim) is one that it has",
+        )
+    )
