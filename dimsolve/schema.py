@@ -28,6 +28,7 @@ from dimsolve.solver.solution import Solution
 Expression: TypeAlias = str
 Shape: TypeAlias = list[Expression]
 Place: TypeAlias = tuple[int, int]
+MarkText: TypeAlias = Literal["", "+", "^"]
 
 
 class Model(BaseModel):
@@ -41,7 +42,7 @@ class AtomModel(Model):
 
     text: str
     kind: Literal["identifier", "number", "star"]
-    mark: Literal["", "+", "^"] = ""
+    mark: MarkText = ""
     span: Place
 
 
@@ -75,13 +76,13 @@ class AnnotationModel(Model):
     source: str
     inputs: list[OperandModel]
     outputs: list[OperandModel]
-    identifiers: dict[str, Literal["", "+", "^"]] = Field(description="the mark of each identifier")
+    identifiers: dict[str, MarkText] = Field(description="the mark of each identifier")
 
     @classmethod
     def of(cls, annotation: Annotation) -> Self:
         inputs = [OperandModel.of(operand) for operand in annotation.inputs]
         outputs = [OperandModel.of(operand) for operand in annotation.outputs]
-        identifiers = {
+        identifiers: dict[str, MarkText] = {
             atom.text.removesuffix(atom.mark): atom.mark
             for operand in (*inputs, *outputs)
             for dim in operand.dims

@@ -57,14 +57,15 @@ def wheel(tree: Path) -> Path:
 
 
 def test_every_package_in_the_tree_is_listed_and_mapped() -> None:
-    """A directory with an __init__.py that is missing from the list would be missing from every
-    install."""
-    found = {
-        str(init.parent.relative_to(ROOT)).replace(os.sep, ".")
+    """A directory with Python files that is missing from the list is missing from every install."""
+    directories = {
+        file.parent.relative_to(ROOT)
         for room in ("dimsolve", *ROOMS)
-        for init in (ROOT / room).rglob("__init__.py")
-        if not (room == "dimsolve" and init.relative_to(ROOT).parts[1] in ROOMS)
+        for file in (ROOT / room).rglob("*.py")
+        if not (room == "dimsolve" and file.relative_to(ROOT).parts[1] in ROOMS)
     }
+    assert all((ROOT / directory / "__init__.py").exists() for directory in directories)
+    found = {".".join(directory.parts) for directory in directories}
     packages = {name if name.split(".")[0] == "dimsolve" else f"dimsolve.{name}" for name in found}
     setuptools = project()["tool"]["setuptools"]
     assert sorted(setuptools["packages"]) == sorted(packages)
