@@ -119,8 +119,7 @@ def _atom(atom: Identifier | Number | Star) -> AtomModel:
 
 
 class SolutionModel(Model):
-    """Inferred shapes. ``solutions`` lists the choices of the free identifiers, null where they are
-    not finitely many."""
+    """Inferred shapes. ``solutions``: the choices of the free identifiers, null where endless."""
 
     outputs: list[Shape | None]
     bindings: dict[str, Expression]
@@ -145,8 +144,7 @@ class SolutionModel(Model):
 
 
 class LegalityModel(Model):
-    """Whether a split is legal, and what every rank holds. Placements are texts: ``S(0)``, ``R``,
-    ``P(sum)``."""
+    """Whether a split is legal, and what every rank holds. A placement is text: ``S(0)``, ``R``."""
 
     verdict: Literal["legal", "conditional", "illegal", "unknown"]
     reason: str
@@ -220,8 +218,7 @@ class ProofModel(Model):
 
 
 class Problem(Model):
-    """Why a question has no answer (RFC 9457). ``spans`` are places in ``text``, the first is the
-    main one."""
+    """Why a question has no answer (RFC 9457). ``spans`` are in ``text``, the main one first."""
 
     type: str = "about:blank"
     title: str

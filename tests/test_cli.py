@@ -1,5 +1,4 @@
-"""The command line says what Python answers: texts word for word, exit codes, and which stream has
-what."""
+"""The command line says what Python answers: texts, exit codes, and which stream has what."""
 
 from __future__ import annotations
 
@@ -190,6 +189,9 @@ def test_contiguous_asks_for_one_block_per_rank() -> None:
     interleaved = ask("check", *split, *facts)
     assert interleaved.code == 0 and "S(0, blocks=8)" in interleaved.out
     assert ask("check", *split, *facts, "--contiguous").code == 1
+    counts = ("legal-parts", *split[:-2], *facts, "--up-to", "4", "--json")
+    assert json.loads(ask(*counts).out)["always"] == [1, 2, 4]
+    assert json.loads(ask(*counts, "--contiguous").out)["always"] == [1]
 
 
 def test_legal_parts_shows_always_sometimes_and_never() -> None:
@@ -502,8 +504,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_texts_are_answered(text: str) -> None:
-    """Wherever it stands, a text ends in an answer or a designed error; never in a traceback, and
-    never as a control sequence on the screen."""
+    """Wherever it stands, a text ends in an answer or an error, and never steers the terminal."""
     for words in (
         ("parse", text),
         ("prove", text),

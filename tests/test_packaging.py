@@ -1,10 +1,8 @@
-"""The layout holds: what is listed is what stands in the tree, and an install has it under one
-name."""
+"""The layout holds: what is listed stands in the tree, and an install has it under one name."""
 
 from __future__ import annotations
 
 import ast
-import os
 import re
 import shutil
 import subprocess

@@ -44,8 +44,7 @@ def exit_of_verdict(verdict: str) -> Exit:
 
 
 def exit_of_counts(counts: LegalParts) -> Exit:
-    """Returns the exit code of legal counts: yes where there are some, for all values or under a
-    condition."""
+    """Returns the exit code of legal counts: yes where there are any, also under a condition."""
     if counts.always or counts.conditional:
         return Exit.YES
     return Exit.GAVE_UP if counts.unknown else Exit.NO

@@ -1,5 +1,4 @@
-"""The options that several verbs share, and how their texts become arguments of the Python
-functions."""
+"""The options that verbs share, and how their texts become arguments of the Python functions."""
 
 from __future__ import annotations
 
@@ -51,6 +50,9 @@ Split: TypeAlias = Annotated[
         help="What is split: an identifier, or a dimension such as 0,1 (input 0, dim 1).",
         show_default=False,
     ),
+]
+Contiguous: TypeAlias = Annotated[
+    bool, typer.Option("--contiguous", help="Ask only for layouts of one block per rank.")
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 

@@ -1,5 +1,4 @@
-"""The verbs: each reads its options, asks the Python function of the same name and hands the answer
-on."""
+"""The verbs: each asks the Python function of the same name and hands its answer on."""
 
 from __future__ import annotations
 
@@ -12,6 +11,7 @@ from .exits import exit_of_counts, exit_of_verdict
 from .options import (
     AnnotationText,
     Arguments,
+    Contiguous,
     Facts,
     Inputs,
     Json,
@@ -68,9 +68,7 @@ def check(
     inputs: Inputs = None,
     arguments: Arguments = None,
     facts: Facts = None,
-    contiguous: Annotated[
-        bool, typer.Option("--contiguous", help="Ask only for layouts of one block per rank.")
-    ] = False,
+    contiguous: Contiguous = False,
     json: Json = False,
 ) -> None:
     """Check whether a split is legal: for all values, under a condition, or never."""
@@ -101,6 +99,7 @@ def legal_parts(
     inputs: Inputs = None,
     arguments: Arguments = None,
     facts: Facts = None,
+    contiguous: Contiguous = False,
     up_to: Annotated[
         int | None,
         typer.Option(
@@ -128,6 +127,7 @@ def legal_parts(
             arguments=named,
             facts=facts_of(facts),
             up_to=up_to,
+            contiguous=contiguous,
         ),
         show_legal_parts,
         json=json,

@@ -1,5 +1,4 @@
-"""The table of figures: `pytest tests/benchmarks` ends with it, as Markdown, and the README quotes
-it."""
+"""The table of figures: `pytest tests/benchmarks` ends with it, and the README quotes it."""
 
 from __future__ import annotations
 

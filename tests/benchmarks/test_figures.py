@@ -24,8 +24,7 @@ US, MS = 1e-6, 1e-3
 
 
 class Operator(NamedTuple):
-    """An annotation and its inputs for a size ``{s}``, which becomes a number or a multiple of a
-    symbol."""
+    """An annotation and its inputs; the size ``{s}`` becomes a number or a multiple of a symbol."""
 
     annotation: str
     inputs: tuple[tuple[str | int, ...], ...]
