@@ -174,10 +174,10 @@ def misplaced_mark(text: str, offset: int) -> AnnotationError:
     return error("misplaced-mark", f"'{mark}' marks nothing", text, (span,), reason, hint)
 
 
-def too_many_tensors(text: str, count: int, limit: int) -> AnnotationError:
+def too_many_tensors(text: str, span: Span, count: int, limit: int) -> AnnotationError:
     """``a, a, a, ... -> a``"""
     reason = f"an annotation has at most {limit:,} inputs and outputs; this one has {count:,}"
-    return error("too-many-tensors", "too many tensors", text, (), reason)
+    return error("too-many-tensors", "too many tensors", text, (span,), reason)
 
 
 def too_many_dims(

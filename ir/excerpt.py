@@ -82,7 +82,7 @@ def _kept(text: str, places: Sequence[Span]) -> list[tuple[int, int]]:
     if len(text) <= MAX_COLUMNS and sum(_width(_drawn(char)) for char in text) <= MAX_COLUMNS:
         return [(0, len(text))]
     if not places:
-        return [(0, MAX_COLUMNS)]
+        return [(0, min(len(text), MAX_COLUMNS))]
     ranges: list[tuple[int, int]] = []
     for start, stop in sorted(places):
         low = max(start - _CONTEXT, 0)

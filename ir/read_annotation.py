@@ -89,8 +89,9 @@ def parse_annotation(text: str) -> Annotation:
     marked: _Marked = {}
     inputs = _operands(text, 0, arrow, marked)
     outputs = _operands(text, arrow + 2, len(text), marked)
-    if len(inputs) + len(outputs) > MAX_TENSORS:
-        raise errors.too_many_tensors(text, len(inputs) + len(outputs), MAX_TENSORS)
+    if (count := len(inputs) + len(outputs)) > MAX_TENSORS:
+        where = (inputs + outputs)[MAX_TENSORS].span
+        raise errors.too_many_tensors(text, where, count, MAX_TENSORS)
     if not text.isascii() and (alike := find_lookalikes(marked)):
         raise lookalikes(text, alike, (marked[alike[0]].span, marked[alike[1]].span))
     return Annotation(inputs, outputs, text)
