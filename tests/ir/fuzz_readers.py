@@ -10,6 +10,7 @@ reported and decide nothing here; the aim is at most 100 ms a text, and memory t
 from __future__ import annotations
 
 import gc
+import heapq
 import sys
 import tracemalloc
 from collections import Counter
@@ -49,45 +50,74 @@ def read_and_check(read: Callable[[str], object], text: str) -> str:
     return "read"
 
 
-def report(count: int) -> None:
-    """Runs ``count`` texts through all readers and prints what happened."""
-    codes: Counter[str] = Counter()
-    slowest = (0.0, "", "")
-    kept: list[int] = []
-
-    @settings(
+def run(count: int, check: Callable[[str], None]) -> None:
+    """Draws ``count`` hostile texts and hands each to ``check``."""
+    unlimited = settings(
         max_examples=count,
         database=None,
         deadline=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(hostile_texts())
-    def run(text: str) -> None:
-        nonlocal slowest
-        for read in READERS:
+    unlimited(given(hostile_texts())(check))()
+
+
+def report_time(count: int) -> None:
+    """Prints what the readers said of ``count`` texts, and the time of the slowest."""
+    codes: Counter[str] = Counter()
+    times: list[tuple[float, int, str]] = []
+
+    def check(text: str) -> None:
+        for index, read in enumerate(READERS):
             begin = perf_counter()
-            code = read_and_check(read, text)
-            took = perf_counter() - begin
-            codes[code] += 1
-            if took > slowest[0]:
-                slowest = (took, read.__name__, text[:60])
-        if sum(codes.values()) % (len(READERS) * max(count // 5, 1)) == 0:
+            codes[read_and_check(read, text)] += 1
+            heapq.heappush(times, (perf_counter() - begin, index, text))
+            if len(times) > 50:
+                heapq.heappop(times)
+
+    begin = perf_counter()
+    run(count, check)
+    print(f"{sum(codes.values()):,} readings of {count:,} texts in {perf_counter() - begin:.0f} s")
+    again = [(best_of_three(READERS[index], text), index, text) for _, index, text in times]
+    for name, (took, index, text) in (("as it came", max(times)), ("best of 3", max(again))):
+        print(f"slowest, {name}: {took * 1e3:.2f} ms, {READERS[index].__name__}({text[:40]!a})")
+    for code, number in codes.most_common():
+        print(f"{number:9,} {code}")
+
+
+def best_of_three(read: Callable[[str], object], text: str) -> float:
+    """Returns seconds; the pauses of a busy machine rarely come three times."""
+    times = []
+    for _ in range(3):
+        begin = perf_counter()
+        read_and_check(read, text)
+        times.append(perf_counter() - begin)
+    return min(times)
+
+
+def report_memory(count: int) -> None:
+    """Prints what the room ir/ holds on to, at each tenth of ``count`` texts."""
+    kept: list[int] = []
+    seen = 0
+
+    def check(text: str) -> None:
+        nonlocal seen
+        for read in READERS:
+            read_and_check(read, text)
+        seen += 1
+        if seen % max(count // 10, 1) == 0:
             gc.collect()
-            own = tracemalloc.take_snapshot().filter_traces(
-                [tracemalloc.Filter(True, "*/dimsolve/ir/*")]
-            )
-            kept.append(sum(trace.size for trace in own.traces))
+            own = tracemalloc.Filter(True, "*/dimsolve/ir/*")
+            traces = tracemalloc.take_snapshot().filter_traces([own]).traces
+            kept.append(sum(trace.size for trace in traces))
 
     tracemalloc.start()
-    begin = perf_counter()
-    run()
-    print(f"{sum(codes.values()):,} readings of hostile text in {perf_counter() - begin:.0f} s")
-    print(f"slowest {slowest[0] * 1e3:.1f} ms (traced): {slowest[1]}({slowest[2]!a})")
-    print("kept by ir/ over time, MB:", *(f"{size / 1e6:.1f}" for size in kept))
-    for code, times in codes.most_common():
-        print(f"{times:9,} {code}")
+    run(count, check)
+    tracemalloc.stop()
+    print("kept by ir/, MB:", *(f"{size / 1e6:.2f}" for size in kept))
 
 
 if __name__ == "__main__":
-    report(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000)
+    texts = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000
+    report_time(texts)
+    report_memory(texts // 10)
