@@ -28,6 +28,7 @@ from .excerpt import shown
 from .span import Span
 
 _INSTEAD_OF_ARROW = re.compile(rf"=>|-\s+>|<-|>|\s[{HYPHENS}]+\s|=|:")
+_HEADS = (">", "\uff1e")
 _TOKENS = frozenset({"->", "(", ")", ",", "*", "+", "^", "?"})
 
 
@@ -49,7 +50,7 @@ def no_arrow(text: str) -> AnnotationError:
         hint = "write them around '->', as in 'm k+, k+ n -> m n'"
         return error("no-arrow", "empty annotation", text, (), reason, hint)
     for offset, char in enumerate(text):
-        if replacement(char) == "->" or (char in HYPHENS and text[offset + 1 : offset + 2] == ">"):
+        if replacement(char) == "->" or (char in HYPHENS and text.startswith(_HEADS, offset + 1)):
             return unknown_character(text, offset)
     span = Span(len(text.rstrip()), len(text.rstrip()))
     if match := _INSTEAD_OF_ARROW.search(text):
@@ -230,7 +231,7 @@ def unknown_character(text: str, offset: int) -> AnnotationError:
     if char in "+^":
         return misplaced_mark(text, offset)
     hint = hint_for(char, _TOKENS)
-    if char in HYPHENS and after == ">":
+    if char in HYPHENS and after in _HEADS:
         hint, span = "write '->'", Span(offset, offset + 2)
     elif char in HYPHENS and after.isidentifier():
         hint = "write '_' within a name"

@@ -133,7 +133,7 @@ def bad_exponent(text: str, span: Span, limit: int) -> AnnotationError:
 def unknown_function(text: str, name: str, span: Span) -> AnnotationError:
     """``floor(a)``"""
     reason = f"'{shown(name)}' is none of min, max, ceildiv, floordiv and mod"
-    hint = _SPELLINGS.get(name, f"write '{name}*(' for a product" if len(name) == 1 else "")
+    hint = _SPELLINGS.get(name, f"write '{shown(name)}*(' for a product" if len(name) == 1 else "")
     return error("unknown-function", "unknown function", text, (span,), reason, hint)
 
 

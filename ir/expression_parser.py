@@ -141,7 +141,7 @@ class Parser:
         start = self.starts[self.position]
         token = self.tokens[self.position]
         if token == "-" or token == "+":
-            self._descend(depth)
+            self._check_depth(depth)
             self.position += 1
             signed = self._signed(depth + 1)
             if token == "+":
@@ -150,7 +150,7 @@ class Parser:
         base = self._operand(token, depth)
         if self.tokens[self.position] != "**":
             return base
-        self._descend(depth)
+        self._check_depth(depth)
         self.position += 1
         at = self.starts[self.position]
         exponent = self._signed(depth + 1)
@@ -160,7 +160,7 @@ class Parser:
 
     def _operand(self, token: str, depth: int) -> Expression:
         if token == "(":
-            self._descend(depth)
+            self._check_depth(depth)
             opened = self.span()
             self.position += 1
             inner = self._climb(_SUM, depth + 1)
@@ -183,7 +183,7 @@ class Parser:
         operator = _FUNCTIONS.get(name)
         if operator is None:
             raise errors.unknown_function(self.text, name, span)
-        self._descend(depth)
+        self._check_depth(depth)
         opened = self.span()
         operands: list[Expression] = []
         separator = "("
@@ -203,7 +203,7 @@ class Parser:
         start = self.starts[position]
         return Span(start, start + len(self.tokens[position]))
 
-    def _descend(self, depth: int) -> None:
+    def _check_depth(self, depth: int) -> None:
         if depth >= MAX_DEPTH:
             raise errors.too_deep(self.text, self.span(), MAX_DEPTH)
 
