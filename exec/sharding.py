@@ -1,0 +1,209 @@
+"""From a whole tensor to what each rank has of it, and back: placements as plain slicing.
+
+    whole (4, 6), S(1) over 2 ranks            rank 0 has [:, 0:3], rank 1 has [:, 3:6]
+    whole (6,), S(0, blocks=3) over 2 ranks    rank 0 has elements 0, 2, 4: one half of each block
+    whole x, P(sum) over 2 ranks               rank 0 has x, rank 1 zeros
+
+Nothing is communicated: tests, `verify` and the loading of parameters use it. Of several mesh axes
+the outer one cuts first, and ``blocks`` counts the blocks of what is left to cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import torch
+from torch import Tensor
+
+from dimsolve.ir.errors import Diagnostic, ShapeError
+from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
+
+
+def blocks_of(shard: Shard) -> int:
+    """Returns the number of blocks; a plan's symbols are evaluated before anything runs."""
+    if not isinstance(shard.blocks, int):
+        raise TypeError(f"{shard} has a symbolic number of blocks; evaluate it first")
+    return shard.blocks
+
+
+def cut_shape(shape: Sequence[int], shard: Shard, count: int) -> list[int]:
+    """Returns the shape with the cut dimension written as (blocks, count, rest).
+
+    Raises ShapeError where the dimension is no multiple of blocks * count.
+
+    >>> cut_shape((5, 12), Shard(1, blocks=3), 2)
+    [5, 3, 2, 2]
+    """
+    blocks = blocks_of(shard)
+    if not 0 <= shard.dim < len(shape) or shape[shard.dim] % (blocks * count):
+        raise _uncuttable(shape, shard, count)
+    before, length, after = shape[: shard.dim], shape[shard.dim], shape[shard.dim + 1 :]
+    return [*before, blocks, count, length // (blocks * count), *after]
+
+
+def slice_part(whole: Tensor, shard: Shard, index: int, count: int) -> Tensor:
+    """Returns part ``index`` of ``count``; a view where the part is one run of memory."""
+    if blocks_of(shard) == 1:
+        shape = cut_shape(whole.shape, shard, count)
+        length = shape[shard.dim + 2]
+        return whole.narrow(shard.dim, index * length, length)
+    cut = whole.reshape(cut_shape(whole.shape, shard, count)).select(shard.dim + 1, index)
+    return cut.flatten(shard.dim, shard.dim + 1)
+
+
+def join_parts(stacked: Tensor, shard: Shard) -> Tensor:
+    """Returns the whole tensor of parts stacked along dimension 0, (count, ...)."""
+    count, shape = stacked.shape[0], list(stacked.shape[1:])
+    blocks, dim = blocks_of(shard), shard.dim
+    rows = stacked.reshape(count, *shape[:dim], blocks, shape[dim] // blocks, *shape[dim + 1 :])
+    shape[dim] *= count
+    return rows.movedim(0, dim + 1).reshape(shape)
+
+
+def neutral(reduction: Reduction, dtype: torch.dtype) -> float | int | bool:
+    """Returns the value that changes nothing when it is reduced with another."""
+    match reduction:
+        case Reduction.SUM | Reduction.AVG:
+            return 0
+        case Reduction.PROD:
+            return 1
+        case Reduction.MAX | Reduction.MIN:
+            low = reduction is Reduction.MAX
+            if dtype.is_floating_point:
+                return float("-inf") if low else float("inf")
+            if dtype is torch.bool:
+                return not low
+            return torch.iinfo(dtype).min if low else torch.iinfo(dtype).max
+
+
+def local_part(whole: Tensor, placement: Placement, index: int, count: int) -> Tensor:
+    """Returns what rank ``index`` of ``count`` has; of a partial value the plainest choice.
+
+    P(sum) and P(prod) have the value on rank 0 and the neutral element elsewhere; P(max), P(min)
+    and P(avg) have it everywhere.
+    """
+    match placement:
+        case Shard():
+            return slice_part(whole, placement, index, count)
+        case Replicate():
+            return whole
+        case Partial(Reduction.SUM | Reduction.PROD as reduction):
+            if index == 0:
+                return whole
+            return torch.full_like(whole, neutral(reduction, whole.dtype))
+        case Partial():
+            return whole
+
+
+def assemble(parts: Sequence[Tensor], placement: Placement) -> Tensor:
+    """Returns the whole tensor that the ranks' parts stand for."""
+    match placement:
+        case Shard():
+            return join_parts(torch.stack(list(parts)), placement)
+        case Replicate():
+            return parts[0]
+        case Partial(reduction):
+            return reduce_parts(torch.stack(list(parts)), reduction)
+
+
+def reduce_parts(stacked: Tensor, reduction: Reduction) -> Tensor:
+    """Returns the reduction of (count, ...) over its rows, in the rows' dtype."""
+    match reduction:
+        case Reduction.SUM:
+            return stacked.sum(0, dtype=stacked.dtype)
+        case Reduction.AVG:
+            return stacked.mean(0)
+        case Reduction.PROD:
+            return stacked.prod(0, dtype=stacked.dtype)
+        case Reduction.MAX:
+            return stacked.amax(0)
+        case Reduction.MIN:
+            return stacked.amin(0)
+
+
+def local_parts(
+    whole: Tensor, placements: Sequence[Placement], mesh: Mapping[str, int]
+) -> list[Tensor]:
+    """Returns the parts of all ranks in rank order; one placement per mesh axis, outer first."""
+    parts = [whole]
+    for placement, count in zip(placements, mesh.values(), strict=True):
+        parts = [local_part(p, placement, index, count) for p in parts for index in range(count)]
+    return parts
+
+
+def assemble_parts(
+    parts: Sequence[Tensor], placements: Sequence[Placement], mesh: Mapping[str, int]
+) -> Tensor:
+    """Returns the whole tensor of the parts of all ranks: the inner axis is joined first."""
+    joined = list(parts)
+    if len(joined) != prod(mesh.values()):
+        raise ValueError(f"{len(joined)} parts for a mesh of {prod(mesh.values())} ranks")
+    axes = list(zip(placements, mesh.values(), strict=True))
+    for placement, count in reversed(axes):
+        joined = [assemble(joined[i : i + count], placement) for i in range(0, len(joined), count)]
+    return joined[0]
+
+
+def gradient_parts(gradient: Tensor, parts: Sequence[Tensor], placement: Placement) -> list[Tensor]:
+    """Returns the gradient of every rank's part, given the gradient of the whole value.
+
+    One logical loss is meant. A sharded value has a sharded gradient, a replicated one has the same
+    on every rank, and so has each summand of a sum; ranks that tie for a maximum share it evenly.
+    """
+    count = len(parts)
+    match placement:
+        case Shard():
+            return [slice_part(gradient, placement, index, count) for index in range(count)]
+        case Replicate() | Partial(Reduction.SUM):
+            return [gradient] * count
+        case Partial(Reduction.AVG):
+            return [gradient / count] * count
+        case Partial(Reduction.PROD):
+            others = products_of_others(torch.stack(list(parts)))
+            return [gradient * other.conj() for other in others]
+        case Partial():
+            winners = torch.stack(list(parts)) == assemble(parts, placement)
+            return list(gradient * winners / winners.sum(0))
+
+
+def gradient_parts_of(
+    gradient: Tensor,
+    parts: Sequence[Tensor],
+    placements: Sequence[Placement],
+    mesh: Mapping[str, int],
+) -> list[Tensor]:
+    """Returns `gradient_parts` on a mesh: one placement per axis, outer first."""
+    if not placements:
+        return [gradient]
+    (_, count), *inner = mesh.items()
+    size = len(parts) // count
+    groups = [parts[i : i + size] for i in range(0, len(parts), size)]
+    joined = [assemble_parts(group, placements[1:], dict(inner)) for group in groups]
+    gradients = gradient_parts(gradient, joined, placements[0])
+    return [
+        part
+        for group, whole in zip(groups, gradients, strict=True)
+        for part in gradient_parts_of(whole, group, placements[1:], dict(inner))
+    ]
+
+
+def products_of_others(stacked: Tensor) -> Tensor:
+    """Returns for each row of (count, ...) the product of the others, right where rows are 0."""
+    ones = torch.ones_like(stacked[:1])
+    before = torch.cat([ones, stacked[:-1]]).cumprod(0)
+    after = torch.cat([stacked[1:], ones]).flip(0).cumprod(0).flip(0)
+    return before * after
+
+
+def _uncuttable(shape: Sequence[int], shard: Shard, count: int) -> ShapeError:
+    length = f"its length is {shape[shard.dim]}" if 0 <= shard.dim < len(shape) else "it has none"
+    blocks = f" in each of {shard.blocks} blocks" if shard.blocks != 1 else ""
+    return ShapeError(
+        Diagnostic(
+            code="uncuttable",
+            title="a tensor cannot be cut into equal parts",
+            reason=f"{shard} over {count} ranks cuts dimension {shard.dim} of {tuple(shape)} "
+            f"into {count}{blocks}, and {length}",
+        )
+    )
