@@ -41,7 +41,7 @@ MAX_CHARACTERS = 10_000
 MAX_TENSORS = 256
 MAX_DIMS = 64
 MAX_DIGITS = 100
-_CACHED_CHARACTERS = 256
+_CACHED_CHARACTERS = 160
 """Longer texts are read each time, so that hostile ones cannot fill the memory."""
 
 _TOKEN = re.compile(

@@ -19,7 +19,7 @@ from . import expression_errors as errors
 from .expression import Comparison, Expression, Relation
 from .expression_parser import Parser
 
-_CACHED_CHARACTERS = 128
+_CACHED_CHARACTERS = 64
 """Longer texts are read each time, so that hostile ones cannot fill the memory."""
 _COMPARISONS = {comparison.value: comparison for comparison in Comparison}
 
@@ -118,9 +118,9 @@ def parse_relations(text: str) -> tuple[Relation, ...]:
     return tuple(relations)
 
 
-_dimension = lru_cache(maxsize=4096)(parse_dimension)
-_shape = lru_cache(maxsize=2048)(parse_shape)
-_relations = lru_cache(maxsize=2048)(parse_relations)
+_dimension = lru_cache(maxsize=1024)(parse_dimension)
+_shape = lru_cache(maxsize=1024)(parse_shape)
+_relations = lru_cache(maxsize=1024)(parse_relations)
 
 
 def _is_short(text: str) -> bool:

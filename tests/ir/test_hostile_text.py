@@ -175,6 +175,7 @@ def test_long_texts_are_not_kept() -> None:
     text = "a" * 300 + " -> a"
     assert read_annotation(text) == parse_annotation(text)
     assert read_annotation(text) is not read_annotation(text)
+    assert read_dimension("a" * 65) is not read_dimension("a" * 65)
 
 
 @pytest.mark.parametrize(
