@@ -12,11 +12,12 @@ are filled in by the solver's `TypedGraph`, which the public ``dimsolve.Graph`` 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from .errors import Diagnostic, DimsolveError
 from .node import Argument, Input, InputKind, MatchShape, Node, Value, map_argument
-from .types import Type
+from .types import Computed, TensorType, Type
 
 
 class GraphError(DimsolveError):
@@ -42,6 +43,9 @@ class Graph:
         self.result: Argument = ()
         self.outputs: dict[str, Value] = {}
         self.container = ""
+        self.facts: list[str] = []
+        self.checks: list[tuple[str, str]] = []
+        self.strict = False
         self.functions: dict[str, Graph] = {}
         self._nodes: list[Node] = []
 
@@ -187,6 +191,16 @@ class Graph:
             del self.values[value.name]
         self._nodes.remove(node)
 
+    def rename(self, value: Value, name: str) -> None:
+        """Gives a value another name, which must be free."""
+        if name in self.values:
+            raise _malformed(f"two values are named %{name}")
+        old = value.name
+        self.values = {name if v is value else n: v for n, v in self.values.items()}
+        value.name = name
+        for other in self.values.values():
+            other.type = _renamed(other.type, old, name)
+
     def move(self, node: Node, before: Node) -> None:
         """Moves a node to stand just before another one."""
         self._nodes.remove(node)
@@ -212,6 +226,14 @@ class Graph:
     def show(self) -> str:
         """Returns the graph as text: one line per node, with the type of every value."""
         return str(self)
+
+
+def _renamed(type: Type, old: str, new: str) -> Type:
+    """The type with a value's name replaced where a shape is computed from it."""
+    if isinstance(type, TensorType) and isinstance(type.shape, Computed):
+        arguments = tuple(new if a == old else a for a in type.shape.arguments)
+        return replace(type, shape=replace(type.shape, arguments=arguments))
+    return type
 
 
 def _malformed(reason: str) -> GraphError:

@@ -64,6 +64,9 @@ def _function_to_json(graph: Graph) -> dict[str, Json]:
         "result": _argument_to_json(graph.result),
         "outputs": {name: value.name for name, value in graph.outputs.items()},
         "container": graph.container,
+        "facts": list(graph.facts),
+        "checks": [list(check) for check in graph.checks],
+        "strict": graph.strict,
         "functions": [_function_to_json(function) for function in graph.functions.values()],
     }
 
@@ -209,6 +212,9 @@ class _Reader:
         outputs = {name: self.values[value] for name, value in data["outputs"].items()}
         graph.set_result(self.argument(data["result"]), outputs)
         graph.container = data["container"]
+        graph.facts = list(data["facts"])
+        graph.checks = [(claim, origin) for claim, origin in data["checks"]]
+        graph.strict = data["strict"]
         graph.verify()
         return graph
 

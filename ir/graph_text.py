@@ -84,7 +84,7 @@ def call_text(node: Node) -> str:
         case ExternalCall(function):
             return f"external {function}({', '.join(arguments)})"
         case MatchShape(pattern):
-            return f"match_shape({', '.join(arguments)}, ({dims_text(pattern)}))"
+            return f"match_shape({', '.join(arguments)}, {argument_text(pattern)})"
         case MakeShape(dims):
             return f"shape({dims_text(dims)})"
 

@@ -44,6 +44,10 @@ class Known:
         return dims_text(self.dims)
 
 
+SHAPE = "shape"
+"""The shape function that is a value's own shape, or the shape that a value is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Computed:
     """A shape that a named shape function computes at run time.
@@ -56,7 +60,9 @@ class Computed:
     arguments: tuple[tuple[Dim | None, ...] | str, ...]
 
     def __str__(self) -> str:
-        parts = [a if isinstance(a, str) else f"({dims_text(a)})" for a in self.arguments]
+        if self.function == SHAPE and isinstance(self.arguments[0], str):
+            return f"%{self.arguments[0]}"
+        parts = [f"%{a}" if isinstance(a, str) else f"({dims_text(a)})" for a in self.arguments]
         return f"{self.function}({', '.join(parts)})"
 
 

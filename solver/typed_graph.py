@@ -1,0 +1,334 @@
+"""A graph that deduces types while it is built: the builder, and the questions it answers at any
+time.
+
+    with TypedGraph("f") as g:
+        x = g.input("x", "n, m, 2", "float32")
+        y = g.call("reshape", x, ("n", "m*2"))        float32[n, 2*m]
+        g.output(g.call("flatten", y))                float32[2*m*n]
+    g.dim(y, 1)                  2*m
+    g.prove("n*m == m*n")        proved
+
+The public ``dimsolve.Graph`` is this class with what running and partitioning add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from dimsolve.ir.expression import Relation
+from dimsolve.ir.graph import Graph
+from dimsolve.ir.graph_json import graph_from_json, graph_to_json
+from dimsolve.ir.node import (
+    Argument,
+    ExternalCall,
+    FunctionCall,
+    InputKind,
+    MakeShape,
+    MatchShape,
+    Node,
+    Operation,
+    OperatorCall,
+    Value,
+    values_in,
+)
+from dimsolve.ir.types import Dim, ScalarType, ShapeType, TensorType, Type
+
+from . import graph_problems
+from .dims import evaluate, symbols_of
+from .paths import path_of
+from .poly import symbol
+from .propagation import Propagation
+from .prove import Proof
+from .read_argument import read_argument
+from .read_type import read_dim, read_dims, read_input_type
+from .sources import caller
+from .system import System
+
+if TYPE_CHECKING:
+    import sympy
+
+ShapeText = str | Sequence[Any] | None
+
+
+class TypedGraph(Graph):
+    """A graph with deduced types. ``facts`` are what is known of the symbols from outside.
+
+    strict: operators that combine tensors element by element take tensors of one dtype, and promote
+    none.
+    """
+
+    def __init__(
+        self, name: str = "main", *, facts: Iterable[str | Relation] = (), strict: bool = False
+    ) -> None:
+        super().__init__(name)
+        self.strict = strict
+        self.system = System()
+        self.propagation = Propagation(self)
+        for fact in facts:
+            self.assume(fact)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None:
+            self.verify()
+
+    # ---- building
+
+    def input(
+        self,
+        name: str,
+        shape: ShapeText | Type = None,
+        dtype: str | None = None,
+        *,
+        kind: InputKind = "input",
+        target: str | None = None,
+    ) -> Value:
+        """Adds an input and returns its value.
+
+        shape: text (``"n, m, 2"``; ``?`` for an unknown dimension), a sequence (None for an unknown
+        one), None for an unknown rank, or a type. dtype: ``"float32"``, or None where it is not
+        known.
+        """
+        type = read_input_type(shape, dtype)
+        value = self.add_input(name, self.propagation.opened(type, name), kind, target)
+        self.propagation.note_symbols(value.type, f"{kind} %{name}")
+        return value
+
+    def parameter(self, name: str, shape: ShapeText, dtype: str = "float32") -> Value:
+        """Adds a parameter of the model and returns its value."""
+        return self.input(name.replace(".", "_"), shape, dtype, kind="parameter", target=name)
+
+    def size(self, name: str) -> Value:
+        """Adds an integer input that is the length named so."""
+        return self.input(name, ScalarType("int", symbol(name)), kind="size", target=name)
+
+    def assume(self, fact: str | Relation) -> None:
+        """Takes a fact about the symbols for granted; ShapeError where it contradicts what is
+        known.
+        """
+        self.system.assume(fact)
+        self.facts.append(str(fact))
+
+    def call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Appends a call of an operator, a torch function, or another graph; returns its value, or
+        values.
+
+        function: a path (``"torch.exp"``), a short name (``"exp"``), a torch function, a registered
+        operator, or a graph. For a graph, keyword arguments that name its symbols give their
+        lengths: ``g.call(f, x, h=12)``.
+        """
+        if isinstance(function, TypedGraph):
+            return self._call_graph(function, args, kwargs)
+        path = path_of(function)
+        arguments = tuple(read_argument(argument) for argument in args)
+        named = {name: read_argument(argument) for name, argument in kwargs.items()}
+        return self._append(OperatorCall(path), arguments, named)
+
+    def _call_graph(self, function: TypedGraph, args: Any, kwargs: dict[str, Any]) -> Any:
+        known = self.functions.setdefault(function.name, function)
+        if known is not function:
+            raise graph_problems.two_functions(function.name)
+        names = {entry.target for entry in function.inputs}
+        symbols = {
+            name: read_dim(value)
+            for name, value in kwargs.items()
+            if name not in names and name in function.system.given
+        }
+        self.system.name(symbols.values(), f"call of {function.name}")
+        rest = {name: value for name, value in kwargs.items() if name not in symbols}
+        operation = FunctionCall(function.name, tuple(symbols.items()))
+        return self._append(operation, tuple(args), rest)
+
+    def external(
+        self,
+        function: str,
+        *args: Any,
+        shape: ShapeText | Value = None,
+        dtype: str | None = None,
+        result: Type | None = None,
+    ) -> Value:
+        """Appends a call of a function that is known by its name only; what it returns is said
+        here.
+
+        shape: the shape of the tensor that it returns, or a value that holds it. result: its type,
+        where that is no tensor. Without either it returns a shape of unknown length.
+        """
+        if result is None and shape is None and dtype is None:
+            result = ShapeType(None)
+        if result is None:
+            result = self._external_tensor(shape, dtype)
+        value: Value = self._append(ExternalCall(function, result), tuple(args), {})
+        return value
+
+    def _external_tensor(self, shape: ShapeText | Value, dtype: str | None) -> TensorType:
+        if isinstance(shape, Value):
+            return self.propagation.tensor_of_shape(shape, dtype)
+        type = read_input_type(shape, dtype)
+        assert isinstance(type, TensorType)
+        return type
+
+    def match_shape(self, value: Value, pattern: ShapeText) -> Value:
+        """Matches a tensor's shape, or a shape, to a pattern and returns the same value with the
+        pattern as its shape.
+
+        A symbol that the graph has not seen yet is bound to the length that it stands beside;
+        everything else is asserted: proved away, refuted with a ShapeError, or left as a check for
+        run time.
+        """
+        dims = read_dims(pattern)
+        assert dims is not None
+        result: Value = self._append(MatchShape(dims), (value,), {})
+        return result
+
+    def shape(self, dims: ShapeText) -> Value:
+        """Appends a shape made of dimensions."""
+        read = read_dims(dims)
+        if read is None or None in read:
+            raise ValueError("every dimension of a shape must be given")
+        value: Value = self._append(MakeShape(read), (), {})
+        return value
+
+    def shape_of(self, value: Value) -> Value:
+        """Appends the shape of a tensor as a value."""
+        result: Value = self.call("torch.Tensor.size", value)
+        return result
+
+    def output(self, *values: Argument, **named: Value) -> None:
+        """Says what the graph returns: one value, several, or named ones."""
+        result: Argument = dict(named) if named else values[0] if len(values) == 1 else values
+        outputs = dict(named)
+        for value in values_in(result if not named else ()):
+            outputs.setdefault(value.name, value)
+        self.set_result(result, outputs)
+
+    def _append(
+        self, operation: Operation, args: tuple[Argument, ...], kwargs: dict[str, Argument]
+    ) -> Any:
+        node = Node("", operation, args, kwargs, source=caller())
+        node.id = self.fresh_name(node.name.strip("_"))
+        self.propagation.append(node)
+        if node.several:
+            return node.outputs
+        return node.outputs[0] if node.outputs else None
+
+    # ---- questions
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The symbols that the types speak of, the user's own first."""
+        return (*self.system.given, *self.system.open)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What must hold of the symbols for the graph to run, in the dimension language."""
+        return tuple(dict.fromkeys(str(condition) for condition in self.system.conditions))
+
+    def dim(self, value: Value | str, index: int) -> sympy.Expr | None:
+        """Returns a dimension of a tensor or a shape as a SymPy expression; None where it is not
+        known.
+        """
+        from .symbolic import to_sympy
+
+        found = self.values[value] if isinstance(value, str) else value
+        dims = found.dims
+        if dims is None or dims[index] is None:
+            return None
+        known: Any = dims[index]
+        return to_sympy(known)
+
+    def prove(self, claim: str | Relation) -> Proof:
+        """Returns whether a claim about the symbols holds wherever the graph runs.
+
+        >>> g = TypedGraph()
+        >>> x = g.input("x", "n, m")
+        >>> g.prove("n*m == m*n").verdict
+        'proved'
+        """
+        return self.system.prove(claim)
+
+    def evaluate(self, sizes: Mapping[str, int]) -> dict[str, Any]:
+        """Returns the sizes of every value at sizes of the symbols: tuples for tensors and shapes,
+        ints for numbers.
+
+        A dimension that depends on a symbol without a size is None, and so is a shape of unknown
+        rank. Raises ShapeError where the sizes break a condition of the graph.
+        """
+        self._check_sizes(sizes)
+        return {name: self._evaluated(value.type, sizes) for name, value in self.values.items()}
+
+    def _check_sizes(self, sizes: Mapping[str, int]) -> None:
+        for condition in self.system.conditions:
+            if condition.claim.symbols() <= sizes.keys() and not condition.claim.test(sizes):
+                raise graph_problems.broken_condition(condition, sizes)
+
+    def _evaluated(self, type: Type, sizes: Mapping[str, int]) -> Any:
+        def size(dim: Dim | None) -> int | None:
+            if dim is None or dim.__class__ is int:
+                return dim
+            return evaluate(dim, sizes) if symbols_of(dim) <= sizes.keys() else None
+
+        if isinstance(type, TensorType | ShapeType):
+            return None if type.dims is None else tuple([size(dim) for dim in type.dims])
+        if isinstance(type, ScalarType):
+            return size(type.value)
+        return None
+
+    def explain(self) -> str:
+        """Returns the conditions and where each comes from, a line each."""
+        return "\n".join(f"{c}    {c.origin}" for c in self.system.conditions)
+
+    # ---- rewriting
+
+    def deduce(self) -> None:
+        """Deduces all types again; what was known before is kept, and must agree."""
+        self.propagation.run()
+
+    def refine(self, value: Value, shape: ShapeText, dtype: str | None = None) -> None:
+        """Adds what an analysis found out about a value; facts flow on from there. ShapeError where
+        it contradicts.
+        """
+        type = read_input_type(shape, dtype)
+        self.propagation.refine(value, type, f"refinement of %{value.name}")
+        self.propagation.settle()
+
+    def replace(self, node: Node, function: Any, *args: Any, **kwargs: Any) -> Node:
+        """Puts another call in a node's place. Its values keep the types that were known, and gain
+        what the new call tells.
+        """
+        old = node.outputs
+        self._append(OperatorCall(path_of(function)), args, kwargs)
+        new = self._nodes[-1]
+        for before, after in zip(old, new.outputs, strict=True):
+            self.propagation.refine(after, before.type, f"the type of %{before.name} is kept")
+        self.move(new, node)
+        for before, after in zip(old, new.outputs, strict=True):
+            self.replace_uses(before, after)
+        self.erase(node)
+        self.propagation.settle()
+        return new
+
+    # ---- JSON
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the graph as JSON data; `from_json` reads it."""
+        self._write_checks()
+        return graph_to_json(self)
+
+    def _write_checks(self) -> None:
+        self.checks = [(str(c.claim), c.origin) for c in self.system.conditions]
+        for function in self.functions.values():
+            if isinstance(function, TypedGraph):
+                function._write_checks()
+
+    @classmethod
+    def from_json(cls, data: Any) -> Self:
+        """Returns the graph that JSON data describe; GraphError where they describe none."""
+        graph = graph_from_json(data, read_dim, cls)
+        graph.propagation.restore()
+        return graph
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name}: {len(self._nodes)} nodes, {len(self.symbols)} symbols>"
