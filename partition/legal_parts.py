@@ -15,12 +15,13 @@ from dimsolve.ir.annotation import Annotation
 from dimsolve.ir.expression import Relation
 from dimsolve.solver.divisibility import fixed_divisor
 from dimsolve.solver.infer import Inputs, infer
-from dimsolve.solver.problems import divisors
+from dimsolve.solver.integers import divisors
 
 from .legality import judge
 from .placement import Reduction
 
 DEFAULT_BOUND = 64
+MAX_DIVISORS = 4_096
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,10 @@ class LegalParts:
     """The counts an identifier may be split into.
 
     ``fixed_divisor``: the greatest count that is legal for every value; its divisors are ``always``
-    (0: the length is 0 and every count up to the bound is). ``conditional``: {count: condition} and
-    ``forbidden``: {count: reason}, for the other counts up to ``up_to``; ``unknown``: {count: what
-    was left to show}.
+    (0: the length is 0 and every count up to the bound is; where it is too large to be taken apart,
+    those up to the bound are listed). ``conditional``: {count: condition} and ``forbidden``:
+    {count: reason}, for the other counts up to ``up_to``; ``unknown``: {count: what was left to
+    show}.
     """
 
     split: str | None
@@ -100,7 +102,7 @@ def legal_parts(
     greatest = 1
     if name is not None and len(always) > 1:
         greatest = fixed_divisor(solution.values[name], solution.facts)
-    every = set(divisors(greatest)) if 0 < greatest < 10**12 else set()
+    every = set(divisors(greatest, MAX_DIVISORS) or ()) if greatest > 0 else set()
     return LegalParts(
         name, greatest, tuple(sorted(every | set(always))), conditional, forbidden, unknown, bound
     )

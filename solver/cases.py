@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import gcd
 
-from .problems import divisors
-from .roots import integer_root
+from .integers import divisors
+from .roots import exact_root
 
 MAX_WORK = 20_000
-MAX_NUMBER = 10**10
+MAX_DIVISORS = 4_096
 
 
 def whole_solutions(
@@ -27,7 +27,7 @@ def whole_solutions(
     >>> whole_solutions([({"h": 1, "t": 1}, 6)], lambda case: case["h"] > 1)
     [{'h': 2, 't': 3}, {'h': 3, 't': 2}, {'h': 6, 't': 1}]
     """
-    if any(value > MAX_NUMBER for _, value in equations):
+    if any(divisors(value, MAX_DIVISORS) is None for _, value in equations):
         return None
     names = list(dict.fromkeys(name for exponents, _ in equations for name in exponents))
     found: list[dict[str, int]] = []
@@ -55,7 +55,7 @@ def _search(
     for exponents, value in equations:
         if name in exponents:
             common = gcd(common, value)
-    for length in divisors(common):
+    for length in divisors(common, MAX_DIVISORS) or ():
         reduced = _divide_out(equations, name, length)
         if reduced is not None:
             yield from _search(rest, reduced, {**chosen, name: length})
@@ -72,7 +72,7 @@ def _divide_out(
         left = {n: e for n, e in exponents.items() if n != name}
         if not left and value != power:
             return None
-        if len(left) == 1 and integer_root(value // power, next(iter(left.values()))) is None:
+        if len(left) == 1 and exact_root(value // power, next(iter(left.values()))) is None:
             return None
         reduced.append((left, value // power))
     return reduced

@@ -8,11 +8,11 @@ looked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isqrt
 
 from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
 from dimsolve.ir.span import Span
 
+from .integers import divisors
 from .poly import Dim
 
 
@@ -20,16 +20,6 @@ def shape_text(dims: Sequence[Dim | None]) -> str:
     """Returns ``(8*s, k)`` as people write a shape; an unknown dimension is ``?``."""
     inner = ", ".join("?" if dim is None else str(dim) for dim in dims)
     return f"({inner},)" if len(dims) == 1 else f"({inner})"
-
-
-def divisors(number: int) -> list[int]:
-    """Returns the divisors of a positive number in ascending order, by trial division.
-
-    >>> divisors(12)
-    [1, 2, 3, 4, 6, 12]
-    """
-    low = [d for d in range(1, isqrt(number) + 1) if number % d == 0]
-    return low + [number // d for d in reversed(low) if d * d != number]
 
 
 def wrong_count(text: str, annotated: int, given: int) -> ShapeError:
@@ -111,8 +101,8 @@ def no_whole_length(
     hint = ""
     if isinstance(given, int) and len(factors) == 1 and isinstance(factors[0][1], int):
         scale = divisor // factors[0][1] if isinstance(divisor, int) else 1
-        if given % scale == 0 and given // scale < 10**12:
-            choices = divisors(given // scale)
+        choices = divisors(given // scale) if given % scale == 0 else None
+        if choices:
             hint = f"{factors[0][0]} can be {_either(choices)}"
     return ShapeError(
         Diagnostic(

@@ -6,12 +6,12 @@ answer.
 
 from __future__ import annotations
 
+from .integers import integer_root
 from .poly import Dim, build, divide_monomials, terms_of
 
 
 def exact_root(dim: Dim, degree: int) -> Dim | None:
-    """Returns the r with r**degree == dim, positive where dim is, or None where no polynomial r has
-    it.
+    """Returns the r with r**degree == dim, positive where dim is; None where no polynomial has it.
 
     The terms of r are found one by one from the highest, as in long division: the next term is the
     leading term of what is left over by ``degree * lead**(degree - 1)``.
@@ -25,7 +25,7 @@ def exact_root(dim: Dim, degree: int) -> Dim | None:
     if degree == 1:
         return dim
     if isinstance(dim, int):
-        return integer_root(dim, degree)
+        return _integer_root(dim, degree)
     names = sorted({atom for monomial in dim.terms for atom, _ in monomial})
 
     def lex(monomial: tuple[tuple[str, int], ...]) -> list[int]:
@@ -33,7 +33,7 @@ def exact_root(dim: Dim, degree: int) -> Dim | None:
         return [exponents.get(name, 0) for name in names]
 
     top = max(dim.terms, key=lex)
-    coefficient = integer_root(dim.terms[top], degree)
+    coefficient = _integer_root(dim.terms[top], degree)
     if coefficient is None or any(exponent % degree for _, exponent in top):
         return None
     lead = build({tuple((atom, exponent // degree) for atom, exponent in top): coefficient})
@@ -54,17 +54,8 @@ def exact_root(dim: Dim, degree: int) -> Dim | None:
     return None
 
 
-def integer_root(number: int, degree: int) -> int | None:
-    """Returns the integer r >= 0 with r**degree == number, or None; bisection, exact for numbers of
-    any size.
-    """
+def _integer_root(number: int, degree: int) -> int | None:
     if number < 0:
         return None
-    low, high = 0, 1 << (number.bit_length() // degree + 1)
-    while low < high:
-        middle = (low + high) // 2
-        if middle**degree < number:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low**degree == number else None
+    root = integer_root(number, degree)
+    return root if root**degree == number else None
