@@ -27,7 +27,7 @@ from dimsolve.solver.infer import Inputs, infer
 from dimsolve.solver.layout import Pattern
 from dimsolve.solver.poly import Dim, product
 from dimsolve.solver.problems import shape_text
-from dimsolve.solver.prove import decide, decide_divides
+from dimsolve.solver.prove import decide, decide_divides, prove
 from dimsolve.solver.shapes import to_dim
 from dimsolve.solver.solution import Solution
 from dimsolve.solver.symbolic import to_sympy
@@ -291,7 +291,8 @@ class _Obligations:
                 case Always():
                     reasons.append(f"{obligation.claim} for all values")
                 case Never(_, found):
-                    reason = obligation.never + _at(obligation.witness, found)
+                    reasons.append(obligation.never + _at(obligation.witness, found))
+                    reason = "; ".join(reasons)
                     return self._legality("illegal", reason, (), found, None, arguments)
                 case Sometimes(reason, found, needed):
                     verdict = "conditional" if needed and verdict != "unknown" else "unknown"
@@ -303,6 +304,8 @@ class _Obligations:
                     verdict = "unknown"
                     conditions.extend(c for c in left if c not in conditions)
                     reasons.append(f"it is not decided whether {obligation.claim}: {reason}")
+        if verdict == "conditional" and counterexample is None:
+            counterexample = _failing(conditions, self.solution.facts)
         return self._legality(
             verdict, "; ".join(reasons), tuple(conditions), counterexample, self.rule, arguments
         )
@@ -349,7 +352,6 @@ class _Obligations:
                     count,
                 )
 
-
     def _other_obligations(self, facts: Facts) -> Iterator[_Obligation]:
         """A transform rule may cut other identifiers too: the count must divide them as well."""
         if self.rule.transform is None:
@@ -372,6 +374,12 @@ class _Obligations:
                 f"{pattern} = {length} is never a multiple of {self.parts}",
                 length,
             )
+
+
+def _failing(conditions: list[str], facts: Facts) -> Mapping[str, int] | None:
+    """Returns values, which satisfy the facts, at which one of the conditions is false."""
+    found = (prove(condition, facts=facts).counterexample for condition in conditions)
+    return next((values for values in found if values is not None), None)
 
 
 def _at(witness: Dim, values: Mapping[str, int]) -> str:
