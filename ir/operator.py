@@ -38,6 +38,8 @@ class Declaration:
     tensor and is known without running (a size); nothing, and the outputs are the inputs in ``mutates`` as they are after the call.
 
     transform_rules: `dimsolve.partition.transform.TransformRule` for this call; they come before the rules that the marks give.
+
+    places: for each input its place in ``Node.operands()``, where a graph holds the call: a value may be used twice.
     """
 
     annotation: str
@@ -56,6 +58,7 @@ class Declaration:
     returns: Literal["tensor", "tuple", "value", "nothing"] = "tensor"
     value: Any = None
     transform_rules: tuple[Any, ...] = ()
+    places: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,7 +162,7 @@ def _placed(declaration: Declaration) -> Declaration:
 def place_values(declaration: Declaration, values: Sequence[Value]) -> Declaration:
     """Returns the declaration of one call: its inputs are the call's values."""
     inputs = tuple([None if place is None else values[place] for place in declaration.inputs])
-    return replace(declaration, inputs=inputs)
+    return replace(declaration, inputs=inputs, places=declaration.inputs)
 
 
 def _output_types(
