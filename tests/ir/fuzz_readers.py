@@ -58,7 +58,7 @@ def run(count: int, check: Callable[[str], None]) -> None:
         database=None,
         deadline=None,
         phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=tuple(HealthCheck),
     )
     unlimited(given(hostile_texts())(check))()
 

@@ -40,7 +40,7 @@ def valid_texts() -> tuple[str, ...]:
 
 
 @st.composite
-def annotations(draw: st.DrawFn) -> Annotation:
+def annotation_trees(draw: st.DrawFn) -> Annotation:
     """Annotations that keep every rule which needs no shapes."""
     marks = {name: draw(st.sampled_from(Mark)) for name in (*NAMES, "*")}
     named = st.sampled_from(NAMES).map(lambda name: Identifier(name, marks[name], NOWHERE))
@@ -65,7 +65,7 @@ def annotations(draw: st.DrawFn) -> Annotation:
     return Annotation(side(), side(), "")
 
 
-def expressions() -> st.SearchStrategy[Expression]:
+def expression_trees() -> st.SearchStrategy[Expression]:
     """Trees of every operation, with exponents and numbers of every allowed kind."""
     leaves = st.one_of(
         st.sampled_from(NAMES).map(lambda name: Name(name, NOWHERE)),

@@ -93,11 +93,9 @@ def test_the_second_example_of_the_design() -> None:
 
 
 def test_a_traceback_ends_in_the_error_as_designed() -> None:
-    try:
+    with pytest.raises(AnnotationError) as caught:
         read_annotation("m k+, k n -> m n")
-    except AnnotationError as error:
-        shown = "".join(traceback.format_exception(error))
-    assert shown.endswith(
+    assert "".join(traceback.format_exception(caught.value)).endswith(
         "\ndimsolve.AnnotationError: one identifier, two marks\n"
         "  m k+, k n -> m n\n"
         "    ^~  ^\n"

@@ -17,7 +17,7 @@ from dimsolve.ir.annotation import Annotation, Dim, Identifier, Mark, Number, Op
 from dimsolve.ir.read_annotation import MAX_CHARACTERS, MAX_DIGITS, MAX_DIMS, MAX_TENSORS
 from dimsolve.ir.span import Span
 
-from .strategies import annotations, valid_texts
+from .strategies import annotation_trees, valid_texts
 
 READ = [
     # text, what it is written as
@@ -73,14 +73,14 @@ def test_every_node_has_its_fields_and_its_span() -> None:
     assert repr(parse_annotation(text)) == repr(expected)
 
 
-@given(annotations())
+@given(annotation_trees())
 def test_written_annotations_read_back_equal(annotation: Annotation) -> None:
     again = parse_annotation(str(annotation))
     assert again == annotation
     assert str(again) == str(annotation)
 
 
-@given(annotations(), st.randoms(use_true_random=False))
+@given(annotation_trees(), st.randoms(use_true_random=False))
 def test_spaces_change_nothing(annotation: Annotation, random: Random) -> None:
     def spaced(sign: str) -> str:
         if sign == " ":
@@ -91,7 +91,7 @@ def test_spaces_change_nothing(annotation: Annotation, random: Random) -> None:
     assert parse_annotation(text) == annotation
 
 
-@given(annotations())
+@given(annotation_trees())
 def test_spans_point_at_what_they_were_read_from(annotation: Annotation) -> None:
     again = parse_annotation(str(annotation))
     for operand in again.inputs + again.outputs:
