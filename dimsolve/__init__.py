@@ -16,11 +16,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dimsolve.exec.register import register_op
     from dimsolve.ir.annotation import Annotation
-    from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError, ShapeError
+    from dimsolve.ir.errors import (
+        AnnotationError,
+        Diagnostic,
+        DimsolveError,
+        OperatorError,
+        ShapeError,
+    )
     from dimsolve.ir.read_annotation import read_annotation as parse
     from dimsolve.partition.legal_parts import LegalParts, legal_parts
     from dimsolve.partition.legality import Legality, check
+    from dimsolve.partition.transform import TransformRule
     from dimsolve.solver.infer import infer
     from dimsolve.solver.prove import Proof, prove
     from dimsolve.solver.solution import Solution
@@ -32,14 +40,17 @@ __all__ = [
     "DimsolveError",
     "LegalParts",
     "Legality",
+    "OperatorError",
     "Proof",
     "ShapeError",
     "Solution",
+    "TransformRule",
     "check",
     "infer",
     "legal_parts",
     "parse",
     "prove",
+    "register_op",
 ]
 
 _HOMES = {
@@ -49,14 +60,17 @@ _HOMES = {
     "DimsolveError": ("dimsolve.ir.errors", "DimsolveError"),
     "LegalParts": ("dimsolve.partition.legal_parts", "LegalParts"),
     "Legality": ("dimsolve.partition.legality", "Legality"),
+    "OperatorError": ("dimsolve.ir.errors", "OperatorError"),
     "Proof": ("dimsolve.solver.prove", "Proof"),
     "ShapeError": ("dimsolve.ir.errors", "ShapeError"),
     "Solution": ("dimsolve.solver.solution", "Solution"),
+    "TransformRule": ("dimsolve.partition.transform", "TransformRule"),
     "check": ("dimsolve.partition.legality", "check"),
     "infer": ("dimsolve.solver.infer", "infer"),
     "legal_parts": ("dimsolve.partition.legal_parts", "legal_parts"),
     "parse": ("dimsolve.ir.read_annotation", "read_annotation"),
     "prove": ("dimsolve.solver.prove", "prove"),
+    "register_op": ("dimsolve.exec.register", "register_op"),
 }
 """Public name -> the module it lives in and its name there."""
 

@@ -80,3 +80,9 @@ class ShapeError(DimsolveError):
     """A contradiction: these inputs, arguments and facts can never match the annotation."""
 
     __module__ = "dimsolve"
+
+
+class OperatorError(DimsolveError):
+    """A function that cannot be an operator, or an operator that breaks its promise."""
+
+    __module__ = "dimsolve"

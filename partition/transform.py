@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.ir.errors import Diagnostic, OperatorError
 from dimsolve.solver.layout import Pattern
 from dimsolve.solver.solution import Solution
 
@@ -116,7 +116,7 @@ def choose_rule(
 ) -> Rule | NoRule:
     """Returns the first transform rule that splits ``name``, else the rule that the marks give.
 
-    Raises AnnotationError for a transform rule that does not fit the tensors.
+    Raises OperatorError for a transform rule that does not fit the tensors.
     """
     for transform in transform_rules:
         check_fits(transform, solution)
@@ -145,7 +145,7 @@ def _transformed(
 
 
 def check_fits(transform: TransformRule, solution: Solution) -> None:
-    """Raises AnnotationError where the rule and the annotation have not the same tensors."""
+    """Raises OperatorError where the rule and the annotation have not the same tensors."""
     layout = solution.layout
     for kind, given, rows in (
         ("input", transform.inputs, layout.inputs),
@@ -199,8 +199,8 @@ def _cut(solution: Solution, *sides: tuple[Placement | str, ...] | None) -> str 
     return None
 
 
-def _no_identifier(transform: TransformRule) -> AnnotationError:
-    return AnnotationError(
+def _no_identifier(transform: TransformRule) -> OperatorError:
+    return OperatorError(
         Diagnostic(
             code="transform-rule",
             title="a transform rule splits nothing",
@@ -210,8 +210,8 @@ def _no_identifier(transform: TransformRule) -> AnnotationError:
     )
 
 
-def _no_fit(transform: TransformRule, solution: Solution, reason: str) -> AnnotationError:
-    return AnnotationError(
+def _no_fit(transform: TransformRule, solution: Solution, reason: str) -> OperatorError:
+    return OperatorError(
         Diagnostic(
             code="transform-rule",
             title="a transform rule fits no tensor",

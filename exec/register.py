@@ -1,0 +1,194 @@
+"""`register_op`: a function becomes an operator by the one line that says how it may be cut.
+
+    @ds.register_op("m k+, k+ n -> m n", name="matmul_custom")
+    def matmul_custom(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.matmul(x, w)
+
+    x: (6, 8), w: (8, 4)    k over 2 ranks: x (6, 4), w (4, 4), result (6, 4), P(sum)
+
+The function stays what it was. Its promise stands in a table (`dimsolve.ir.registry`), where
+tracing, planning and `verify` look it up; torch.compile takes it for one operator.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar, cast
+
+from dimsolve.ir.annotation import Annotation, Opaque
+from dimsolve.ir.operator import Operator
+from dimsolve.ir.read_annotation import read_annotation
+from dimsolve.ir.registry import register
+from dimsolve.partition.transform import TransformRule, check_fits
+from dimsolve.solver.infer import infer
+from dimsolve.solver.layout import star_position
+
+from . import registration_errors as errors
+from .leaf import leaf_class, leaf_function
+from .parameters import Parameter, forward_signature, parameters_of
+from .promise import Promise, Reduction
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def register_op(
+    annotation: str | Callable[..., str] | Annotation,
+    name: str | None = None,
+    code_impl_pattern: Literal["import", "source"] = "import",
+    emit_fn: Callable[..., str] | None = None,
+    transform_rules: Sequence[TransformRule] | None = None,
+    input_gen_fn: Callable[..., Any] | None = None,
+    *,
+    value_split: Sequence[str | int] = (),
+    partial: Reduction = "sum",
+) -> Callable[[F], F]:
+    """Returns a decorator that registers a function and gives back what behaves as it did.
+
+    annotation: text, or a function of ``(*inputs, **kwargs)`` that returns it; the first parameters
+    of the function are the annotated inputs. name: for policies and plans; None: the function's.
+    For plans: code_impl_pattern ("import" the function, or copy its "source") and emit_fn (writes
+    the call). transform_rules come before the rules of the marks. input_gen_fn gives the inputs
+    that `verify` uses. value_split: the inputs that are summands. partial: what joins the parts of
+    a ``+`` split.
+
+    Functions of a module, autograd.Function classes or their ``apply``, and functions that
+    torch.compile has wrapped can be registered. Raises OperatorError for what cannot, and
+    AnnotationError for an annotation that cannot be read.
+    """
+    if isinstance(annotation, Annotation):
+        annotation = annotation.text or str(annotation)
+    if not isinstance(annotation, str) and not callable(annotation):
+        raise errors.not_an_annotation(annotation)
+    text = annotation
+    if partial not in errors.REDUCTIONS:
+        raise errors.unknown_reduction(partial)
+    if code_impl_pattern not in ("import", "source"):
+        raise errors.unknown_pattern(code_impl_pattern)
+    rules = _rules(transform_rules)
+    summands = (value_split,) if isinstance(value_split, str) else tuple(value_split)
+
+    def decorate(function: F) -> F:
+        target: Any = _class_of_apply(function) or function
+        importable = code_impl_pattern == "import" and emit_fn is None
+        is_class = isinstance(target, type)
+        signature = _checked_signature(target, importable)
+        parameters = parameters_of(signature)
+        own_name = name or target.__name__
+        if isinstance(text, str):
+            _check_annotation(text, own_name, parameters)
+            _check_summands(text, own_name, parameters, summands)
+            _check_rules(text, rules)
+        promise = Promise(own_name, signature, parameters, text, summands, partial, rules)
+        operator = Operator(
+            name=own_name,
+            path=_path_of(target),
+            declare=promise,
+            code_impl_pattern=code_impl_pattern,
+            emit_fn=emit_fn,
+            transform_rules=rules,
+            input_gen_fn=input_gen_fn,
+            parameters=tuple("*" * p.takes_rest + p.name for p in parameters),
+            function=target.apply if is_class else target,
+        )
+        if is_class:
+            leaf_class(target, operator)
+            register(operator, target)
+            return function
+        leaf = leaf_function(target, operator)
+        register(operator, target, leaf)
+        return cast(F, leaf)
+
+    return decorate
+
+
+def _checked_signature(target: Any, importable: bool) -> inspect.Signature:
+    """The signature of what can be registered; OperatorError for everything else."""
+    if _is_a(target, "torch.nn.modules.module", "Module"):
+        raise errors.is_module(getattr(target, "__name__", type(target).__name__))
+    is_class = _is_a(target, "torch.autograd.function", "Function")
+    if not is_class and not inspect.isfunction(target):
+        raise errors.is_no_function(target)
+    if target.__name__ == "<lambda>":
+        raise errors.is_lambda()
+    if "." in target.__qualname__:
+        raise errors.is_nested(target.__qualname__)
+    if target.__module__ == "__main__" and importable:
+        raise errors.is_main(target.__name__)
+    if is_class:
+        return forward_signature(target)
+    signature = inspect.signature(target)
+    missing = [p.name for p in parameters_of(signature) if not p.type and not p.takes_rest]
+    if missing:
+        raise errors.lacks_types(target.__name__, missing)
+    return signature
+
+
+def _check_annotation(text: str, name: str, parameters: tuple[Parameter, ...]) -> None:
+    annotation = read_annotation(text)
+    count = len(annotation.inputs)
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
+        return
+    named = [p for p in parameters if not p.takes_rest]
+    if count > len(named):
+        raise errors.too_many_inputs(text, name, count, [p.name for p in named])
+    for operand, parameter in zip(annotation.inputs, named, strict=False):
+        if not isinstance(operand, Opaque) and parameter.type and not _may_be_tensor(parameter):
+            raise errors.input_is_no_tensor(
+                text, name, str(operand), parameter.name, parameter.type
+            )
+    following = named[count] if count < len(named) else None
+    if following is not None and following.is_tensor:
+        raise errors.tensor_without_input(text, name, count, following.name)
+    for parameter in named[count:]:
+        if parameter.is_tensor:
+            raise errors.tensor_without_input(text, name, count, parameter.name)
+
+
+def _may_be_tensor(parameter: Parameter) -> bool:
+    return parameter.is_tensor or parameter.type in ("Any", "typing.Any", "object")
+
+
+def _check_summands(
+    text: str, name: str, parameters: tuple[Parameter, ...], summands: tuple[str | int, ...]
+) -> None:
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
+        return
+    inputs = [p.name for p in parameters][: len(read_annotation(text).inputs)]
+    for given in summands:
+        if given not in inputs and given not in range(len(inputs)):
+            raise errors.unknown_value_split(name, str(given), inputs)
+
+
+def _check_rules(text: str, rules: tuple[TransformRule, ...]) -> None:
+    """What can be told before a call: nothing of a rule where ``*`` leaves the ranks open."""
+    annotation = read_annotation(text)
+    if any(star_position(o) is not None for o in (*annotation.inputs, *annotation.outputs)):
+        return
+    for rule in rules:
+        check_fits(rule, infer(text))
+
+
+def _rules(given: Any) -> tuple[TransformRule, ...]:
+    rules = (given,) if isinstance(given, TransformRule) else tuple(given or ())
+    for rule in rules:
+        if not isinstance(rule, TransformRule):
+            raise errors.not_a_transform_rule(rule)
+    return rules
+
+
+def _is_a(value: Any, module: str, name: str) -> bool:
+    """Whether a value, or a class, is one of torch's; without importing torch."""
+    bases = value.__mro__ if isinstance(value, type) else type(value).__mro__
+    return any(base.__module__ == module and base.__name__ == name for base in bases)
+
+
+def _class_of_apply(function: Any) -> Any:
+    owner = getattr(function, "__self__", None)
+    is_apply = getattr(function, "__name__", "") == "apply" and isinstance(owner, type)
+    return owner if is_apply and _is_a(owner, "torch.autograd.function", "Function") else None
+
+
+def _path_of(target: Any) -> str:
+    path = f"{target.__module__}.{target.__qualname__}"
+    return f"{path}.apply" if isinstance(target, type) else path

@@ -1,0 +1,1 @@
+"""The examples of the seeds, as they are written there."""
