@@ -46,6 +46,7 @@ class Graph:
         self.facts: list[str] = []
         self.checks: list[tuple[str, str]] = []
         self.strict = False
+        self.attachments: dict[str, Any] = {}
         self.functions: dict[str, Graph] = {}
         self._nodes: list[Node] = []
 

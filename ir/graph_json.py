@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import isfinite
+from types import EllipsisType
 from typing import Any, TypeVar
 
 from .errors import Diagnostic
 from .graph import Graph, GraphError
 from .node import (
     Argument,
+    Attachment,
     Constant,
     Device,
     ExternalCall,
@@ -46,6 +48,7 @@ from .types import (
 )
 
 VERSION = 1
+ELLIPSIS = "builtins.Ellipsis"
 Json = Any
 ReadDim = Callable[[str], Dim]
 AnyGraph = TypeVar("AnyGraph", bound=Graph)
@@ -160,10 +163,14 @@ def _argument_to_json(argument: Argument) -> Json:
             return argument if isfinite(argument) else {"float": str(argument)}
         case Value():
             return {"value": argument.name}
+        case EllipsisType():
+            return {"constant": ELLIPSIS}
         case Constant(path):
             return {"constant": path}
         case Device(name):
             return {"device": name}
+        case Attachment(name):
+            return {"attachment": name}
         case tuple():
             return {"tuple": [_argument_to_json(item) for item in argument]}
         case list():
@@ -284,10 +291,14 @@ class _Reader:
         match data:
             case {"value": name}:
                 return self.values[name]
+            case {"constant": path} if path == ELLIPSIS:
+                return ...
             case {"constant": path}:
                 return Constant(path)
             case {"device": name}:
                 return Device(name)
+            case {"attachment": name}:
+                return Attachment(name)
             case {"tuple": items}:
                 return tuple(self.argument(item) for item in items)
             case list():

@@ -7,6 +7,7 @@ shape_example(%x: float32[n, m, 2]):
 
 from __future__ import annotations
 
+from types import EllipsisType
 from typing import Any
 
 from .graph import Graph
@@ -112,6 +113,8 @@ def argument_text(argument: Argument) -> str:
             return _slice_text(argument)
         case str():
             return repr(argument)
+        case EllipsisType():
+            return "..."
         case _:
             return str(argument)
 

@@ -44,6 +44,18 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """An object that a traced program brought along, kept in ``Graph.attachments``: no JSON
+    holds it.
+    """
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"attached {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorCall:
     """Calls an operator by its import path; methods stand as ``torch.Tensor.view``."""
 

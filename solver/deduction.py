@@ -22,6 +22,7 @@ from dimsolve.ir.errors import ShapeError
 from dimsolve.ir.node import Constant, Value
 from dimsolve.ir.operator import Declaration, Operator
 from dimsolve.ir.read_expression import read_relation
+from dimsolve.ir.registry import operator_at
 from dimsolve.ir.types import (
     ANY,
     Known,
@@ -229,4 +230,4 @@ def find_operator(path: str) -> Operator | None:
     from .builtin_operators import BUILTIN
     from .library import find
 
-    return BUILTIN.get(path) or find(path)
+    return operator_at(path) or BUILTIN.get(path) or find(path)
