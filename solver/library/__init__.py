@@ -1,0 +1,13 @@
+"""What torch's own callables promise, as data.
+
+find(path)         the operator of a function or a method, by the path that a captured model speaks
+names()            all paths
+examples(path)     calls with real tensors, for `verify`
+summary(path)      one line for ``dimsolve ops``
+"""
+
+from __future__ import annotations
+
+from .catalogue import Summary, examples, find, names, specimens, summary
+
+__all__ = ["Summary", "examples", "find", "names", "specimens", "summary"]

@@ -1,0 +1,209 @@
+"""Attention.
+
+    scaled_dot_product_attention(q, k, v)                    b h l e^, b h s^ e^, b h s^ v -> b h l v
+    with is_causal                                           l^: a row must know where it stands
+    with enable_gqa, 32 query heads on 8 key heads           b (g r) l e^, b g s^ e^, b g s^ v -> b (g r) l v
+    with a mask (b, 1, l, s)                                 the mask is cut with b and l
+
+``s`` stays whole, as the softmax runs over it, and so does ``e``: the softmax of a sum is no sum.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dimsolve.ir.operator import Declaration
+from dimsolve.solver.poly import divide_exactly
+
+from . import errors
+from .broadcast import broadcast
+from .dtypes import dtype_of
+from .entry import entry
+from .samples import example, mask, t
+from .values import Lengths, NotKnown, dims_of
+from .writing import Names, annotation, bare, group
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: Any = None,
+    enable_gqa: bool = False,
+) -> Declaration:
+    """Returns the declaration of attention; the query heads of a group share a key head where ``enable_gqa`` says so."""
+    shapes = [
+        dims_of(x, w) for x, w in ((query, "the query"), (key, "the key"), (value, "the value"))
+    ]
+    for shape in shapes:
+        if len(shape) < 2:
+            raise errors.wrong_rank("attention", "a tensor", shape, "at least 2 dimensions")
+    names = Names()
+    if enable_gqa:
+        leading, output, arguments = _grouped_heads(shapes, names)
+    else:
+        spread = broadcast([shape[:-2] for shape in shapes], names)
+        leading, output, arguments = spread.inputs, spread.output, spread.arguments
+    rows, keys = names.one("^" if is_causal else ""), names.one("^")
+    inner, outer = names.one("^"), names.one()
+    patterns = [
+        [*leading[0], rows, inner],
+        [*leading[1], keys, inner],
+        [*leading[2], keys, outer],
+    ]
+    inputs = [query, key, value]
+    if attn_mask is not None:
+        scores = [*output, rows, keys]
+        lengths = [*_lengths(output, leading, shapes, arguments), shapes[0][-2], shapes[1][-2]]
+        patterns.append(_mask_row(dims_of(attn_mask, "the mask"), scores, lengths))
+        inputs.append(attn_mask)
+    return Declaration(
+        annotation(patterns, [[*output, rows, outer]]),
+        tuple(inputs),
+        arguments=arguments,
+        dtypes=(dtype_of(query),),
+        random=dropout_p != 0,
+        linear=() if dropout_p else ((2,),),
+    )
+
+
+def _grouped_heads(
+    shapes: list[Lengths], names: Names
+) -> tuple[list[list[str]], list[str], dict[str, Any]]:
+    """The leading words when each key head serves several query heads: ``(g r)`` beside ``g``."""
+    if any(len(shape) < 3 for shape in shapes):
+        raise errors.wrong_rank("grouped attention", "a tensor", shapes[0], "at least 3 dimensions")
+    queries, keys, values = (shape[-3] for shape in shapes)
+    if queries is None or keys is None or keys != values:
+        raise NotKnown("the numbers of heads are not known to fit")
+    share = divide_exactly(queries, keys)
+    if share is None:
+        if isinstance(queries, int) and isinstance(keys, int):
+            raise errors.not_a_multiple("the share of query heads", queries, keys)
+        raise NotKnown("the numbers of heads are not known to fit")
+    spread = broadcast([shape[:-3] for shape in shapes], names)
+    heads = "1" if keys == 1 else names.one()
+    repeats = "1" if share == 1 else names.one()
+    wide = group(heads, repeats)
+    arguments = dict(spread.arguments)
+    if repeats != "1" and heads != "1":
+        arguments[repeats] = share
+    leading = [[*spread.inputs[0], wide], [*spread.inputs[1], heads], [*spread.inputs[2], heads]]
+    return leading, [*spread.output, wide], arguments
+
+
+def _lengths(
+    output: list[str], leading: list[list[str]], shapes: list[Lengths], arguments: dict[str, Any]
+) -> list[Any]:
+    """The lengths of the leading words of the output."""
+    known: dict[str, Any] = {}
+    for words, shape in zip(leading, shapes, strict=True):
+        known.update({w: n for w, n in zip(words, shape[:-2], strict=True) if n is not None})
+    return [1 if w == "1" else known.get(w, arguments.get(bare(w))) for w in output]
+
+
+def _mask_row(dims: Lengths, scores: list[str], lengths: list[Any]) -> list[str]:
+    """The words of a mask that is broadcast to the scores."""
+    if len(dims) > len(scores):
+        raise errors.wrong_rank("attention", "the mask", dims, f"at most {len(scores)} dimensions")
+    offset = len(scores) - len(dims)
+    row = []
+    for length, word, whole in zip(dims, scores[offset:], lengths[offset:], strict=True):
+        row.append("1" if length == 1 and whole != 1 else word)
+    return row
+
+
+def multi_head_attention_forward(
+    query: Any,
+    key: Any,
+    value: Any,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Any,
+    in_proj_bias: Any,
+    bias_k: Any,
+    bias_v: Any,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Any,
+    out_proj_bias: Any,
+    training: bool = True,
+    key_padding_mask: Any = None,
+    need_weights: bool = True,
+    attn_mask: Any = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Any = None,
+    k_proj_weight: Any = None,
+    v_proj_weight: Any = None,
+    static_k: Any = None,
+    static_v: Any = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> Declaration:
+    """Returns the declaration of the whole layer as one function: only the batch can be cut, see the note."""
+    unusual = (bias_k, bias_v, q_proj_weight, static_k, static_v, key_padding_mask, in_proj_weight)
+    if any(x is not None for x in unusual[:-1]) or add_zero_attn or unusual[-1] is None:
+        raise NotKnown("only one joint projection without further biases is known of")
+    if len(dims_of(query)) != 3 or (attn_mask is not None and len(dims_of(attn_mask)) != 2):
+        raise NotKnown("only a batch of sequences with a shared mask is known of")
+    rows = [["l^", "n", "e^"], ["s^", "n", "e^"], ["s^", "n", "e^"], ["f^", "e^"]]
+    inputs = [query, key, value, in_proj_weight]
+    for tensor, row in (
+        (in_proj_bias, ["f^"]),
+        (out_proj_weight, ["e^", "e^"]),
+        (out_proj_bias, ["e^"]),
+        (attn_mask, ["l^", "s^"]),
+    ):
+        if tensor is not None:
+            inputs.append(tensor)
+            rows.append(row)
+    weights = ["n", "l^", "s^"] if average_attn_weights else ["n", str(num_heads), "l^", "s^"]
+    outputs: list[list[str] | None] = [["l^", "n", "e^"], weights if need_weights else None]
+    dtype = dtype_of(query)
+    return Declaration(
+        annotation(rows, outputs),
+        tuple(inputs),
+        dtypes=(dtype, dtype if need_weights else None),
+        random=bool(training and dropout_p),
+        returns="tuple",
+    )
+
+
+_Q, _K, _V = t(2, 4, 12, 6), t(2, 4, 8, 6), t(2, 4, 8, 12)
+
+ENTRIES = (
+    entry(
+        "torch.nn.functional.scaled_dot_product_attention",
+        scaled_dot_product_attention,
+        example(_Q, _K, _V),
+        example(_Q, _K, _V, mask(2, 1, 12, 8), scale=0.25),
+        example(_Q, _K, _V, t(12, 8)),
+        example(_Q, _K, _V, is_causal=True),
+        example(t(2, 12, 8, 6), t(2, 4, 8, 6), t(2, 4, 8, 6), enable_gqa=True),
+        example(t(2, 12, 8, 6), t(2, 2, 8, 6), t(2, 2, 8, 6), t(2, 12, 8, 8), enable_gqa=True),
+        example(t(12, 8, 6), t(12, 4, 6), t(12, 4, 6)),
+    ),
+    entry(
+        "torch.nn.functional.multi_head_attention_forward",
+        multi_head_attention_forward,
+        example(
+            t(6, 12, 4),
+            t(6, 12, 4),
+            t(6, 12, 4),
+            4,
+            2,
+            t(12, 4),
+            t(12),
+            None,
+            None,
+            False,
+            0.0,
+            t(4, 4),
+            t(4),
+        ),
+        note="heads are counted inside it: cut attention by heads through scaled_dot_product_attention",
+    ),
+)

@@ -1,0 +1,184 @@
+"""The library: `find` an operator by the path that a captured model speaks, and its example calls.
+
+    find("torch.nn.functional.linear").declare(x, w, b).annotation      "* k+, n k+, n -> * n"
+    find("torch.Tensor.add_")                                           add, and it writes to its first input
+
+Entries live in families, which are imported when something is first looked up; spellings are in the alias table.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from dimsolve.ir.operator import Declaration, Operator
+
+from .aliases import ALIASES, IN_PLACE, canonical_path
+from .entry import Entry
+from .pointwise import Pointwise, in_place
+from .samples import Example
+from .values import NotKnown, tensors_in
+from .writing import opaque
+
+FAMILIES = (
+    "activation",
+    "attention",
+    "conversion",
+    "convolution",
+    "creation",
+    "einsum",
+    "elementwise",
+    "embedding",
+    "expansion",
+    "indexing",
+    "joining",
+    "losses",
+    "normalization",
+    "products",
+    "python",
+    "reductions",
+    "shaping",
+    "sorting",
+    "subscripts",
+)
+
+
+@lru_cache(maxsize=1)
+def entries() -> dict[str, Entry]:
+    """Returns every entry by its path. Raises ValueError where two families declare the same callable."""
+    found: dict[str, Entry] = {}
+    for family in FAMILIES:
+        for item in import_module(f"{__package__}.{family}").ENTRIES:
+            if item.path in found:
+                raise ValueError(f"{item.path} is declared twice")
+            found[item.path] = item
+    return found
+
+
+def _resolve(path: str) -> tuple[Entry, bool] | None:
+    """The entry that a path stands for, and whether the path names its in-place variant."""
+    table = entries()
+    path = canonical_path(path)
+    for _ in range(3):
+        if path in table:
+            return table[path], False
+        if path in IN_PLACE:
+            resolved = _resolve(IN_PLACE[path])
+            return None if resolved is None else (resolved[0], True)
+        if path not in ALIASES:
+            return None
+        path = canonical_path(ALIASES[path])
+    return None
+
+
+@lru_cache(maxsize=4096)
+def find(path: str) -> Operator | None:
+    """Returns the operator of a torch callable, None for one that the library does not know.
+
+    path: ``"torch.matmul"``, ``"torch.Tensor.view"``, ``"operator.add"``, or any spelling of the alias table, such as
+    ``"torch._C._nn.linear"`` or ``"torch.Tensor.add_"``.
+
+    >>> find("torch.Tensor.add_").mutates
+    (0,)
+    """
+    resolved = _resolve(path)
+    if resolved is None:
+        return None
+    item, writes = resolved
+    return Operator(
+        name=path.rpartition(".")[2].rstrip("_") or path,
+        path=path,
+        declare=Declare(item, writes),
+        mutates=(0,) if writes else (),
+        parameters=_parameters(item.declare),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """Gives the Declaration of one call; what the entry does not know of is declared as ``?``, with the reason."""
+
+    entry: Entry
+    writes: bool = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Declaration:
+        """Returns the declaration. Raises ShapeError where the arguments contradict each other."""
+        try:
+            declaration = self.entry.declare(*args, **kwargs)
+        except NotKnown as problem:
+            return opaque(tensors_in([*args, *kwargs.values()]), 1, str(problem))
+        except TypeError as problem:
+            if _fits(self.entry.declare, args, kwargs):
+                raise
+            reason = f"{self.entry.path} is not known with these arguments: {problem}"
+            return opaque(tensors_in([*args, *kwargs.values()]), 1, reason)
+        return in_place(declaration) if self.writes else declaration
+
+
+def _fits(
+    declare: Callable[..., Declaration], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> bool:
+    try:
+        inspect.signature(declare).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+def _parameters(declare: Callable[..., Declaration]) -> tuple[str, ...]:
+    """The names of the parameters in order, ``*name`` for one that takes the rest."""
+    if isinstance(declare, Pointwise):
+        return declare.parameters
+    parameters = inspect.signature(declare).parameters.values()
+    return tuple(f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name for p in parameters)
+
+
+def names() -> tuple[str, ...]:
+    """Returns the path of every callable that the library knows, sorted: entries and their other spellings."""
+    return tuple(sorted({*entries(), *(p for p in (*ALIASES, *IN_PLACE) if _resolve(p))}))
+
+
+def specimens(path: str) -> tuple[Example, ...]:
+    """Returns the example calls of a callable as data, which needs no torch; () for one that is not known."""
+    resolved = _resolve(path)
+    return () if resolved is None else resolved[0].examples
+
+
+def examples(path: str) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Returns example calls ``(args, kwargs)`` with new torch tensors, the same values each time."""
+    return [specimen.build() for specimen in specimens(path)]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One line of ``dimsolve ops``: the annotations of the example calls, and why nothing can be split, or what to know."""
+
+    path: str
+    annotations: tuple[str, ...]
+    note: str
+
+
+def summary(path: str) -> Summary | None:
+    """Returns what the library says of a callable, None where it does not know it.
+
+    >>> summary("torch.add").annotations
+    ('*, * -> *', 'a b, b -> a b', 'a 1 b, c b -> a c b', '* -> *')
+    """
+    operator, resolved = find(path), _resolve(path)
+    if operator is None or resolved is None:
+        return None
+    declarations = [operator.declare(*call.args, **call.kwargs) for call in resolved[0].examples]
+    texts = dict.fromkeys(declaration.annotation for declaration in declarations)
+    reasons = dict.fromkeys(
+        declaration.frozen for declaration in declarations if declaration.frozen
+    )
+    return Summary(path, tuple(texts), replace_empty(resolved[0].note, reasons))
+
+
+def replace_empty(note: str, reasons: Any) -> str:
+    """Returns the note, followed by the reasons why nothing can be split."""
+    return "; ".join([note] * bool(note) + list(reasons))

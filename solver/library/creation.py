@@ -1,0 +1,436 @@
+"""Tensors made from sizes: every rank makes its part.
+
+zeros(b, s)                 -> a b             a=b, b=s, a rank's sizes are its a and b
+zeros_like(x)               * -> *
+x.new_ones(b, s)            -> a b             x only lends its dtype, so it is no annotated input
+arange(n)                   -> a^              a part begins at another number
+tril(x)                     a b^ c^ -> a b^ c^ which elements stay depends on where they stand
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dimsolve.ir.operator import Declaration
+from dimsolve.solver.dims import ceil_div, maximum, minimum
+
+from . import errors
+from .dtypes import DEFAULT, dtype_name, dtype_of, result_type
+from .entry import entry
+from .samples import DType, example, t, whole
+from .values import NotKnown, axis, dims_of, is_dim, is_tensor, listed
+from .writing import Names, annotation, bare, length_word
+
+_POSITIONS = "every element depends on where it stands in the whole"
+
+
+def made(
+    sizes: Sequence[Any], parameter: str, dtype: str | None, *, mark: str = "", **more: Any
+) -> Declaration:
+    """Returns the declaration of a tensor of these sizes, which stand in ``parameter``."""
+    if not all(is_dim(size) for size in sizes):
+        raise NotKnown("a size is not known")
+    for size in sizes:
+        if isinstance(size, int) and size < 0:
+            raise errors.negative_size(sizes, size)
+    names = Names()
+    arguments: dict[str, Any] = {}
+    row = [length_word(names, arguments, size, mark) for size in sizes]
+    return Declaration(
+        annotation([], [row]).strip(),
+        (),
+        arguments=arguments,
+        sizes={parameter: " ".join(row) or "()"} if parameter else {},
+        dtypes=(dtype,),
+        **more,
+    )
+
+
+def filled(*size: Any, dtype: Any = None, **rest: Any) -> Declaration:
+    """Returns the declaration of zeros, ones, empty: sizes one by one or as a sequence."""
+    given = rest.pop("size", None)
+    return made(
+        listed((given,) if given is not None else size), "size", dtype_name(dtype) or DEFAULT
+    )
+
+
+def full(size: Any, fill_value: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
+    """Returns the declaration of a tensor of one value."""
+    guessed = result_type((fill_value,)) if not is_tensor(fill_value) else dtype_of(fill_value)
+    return made(listed((size,)), "size", dtype_name(dtype) or guessed)
+
+
+def drawn(*size: Any, dtype: Any = None, **rest: Any) -> Declaration:
+    """Returns the declaration of rand and randn."""
+    return replace(filled(*size, dtype=dtype, **rest), random=True)
+
+
+def randint(*args: Any, dtype: Any = None, **rest: Any) -> Declaration:
+    """Returns the declaration of randint(high, size) and randint(low, high, size)."""
+    size = rest.get("size", args[-1] if args else None)
+    if not isinstance(size, list | tuple):
+        raise NotKnown("the sizes of randint are not known")
+    return made(tuple(size), "", dtype_name(dtype) or "int64", mark="^", random=True)
+
+
+def like(input: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
+    """Returns the declaration of zeros_like, ones_like, empty_like."""
+    return Declaration("* -> *", (input,), dtypes=(dtype_name(dtype) or dtype_of(input),))
+
+
+def full_like(input: Any, fill_value: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
+    """Returns the declaration of full_like."""
+    return like(input, dtype=dtype)
+
+
+def drawn_like(input: Any, *args: Any, dtype: Any = None, **rest: Any) -> Declaration:
+    """Returns the declaration of rand_like, randn_like, randint_like, bernoulli: elements drawn one by one."""
+    return replace(like(input, dtype=dtype), random=True)
+
+
+def new_filled(input: Any, *size: Any, dtype: Any = None, **rest: Any) -> Declaration:
+    """Returns the declaration of Tensor.new_zeros, new_ones, new_empty."""
+    given = rest.pop("size", None)
+    sizes = listed((given,) if given is not None else size)
+    return made(sizes, "size", dtype_name(dtype) or dtype_of(input))
+
+
+def new_full(
+    input: Any, size: Any, fill_value: Any, *, dtype: Any = None, **rest: Any
+) -> Declaration:
+    """Returns the declaration of Tensor.new_full."""
+    return made(listed((size,)), "size", dtype_name(dtype) or dtype_of(input))
+
+
+def new_tensor(input: Any, data: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
+    """Returns the declaration of Tensor.new_tensor."""
+    return tensor(data, dtype=dtype or input.dtype)
+
+
+def arange(*bounds: Any, dtype: Any = None, **rest: Any) -> Declaration:
+    """Returns the declaration of a sequence of numbers: end; start, end; or start, end, step."""
+    given = [*bounds, *(rest[name] for name in ("start", "end", "step") if name in rest)]
+    start, end, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
+    numbers = [x for x in (start, end, step)]
+    if any(is_tensor(x) for x in numbers):
+        raise NotKnown("a bound of arange is a tensor")
+    guessed = DEFAULT if any(isinstance(x, float) for x in numbers) else "int64"
+    return made(
+        (_count(start, end, step),), "", dtype_name(dtype) or guessed, mark="^", frozen=_POSITIONS
+    )
+
+
+def _count(start: Any, end: Any, step: Any) -> Any:
+    if all(isinstance(x, int | float) for x in (start, end, step)):
+        if step == 0 or (end - start) * step < 0:
+            raise errors.not_understood("arange", f"from {start} to {end} in steps of {step}")
+        return (
+            int(-((start - end) // step))
+            if not isinstance(step, float)
+            else _ceil((end - start) / step)
+        )
+    if not all(is_dim(x) for x in (start, end, step)):
+        raise NotKnown("the bounds of arange are not known")
+    return maximum(0, ceil_div(end - start, step)) if start != 0 or step != 1 else end
+
+
+def _ceil(value: float) -> int:
+    from math import ceil
+
+    return ceil(value)
+
+
+def linspace(
+    start: Any, end: Any, steps: Any, *rest: Any, dtype: Any = None, **more: Any
+) -> Declaration:
+    """Returns the declaration of linspace and logspace."""
+    return made((steps,), "", dtype_name(dtype) or DEFAULT, mark="^", frozen=_POSITIONS)
+
+
+def eye(n: Any, m: Any = None, *, dtype: Any = None, **rest: Any) -> Declaration:
+    """Returns the declaration of an identity matrix."""
+    sizes = (n, n if m is None else m)
+    return made(sizes, "", dtype_name(dtype) or DEFAULT, mark="^", frozen=_POSITIONS)
+
+
+def randperm(n: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
+    """Returns the declaration of a random order."""
+    found = made((n,), "", dtype_name(dtype) or "int64", mark="^", frozen=_POSITIONS)
+    return replace(found, random=True)
+
+
+def window(window_length: Any, *args: Any, dtype: Any = None, **rest: Any) -> Declaration:
+    """Returns the declaration of hann_window and its kin."""
+    return made((window_length,), "", dtype_name(dtype) or DEFAULT, mark="^", frozen=_POSITIONS)
+
+
+def triangle_indices(
+    row: Any, col: Any = None, offset: int = 0, *, dtype: Any = None, **rest: Any
+) -> Declaration:
+    """Returns the declaration of tril_indices, triu_indices: two rows whose length numbers alone tell."""
+    raise NotKnown("how many places a triangle has is not known of")
+
+
+def tensor(data: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
+    """Returns the declaration of a tensor written out: every rank has all of it."""
+    if is_tensor(data):
+        return Declaration("* -> *", (data,), dtypes=(dtype_name(dtype) or dtype_of(data),))
+    sizes: list[int] = []
+    inner = data
+    while isinstance(inner, list | tuple):
+        sizes.append(len(inner))
+        inner = inner[0] if inner else 0.0
+    guessed = dtype_of(inner) if is_tensor(inner) else result_type((inner,))
+    return made(
+        sizes, "", dtype_name(dtype) or guessed, mark="^", frozen="the values are written out"
+    )
+
+
+def triangle(input: Any, diagonal: int = 0) -> Declaration:
+    """Returns the declaration of tril and triu: batches may be cut, matrices not."""
+    rank = len(dims_of(input))
+    if rank < 2:
+        raise errors.wrong_rank("a triangle", "input", dims_of(input), "at least 2 dimensions")
+    names = Names()
+    row = [names.one("^" if n >= rank - 2 else "") for n in range(rank)]
+    return Declaration(
+        annotation([row], [row]),
+        (input,),
+        dtypes=(dtype_of(input),),
+        linear=((0,),),
+        frozen=_POSITIONS if rank == 2 else "",
+    )
+
+
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Declaration:
+    """Returns the declaration of the elements on a diagonal, as a last dimension."""
+    dims = dims_of(input)
+    a, b = axis(dim1, len(dims)), axis(dim2, len(dims))
+    rows, columns = dims[a], dims[b]
+    names = Names()
+    row = [names.one("^" if n in (a, b) else "") for n in range(len(dims))]
+    arguments: dict[str, Any] = {}
+    length = None
+    if rows is not None and columns is not None:
+        down, right = max(-offset, 0), max(offset, 0)
+        length = minimum(rows - down, columns - right)
+        length = (
+            max(length, 0) if isinstance(length, int) else maximum(length, 0) if offset else length
+        )
+    word = length_word(names, arguments, length)
+    rest = [w for n, w in enumerate(row) if n not in (a, b)]
+    return Declaration(
+        annotation([row], [[*rest, word]]),
+        (input,),
+        arguments=arguments,
+        fresh=(bare(word),) if length is None else (),
+        dtypes=(dtype_of(input),),
+        linear=((0,),),
+        frozen="" if rest else _POSITIONS,
+    )
+
+
+def torch_diagonal_of_linalg(
+    A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1
+) -> Declaration:
+    """Returns the declaration of torch.linalg.diagonal, whose default is the last two dimensions."""
+    return diagonal(A, offset, dim1, dim2)
+
+
+def diag(input: Any, diagonal: int = 0) -> Declaration:
+    """Returns the declaration of torch.diag: a vector to a matrix, or a matrix to its diagonal."""
+    from .creation import diagonal as of_matrix
+
+    dims = dims_of(input)
+    if len(dims) == 2:
+        return of_matrix(input, diagonal)
+    return diag_embed(input, diagonal)
+
+
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Declaration:
+    """Returns the declaration of vectors laid on the diagonals of matrices."""
+    dims = dims_of(input)
+    names = Names()
+    batch, last = names.take(len(dims) - 1), names.one("^")
+    arguments: dict[str, Any] = {}
+    length = None if dims[-1] is None else dims[-1] + abs(offset)
+    side = last if offset == 0 else length_word(names, arguments, length)
+    rank = len(dims) + 1
+    a, b = axis(dim1, rank), axis(dim2, rank)
+    rest = iter(batch)
+    target = [side if n in (a, b) else next(rest) for n in range(rank)]
+    return Declaration(
+        annotation([[*batch, last]], [target]),
+        (input,),
+        arguments=arguments,
+        dtypes=(dtype_of(input),),
+        linear=((0,),),
+        frozen="" if batch else _POSITIONS,
+    )
+
+
+def meshgrid(*tensors: Any, indexing: str | None = None) -> Declaration:
+    """Returns the declaration of coordinates: one result per tensor, each with all dimensions."""
+    rows = (
+        list(tensors[0])
+        if len(tensors) == 1 and isinstance(tensors[0], list | tuple)
+        else list(tensors)
+    )
+    words = Names().take(len(rows))
+    inputs = [[word] if dims_of(row) else [] for word, row in zip(words, rows, strict=True)]
+    target = [word if row else "1" for word, row in zip(words, inputs, strict=True)]
+    if indexing == "xy" and len(target) > 1:
+        target[:2] = target[1::-1]
+    return Declaration(
+        annotation(inputs, [target] * len(rows)),
+        tuple(rows),
+        dtypes=tuple(dtype_of(row) for row in rows),
+        returns="tuple",
+    )
+
+
+def cartesian_prod(*tensors: Any) -> Declaration:
+    """Returns the declaration of all combinations of elements, one a row."""
+    words = Names().take(len(tensors))
+    target = [f"({' '.join(words)})", str(len(tensors))] if len(tensors) > 1 else words
+    return Declaration(
+        annotation([[word] for word in words], [target]),
+        tuple(tensors),
+        dtypes=(dtype_of(tensors[0]),),
+    )
+
+
+def vander(x: Any, N: Any = None, increasing: bool = False) -> Declaration:  # noqa: N803
+    """Returns the declaration of a Vandermonde matrix: powers of each element in a row."""
+    (length,) = dims_of(x)
+    width = length if N is None else N
+    if width is None:
+        raise NotKnown("the number of powers is not known")
+    arguments: dict[str, Any] = {}
+    word = length_word(Names({"a"}), arguments, width)
+    fixed = {"N": N} if N is not None else {}
+    mark = "" if N is not None else "^"
+    return Declaration(
+        annotation([[f"a{mark}"]], [[f"a{mark}", word]]),
+        (x,),
+        arguments=arguments,
+        fixed=fixed,
+        dtypes=(dtype_of(x),),
+    )
+
+
+def normal(mean: Any, std: Any = 1.0, size: Any = None, **rest: Any) -> Declaration:
+    """Returns the declaration of torch.normal, drawn from sizes or element by element."""
+    if size is not None:
+        return replace(
+            made(listed((size,)), "size", dtype_name(rest.get("dtype")) or DEFAULT), random=True
+        )
+    from .pointwise import Pointwise
+
+    return replace(Pointwise(("mean", "std"), 2)(mean, std), random=True)
+
+
+def multinomial(
+    input: Any, num_samples: Any, replacement: bool = False, **rest: Any
+) -> Declaration:
+    """Returns the declaration of draws from rows of probabilities."""
+    dims = dims_of(input)
+    names = Names()
+    batch, classes = names.take(len(dims) - 1), names.one("^")
+    arguments: dict[str, Any] = {}
+    word = length_word(names, arguments, num_samples)
+    return Declaration(
+        annotation([[*batch, classes]], [[*batch, word]]),
+        (input,),
+        arguments=arguments,
+        dtypes=("int64",),
+        random=True,
+    )
+
+
+def written(dtype_rule: Callable[[Any], str | None] = dtype_of, *, random: bool = False) -> Any:
+    """Returns the declaration of zero_, fill_, normal_ and their kin: every element is written, and none is read."""
+
+    def declare(input: Any, *args: Any, **kwargs: Any) -> Declaration:
+        return Declaration(
+            "* -> *", (input,), dtypes=(dtype_rule(input),), mutates=(0,), random=random
+        )
+
+    return declare
+
+
+def copy(input: Any, src: Any, non_blocking: bool = False) -> Declaration:
+    """Returns the declaration of copy_: the other tensor is broadcast to this one."""
+    from .pointwise import in_place, spread
+
+    return in_place(spread([input, src]))
+
+
+_SIZES = (example(12, 6), example((2, 12)), example(12, dtype=DType("int64")))
+
+ENTRIES = (
+    *(entry(f"torch.{name}", filled, *_SIZES) for name in ("zeros", "ones")),
+    entry("torch.empty", filled, *_SIZES, note="what is in it is not compared"),
+    entry("torch.full", full, example((12, 6), 2.5), example((4, 12), 3)),
+    entry("torch.rand", drawn, example(12, 6)),
+    entry("torch.randn", drawn, example(12, 6)),
+    entry("torch.randint", randint, example(9, (12, 6)), example(3, 9, (12,))),
+    entry("torch.randperm", randperm, example(12)),
+    entry("torch.normal", normal, example(0.0, 1.0, (12, 6)), example(t(12, 6), 1.0)),
+    *(
+        entry(f"torch.{name}", like, example(t(12, 6)), example(t(12, 6), dtype=DType("int64")))
+        for name in ("zeros_like", "ones_like", "empty_like")
+    ),
+    entry("torch.full_like", full_like, example(t(12, 6), 2.0)),
+    entry("torch.rand_like", drawn_like, example(t(12, 6))),
+    entry("torch.randn_like", drawn_like, example(t(12, 6))),
+    entry("torch.randint_like", drawn_like, example(t(12, 6), 9)),
+    entry("torch.bernoulli", drawn_like, example(whole(2, 12, 6, dtype="float64"))),
+    entry("torch.multinomial", multinomial, example(whole(9, 12, 6, low=1, dtype="float64"), 3)),
+    *(
+        entry(
+            f"torch.Tensor.{name}",
+            new_filled,
+            example(t(2), 12, 6),
+            example(t(2), (4, 12), dtype=DType("bool")),
+        )
+        for name in ("new_zeros", "new_ones", "new_empty")
+    ),
+    entry("torch.Tensor.new_full", new_full, example(t(2), (12, 6), 1.5)),
+    entry("torch.Tensor.new_tensor", new_tensor, example(t(2), [1.0, 2.0])),
+    entry("torch.arange", arange, example(12), example(1, 13, 3), example(0.0, 3.0, 0.5)),
+    entry("torch.linspace", linspace, example(0.0, 1.0, 12)),
+    entry("torch.logspace", linspace, example(0.0, 1.0, 12)),
+    entry("torch.eye", eye, example(6), example(4, 6)),
+    *(
+        entry(f"torch.{name}_window", window, example(12))
+        for name in ("hann", "hamming", "blackman", "bartlett")
+    ),
+    entry("torch.tensor", tensor, example([[1.0, 2.0], [3.0, 4.0]]), example(3)),
+    entry("torch.as_tensor", tensor, example([1, 2, 3])),
+    entry("torch.tril", triangle, example(t(12, 4, 6)), example(t(6, 6), -1)),
+    entry("torch.triu", triangle, example(t(12, 4, 6), 1), example(t(6, 6))),
+    entry("torch.tril_indices", triangle_indices),
+    entry("torch.triu_indices", triangle_indices),
+    entry("torch.diagonal", diagonal, example(t(12, 4, 6), 0, 1, 2), example(t(4, 6), 1)),
+    entry("torch.linalg.diagonal", torch_diagonal_of_linalg, example(t(12, 4, 6))),
+    entry("torch.diag", diag, example(t(6)), example(t(4, 6), -1)),
+    entry("torch.diag_embed", diag_embed, example(t(12, 6)), example(t(12, 6), 1)),
+    entry(
+        "torch.meshgrid",
+        meshgrid,
+        example(t(12), t(6), indexing="ij"),
+        example(t(12), t(6), t(4), indexing="xy"),
+    ),
+    entry("torch.cartesian_prod", cartesian_prod, example(t(12), t(6)), example(t(12))),
+    entry("torch.vander", vander, example(t(12), 4), example(t(6))),
+    entry("torch.Tensor.zero_", written(), example(t(12, 6))),
+    entry("torch.Tensor.fill_", written(), example(t(12, 6), 2.0)),
+    entry("torch.Tensor.normal_", written(random=True), example(t(12, 6))),
+    entry("torch.Tensor.uniform_", written(random=True), example(t(12, 6))),
+    entry("torch.Tensor.bernoulli_", written(random=True), example(t(12, 6))),
+    entry("torch.Tensor.exponential_", written(random=True), example(t(12, 6))),
+    entry("torch.Tensor.copy_", copy, example(t(12, 6), t(12, 6)), example(t(12, 6), t(6))),
+)

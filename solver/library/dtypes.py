@@ -1,0 +1,169 @@
+"""Output dtypes without torch: names such as ``"float32"``, and torch's rules of promotion.
+
+A dtype is its name; a torch dtype, a stand-in's text and Python's own types are made names by `dtype_name`. None is a dtype that is not
+known, and what depends on it is not known either.
+
+    promote_types("int64", "float16")          float16
+    result_type([("float16", 2)], [3.0])       float16     a Python number does not widen its own kind
+    result_type([("int64", 2), ("float64", 0)])  float32?  no: float64, a higher kind counts from a scalar tensor too
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dimsolve.solver.poly import Poly
+
+from .values import is_tensor
+
+DEFAULT = "float32"
+"""What torch makes of whole numbers in a function of reals, unless its default dtype was changed."""
+
+_KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "bfloat": 2, "complex": 3}
+_HALF = {"float32": "complex64", "float64": "complex128", "float16": "complex32"}
+_REAL = {complex_: real for real, complex_ in _HALF.items()}
+
+
+def dtype_name(dtype: Any) -> str | None:
+    """Returns the name of a dtype; Python's number types stand for what torch takes them for.
+
+    >>> dtype_name("torch.float16"), dtype_name(int), dtype_name(None)
+    ('float16', 'int64', None)
+    """
+    if dtype is None:
+        return None
+    if isinstance(dtype, type):
+        return {bool: "bool", int: "int64", float: DEFAULT, complex: "complex64"}.get(dtype)
+    return str(dtype).removeprefix("torch.")
+
+
+def dtype_of(tensor: Any) -> str | None:
+    """Returns the name of a tensor's dtype."""
+    return dtype_name(tensor.dtype)
+
+
+def kind(dtype: str) -> int:
+    """Returns 0 for bool, 1 for whole numbers, 2 for reals, 3 for complex numbers.
+
+    >>> kind("uint8"), kind("bfloat16")
+    (1, 2)
+    """
+    return _KINDS.get(dtype.rstrip("0123456789"), 2)
+
+
+def bits(dtype: str) -> int:
+    """Returns the number of bits of a dtype; 8 for bool."""
+    return int(dtype.lstrip("abcdefghijklmnopqrstuvwxyz").split("_")[0] or 8)
+
+
+def promote_types(a: str | None, b: str | None) -> str | None:
+    """Returns the dtype that holds both, as torch.promote_types says.
+
+    >>> promote_types("uint8", "int8"), promote_types("float16", "bfloat16"), promote_types("float64", "complex64")
+    ('int16', 'float32', 'complex128')
+    """
+    if a is None or b is None or a == b:
+        return a if a == b else None
+    if "float8" in a + b:
+        return None
+    low, high = sorted((a, b), key=kind)
+    if kind(low) != kind(high):
+        real = _REAL.get(high)
+        if real is None or kind(low) < 2:
+            return high
+        wide = promote_types(low, real)
+        return _HALF.get(wide or "", high)
+    if kind(a) == 1:
+        return _promote_whole(a, b)
+    if bits(a) == bits(b):
+        return "float32"  # float16 and bfloat16
+    return a if bits(a) > bits(b) else b
+
+
+def _promote_whole(a: str, b: str) -> str | None:
+    """Signed holds unsigned only with more bits; torch defines no promotion among wide unsigned ones."""
+    if a.startswith("u") == b.startswith("u"):
+        return a if bits(a) > bits(b) else b
+    unsigned, signed = (a, b) if a.startswith("u") else (b, a)
+    if unsigned != "uint8":
+        return None
+    return "int16" if signed == "int8" else signed
+
+
+def result_type(operands: Iterable[Any]) -> str | None:
+    """Returns the dtype of an element-wise operation on tensors and Python numbers, as torch.result_type says.
+
+    Tensors with dimensions count before scalar tensors, and those before Python numbers: what comes later widens the result only
+    where it is of a higher kind.
+    """
+    ranks: tuple[list[str], list[str], list[str]] = ([], [], [])
+    for operand in operands:
+        if is_tensor(operand):
+            dtype = dtype_of(operand)
+            if dtype is None or operand.shape is None:
+                return dtype if operand.shape is None and not any(ranks) else None
+            ranks[0 if len(operand.shape) else 1].append(dtype)
+        elif operand is not None:
+            ranks[2].append(_number_type(operand))
+    result: str | None = None
+    for number, group in enumerate(ranks):
+        for dtype in group[:1]:
+            joined: str | None = dtype
+            for other in group[1:]:
+                joined = promote_types(joined, other)
+            if joined is None:
+                return None
+            result = _widen(result, joined, wrapped=number == 2)
+    return result
+
+
+def _widen(result: str | None, later: str, *, wrapped: bool) -> str:
+    if result is None:
+        return later
+    if kind(later) <= kind(result):
+        return result
+    if wrapped and kind(later) == 3:
+        return _HALF.get(result, "complex64")
+    return later
+
+
+def _number_type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int | Poly):
+        return "int64"
+    return "complex64" if isinstance(value, complex) else DEFAULT
+
+
+def floating(dtype: str | None) -> str | None:
+    """Returns the dtype of a function of reals: whole numbers become the default.
+
+    >>> floating("int64"), floating("float16")
+    ('float32', 'float16')
+    """
+    return DEFAULT if dtype is not None and kind(dtype) < 2 else dtype
+
+
+def real_of(dtype: str | None) -> str | None:
+    """Returns the dtype of an absolute value or a real part.
+
+    >>> real_of("complex128"), real_of("float32")
+    ('float64', 'float32')
+    """
+    return dtype if dtype is None else _REAL.get(dtype, dtype)
+
+
+def complex_of(dtype: str | None) -> str | None:
+    """Returns the complex dtype whose parts have this dtype.
+
+    >>> complex_of("float64")
+    'complex128'
+    """
+    dtype = floating(dtype)
+    return None if dtype is None else dtype if kind(dtype) == 3 else _HALF.get(dtype)
+
+
+def summed(dtype: str | None) -> str | None:
+    """Returns the dtype of a sum: whole numbers and bools become int64."""
+    return "int64" if dtype is not None and kind(dtype) < 2 else dtype

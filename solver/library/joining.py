@@ -1,0 +1,457 @@
+"""Tensors put together and taken apart along one dimension, and what moves along it.
+
+cat((x, y), -1)           a b, a b -> a (2 b)           b is cut in both at once: S(1, blocks=2)
+cat of 8 and 16           a (1 b), a (2 b) -> a (3 b)   b=8
+split(x, 4, -1) of 12     a (3 b) -> a b, a b, a b      a rank's size is its b
+stack((x, y))             a b, a b -> 2 a b
+pad(x, (1, 0))            a b^ -> a c^                  c = b + 1
+roll(x, 1, -1)            a b^ -> a b^
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dimsolve.ir.operator import Declaration
+from dimsolve.solver.dims import ceil_div
+from dimsolve.solver.poly import Dim, divide_exactly
+
+from . import errors
+from .dtypes import dtype_of, result_type
+from .entry import entry
+from .lengths import at_least, common_divisor, never_equal
+from .samples import example, t
+from .shaping import moved
+from .slices import slice_dim
+from .values import Lengths, NotKnown, axes, axis, dims_of, is_dim, is_tensor, known
+from .writing import Names, annotation, bare, group, length_word
+
+
+def blocks(
+    lengths: Sequence[Dim], names: Names, arguments: dict[str, Any], *, rigid: bool = False
+) -> tuple[list[str], str]:
+    """Returns words for lengths that lie one after the other, and for their sum.
+
+    Where they are all multiples of one length w, each is so many blocks of w, and w may be cut. Otherwise, or if ``rigid``, all is frozen.
+
+    >>> blocks([8, 16], Names(), {}), blocks([8, 9], Names(), {})
+    ((['a', '(2 a)'], '(3 a)'), (['a^', 'b^'], 'c^'))
+    """
+    width = common_divisor(lengths)
+    counts = [0 if width == 0 else divide_exactly(length, width) for length in lengths]
+    numbers = [count for count in counts if isinstance(count, int)]
+    if not rigid and width not in (0, 1) and len(numbers) == len(counts) and 0 not in numbers:
+        word = names.one()
+        return [group(str(n), word) for n in numbers], group(str(sum(numbers)), word)
+    words = ["1" if length == 1 else length_word(names, {}, length) for length in lengths]
+    total: Dim = sum(lengths[1:], lengths[0]) if lengths else 0
+    return words, length_word(names, arguments, total)
+
+
+def cat(tensors: Any, dim: int = 0) -> Declaration:
+    """Returns the declaration of a concatenation."""
+    tensors = list(tensors)
+    shapes = [dims_of(tensor, f"tensor {n}") for n, tensor in enumerate(tensors)]
+    rank = max(len(shape) for shape in shapes)
+    place = axis(dim, rank)
+    names = Names()
+    row = names.take(rank)
+    arguments: dict[str, Any] = {}
+    joined = [n for n, shape in enumerate(shapes) if not (shape == (0,) and rank > 1)]
+    lengths = known(
+        tuple(_length_at(shapes[n], place, rank) for n in joined), "a tensor that is joined"
+    )
+    words, total = blocks(
+        lengths, Names({bare(w) for n, w in enumerate(row) if n != place}), arguments
+    )
+    patterns: list[list[str]] = [["0"] for _ in shapes]
+    for n, word in zip(joined, words, strict=True):
+        patterns[n] = [*row[:place], word, *row[place + 1 :]]
+    return Declaration(
+        annotation(patterns, [[*row[:place], total, *row[place + 1 :]]]),
+        tuple(tensors),
+        arguments=arguments,
+        dtypes=(result_type(tensors),),
+        linear=(tuple(range(len(tensors))),),
+    )
+
+
+def _length_at(shape: Lengths, place: int, rank: int) -> Dim | None:
+    if len(shape) != rank:
+        raise errors.wrong_rank("cat", "a tensor", shape, f"{rank} dimensions")
+    return shape[place]
+
+
+def stack(tensors: Any, dim: int = 0) -> Declaration:
+    """Returns the declaration of equal tensors along a new dimension."""
+    tensors = list(tensors)
+    row = Names().take(len(dims_of(tensors[0])))
+    place = axis(dim, len(row) + 1)
+    return Declaration(
+        annotation([row] * len(tensors), [[*row[:place], str(len(tensors)), *row[place:]]]),
+        tuple(tensors),
+        dtypes=(result_type(tensors),),
+        linear=(tuple(range(len(tensors))),),
+    )
+
+
+def _stacked(dim: int, least: int) -> Any:
+    """Returns the declaration of hstack, vstack and dstack: a concatenation of what has at least so many dimensions."""
+
+    def declare(tensors: Any) -> Declaration:
+        ranks = {len(dims_of(tensor)) for tensor in tensors}
+        if min(ranks) < least:
+            if ranks == {1} and least == 2 and dim == 0:
+                return stack(tensors, 0)
+            raise NotKnown(f"tensors with fewer than {least} dimensions are not known of")
+        return cat(tensors, 0 if ranks == {1} else dim)
+
+    return declare
+
+
+def apart(
+    input: Any, place: int, lengths: Sequence[Dim], sizes_as: str = "", *, rigid: bool = False
+) -> Declaration:
+    """Returns the declaration of a dimension taken apart into these lengths, in order.
+
+    sizes_as: the parameter that holds the lengths, as ``"size:one"`` for all parts or ``"sizes:all"`` of them. rigid: the cuts are
+    written in the call in a form that a rank cannot make anew.
+    """
+    dims = dims_of(input)
+    names = Names()
+    row = names.take(len(dims))
+    arguments: dict[str, Any] = {}
+    others = Names({bare(w) for n, w in enumerate(row) if n != place})
+    words, total = blocks(lengths, others, arguments, rigid=rigid)
+    if total.endswith("^"):
+        arguments = {bare(w): n for w, n in zip(words, lengths, strict=True) if not w.isdecimal()}
+    sizes: dict[str, str] = {}
+    if sizes_as and not total.endswith("^"):
+        name, _, form = sizes_as.partition(":")
+        sizes = {name: words[0] if form == "one" else " ".join(words)}
+    return Declaration(
+        annotation(
+            [[*row[:place], total, *row[place + 1 :]]],
+            [[*row[:place], word, *row[place + 1 :]] for word in words],
+        ),
+        (input,),
+        arguments=arguments,
+        sizes=sizes,
+        dtypes=(dtype_of(input),) * len(lengths),
+        linear=((0,),),
+        returns="tuple",
+    )
+
+
+def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Declaration:
+    """Returns the declaration of torch.split: parts of one size, the last may be smaller, or parts of given sizes."""
+    dims = dims_of(tensor)
+    place = axis(dim, len(dims))
+    (length,) = known((dims[place],), "the tensor that is split")
+    size = split_size_or_sections
+    if isinstance(size, list | tuple):
+        total: Dim = sum(size[1:], size[0])
+        if never_equal(total, length):
+            raise errors.lengths_differ(
+                "the sizes of a split, summed, and the dimension", total, length
+            )
+        return apart(tensor, place, size, "split_size_or_sections:all")
+    return apart(tensor, place, _equal_parts(length, size), "split_size_or_sections:one")
+
+
+def _equal_parts(length: Dim, size: Dim) -> list[Dim]:
+    """The lengths of parts of one size; the number of parts must be a number."""
+    whole_parts = divide_exactly(length, size) if size != 0 else None
+    if isinstance(whole_parts, int):
+        return [size] * whole_parts
+    if not (isinstance(length, int) and isinstance(size, int) and size > 0):
+        raise NotKnown("how many parts a split has is not known")
+    return [size] * (length // size) + [length % size]
+
+
+def split_with_sizes(tensor: Any, split_sizes: Any, dim: int = 0) -> Declaration:
+    """Returns the declaration of split_with_sizes."""
+    place = axis(dim, len(dims_of(tensor)))
+    return apart(tensor, place, list(split_sizes), "split_sizes:all")
+
+
+def chunk(input: Any, chunks: int, dim: int = 0) -> Declaration:
+    """Returns the declaration of torch.chunk: at most ``chunks`` parts of one size, the last may be smaller."""
+    dims = dims_of(input)
+    place = axis(dim, len(dims))
+    (length,) = known((dims[place],), "the tensor that is split")
+    size = ceil_div(length, chunks)
+    exact = divide_exactly(length, chunks)
+    parts = [exact] * chunks if exact is not None and exact != 0 else _equal_parts(length, size)
+    return apart(input, place, parts)
+
+
+def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Declaration:
+    """Returns the declaration of torch.tensor_split: so many parts whose lengths differ by at most 1, or cuts at indices."""
+    dims = dims_of(input)
+    place = axis(dim, len(dims))
+    (length,) = known((dims[place],), "the tensor that is split")
+    given = indices_or_sections
+    if is_dim(given):
+        exact = divide_exactly(length, given)
+        if exact is not None and isinstance(given, int):
+            return apart(input, place, [exact] * given)
+        if not isinstance(length, int) or not isinstance(given, int):
+            raise NotKnown("the lengths of the parts are not known")
+        return apart(input, place, [length // given + (n < length % given) for n in range(given)])
+    if not isinstance(given, list | tuple):
+        raise NotKnown("the places of the cuts are not known")
+    if not isinstance(length, int) or not all(isinstance(cut, int) for cut in given):
+        raise NotKnown("the lengths of the parts are not known")
+    cuts = [slice(*pair).indices(length) for pair in zip([0, *given], [*given, None], strict=True)]
+    lengths = [max(stop - start, 0) for start, stop, _ in cuts]
+    return apart(input, place, lengths, rigid=True)
+
+
+def unbind(input: Any, dim: int = 0) -> Declaration:
+    """Returns the declaration of a dimension taken apart into its elements."""
+    dims = dims_of(input)
+    row = Names().take(len(dims))
+    place = axis(dim, len(dims))
+    (length,) = known((dims[place],), "the tensor that is unbound")
+    if not isinstance(length, int):
+        raise NotKnown("how many tensors unbind gives is not known")
+    rest = [*row[:place], *row[place + 1 :]]
+    return Declaration(
+        annotation([[*row[:place], str(length), *row[place + 1 :]]], [rest] * length),
+        (input,),
+        dtypes=(dtype_of(input),) * length,
+        linear=((0,),),
+        returns="tuple",
+    )
+
+
+def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Declaration:
+    """Returns the declaration of F.pad: pairs (before, after), the last dimension first; a negative pad cuts off."""
+    dims = dims_of(input)
+    if len(pad) % 2 or len(pad) > 2 * len(dims):
+        raise errors.wrong_number("paddings", len(pad), 2 * len(dims))
+    names = Names()
+    arguments: dict[str, Any] = {}
+    source, target = [], []
+    for n, length in enumerate(dims):
+        index = 2 * (len(dims) - 1 - n)
+        before, after = (pad[index], pad[index + 1]) if index < len(pad) else (0, 0)
+        if before == 0 and after == 0:
+            word = "1" if length == 1 else names.one()
+            source.append(word)
+            target.append(word)
+            continue
+        source.append("1" if length == 1 else names.one("^"))
+        padded = None if length is None else length + before + after
+        if isinstance(padded, int) and padded < 0:
+            raise errors.out_of_range("the padding", f"({before}, {after})", length)
+        if padded is None:
+            raise NotKnown("the length of a dimension that is padded is not known")
+        target.append(length_word(names, arguments, padded))
+    linear = ((0,),) if mode != "constant" or not value else ()
+    return Declaration(
+        annotation([source], [target]),
+        (input,),
+        arguments=arguments,
+        dtypes=(dtype_of(input),),
+        linear=linear,
+    )
+
+
+def whole_dims(input: Any, dims: Sequence[int]) -> Declaration:
+    """Returns the declaration of a function that moves elements along these dimensions, which stay whole."""
+    names = Names()
+    lengths = dims_of(input)
+    row = ["1" if d == 1 else names.one("^" if n in dims else "") for n, d in enumerate(lengths)]
+    return moved(input, row, row)
+
+
+def roll(input: Any, shifts: Any, dims: Any = None) -> Declaration:
+    """Returns the declaration of torch.roll; without dims it rolls the flattened tensor."""
+    rank = len(dims_of(input))
+    places = dims if isinstance(dims, list | tuple) else () if dims is None else (dims,)
+    return whole_dims(input, [axis(dim, rank) for dim in places] or range(rank))
+
+
+def flip(input: Any, *dims: Any) -> Declaration:
+    """Returns the declaration of torch.flip."""
+    listed_dims = dims[0] if len(dims) == 1 and isinstance(dims[0], list | tuple) else dims
+    return whole_dims(input, axes(tuple(listed_dims), len(dims_of(input)), empty_means_all=False))
+
+
+def fliplr(input: Any) -> Declaration:
+    """Returns the declaration of a flip of dimension 1."""
+    return flip(input, 1)
+
+
+def flipud(input: Any) -> Declaration:
+    """Returns the declaration of a flip of dimension 0."""
+    return flip(input, 0)
+
+
+def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Declaration:
+    """Returns the declaration of a rotation in the plane of two dimensions."""
+    rank = len(dims_of(input))
+    a, b = axes(tuple(dims), rank)
+    names = Names()
+    row = [names.one("^" if n in (a, b) else "") for n in range(rank)]
+    turned = list(row)
+    if k % 2:
+        turned[a], turned[b] = row[b], row[a]
+    return moved(input, row, turned)
+
+
+def narrow(input: Any, dim: int, start: Any, length: Any) -> Declaration:
+    """Returns the declaration of a slice given by its start and its length."""
+    dims = dims_of(input)
+    place = axis(dim, len(dims))
+    if is_tensor(start):
+        raise NotKnown("the start of narrow is a tensor")
+    names = Names()
+    row = names.take(len(dims))
+    arguments: dict[str, Any] = {}
+    total = dims[place]
+    first = start if not (isinstance(start, int) and start < 0) or total is None else total + start
+    if isinstance(total, int) and isinstance(first, int) and isinstance(length, int):
+        if first < 0 or first + length > total:
+            raise errors.out_of_range("narrow", f"{first} to {first + length}", total)
+    if total is not None and not at_least(total, first + length):
+        cut_before, cut_after = names.one("^"), length_word(names, arguments, length)
+        source, target = list(row), list(row)
+        source[place], target[place] = cut_before, cut_after
+        return moved(input, source, target, arguments=arguments)
+    cut = slice_dim(total, slice(first, first + length), Names(set(map(bare, row))), arguments)
+    sizes = {}
+    if cut.sizes:
+        sizes["length"] = cut.after
+        if "start" in cut.sizes:
+            sizes["start"] = cut.sizes["start"]
+    source, target = list(row), list(row)
+    source[place], target[place] = cut.before, cut.after
+    return moved(input, source, target, arguments=arguments, sizes=sizes)
+
+
+def select(input: Any, dim: int, index: Any) -> Declaration:
+    """Returns the declaration of one element of a dimension."""
+    dims = dims_of(input)
+    place = axis(dim, len(dims))
+    length = dims[place]
+    if isinstance(length, int) and isinstance(index, int) and not -length <= index < length:
+        raise errors.out_of_range("the index", index, length)
+    names = Names()
+    row = [names.one("^" if n == place else "") for n in range(len(dims))]
+    return moved(input, row, [*row[:place], *row[place + 1 :]])
+
+
+def diff(
+    input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None
+) -> Declaration:
+    """Returns the declaration of differences along a dimension, with tensors put before and behind."""
+    dims = dims_of(input)
+    place = axis(dim, len(dims))
+    names = Names()
+    row = names.take(len(dims))
+    arguments: dict[str, Any] = {}
+    tensors = [x for x in (prepend, input, append) if x is not None]
+    lengths = known(tuple(dims_of(x)[place] for x in tensors), "a tensor of diff")
+    total = sum(lengths[1:], lengths[0]) - n
+    if isinstance(total, int):
+        total = max(total, 0)
+    order = [x for x in (input, prepend, append) if x is not None]
+    patterns = []
+    for tensor in order:
+        word = "1" if dims_of(tensor)[place] == 1 else names.one("^")
+        patterns.append([*row[:place], word, *row[place + 1 :]])
+    target = [*row[:place], length_word(names, arguments, total), *row[place + 1 :]]
+    dtype = dtype_of(input)
+    return Declaration(
+        annotation(patterns, [target]),
+        tuple(order),
+        arguments=arguments,
+        dtypes=("bool" if dtype == "bool" else result_type(order),),
+        linear=(tuple(range(len(order))),) if dtype != "bool" else (),
+        frozen="" if len(dims) > 1 else "every difference needs the element before it",
+    )
+
+
+_JOINED = (
+    example([t(12, 6), t(12, 6)], 1),
+    example([t(12, 6), t(12, 12), t(12, 6)], -1),
+    example([t(12, 4), t(12, 3)], dim=1),
+    example([t(4, 6), t(8, 6)]),
+)
+
+ENTRIES = (
+    entry("torch.cat", cat, *_JOINED),
+    entry(
+        "torch.stack",
+        stack,
+        example([t(12, 6), t(12, 6)]),
+        example([t(12, 6), t(12, 6), t(12, 6)], -1),
+    ),
+    entry("torch.hstack", _stacked(1, 1), example([t(12, 6), t(12, 6)]), example([t(12), t(6)])),
+    entry("torch.vstack", _stacked(0, 2), example([t(4, 6), t(8, 6)]), example([t(6), t(6)])),
+    entry("torch.dstack", _stacked(2, 3), example([t(2, 4, 6), t(2, 4, 6)])),
+    entry(
+        "torch.split",
+        split,
+        example(t(12, 24), 8, 1),
+        example(t(12, 24), [12, 6, 6], dim=-1),
+        example(t(12, 10), 4, 1),
+        example(t(12, 10), [3, 7], 1),
+    ),
+    entry("torch.split_with_sizes", split_with_sizes, example(t(12, 24), [16, 8], 1)),
+    entry(
+        "torch.chunk",
+        chunk,
+        example(t(12, 24), 3, -1),
+        example(t(12, 10), 4, 1),
+        example(t(12, 6), 2),
+    ),
+    entry(
+        "torch.tensor_split",
+        tensor_split,
+        example(t(12, 24), 3, 1),
+        example(t(12, 10), (4, 6), 1),
+        example(t(12, 10), 3, 1),
+    ),
+    entry("torch.unbind", unbind, example(t(3, 12)), example(t(12, 2, 6), 1)),
+    entry(
+        "torch.nn.functional.pad",
+        pad,
+        example(t(12, 6), (1, 2)),
+        example(t(12, 6, 4), (0, 0, 1, 1), value=2.0),
+        example(t(12, 6, 8), (1, 1), mode="reflect"),
+        example(t(12, 6), (-1, 0)),
+    ),
+    entry(
+        "torch.roll",
+        roll,
+        example(t(12, 6), 1, -1),
+        example(t(12, 6), (1, 2), (0, 1)),
+        example(t(2, 12, 6), (1, 2), (1, 2)),
+        example(t(12, 6), 3),
+    ),
+    entry("torch.flip", flip, example(t(12, 6), (1,)), example(t(2, 12, 6), (-1, 0))),
+    entry("torch.Tensor.flip", flip, example(t(12, 6), 1), example(t(2, 12, 6), -1, 0)),
+    entry("torch.fliplr", fliplr, example(t(12, 6))),
+    entry("torch.flipud", flipud, example(t(12, 6))),
+    entry("torch.rot90", rot90, example(t(4, 6, 12)), example(t(12, 4, 6), 1, (1, 2))),
+    entry(
+        "torch.narrow",
+        narrow,
+        example(t(12, 24), 1, 12, 12),
+        example(t(12, 24), 1, 8, 8),
+        example(t(12, 24), 0, 1, 5),
+    ),
+    entry("torch.select", select, example(t(12, 6), 1, 2), example(t(12, 6, 4), -1, -1)),
+    entry(
+        "torch.diff",
+        diff,
+        example(t(12, 6)),
+        example(t(12, 6), 1, -1, t(12, 1)),
+        example(t(12, 6), 2, 1),
+    ),
+)

@@ -1,0 +1,285 @@
+"""Normalisations: what a mean and a variance are taken over stays whole, the rest may be cut.
+
+layer_norm(x, (d,), w, b)      a b c^, c^, c^ -> a b c^
+group_norm(x, 4, w, b)         n (g c^) h^, (g c^), (g c^) -> n (g c^) h^      g=4, a rank's num_groups is its g
+instance_norm(x)               n c h^ -> n c h^
+batch_norm in evaluation       n c h, c, c, c, c -> n c h
+batch_norm in training         n^ c h^, c, c, c, c -> n^ c h^, and it writes the running statistics
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dimsolve.ir.operator import Declaration
+from dimsolve.solver.poly import divide_exactly
+
+from . import errors
+from .broadcast import broadcast
+from .dtypes import dtype_of, floating, result_type
+from .entry import entry
+from .samples import between, example, t
+from .values import axes, axis, dims_of
+from .writing import Names, Pattern, annotation, group
+
+
+def _with_optional(
+    input: Any, row: Pattern, optional: Sequence[tuple[Any, Pattern]], **more: Any
+) -> Declaration:
+    """The declaration of one tensor and of those optional ones that are there."""
+    there = [(tensor, pattern) for tensor, pattern in optional if tensor is not None]
+    return Declaration(
+        annotation([row, *(pattern for _, pattern in there)], [row]),
+        (input, *(tensor for tensor, _ in there)),
+        dtypes=(dtype_of(input),),
+        **more,
+    )
+
+
+def layer_norm(
+    input: Any,
+    normalized_shape: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    *rest: Any,
+) -> Declaration:
+    """Returns the declaration of a norm over the last dimensions."""
+    rank = len(dims_of(input))
+    count = len(normalized_shape) if isinstance(normalized_shape, list | tuple) else 1
+    if count > rank:
+        raise errors.wrong_number("normalized dimensions", count, rank)
+    names = Names()
+    leading, normal = names.take(rank - count), names.take(count, "^")
+    return _with_optional(input, [*leading, *normal], [(weight, normal), (bias, normal)])
+
+
+def rms_norm(
+    input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None
+) -> Declaration:
+    """Returns the declaration of a root-mean-square norm over the last dimensions."""
+    return layer_norm(input, normalized_shape, weight)
+
+
+def group_norm(
+    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *rest: Any
+) -> Declaration:
+    """Returns the declaration of a norm over each group of channels."""
+    dims = dims_of(input)
+    if len(dims) < 2:
+        raise errors.wrong_rank("group_norm", "input", dims, "at least 2 dimensions")
+    channels = dims[1]
+    if isinstance(channels, int) and isinstance(num_groups, int) and channels % num_groups:
+        raise errors.not_a_multiple("a group of channels", channels, num_groups)
+    inner = None if channels is None else divide_exactly(channels, num_groups)
+    names = Names({"n", "g", "c"})
+    groups, width = "1" if num_groups == 1 else "g", "1" if inner == 1 else "c^"
+    both = group(groups, width)
+    row = ["n", both, *names.take(len(dims) - 2, "^")]
+    return _with_optional(
+        input,
+        row,
+        [(weight, [both]), (bias, [both])],
+        arguments={"g": num_groups} if " " in both else {},
+        sizes={"num_groups": "g"} if groups == "g" else {},
+    )
+
+
+def instance_norm(
+    input: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    *rest: Any,
+) -> Declaration:
+    """Returns the declaration of a norm of each channel of each sample.
+
+    Running statistics are averaged over the batch while they are written, so the batch stays whole then.
+    """
+    dims = dims_of(input)
+    written = use_input_stats and running_mean is not None
+    names = Names({"n", "c"})
+    batch = "n^" if written else "n"
+    row = [batch, "c", *names.take(len(dims) - 2, "^" if use_input_stats else "")]
+    statistics = [(x, ["c"]) for x in (running_mean, running_var, weight, bias)]
+    return _with_optional(input, row, statistics, mutates=(1, 2) if written else ())
+
+
+def batch_norm(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    *rest: Any,
+) -> Declaration:
+    """Returns the declaration of a norm of each channel over the batch, or by running statistics."""
+    dims = dims_of(input)
+    if len(dims) < 2:
+        raise errors.wrong_rank("batch_norm", "input", dims, "at least 2 dimensions")
+    names, mark = Names({"n", "c"}), "^" if training else ""
+    row = [f"n{mark}", "c", *names.take(len(dims) - 2, mark)]
+    written = training and running_mean is not None
+    statistics = [(x, ["c"]) for x in (running_mean, running_var, weight, bias)]
+    return _with_optional(input, row, statistics, mutates=(1, 2) if written else ())
+
+
+def torch_batch_norm(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Declaration:
+    """Returns the declaration of torch.batch_norm, which takes its tensors in another order."""
+    found = batch_norm(input, running_mean, running_var, weight, bias, training)
+    order = [x for x in (input, weight, bias, running_mean, running_var) if x is not None]
+    statistics = () if running_mean is None else (len(order) - 2, len(order) - 1)
+    row = found.annotation.split(" -> ")[1]
+    text = ", ".join([row] + ["c"] * (len(order) - 1))
+    return Declaration(
+        f"{text} -> {row}",
+        tuple(order),
+        dtypes=found.dtypes,
+        mutates=statistics if found.mutates else (),
+    )
+
+
+def local_response_norm(
+    input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Declaration:
+    """Returns the declaration of a norm over neighbouring channels."""
+    dims = dims_of(input)
+    row = Names().take(len(dims))
+    row[1] += "^"
+    return _with_optional(input, row, [])
+
+
+def normalize(
+    input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None
+) -> Declaration:
+    """Returns the declaration of division by a norm along dimensions."""
+    dims = dims_of(input)
+    places = axes(dim, len(dims))
+    names = Names()
+    row = [names.one("^" if n in places else "") for n in range(len(dims))]
+    return _with_optional(input, row, [])
+
+
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Declaration:
+    """Returns the declaration of the cosine between vectors along one dimension."""
+    shapes = [dims_of(x1), dims_of(x2, "the other tensor")]
+    rank = max(map(len, shapes))
+    place = axis(dim, rank)
+    names = Names()
+    spread = broadcast(shapes, names)
+    inputs = [_frozen_at(row, place - (rank - len(row))) for row in spread.inputs]
+    output = [word for n, word in enumerate(spread.output) if n != place]
+    return Declaration(
+        annotation(inputs, [output]),
+        (x1, x2),
+        arguments={k: v for k, v in spread.arguments.items() if k in " ".join(output)},
+        dtypes=(floating(result_type((x1, x2))),),
+        frozen="" if output else "the vectors are compared whole",
+    )
+
+
+def pairwise_distance(
+    x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Declaration:
+    """Returns the declaration of distances between vectors in the last dimension."""
+    names = Names()
+    spread = broadcast([dims_of(x1), dims_of(x2, "the other tensor")], names)
+    last = len(spread.output) - 1
+    inputs = [_frozen_at(row, len(row) - 1) for row in spread.inputs]
+    output = spread.output[:last] + ["1"] * keepdim
+    return Declaration(
+        annotation(inputs, [output]),
+        (x1, x2),
+        dtypes=(floating(result_type((x1, x2))),),
+        frozen="" if spread.output[:last] else "the vectors are compared whole",
+    )
+
+
+def _frozen_at(row: list[str], place: int) -> list[str]:
+    if place < 0:
+        return row
+    word = row[place]
+    return [*row[:place], word if word.isdecimal() else word.rstrip("^") + "^", *row[place + 1 :]]
+
+
+_IMAGE = t(12, 6, 4, 2)
+_CHANNEL = t(6)
+
+ENTRIES = (
+    entry(
+        "torch.nn.functional.layer_norm",
+        layer_norm,
+        example(t(2, 12, 24), (24,), t(24), t(24)),
+        example(t(12, 4, 6), (4, 6)),
+        example(t(12, 24), [24], t(24)),
+    ),
+    entry(
+        "torch.nn.functional.rms_norm",
+        rms_norm,
+        example(t(2, 12, 24), (24,), t(24)),
+        example(t(12, 24), (24,)),
+    ),
+    entry(
+        "torch.nn.functional.group_norm",
+        group_norm,
+        example(t(2, 24, 6), 12, t(24), t(24)),
+        example(t(12, 6, 4), 6),
+        example(t(12, 8, 4), 1, t(8)),
+    ),
+    entry(
+        "torch.nn.functional.instance_norm",
+        instance_norm,
+        example(_IMAGE, None, None, _CHANNEL, _CHANNEL),
+        example(t(12, 6, 4), t(6), between(0.5, 2, 6), use_input_stats=False),
+    ),
+    entry(
+        "torch.nn.functional.batch_norm",
+        batch_norm,
+        example(_IMAGE, t(6), between(0.5, 2, 6), t(6), t(6)),
+        example(_IMAGE, t(6), between(0.5, 2, 6), t(6), t(6), training=True),
+        example(t(12, 6), None, None, training=True),
+        note="in training the batch is cut through a transform rule that joins the statistics",
+    ),
+    entry(
+        "torch.batch_norm",
+        torch_batch_norm,
+        example(_IMAGE, t(6), t(6), t(6), between(0.5, 2, 6), False, 0.1, 1e-5, False),
+    ),
+    entry("torch.nn.functional.local_response_norm", local_response_norm, example(t(12, 6, 4), 2)),
+    entry(
+        "torch.nn.functional.normalize",
+        normalize,
+        example(t(12, 6)),
+        example(t(12, 6, 4), p=1.0, dim=-1),
+    ),
+    entry(
+        "torch.nn.functional.cosine_similarity",
+        cosine_similarity,
+        example(t(12, 6), t(12, 6)),
+        example(t(12, 6, 4), t(6, 1), dim=-2),
+    ),
+    entry(
+        "torch.nn.functional.pairwise_distance",
+        pairwise_distance,
+        example(t(12, 6), t(12, 6)),
+        example(t(12, 6), t(12, 6), keepdim=True),
+    ),
+)

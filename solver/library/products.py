@@ -1,0 +1,360 @@
+"""Matrix products and what is made of them.
+
+linear(x, w, b)      * k+, n k+, n -> * n        b is a summand
+matmul(x, y)         a b k+, k+ n -> a b n        batches broadcast
+einsum("bhqd,bhkd->bhqk", q, k)                   torch's own notation, letters as identifiers
+tensordot(x, y, 2)   a b+ c+, b+ c+ d -> a d
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dimsolve.ir.operator import Declaration
+
+from . import errors
+from .broadcast import broadcast
+from .dtypes import dtype_of, result_type
+from .entry import entry
+from .samples import example, t
+from .values import NotKnown, axes, dims_of
+from .writing import Names, Pattern, annotation
+
+_EACH = ((0,), (1,))
+
+
+def contraction(
+    tensors: Sequence[Any], inputs: Sequence[Pattern], output: Pattern, **more: Any
+) -> Declaration:
+    """Returns the declaration of a product that is linear in each factor."""
+    linear = more.pop("linear", tuple((n,) for n in range(len(tensors))))
+    return Declaration(
+        annotation(inputs, [output]),
+        tuple(tensors),
+        dtypes=(result_type(tensors),),
+        linear=linear,
+        **more,
+    )
+
+
+def linear(input: Any, weight: Any, bias: Any = None) -> Declaration:
+    """Returns the declaration of ``input @ weight.T + bias``; a weight with one dimension is one row."""
+    rank = len(dims_of(weight, "the weight"))
+    if not dims_of(input):
+        raise errors.wrong_rank("linear", "input", (), "at least 1 dimension")
+    row, out = ("n k+", "n") if rank == 2 else ("k+", "()")
+    if bias is None:
+        result = "* n" if rank == 2 else "*"
+        return Declaration(
+            f"* k+, {row} -> {result}", (input, weight), dtypes=(dtype_of(input),), linear=_EACH
+        )
+    if rank == 2 and not dims_of(bias, "the bias"):
+        out = "()"
+    result = "* n" if rank == 2 else "*"
+    return Declaration(
+        f"* k+, {row}, {out} -> {result}",
+        (input, weight, bias),
+        value_split=(2,),
+        dtypes=(dtype_of(input),),
+        linear=((0, 2), (1, 2)),
+    )
+
+
+def matmul(input: Any, other: Any) -> Declaration:
+    """Returns the declaration of a product of vectors, matrices or batches of matrices, batches broadcast."""
+    a, b = dims_of(input), dims_of(other, "the other tensor")
+    if not a or not b:
+        raise errors.wrong_rank("matmul", "a tensor", (), "at least 1 dimension")
+    names = Names()
+    batch = broadcast([a[:-2], b[:-2]], names)
+    m = [names.one()] if len(a) > 1 else []
+    k = names.one("+")
+    n = [names.one()] if len(b) > 1 else []
+    left = [*batch.inputs[0], *m, k]
+    right = [*batch.inputs[1], k, *n]
+    return contraction(
+        (input, other),
+        [left, right],
+        [*batch.output, *m, *n],
+        arguments=batch.arguments,
+        fresh=tuple(batch.fresh),
+    )
+
+
+def matmul_reversed(input: Any, other: Any) -> Declaration:
+    """Returns the declaration of ``other @ input``, which is what ``__rmatmul__`` computes."""
+    return matmul(other, input)
+
+
+def fixed_product(text: str) -> Any:
+    """Returns the declaration of a product of two tensors with one annotation: mm, bmm, mv, dot."""
+
+    def declare(input: Any, mat2: Any) -> Declaration:
+        return Declaration(text, (input, mat2), dtypes=(result_type((input, mat2)),), linear=_EACH)
+
+    return declare
+
+
+mm = fixed_product("m k+, k+ n -> m n")
+bmm = fixed_product("b m k+, b k+ n -> b m n")
+
+
+def mv(input: Any, vec: Any) -> Declaration:
+    """Returns the declaration of a matrix times a vector."""
+    return fixed_product("m k+, k+ -> m")(input, vec)
+
+
+def dot(input: Any, tensor: Any) -> Declaration:
+    """Returns the declaration of the inner product of two vectors."""
+    return fixed_product("k+, k+ -> ()")(input, tensor)
+
+
+def inner(input: Any, other: Any) -> Declaration:
+    """Returns the declaration of inner products over the last dimensions."""
+    a, b = dims_of(input), dims_of(other, "the other tensor")
+    if not a or not b:
+        return Declaration(
+            "*, () -> *" if a else "(), * -> *",
+            (input, other),
+            dtypes=(result_type((input, other)),),
+            linear=_EACH,
+        )
+    names = Names()
+    left, right, k = names.take(len(a) - 1), names.take(len(b) - 1), names.one("+")
+    return contraction((input, other), [[*left, k], [*right, k]], [*left, *right])
+
+
+def outer(input: Any, vec2: Any) -> Declaration:
+    """Returns the declaration of all products of two vectors' elements."""
+    return contraction((input, vec2), [["m"], ["n"]], ["m", "n"])
+
+
+def kron(input: Any, other: Any) -> Declaration:
+    """Returns the declaration of the Kronecker product."""
+    a, b = len(dims_of(input)), len(dims_of(other, "the other tensor"))
+    names = Names()
+    left, right = names.take(a), names.take(b)
+    rank = max(a, b)
+    padded = [["1"] * (rank - len(row)) + row for row in (left, right)]
+    joined = [
+        f"({x} {y})" if "1" not in (x, y) else x if y == "1" else y
+        for x, y in zip(*padded, strict=True)
+    ]
+    return contraction((input, other), [left, right], joined)
+
+
+def sum_of_product(product: Sequence[Pattern], output: Sequence[str]) -> Any:
+    """Returns the declaration of ``beta * input + alpha * (x @ y)``: addmm, baddbmm, addmv, addr, addbmm.
+
+    ``input`` is a summand and is broadcast to the output.
+    """
+
+    def declare(input: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> Declaration:
+        dims = dims_of(input)
+        lengths = {}
+        for tensor, pattern in zip((x, y), product, strict=True):
+            lengths.update(zip(pattern, dims_of(tensor), strict=True))
+        offset = len(output) - len(dims)
+        if offset < 0:
+            raise errors.wrong_rank("this sum", "input", dims, f"at most {len(output)} dimensions")
+        row = []
+        for length, word in zip(dims, output[offset:], strict=True):
+            row.append("1" if length == 1 and lengths[word] != 1 else word)
+        return contraction(
+            (input, x, y),
+            [row, *product],
+            output,
+            value_split=(0,),
+            linear=((0, 1), (0, 2)),
+        )
+
+    return declare
+
+
+def _named(form: Any, x: str, y: str) -> Any:
+    """Returns the declaration with torch's names of the two factors."""
+
+    def declare(input: Any, *args: Any, **kwargs: Any) -> Declaration:
+        renamed = {{x: "x", y: "y"}.get(name, name): value for name, value in kwargs.items()}
+        if len(args) > 2:
+            raise NotKnown("the old order of arguments is not known of")
+        return form(input, *args, **renamed)
+
+    return declare
+
+
+def tensordot(a: Any, b: Any, dims: Any = 2) -> Declaration:
+    """Returns the declaration of a contraction of given dimensions."""
+    ranks = len(dims_of(a)), len(dims_of(b, "the other tensor"))
+    if isinstance(dims, int):
+        pairs = (tuple(range(ranks[0] - dims, ranks[0])), tuple(range(dims)))
+    elif isinstance(dims, list | tuple) and len(dims) == 2:
+        one = lambda value: value if isinstance(value, list | tuple) else (value,)
+        pairs = (
+            axes(tuple(one(dims[0])), ranks[0], empty_means_all=False),
+            axes(tuple(one(dims[1])), ranks[1], empty_means_all=False),
+        )
+    else:
+        raise NotKnown("the dimensions of tensordot are not known")
+    if len(pairs[0]) != len(pairs[1]):
+        raise errors.wrong_number("contracted dimensions", len(pairs[1]), len(pairs[0]))
+    names = Names()
+    shared = names.take(len(pairs[0]), "+")
+    rows = []
+    for rank, places in zip(ranks, pairs, strict=True):
+        row = names.take(rank)
+        for place, word in zip(places, shared, strict=True):
+            row[place] = word
+        rows.append(row)
+    output = [word for row in rows for word in row if not word.endswith("+")]
+    return contraction((a, b), rows, output)
+
+
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Declaration:
+    """Returns the declaration of ``x1 @ W @ x2 + b`` for every row."""
+    tensors = (input1, input2, weight) if bias is None else (input1, input2, weight, bias)
+    text = "* i+, * j+, o i+ j+" + (", o" if bias is not None else "")
+    each = (0, 1, 2)
+    return Declaration(
+        f"{text} -> * o",
+        tensors,
+        value_split=() if bias is None else (3,),
+        dtypes=(result_type(tensors),),
+        linear=tuple((n,) if bias is None else (n, 3) for n in each),
+    )
+
+
+def chain(*matrices: Any) -> Declaration:
+    """Returns the declaration of a product of several matrices: the lengths between two of them are summed."""
+    listed = (
+        list(matrices[0])
+        if len(matrices) == 1 and isinstance(matrices[0], list | tuple)
+        else list(matrices)
+    )
+    names = Names()
+    ranks = [len(dims_of(matrix)) for matrix in listed]
+    words = [names.one("+" if 0 < n < len(listed) else "") for n in range(len(listed) + 1)]
+    rows = [words[n : n + 2] for n in range(len(listed))]
+    if ranks[0] == 1:
+        rows[0] = [words[1]]
+    if ranks[-1] == 1:
+        rows[-1] = [words[-2]]
+    output = [words[0]] * (ranks[0] == 2) + [words[-1]] * (ranks[-1] == 2)
+    return contraction(listed, rows, output)
+
+
+def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "") -> Declaration:
+    """Returns the declaration of distances between rows: the coordinates stay whole."""
+    a, b = dims_of(x1), dims_of(x2, "the other tensor")
+    names = Names()
+    batch = broadcast([a[:-2], b[:-2]], names)
+    rows, columns, width = names.one(), names.one(), names.one("^")
+    text = annotation(
+        [[*batch.inputs[0], rows, width], [*batch.inputs[1], columns, width]],
+        [[*batch.output, rows, columns]],
+    )
+    return Declaration(text, (x1, x2), arguments=batch.arguments, dtypes=(result_type((x1, x2)),))
+
+
+def grouped_mm(
+    input: Any, weight: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None
+) -> Declaration:
+    """Returns the declaration of a product of row groups with one matrix each; ``offs`` tells where the groups end."""
+    if offs is None or bias is not None or len(dims_of(input)) != 2 or len(dims_of(weight)) != 3:
+        raise NotKnown("only (rows, k) by (groups, k, n) with offs is known of")
+    return Declaration(
+        "s^ k+, g^ k+ n, g^ -> s^ n", (input, weight, offs), dtypes=(dtype_of(input),), linear=_EACH
+    )
+
+
+_ADDMM = sum_of_product([["m", "k+"], ["k+", "n"]], ["m", "n"])
+_BADDBMM = sum_of_product([["b", "m", "k+"], ["b", "k+", "n"]], ["b", "m", "n"])
+_ADDBMM = sum_of_product([["b+", "m", "k+"], ["b+", "k+", "n"]], ["m", "n"])
+_ADDMV = sum_of_product([["m", "k+"], ["k+"]], ["m"])
+_ADDR = sum_of_product([["m"], ["n"]], ["m", "n"])
+
+ENTRIES = (
+    entry(
+        "torch.nn.functional.linear",
+        linear,
+        example(t(2, 12, 24), t(6, 24), t(6)),
+        example(t(12, 24), t(12, 24)),
+        example(t(24), t(6, 24), t(6)),
+    ),
+    entry(
+        "torch.matmul",
+        matmul,
+        example(t(12, 24), t(24, 6)),
+        example(t(2, 12, 6), t(6, 4)),
+        example(t(2, 1, 12, 6), t(4, 6, 3)),
+        example(t(12, 6), t(6)),
+        example(t(6), t(6, 12)),
+        example(t(12), t(12)),
+    ),
+    entry("torch.mm", mm, example(t(12, 24), t(24, 6))),
+    entry("torch.bmm", bmm, example(t(4, 12, 24), t(4, 24, 6))),
+    entry("torch.mv", mv, example(t(12, 24), t(24))),
+    entry("torch.dot", dot, example(t(12), t(12))),
+    entry("torch.vdot", inner, example(t(12), t(12))),
+    entry("torch.inner", inner, example(t(2, 12, 6), t(4, 6)), example(t(12), t(12))),
+    entry("torch.outer", outer, example(t(12), t(6))),
+    entry("torch.kron", kron, example(t(2, 12), t(6, 4)), example(t(12), t(2, 6))),
+    entry(
+        "torch.addmm",
+        _named(_ADDMM, "mat1", "mat2"),
+        example(t(6), t(12, 24), t(24, 6)),
+        example(t(12, 6), t(12, 24), t(24, 6), beta=2, alpha=3),
+        example(t(12, 1), t(12, 24), t(24, 6)),
+    ),
+    entry(
+        "torch.baddbmm",
+        _named(_BADDBMM, "batch1", "batch2"),
+        example(t(4, 12, 6), t(4, 12, 24), t(4, 24, 6)),
+        example(t(1, 6), t(4, 12, 24), t(4, 24, 6)),
+    ),
+    entry(
+        "torch.addbmm",
+        _named(_ADDBMM, "batch1", "batch2"),
+        example(t(12, 6), t(4, 12, 24), t(4, 24, 6)),
+    ),
+    entry("torch.addmv", _named(_ADDMV, "mat", "vec"), example(t(12), t(12, 24), t(24))),
+    entry(
+        "torch.addr",
+        _named(_ADDR, "vec1", "vec2"),
+        example(t(12, 6), t(12), t(6)),
+        note="nothing is summed but input",
+    ),
+    entry(
+        "torch.tensordot",
+        tensordot,
+        example(t(12, 4, 6), t(4, 6, 2)),
+        example(t(12, 4, 6), t(6, 3, 12), ([0, 2], [2, 0])),
+    ),
+    entry(
+        "torch.nn.functional.bilinear",
+        bilinear,
+        example(t(12, 4), t(12, 6), t(3, 4, 6), t(3)),
+        example(t(2, 6, 4), t(2, 6, 3), t(12, 4, 3)),
+    ),
+    entry("torch.chain_matmul", chain, example(t(12, 4), t(4, 6), t(6, 24))),
+    entry(
+        "torch.linalg.multi_dot",
+        chain,
+        example([t(12, 4), t(4, 6), t(6, 24)]),
+        example([t(12), t(12, 6), t(6)]),
+    ),
+    entry(
+        "torch.cdist", cdist, example(t(2, 12, 6), t(2, 4, 6)), example(t(12, 6), t(4, 6), p=1.0)
+    ),
+    entry(
+        "torch.nn.functional.grouped_mm",
+        grouped_mm,
+        note="rows of a group are neighbours: rows and groups stay whole",
+    ),
+    entry(
+        "torch.ops.transformers.grouped_mm_fallback",
+        grouped_mm,
+        note="rows of a group are neighbours: rows and groups stay whole",
+    ),
+)

@@ -1,0 +1,120 @@
+"""Example calls as data: tensors are described here and made where they are needed.
+
+A `Sample` has a shape and a dtype, so it can stand for a tensor in a declaration; torch is imported only when one is built.
+
+    example(t(12, 24), t(6, 24), bias=t(6))     a call of linear
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["normal", "uniform", "whole", "distinct", "definite"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """A tensor to be made: ``kind`` says of which values.
+
+    normal: of the normal distribution; uniform: between low and high; whole: integers from low, below high; distinct: no two
+    equal, in random order; definite: symmetric positive definite matrices.
+    """
+
+    shape: tuple[Any, ...]
+    dtype: str = "float64"
+    kind: Kind = "normal"
+    low: float = 0.0
+    high: float = 1.0
+
+    def build(self, seed: int) -> Any:
+        """Returns the torch tensor."""
+        import torch
+
+        generator = torch.Generator().manual_seed(seed)
+        dtype = getattr(torch, self.dtype)
+        match self.kind:
+            case "normal" if self.dtype.startswith("complex"):
+                return torch.randn(self.shape, generator=generator, dtype=dtype)
+            case "normal":
+                return torch.randn(self.shape, generator=generator, dtype=torch.float64).to(dtype)
+            case "uniform":
+                unit = torch.rand(self.shape, generator=generator, dtype=torch.float64)
+                return (unit * (self.high - self.low) + self.low).to(dtype)
+            case "whole":
+                return torch.randint(
+                    int(self.low), int(self.high), self.shape, generator=generator
+                ).to(dtype)
+            case "distinct":
+                count = torch.Size(self.shape).numel()
+                order = torch.randperm(count, generator=generator).reshape(self.shape)
+                return (order.to(torch.float64) / 4 - count / 8).to(dtype)
+            case "definite":
+                root = torch.randn(self.shape, generator=generator, dtype=torch.float64)
+                eye = torch.eye(self.shape[-1], dtype=torch.float64)
+                return (root @ root.mT + 4 * eye).to(dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DType:
+    """A torch dtype by its name, made when the example is."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"torch.{self.name}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Example:
+    """One call: positional arguments and keyword arguments, with samples for the tensors, also inside lists and tuples."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+    def build(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns the arguments with real tensors; the same sample is the same tensor, and every call makes new ones."""
+        made: dict[int, Any] = {}
+
+        def real(value: Any) -> Any:
+            if isinstance(value, Sample):
+                return made.setdefault(id(value), value.build(len(made)))
+            if isinstance(value, DType):
+                import torch
+
+                return getattr(torch, value.name)
+            if isinstance(value, list | tuple):
+                return type(value)(real(item) for item in value)
+            return value
+
+        return tuple(real(a) for a in self.args), {k: real(v) for k, v in self.kwargs.items()}
+
+
+def t(*shape: int, dtype: str = "float64", kind: Kind = "normal") -> Sample:
+    """Returns a sample of normally distributed values."""
+    return Sample(shape, dtype, kind)
+
+
+def between(low: float, high: float, *shape: int, dtype: str = "float64") -> Sample:
+    """Returns a sample of values between two bounds."""
+    return Sample(shape, dtype, "uniform", low, high)
+
+
+def whole(high: int, *shape: int, low: int = 0, dtype: str = "int64") -> Sample:
+    """Returns a sample of integers from low (0) up to and without high: indices, classes, counts."""
+    return Sample(shape, dtype, "whole", low, high)
+
+
+def mask(*shape: int) -> Sample:
+    """Returns a sample of bools."""
+    return Sample(shape, "bool", "whole", 0, 2)
+
+
+def distinct(*shape: int) -> Sample:
+    """Returns a sample without equal values: what is sorted or compared has one answer."""
+    return Sample(shape, kind="distinct")
+
+
+def example(*args: Any, **kwargs: Any) -> Example:
+    """Returns the call as data."""
+    return Example(args, kwargs)

@@ -1,0 +1,106 @@
+"""One slice of one dimension: the words of the dimension before and after, and the bounds of a rank's slice.
+
+Where the bounds and the length have a common divisor w, the dimension is so many blocks of w and the slice takes whole blocks: w may be
+cut, each rank has its part of every block.
+
+    [:, :64] of 128           (2 w) -> w        stop: w
+    [..., 64:96] of 128       (4 w) -> w        start: (2 w), stop: (3 w)
+    [..., 0::2] of 64         (w 2) -> w
+    [:, 1:] of n              n^ -> m^          m = n - 1
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dimsolve.solver.dims import ceil_div, maximum, minimum
+from dimsolve.solver.poly import Dim, divide_exactly
+
+from .lengths import at_least, common_divisor
+from .values import NotKnown, is_dim
+from .writing import Names, freeze_word, group, length_word
+
+
+@dataclass(slots=True)
+class Sliced:
+    """The words of a dimension before and after a slice; ``sizes`` are the bounds by name, as text of one dimension."""
+
+    before: str
+    after: str
+    sizes: dict[str, str] = field(default_factory=dict)
+
+
+def slice_dim(length: Dim | None, part: slice, names: Names, arguments: dict[str, Any]) -> Sliced:
+    """Returns how a slice cuts a dimension. Raises NotKnown for bounds that are no lengths."""
+    if any(bound is not None and not is_dim(bound) for bound in (part.start, part.stop, part.step)):
+        raise NotKnown("a bound of a slice is not known")
+    step = 1 if part.step is None else part.step
+    if length is None:
+        return _open_length(part, step, names)
+    if length == 1 and _whole(part, 1, step):
+        return Sliced("1", "1")
+    if _whole(part, length, step):
+        word = names.one()
+        return Sliced(word, word)
+    start, stop = _bound(part.start, 0, length), _bound(part.stop, length, length)
+    if step == 1:
+        blocks = _blocks(length, start, stop, part, names)
+        if blocks is not None:
+            return blocks
+    elif stop == length and isinstance(start, int) and start < step:
+        if divide_exactly(length, step) is not None:
+            word = names.one()
+            return Sliced(group(word, str(step)), word)
+    count: Dim = stop - start if at_least(stop, start) else maximum(stop - start, 0)
+    before = "1" if length == 1 else names.one("^")
+    return Sliced(before, length_word(names, arguments, ceil_div(count, step)))
+
+
+def _open_length(part: slice, step: Any, names: Names) -> Sliced:
+    if part.start in (None, 0) and part.stop is None and step == 1:
+        word = names.one()
+        return Sliced(word, word)
+    raise NotKnown("the length of a dimension that is sliced is not known")
+
+
+def _whole(part: slice, length: Dim, step: Any) -> bool:
+    """Whether the slice takes everything, also where the length shrinks on a rank."""
+    if step != 1 or part.start not in (None, 0):
+        return False
+    if part.stop is None or part.stop == length:
+        return True
+    return isinstance(part.stop, int) and part.stop >= 0 and at_least(part.stop, length)
+
+
+def _bound(bound: Any, default: Dim, length: Dim) -> Dim:
+    """The bound counted from the start and held inside the dimension, as Python does it."""
+    if bound is None:
+        return default
+    if isinstance(bound, int) and bound < 0:
+        bound = length + bound
+        return bound if at_least(bound, 0) else maximum(bound, 0)
+    return bound if at_least(length, bound) else minimum(bound, length)
+
+
+def _blocks(length: Dim, start: Dim, stop: Dim, part: slice, names: Names) -> Sliced | None:
+    """The slice as whole blocks of a common divisor, None where there is none but 1."""
+    width = common_divisor((length, start, stop))
+    if width in (0, 1) or not at_least(stop, start) or stop == start:
+        return None
+    counts = [divide_exactly(value, width) for value in (length, start, stop, stop - start)]
+    if not all(isinstance(count, int) for count in counts):
+        return None
+    total, first, last, taken = map(str, counts)
+    word = names.one()
+    sizes = {}
+    if part.start is not None and first != "0":
+        sizes["start"] = group(first, word)
+    if part.stop is not None:
+        sizes["stop"] = group(last, word)
+    return Sliced(group(total, word), group(taken, word), sizes)
+
+
+def frozen_slice(sliced: Sliced) -> Sliced:
+    """Returns the same slice with its words frozen."""
+    return Sliced(freeze_word(sliced.before), freeze_word(sliced.after))

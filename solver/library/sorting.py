@@ -1,0 +1,273 @@
+"""Sorting, searching and running sums: the dimension itself stays whole, all others may be cut.
+
+sort(x, -1)            a b^ -> a b^, a b^
+topk(x, 3)             a b^ -> a c^, a c^        c=3
+cumsum(x, 1)           a b^ c -> a b^ c
+searchsorted(x, y)     a b^, a c -> a c
+histc(x, 10, 0, 9)     a+ b+ -> c^               c=10, counts are summed
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dimsolve.ir.operator import Declaration
+
+from .dtypes import dtype_name, dtype_of, summed
+from .entry import Entry, entry
+from .samples import Sample, distinct, example, t, whole
+from .values import NotKnown, axis, dims_of, is_dim, is_tensor
+from .writing import Names, annotation, length_word
+
+_WHOLE = "every element depends on its place among all others"
+
+
+def along(
+    input: Any,
+    dim: Any,
+    dtypes: tuple[str | None, ...],
+    *,
+    linear: bool = False,
+    length: Any = None,
+) -> Declaration:
+    """Returns the declaration of a function of whole rows; ``length`` is the new length of the dimension, where it changes."""
+    dims = dims_of(input)
+    names = Names()
+    place = axis(dim, len(dims)) if dims else 0
+    row = [names.one("^" if n == place else "") for n in range(len(dims))]
+    target, arguments = list(row), {}
+    if length is not None and dims:
+        found: dict[str, Any] = {}
+        target[place] = length_word(names, found, length)
+        arguments = found
+    return Declaration(
+        annotation([row], [target] * len(dtypes)),
+        (input,),
+        arguments=arguments,
+        dtypes=dtypes,
+        linear=((0,),) if linear else (),
+        frozen="" if len(dims) > 1 else _WHOLE,
+        returns="tuple" if len(dtypes) > 1 else "tensor",
+    )
+
+
+def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Declaration:
+    """Returns the declaration of a running sum."""
+    return along(input, dim, (dtype_name(dtype) or summed(dtype_of(input)),), linear=True)
+
+
+def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Declaration:
+    """Returns the declaration of a running product."""
+    return along(input, dim, (dtype_name(dtype) or summed(dtype_of(input)),))
+
+
+def running(input: Any, dim: int) -> Declaration:
+    """Returns the declaration of cummax, cummin: values and places."""
+    return along(input, dim, (dtype_of(input), "int64"))
+
+
+def logcumsumexp(input: Any, dim: int) -> Declaration:
+    """Returns the declaration of a running logsumexp."""
+    return along(input, dim, (dtype_of(input),))
+
+
+def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Declaration:
+    """Returns the declaration of torch.sort: values and places."""
+    return along(input, dim, (dtype_of(input), "int64"))
+
+
+def argsort(
+    input: Any, dim: int = -1, descending: bool = False, *, stable: Any = None
+) -> Declaration:
+    """Returns the declaration of torch.argsort."""
+    return along(input, dim, ("int64",))
+
+
+def msort(input: Any) -> Declaration:
+    """Returns the declaration of a sort along dimension 0."""
+    return along(input, 0, (dtype_of(input),))
+
+
+def topk(
+    input: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> Declaration:
+    """Returns the declaration of the k largest elements and their places."""
+    if not is_dim(k):
+        raise NotKnown("k is not known")
+    return along(input, dim, (dtype_of(input), "int64"), length=k)
+
+
+def searchsorted(
+    sorted_sequence: Any,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: Any = None,
+    sorter: Any = None,
+) -> Declaration:
+    """Returns the declaration of a search in sorted rows, or in one row for all."""
+    dtype = "int32" if out_int32 else "int64"
+    if sorter is not None:
+        raise NotKnown("searchsorted with a sorter is not known of")
+    rank = len(dims_of(sorted_sequence))
+    if not is_tensor(input):
+        return Declaration(
+            "a^ -> ()", (sorted_sequence,), dtypes=(dtype,), frozen="one row is seen whole"
+        )
+    if rank == 1:
+        return Declaration("n^, * -> *", (sorted_sequence, input), dtypes=(dtype,))
+    names = Names()
+    batch, row, column = names.take(rank - 1), names.one("^"), names.one()
+    text = annotation([[*batch, row], [*batch, column]], [[*batch, column]])
+    return Declaration(text, (sorted_sequence, input), dtypes=(dtype,))
+
+
+def bucketize(
+    input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False
+) -> Declaration:
+    """Returns the declaration of a search in one sorted row."""
+    return Declaration(
+        "*, n^ -> *", (input, boundaries), dtypes=("int32" if out_int32 else "int64",)
+    )
+
+
+def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0) -> Declaration:
+    """Returns the declaration of a histogram: with written bounds the counts of parts are summed."""
+    rank = len(dims_of(input))
+    bounded = not is_tensor(min) and not is_tensor(max) and min != max
+    names = Names()
+    row = names.take(rank, "+" if bounded else "^")
+    arguments: dict[str, Any] = {}
+    word = length_word(names, arguments, bins)
+    return Declaration(
+        annotation([row], [[word]]),
+        (input,),
+        arguments=arguments,
+        dtypes=(dtype_of(input),),
+        frozen="" if bounded else "the bounds are those of all elements",
+    )
+
+
+def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Declaration:
+    """Returns the declaration of counts of whole numbers: how many there are, only running can tell."""
+    inputs = [input] if weights is None else [input, weights]
+    return Declaration(
+        annotation([["a^"]] * len(inputs), [["b^"]]),
+        tuple(inputs),
+        fresh=("b",),
+        dtypes=("int64" if weights is None else "float64",),
+        frozen="the number of counts depends on the largest element",
+    )
+
+
+def unique(
+    input: Any,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: Any = None,
+) -> Declaration:
+    """Returns the declaration of the different elements: how many, only running can tell."""
+    dims = dims_of(input)
+    if dim is not None:
+        raise NotKnown("unique along a dimension is not known of")
+    row = Names({"u"}).take(len(dims), "^")
+    outputs = [["u^"], *([row] if return_inverse else []), *([["u^"]] if return_counts else [])]
+    return Declaration(
+        annotation([row], outputs),
+        (input,),
+        fresh=("u",),
+        dtypes=(dtype_of(input), *["int64"] * (len(outputs) - 1)),
+        frozen="equal elements may lie in different parts",
+        returns="tuple" if len(outputs) > 1 else "tensor",
+    )
+
+
+def unique_consecutive(
+    input: Any, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
+) -> Declaration:
+    """Returns the declaration of elements that differ from the one before."""
+    return unique(input, True, return_inverse, return_counts, dim)
+
+
+def nonzero(input: Any, *, as_tuple: bool = False) -> Declaration:
+    """Returns the declaration of the places of nonzero elements: how many, only running can tell."""
+    dims = dims_of(input)
+    row = Names({"u"}).take(len(dims), "^")
+    outputs = [["u^"]] * max(len(dims), 1) if as_tuple else [["u^", str(len(dims))]]
+    return Declaration(
+        annotation([row], outputs),
+        (input,),
+        fresh=("u",),
+        dtypes=("int64",) * len(outputs),
+        frozen="how many places there are depends on the data",
+        returns="tuple" if as_tuple else "tensor",
+    )
+
+
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Declaration:
+    """Returns the declaration of membership: every element is looked for among all others."""
+    if not (is_tensor(elements) and is_tensor(test_elements)):
+        raise NotKnown("isin with a number is not known of")
+    row = Names().take(len(dims_of(elements)))
+    others = [f"{word}^" for word in Names(set(row)).take(len(dims_of(test_elements)))]
+    return Declaration(
+        annotation([row, others], [row]), (elements, test_elements), dtypes=("bool",)
+    )
+
+
+def renorm(input: Any, p: Any, dim: int, maxnorm: Any) -> Declaration:
+    """Returns the declaration of slices along a dimension scaled down to a norm: only that dimension may be cut."""
+    dims = dims_of(input)
+    place = axis(dim, len(dims))
+    names = Names()
+    row = [names.one("" if n == place else "^") for n in range(len(dims))]
+    return Declaration(annotation([row], [row]), (input,), dtypes=(dtype_of(input),))
+
+
+def _sorted(count: int) -> Sample:
+    return Sample((count,), "float64", "uniform", 0.0, 0.0)
+
+
+_ROWS = (example(t(12, 6), 1), example(t(2, 12, 6), -1))
+_DISTINCT = (example(distinct(12, 6)), example(distinct(2, 12, 6), 0))
+_INDEXED = (example(distinct(12, 6), 1), example(distinct(2, 12, 6), 0))
+
+
+def _entries() -> list[Entry]:
+    return [
+        entry("torch.cumsum", cumsum, *_ROWS, example(whole(9, 12, 6), 0)),
+        entry("torch.cumprod", cumprod, *_ROWS),
+        entry("torch.cummax", running, *_INDEXED),
+        entry("torch.cummin", running, *_INDEXED),
+        entry("torch.logcumsumexp", logcumsumexp, *_ROWS),
+        entry("torch.sort", sort, *_DISTINCT),
+        entry("torch.argsort", argsort, *_DISTINCT),
+        entry("torch.msort", msort, example(distinct(6, 12))),
+        entry("torch.topk", topk, example(distinct(12, 6), 3), example(distinct(6, 12), 2, 0)),
+        entry("torch.searchsorted", searchsorted, example(_sorted(6), t(12, 4))),
+        entry("torch.bucketize", bucketize, example(t(12, 4), _sorted(6))),
+        entry("torch.histc", histc, example(t(12, 6), 8, -2, 2), example(t(12, 6), 4)),
+        entry("torch.bincount", bincount, example(whole(9, 12))),
+        entry(
+            "torch.unique",
+            unique,
+            example(whole(9, 12, 6)),
+            example(whole(9, 12), return_counts=True),
+        ),
+        entry("torch.unique_consecutive", unique_consecutive, example(whole(3, 12))),
+        entry(
+            "torch.nonzero",
+            nonzero,
+            example(whole(2, 12, 6)),
+            example(whole(2, 12, 6), as_tuple=True),
+        ),
+        entry("torch.isin", isin, example(whole(9, 12, 6), whole(9, 4))),
+        entry("torch.renorm", renorm, example(t(12, 6), 2, 0, 1.0)),
+    ]
+
+
+ENTRIES = tuple(_entries())
