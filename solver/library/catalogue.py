@@ -15,12 +15,13 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
+from dimsolve.ir.errors import ShapeError
 from dimsolve.ir.operator import Declaration, Operator
 
 from .aliases import ALIASES, IN_PLACE, canonical_path
 from .entry import Entry
 from .pointwise import Pointwise, in_place
-from .samples import Example
+from .samples import Example, Sample
 from .values import NotKnown, tensors_in
 from .writing import opaque
 
@@ -145,12 +146,34 @@ def names() -> tuple[str, ...]:
 def specimens(path: str) -> tuple[Example, ...]:
     """Returns the example calls of a callable as data, which needs no torch; () for one that is not known."""
     resolved = _resolve(path)
-    return () if resolved is None else resolved[0].examples
+    if resolved is None:
+        return ()
+    return tuple(
+        call for call in resolved[0].examples if not resolved[1] or _can_write(resolved[0], call)
+    )
+
+
+def _can_write(item: Entry, call: Example) -> bool:
+    """Whether the first argument can hold the result."""
+    try:
+        return isinstance(call.args[0], Sample) and bool(
+            Declare(item, True)(*call.args, **call.kwargs).mutates
+        )
+    except ShapeError:
+        return False
 
 
 def examples(path: str) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Returns example calls ``(args, kwargs)`` with new torch tensors, the same values each time."""
-    return [specimen.build() for specimen in specimens(path)]
+    """Returns example calls ``(args, kwargs)`` with new torch tensors, the same values each time.
+
+    Tensors in which torch has a gradient require one, but not where the call writes to its inputs.
+    """
+    operator = find(path)
+    if operator is None:
+        return []
+    calls = specimens(path)
+    writes = [bool(operator.declare(*call.args, **call.kwargs).mutates) for call in calls]
+    return [call.build(grad=not w) for call, w in zip(calls, writes, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +194,7 @@ def summary(path: str) -> Summary | None:
     operator, resolved = find(path), _resolve(path)
     if operator is None or resolved is None:
         return None
-    declarations = [operator.declare(*call.args, **call.kwargs) for call in resolved[0].examples]
+    declarations = [operator.declare(*call.args, **call.kwargs) for call in specimens(path)]
     texts = dict.fromkeys(declaration.annotation for declaration in declarations)
     reasons = dict.fromkeys(
         declaration.frozen for declaration in declarations if declaration.frozen

@@ -19,7 +19,7 @@ from dimsolve.solver.dims import ceil_div, maximum, minimum
 from . import errors
 from .dtypes import DEFAULT, dtype_name, dtype_of, result_type
 from .entry import entry
-from .samples import DType, example, t, whole
+from .samples import DType, constant, example, t, whole
 from .values import NotKnown, axis, dims_of, is_dim, is_tensor, listed
 from .writing import Names, annotation, bare, length_word
 
@@ -425,7 +425,7 @@ ENTRIES = (
         example(t(12), t(6), t(4), indexing="xy"),
     ),
     entry("torch.cartesian_prod", cartesian_prod, example(t(12), t(6)), example(t(12))),
-    entry("torch.vander", vander, example(t(12), 4), example(t(6))),
+    entry("torch.vander", vander, example(constant(t(12)), 4), example(constant(t(6)))),
     entry("torch.Tensor.zero_", written(), example(t(12, 6))),
     entry("torch.Tensor.fill_", written(), example(t(12, 6), 2.0)),
     entry("torch.Tensor.normal_", written(random=True), example(t(12, 6))),

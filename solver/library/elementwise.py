@@ -13,7 +13,7 @@ from dimsolve.ir.operator import Declaration
 
 from .entry import Entry, entry
 from .pointwise import Pointwise
-from .samples import Example, between, example, mask, t, whole
+from .samples import Example, between, constant, example, mask, t, whole
 
 _ANY = (example(t(12, 24)), example(t(12)), example(t(2, 12, 3, 4)))
 
@@ -54,6 +54,10 @@ _TWO_POSITIVE = (
     example(between(0.5, 2, 12, 24), between(0.5, 2, 12, 24)),
     example(between(0.5, 2, 12, 1, 6), between(0.5, 2, 4, 6)),
 )
+_TWO_STEPS = (
+    example(constant(t(12, 24)), constant(between(0.5, 2, 12, 24))),
+    example(constant(t(12, 1, 6)), constant(between(0.5, 2, 4, 6))),
+)
 _TWO_WHOLE = (
     example(whole(30, 12, 24, low=1), whole(5, 12, 24, low=1)),
     example(whole(30, 12, 24, low=1), whole(5, 24, low=1)),
@@ -62,8 +66,9 @@ _TWO_TENSORS = (_TWO[0], _TWO[1], _TWO[2])
 
 _PAIRS = {
     ("same", "no"): {
-        _TWO_TENSORS: "maximum minimum fmax fmin heaviside hypot logaddexp logaddexp2 nextafter",
-        _TWO_POSITIVE: "floor_divide fmod remainder",
+        _TWO_TENSORS: "maximum minimum fmax fmin hypot logaddexp logaddexp2 nextafter",
+        _TWO_POSITIVE: "fmod remainder",
+        _TWO_STEPS: "floor_divide heaviside",
         _TWO_WHOLE: "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift gcd lcm",
     },
     ("real", "no"): {
@@ -150,7 +155,7 @@ ENTRIES = (
     entry(
         "torch.special.zeta",
         Pointwise(("input", "other"), 2, "real"),
-        example(between(2, 4, 12, 24), 2.0),
+        example(constant(between(2, 4, 12, 24)), 2.0),
     ),
     entry(
         "torch.polygamma", Pointwise(("n", "input"), 2, "real"), example(1, between(0.5, 3, 12, 24))

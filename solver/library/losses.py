@@ -20,7 +20,7 @@ from . import errors
 from .broadcast import broadcast
 from .dtypes import dtype_of, result_type
 from .entry import entry
-from .samples import Sample, between, example, t, whole
+from .samples import between, constant, example, signs, t, whole
 from .values import Lengths, NotKnown, dims_of, is_tensor
 from .writing import Names, Pattern, annotation
 
@@ -412,10 +412,6 @@ def _three(*tensors: Any, **more: Any) -> tuple[Any, ...]:
     )
 
 
-def _signs(*shape: int) -> Sample:
-    return Sample(shape, "float64", "uniform", 1.0, 1.0)
-
-
 _PAIR = (t(12, 6), t(12, 6))
 _UNIT = (between(0.1, 0.9, 12, 6), between(0.1, 0.9, 12, 6))
 _CLASSES = (t(12, 8), whole(8, 12))
@@ -432,20 +428,23 @@ ENTRIES = (
     entry("torch.nn.functional.smooth_l1_loss", smooth_l1_loss, *_three(*_PAIR)),
     entry("torch.nn.functional.huber_loss", huber_loss, *_three(*_PAIR)),
     entry(
-        "torch.nn.functional.soft_margin_loss", soft_margin_loss, *_three(t(12, 6), _signs(12, 6))
+        "torch.nn.functional.soft_margin_loss", soft_margin_loss, *_three(t(12, 6), signs(12, 6))
     ),
     entry(
         "torch.nn.functional.binary_cross_entropy",
         binary_cross_entropy,
         *_three(*_UNIT),
-        example(*_UNIT, between(0.5, 2, 6)),
+        example(*_UNIT, constant(between(0.5, 2, 6))),
     ),
     entry(
         "torch.nn.functional.binary_cross_entropy_with_logits",
         binary_cross_entropy_with_logits,
         *_three(t(12, 6), between(0, 1, 12, 6)),
         example(
-            t(12, 6), between(0, 1, 12, 6), between(0.5, 2, 12, 1), pos_weight=between(0.5, 2, 6)
+            t(12, 6),
+            between(0, 1, 12, 6),
+            constant(between(0.5, 2, 12, 1)),
+            pos_weight=constant(between(0.5, 2, 6)),
         ),
     ),
     entry(
@@ -457,7 +456,7 @@ ENTRIES = (
     entry(
         "torch.nn.functional.hinge_embedding_loss",
         hinge_embedding_loss,
-        *_three(t(12, 6), _signs(12, 6)),
+        *_three(t(12, 6), signs(12, 6)),
     ),
     entry(
         "torch.nn.functional.poisson_nll_loss",
@@ -472,12 +471,12 @@ ENTRIES = (
     entry(
         "torch.nn.functional.margin_ranking_loss",
         margin_ranking_loss,
-        *_three(t(12), t(12), _signs(12)),
+        *_three(t(12), t(12), signs(12)),
     ),
     entry(
         "torch.nn.functional.cosine_embedding_loss",
         cosine_embedding_loss,
-        *_three(t(12, 6), t(12, 6), _signs(12)),
+        *_three(t(12, 6), t(12, 6), signs(12)),
     ),
     entry(
         "torch.nn.functional.triplet_margin_loss",
@@ -506,7 +505,7 @@ ENTRIES = (
         *_three(*_CLASSES),
         *_three(*_IMAGE),
         *_three(t(12, 8), between(0, 1, 12, 8)),
-        example(*_CLASSES, between(0.5, 2, 8), reduction="sum", label_smoothing=0.1),
+        example(*_CLASSES, constant(between(0.5, 2, 8)), reduction="sum", label_smoothing=0.1),
         note="with class targets a mean is cut over the batch through a transform rule",
     ),
     entry(

@@ -19,7 +19,7 @@ from . import errors
 from .broadcast import broadcast
 from .dtypes import dtype_of, floating, result_type
 from .entry import entry
-from .samples import between, example, t
+from .samples import between, constant, example, t
 from .values import axes, axis, dims_of
 from .writing import Names, Pattern, annotation, group
 
@@ -222,6 +222,7 @@ def _frozen_at(row: list[str], place: int) -> list[str]:
 
 _IMAGE = t(12, 6, 4, 2)
 _CHANNEL = t(6)
+_STATISTICS = (constant(t(6)), constant(between(0.5, 2, 6)))
 
 ENTRIES = (
     entry(
@@ -248,20 +249,20 @@ ENTRIES = (
         "torch.nn.functional.instance_norm",
         instance_norm,
         example(_IMAGE, None, None, _CHANNEL, _CHANNEL),
-        example(t(12, 6, 4), t(6), between(0.5, 2, 6), use_input_stats=False),
+        example(t(12, 6, 4), *_STATISTICS, use_input_stats=False),
     ),
     entry(
         "torch.nn.functional.batch_norm",
         batch_norm,
-        example(_IMAGE, t(6), between(0.5, 2, 6), t(6), t(6)),
-        example(_IMAGE, t(6), between(0.5, 2, 6), t(6), t(6), training=True),
+        example(_IMAGE, *_STATISTICS, t(6), t(6)),
+        example(_IMAGE, *_STATISTICS, t(6), t(6), training=True),
         example(t(12, 6), None, None, training=True),
         note="in training the batch is cut through a transform rule that joins the statistics",
     ),
     entry(
         "torch.batch_norm",
         torch_batch_norm,
-        example(_IMAGE, t(6), t(6), t(6), between(0.5, 2, 6), False, 0.1, 1e-5, False),
+        example(_IMAGE, t(6), t(6), *_STATISTICS, False, 0.1, 1e-5, False),
     ),
     entry("torch.nn.functional.local_response_norm", local_response_norm, example(t(12, 6, 4), 2)),
     entry(

@@ -21,7 +21,7 @@ from .dtypes import dtype_of
 from .entry import Entry, entry
 from .pointwise import Pointwise, in_place
 from .products import matmul
-from .samples import between, example, t, whole
+from .samples import between, constant, example, t, whole
 from .shaping import matrix_transpose, reversed_dims
 from .values import NotKnown, axis, dims_of, is_dim, is_tensor
 
@@ -237,10 +237,12 @@ def _operators() -> list[Entry]:
         example(between(1, 9, 12, 6), between(1, 3, 12, 6)),
         example(between(1, 9, 12, 6), 2),
     )
+    steps = (example(constant(between(1, 9, 12, 6)), constant(between(1, 3, 12, 6))),)
     numbers = (example(whole(9, 12, 6), whole(3, 12, 6)),)
     for name in _ARITHMETIC:
         calls = numbers if name in ("and_", "or_", "xor", "lshift", "rshift") else pairs
-        calls = positive if name in ("floordiv", "mod", "truediv", "pow") else calls
+        calls = positive if name in ("mod", "truediv", "pow") else calls
+        calls = steps if name == "floordiv" else calls
         entries.append(entry(f"operator.{name}", _binary(name), *calls))
     for name in _IN_PLACE.split():
         base = name if name in _ARITHMETIC else f"{name}_"

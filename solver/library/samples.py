@@ -7,10 +7,10 @@ A `Sample` has a shape and a dtype, so it can stand for a tensor in a declaratio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-Kind = Literal["normal", "uniform", "whole", "distinct", "definite"]
+Kind = Literal["normal", "uniform", "whole", "distinct", "ascending", "signs", "definite"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,7 +18,8 @@ class Sample:
     """A tensor to be made: ``kind`` says of which values.
 
     normal: of the normal distribution; uniform: between low and high; whole: integers from low, below high; distinct: no two
-    equal, in random order; definite: symmetric positive definite matrices.
+    equal, in random order; ascending: sorted along the last dimension; signs: -1 and 1; definite: symmetric positive definite matrices. grad: whether torch has a gradient in it, where it
+    is of reals; the tensor then requires one.
     """
 
     shape: tuple[Any, ...]
@@ -26,9 +27,16 @@ class Sample:
     kind: Kind = "normal"
     low: float = 0.0
     high: float = 1.0
+    grad: bool = True
 
-    def build(self, seed: int) -> Any:
+    def build(self, seed: int, *, grad: bool = True) -> Any:
         """Returns the torch tensor."""
+        tensor = self._values(seed)
+        return tensor.requires_grad_(
+            grad and self.grad and (tensor.is_floating_point() or tensor.is_complex())
+        )
+
+    def _values(self, seed: int) -> Any:
         import torch
 
         generator = torch.Generator().manual_seed(seed)
@@ -49,6 +57,12 @@ class Sample:
                 count = torch.Size(self.shape).numel()
                 order = torch.randperm(count, generator=generator).reshape(self.shape)
                 return (order.to(torch.float64) / 4 - count / 8).to(dtype)
+            case "ascending":
+                steps = torch.rand(self.shape, generator=generator, dtype=torch.float64)
+                return (steps.cumsum(-1) - self.shape[-1] / 4).to(dtype)
+            case "signs":
+                coins = torch.randint(2, self.shape, generator=generator)
+                return (coins * 2 - 1).to(dtype)
             case "definite":
                 root = torch.randn(self.shape, generator=generator, dtype=torch.float64)
                 eye = torch.eye(self.shape[-1], dtype=torch.float64)
@@ -72,13 +86,13 @@ class Example:
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(default_factory=dict)
 
-    def build(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def build(self, *, grad: bool = True) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns the arguments with real tensors; the same sample is the same tensor, and every call makes new ones."""
         made: dict[int, Any] = {}
 
         def real(value: Any) -> Any:
             if isinstance(value, Sample):
-                return made.setdefault(id(value), value.build(len(made)))
+                return made.setdefault(id(value), value.build(len(made), grad=grad))
             if isinstance(value, DType):
                 import torch
 
@@ -88,6 +102,11 @@ class Example:
             return value
 
         return tuple(real(a) for a in self.args), {k: real(v) for k, v in self.kwargs.items()}
+
+
+def constant(sample: Sample) -> Sample:
+    """Returns the same sample without a gradient."""
+    return replace(sample, grad=False)
 
 
 def t(*shape: int, dtype: str = "float64", kind: Kind = "normal") -> Sample:
@@ -113,6 +132,16 @@ def mask(*shape: int) -> Sample:
 def distinct(*shape: int) -> Sample:
     """Returns a sample without equal values: what is sorted or compared has one answer."""
     return Sample(shape, kind="distinct")
+
+
+def ascending(*shape: int) -> Sample:
+    """Returns a sample that is sorted along its last dimension."""
+    return Sample(shape, kind="ascending")
+
+
+def signs(*shape: int) -> Sample:
+    """Returns a sample of -1 and 1, which has no gradient."""
+    return Sample(shape, kind="signs", grad=False)
 
 
 def example(*args: Any, **kwargs: Any) -> Example:

@@ -15,7 +15,7 @@ from dimsolve.ir.operator import Declaration
 
 from .dtypes import dtype_name, dtype_of, summed
 from .entry import Entry, entry
-from .samples import Sample, distinct, example, t, whole
+from .samples import ascending, distinct, example, t, whole
 from .values import NotKnown, axis, dims_of, is_dim, is_tensor
 from .writing import Names, annotation, length_word
 
@@ -228,10 +228,6 @@ def renorm(input: Any, p: Any, dim: int, maxnorm: Any) -> Declaration:
     return Declaration(annotation([row], [row]), (input,), dtypes=(dtype_of(input),))
 
 
-def _sorted(count: int) -> Sample:
-    return Sample((count,), "float64", "uniform", 0.0, 0.0)
-
-
 _ROWS = (example(t(12, 6), 1), example(t(2, 12, 6), -1))
 _DISTINCT = (example(distinct(12, 6)), example(distinct(2, 12, 6), 0))
 _INDEXED = (example(distinct(12, 6), 1), example(distinct(2, 12, 6), 0))
@@ -248,8 +244,8 @@ def _entries() -> list[Entry]:
         entry("torch.argsort", argsort, *_DISTINCT),
         entry("torch.msort", msort, example(distinct(6, 12))),
         entry("torch.topk", topk, example(distinct(12, 6), 3), example(distinct(6, 12), 2, 0)),
-        entry("torch.searchsorted", searchsorted, example(_sorted(6), t(12, 4))),
-        entry("torch.bucketize", bucketize, example(t(12, 4), _sorted(6))),
+        entry("torch.searchsorted", searchsorted, example(ascending(6), t(12, 4))),
+        entry("torch.bucketize", bucketize, example(t(12, 4), ascending(6))),
         entry("torch.histc", histc, example(t(12, 6), 8, -2, 2), example(t(12, 6), 4)),
         entry("torch.bincount", bincount, example(whole(9, 12))),
         entry(
