@@ -6,7 +6,8 @@ unless its users are sharded: then each rank has a share of it, and the shares a
     class             forward           backward
     AllReduce         all-reduce        identity         its result is used alike on all ranks
                                         all-reduce       its result is used by sharded work
-    ShareGradient     identity          all-reduce
+    ShareGradient     identity          all-reduce       R, to be used by sharded work
+    DivideGradient    identity          divided by size  R, made by sharded work
     Gather            all-gather        slice            its result is used alike on all ranks
                                         reduce-scatter   its result is used by sharded work
     Slice             slice             all-gather
@@ -78,6 +79,19 @@ class ShareGradient(Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         return ctx.communicator.all_reduce(gradient.contiguous()), None
+
+
+class DivideGradient(Function):
+    """R -> R, made by sharded work: each rank's making of it has a share of the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, communicator: Communicator) -> Tensor:
+        ctx.size = communicator.size
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        return gradient / ctx.size, None
 
 
 class Gather(Function):

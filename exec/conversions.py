@@ -21,6 +21,7 @@ from dimsolve.partition.placement import Partial, Placement, Reduction, Replicat
 
 from .collective_functions import (
     AllReduce,
+    DivideGradient,
     Exchange,
     Gather,
     Insert,
@@ -75,6 +76,14 @@ def convert(
         case _:
             whole = _join(tensor, source.reduction, communicator, False)  # type: ignore[union-attr]
             return convert(whole, Replicate(), target, communicator)
+
+
+def made_by_shards(tensor: Tensor, communicator: Communicator) -> Tensor:
+    """Returns a replicated output of sharded work as a value whose gradient is whole.
+
+    The shares of the gradient that the ranks' programs send back for their inputs add up.
+    """
+    return _call(DivideGradient, tensor, communicator)
 
 
 def convert_axes(

@@ -46,17 +46,13 @@ class MeshPart:
     def __getitem__(self, name: str) -> MeshPart:
         return MeshPart(tuple(split for split in self.splits if split[0] == name))
 
-    def all_reduce(
-        self, tensor: Tensor, reduction: str = "sum", *, whole_gradient: bool = False
-    ) -> Tensor:
+    def all_reduce(self, tensor: Tensor, reduction: str = "sum") -> Tensor:
         """Returns the sum, max or min over all parts; see `dimsolve.partition.transform.Part`."""
         if reduction not in ("sum", "max", "min"):
             raise _unknown_reduction(reduction)
         source = Partial(Reduction(reduction))
         for _, communicator in self.splits:
-            tensor = convert(
-                tensor, source, Replicate(), communicator, shared_gradient=not whole_gradient
-            )
+            tensor = convert(tensor, source, Replicate(), communicator, shared_gradient=True)
         return tensor
 
 

@@ -11,9 +11,10 @@ arguments of a rank's call, or replace the call. It comes before the rule that t
         TransformRule(split="n", local=divide_by_kept)
         def divide_by_kept(part, x, target): ...  # part.all_reduce(kept) is their number
 
-A `Part` is what such a function knows of the other ranks. Each rank is a program of its own there:
-what ``all_reduce`` gives is used in this rank's share of the work, so its gradient is summed over
-the ranks too.
+A `Part` is what such a function knows of the other ranks. Each rank is a program of its own there,
+and gradients are shares that add up: that of a replicated input is summed over the ranks, that of a
+replicated output reaches each rank divided by their number, that of what ``all_reduce`` gives is
+summed over the ranks too. So autograd alone gives the right gradients.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from .rules import NoRule, Rule, default_placements, rule_of
 
 
 class Part(Protocol):
-    """One rank's place among the parts of a split operator; of several splits, among all of them."""
+    """One rank's place among the parts of a split operator; of several splits, among all."""
 
     @property
     def index(self) -> int:
@@ -45,14 +46,10 @@ class Part(Protocol):
     def __getitem__(self, name: str) -> Part:
         """The part in the split of one identifier; index 0 of 1 where it is not split."""
 
-    def all_reduce(
-        self, tensor: Any, reduction: str = "sum", *, whole_gradient: bool = False
-    ) -> Any:
+    def all_reduce(self, tensor: Any, reduction: str = "sum") -> Any:
         """Returns the sum, max or min of all ranks' tensors, on every rank.
 
-        The gradient is summed over the ranks, because each rank's use of the result is a share of
-        all use of it. A result that is returned as a replicated output has the whole gradient on
-        each rank already: ``whole_gradient`` passes that on as it is.
+        Its gradient is summed over the ranks; ranks that tie for a max or min share it evenly.
         """
 
 

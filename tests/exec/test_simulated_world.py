@@ -181,18 +181,17 @@ def test_parts_of_several_splits() -> None:
     assert seen[9] == (9, 12, 3, 1, 1, float(2 + 3 + 8 + 9))
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_the_gradient_of_a_part_s_reduction(whole: bool) -> None:
-    """Shares of a gradient are summed; a whole one is passed on."""
+def test_the_gradient_of_a_part_s_reduction() -> None:
+    """Each rank's use of it is a share of all use of it: the shares are summed."""
 
     def program(member: Member) -> float:
         x = torch.tensor(2.0, requires_grad=True)
         part = MeshPart((("n", member.world),))
-        part.all_reduce(x * 1, whole_gradient=whole).backward(torch.tensor(1.0 + member.rank))
+        part.all_reduce(x * 1).backward(torch.tensor(1.0 + member.rank))
         assert x.grad is not None
         return float(x.grad)
 
-    assert SimulatedWorld(3).run(program) == ([1.0, 2.0, 3.0] if whole else [6.0, 6.0, 6.0])
+    assert SimulatedWorld(3).run(program) == [6.0, 6.0, 6.0]
 
 
 def test_an_unknown_reduction() -> None:

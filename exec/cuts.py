@@ -1,0 +1,98 @@
+"""The splits of one call over several mesh axes: each cuts what the one before has left.
+
+    (h m) k+, k+ n -> h m n        k over 2, then h over 3
+    x: S(1), S(0)    w: S(0), R    result: P(sum), S(0)
+
+Of each axis there is a `Legality`; that of an inner axis is about the shapes that the outer left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dimsolve.ir.errors import DimsolveError
+from dimsolve.ir.operator import Declaration
+from dimsolve.partition.legality import Legality, judge
+from dimsolve.partition.placement import Placement, Reduction
+from dimsolve.partition.rules import Rule
+from dimsolve.solver.infer import infer
+from dimsolve.solver.solution import Solution
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Legal splits of one call, outer axis first. ``lengths``: of the identifiers on a rank."""
+
+    splits: tuple[tuple[str, int], ...]
+    rules: tuple[Rule, ...]
+    lengths: Mapping[str, int]
+
+    @property
+    def mesh(self) -> dict[str, int]:
+        """The sizes of the mesh axes, named by their number."""
+        return {str(axis): count for axis, (_, count) in enumerate(self.splits)}
+
+    def inputs(self, number: int) -> tuple[Placement, ...]:
+        """The placements of one input, one per axis."""
+        return tuple(rule.inputs[number] for rule in self.rules)
+
+    def outputs(self, number: int) -> tuple[Placement, ...]:
+        """The placements of one output, one per axis."""
+        return tuple(rule.outputs[number] for rule in self.rules)
+
+
+@dataclass(frozen=True)
+class NoCut:
+    """Why the splits are not legal."""
+
+    reason: str
+
+
+def cut(
+    solution: Solution,
+    declaration: Declaration,
+    splits: Sequence[tuple[str, int]],
+    *,
+    value_split: Sequence[int] | None = None,
+    reduction: str | None = None,
+) -> Cuts | NoCut:
+    """Returns the placements of all tensors under the splits, or why there are none.
+
+    value_split and reduction take the place of the declaration's, to find out what would be right.
+    """
+    rules: list[Rule] = []
+    lengths: dict[str, Any] = dict(solution.values)
+    for name, count in splits:
+        if name not in solution.layout.marks:
+            return NoCut(f"'{name}' is not an identifier here")
+        legality = judge(
+            solution,
+            name,
+            count,
+            arguments=declaration.arguments,
+            value_split=declaration.value_split if value_split is None else value_split,
+            reduction=Reduction(reduction or declaration.reduction),
+            transform_rules=declaration.transform_rules,
+        )
+        if legality.verdict != "legal" or legality.rule is None:
+            return NoCut(legality.reason)
+        rules.append(legality.rule)
+        lengths = dict(legality.local_values)
+        following = _local_solution(declaration, legality)
+        if isinstance(following, NoCut):
+            return following
+        solution = following
+    return Cuts(tuple(splits), tuple(rules), lengths)
+
+
+def _local_solution(declaration: Declaration, legality: Legality) -> Solution | NoCut:
+    arguments = {
+        name: legality.local_values.get(name, value)
+        for name, value in declaration.arguments.items()
+    }
+    try:
+        return infer(declaration.annotation, legality.local_input_dims, arguments=arguments)
+    except DimsolveError as error:
+        return NoCut(f"what a rank has does not match the annotation: {error.diagnostic.reason}")

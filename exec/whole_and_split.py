@@ -1,0 +1,239 @@
+"""Runs an operator whole and split, and measures how far the two are apart.
+
+    matmul, k over 2:   rank 0  x[:, :4] @ w[:4]      their sum against  x @ w
+                        rank 1  x[:, 4:] @ w[4:]      and the gradients of x and w alike
+
+All ranks run in this process (`dimsolve.exec.simulated_world`). The outputs' gradients are random.
+An input that a call writes to is compared as the call leaves it. Partial inputs are given as
+summands that all differ, not as the value beside zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
+from dimsolve.solver.solution import Solution
+
+from .cuts import Cuts
+from .differences import Difference, compare, largest
+from .gradients import gradient_shares, gradients_of, random_like, requires_gradient
+from .operator_call import Call, function_of, invoke, local_arguments, outputs_of
+from .part import MeshPart
+from .random_parts import random_parts
+from .sharding import local_parts
+from .simulated_world import Member, RankError, SimulatedWorld
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A run on one device: outputs, inputs as they are left, and gradients for random weights.
+
+    One entry per annotated output or input, None where there is no tensor, or no gradient.
+    """
+
+    call: Call
+    solution: Solution
+    outputs: list[Any]
+    inputs: list[Tensor | None]
+    after: list[Tensor | None]
+    weights: list[Tensor | None]
+    gradients: list[Tensor | None]
+    no_gradient: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A split run beside the whole one. ``error``: what a rank raised, instead."""
+
+    differences: tuple[Difference, ...] = ()
+    error: str = ""
+    outputs: tuple[tuple[Any, ...], ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the split run is equal to the whole one."""
+        return not self.error and all(difference.ok for difference in self.differences)
+
+    @property
+    def worst(self) -> Difference | None:
+        """The largest difference; an output before a gradient where they are as large."""
+        return largest(self.differences)
+
+
+def run_whole(call: Call, solution: Solution, seed: int) -> Whole:
+    """Runs the call on one device; raises what the function raises."""
+    tensors = dict(call.arguments.tensors())
+    inputs = [None if place is None else tensors[place].detach() for place in call.input_places]
+    leaves = [_leaf(tensor) for tensor in inputs]
+    given = [None if leaf is None else leaf.clone() for leaf in leaves]
+    arguments = call.arguments.with_values(_placed(call, given))
+    result = invoke(function_of(call.operator), arguments, call.operator.parameters)
+    outputs = _outputs(call, result, given)
+    generator = torch.Generator().manual_seed(seed)
+    weights = [random_like(o, generator) if requires_gradient(o) else None for o in outputs]
+    problem = ""
+    gradients: list[Tensor | None] = [None] * len(leaves)
+    try:
+        gradients = gradients_of(outputs, leaves, weights)
+    except (RuntimeError, NotImplementedError) as error:
+        problem = str(error).partition("\n")[0]
+    after = [None if tensor is None else tensor.detach() for tensor in given]
+    return Whole(call, solution, outputs, inputs, after, weights, gradients, problem)
+
+
+def run_split(whole: Whole, cuts: Cuts, seed: int) -> Outcome:
+    """Runs the same call on all ranks of the cuts' mesh and compares."""
+    world: SimulatedWorld[_Rank] = SimulatedWorld(cuts.mesh)
+    generator = torch.Generator().manual_seed(seed)
+    parts = [
+        None if tensor is None else random_parts(tensor, cuts.inputs(i), cuts.mesh, generator)
+        for i, tensor in enumerate(whole.inputs)
+    ]
+    try:
+        ranks = world.run(_Program(whole, cuts, parts, [[] for _ in range(len(world))]))
+    except RankError as error:
+        cause = error.__cause__ or error
+        reason = str(cause).partition("\n")[0]
+        return Outcome(error=f"rank {error.rank} raised {type(cause).__name__}: {reason}")
+    return Outcome(
+        tuple(_differences(whole, cuts, ranks)), outputs=tuple(tuple(r.outputs) for r in ranks)
+    )
+
+
+@dataclass(frozen=True)
+class _Rank:
+    outputs: list[Any]
+    after: list[Tensor | None]
+    gradients: list[Tensor | None]
+
+
+@dataclass(frozen=True)
+class _Program:
+    """What every rank does. ``shown``: where the ranks show each other their outputs."""
+
+    whole: Whole
+    cuts: Cuts
+    parts: list[list[Tensor] | None]
+    shown: list[list[Any]]
+
+    def __call__(self, member: Member) -> _Rank:
+        call = self.whole.call
+        leaves = [_leaf(None if part is None else part[member.rank]) for part in self.parts]
+        given = [None if leaf is None else leaf.clone() for leaf in leaves]
+        outputs = _outputs(call, self._run(member, given), given)
+        self._check_shapes(outputs, member.rank)
+        self.shown[member.rank] = [_detached(output) for output in outputs]
+        member.world.all_reduce(torch.zeros(()))  # now all have shown theirs
+        gradients: list[Tensor | None] = [None] * len(leaves)
+        if not self.whole.no_gradient:
+            shares = [self._share(number, member.rank) for number in range(len(outputs))]
+            gradients = gradients_of(outputs, leaves, shares)
+        after = [None if tensor is None else tensor.detach() for tensor in given]
+        return _Rank(self.shown[member.rank], after, gradients)
+
+    def _run(self, member: Member, given: list[Tensor | None]) -> Any:
+        call, star = self.whole.call, self.whole.solution.layout.star
+        names, function = call.operator.parameters, function_of(call.operator)
+        arguments = local_arguments(call, _placed(call, given), self.cuts.lengths, star)
+        transforms = [rule.transform for rule in self.cuts.rules]
+        for axis, transform in enumerate(transforms):
+            if transform is not None and transform.modifier is not None:
+                part = MeshPart(((self.cuts.rules[axis].name, member[str(axis)]),))
+                values = arguments.parameters(names)
+                changed = transform.modifier(values, part)
+                for name, value in changed.items():
+                    if name not in values or value is not values[name]:
+                        arguments = arguments.with_parameter(names, name, value)
+        own = [t.local if t is not None else None for t in transforms]
+        local = next((f for f in own if f is not None), None)
+        if local is None:
+            return invoke(function, arguments, names)
+        splits = [
+            (self.cuts.rules[axis].name, member[str(axis)])
+            for axis in range(len(own))
+            if own[axis] is not None
+        ]
+        return local(MeshPart(tuple(splits)), *arguments.args, **arguments.kwargs)
+
+    def _check_shapes(self, outputs: list[Any], rank: int) -> None:
+        count = len(self.whole.outputs)
+        if len(outputs) != count:
+            raise ValueError(f"{len(outputs)} outputs, and {count} of the whole")
+        for number, (output, wanted) in enumerate(zip(outputs, self.whole.outputs, strict=True)):
+            if isinstance(wanted, Tensor):
+                placements = self.cuts.outputs(number)
+                parts = local_parts(wanted.detach(), placements, self.cuts.mesh)
+                if not isinstance(output, Tensor) or output.shape != parts[rank].shape:
+                    shape = tuple(getattr(output, "shape", ())) or type(output).__name__
+                    raise ValueError(
+                        f"output {number} is {shape}, and {tuple(parts[rank].shape)} is wanted"
+                    )
+
+    def _share(self, number: int, rank: int) -> Tensor | None:
+        weight = self.whole.weights[number]
+        if weight is None:
+            return None
+        parts = [outputs[number] for outputs in self.shown]
+        placements = self.cuts.outputs(number)
+        return gradient_shares(weight, parts, placements, self.cuts.mesh)[rank]
+
+
+def _differences(whole: Whole, cuts: Cuts, ranks: Sequence[_Rank]) -> list[Difference]:
+    found: list[Difference] = []
+    for number, wanted in enumerate(whole.outputs):
+        parts = [rank.outputs[number] for rank in ranks]
+        found.append(compare("output", number, parts, cuts.outputs(number), cuts.mesh, wanted))
+    for number, after in enumerate(whole.after):
+        if after is not None and _changed(whole.inputs[number], after):
+            parts = [rank.after[number] for rank in ranks]
+            found.append(compare("input", number, parts, cuts.inputs(number), cuts.mesh, after))
+    for number, gradient in enumerate(whole.gradients):
+        if gradient is not None:
+            parts = [rank.gradients[number] for rank in ranks]
+            placements = [_dual(placement) for placement in cuts.inputs(number)]
+            found.append(compare("gradient", number, parts, placements, cuts.mesh, gradient))
+    return found
+
+
+def _dual(placement: Placement) -> Placement:
+    """How the gradients of an input's parts make the gradient of the input."""
+    match placement:
+        case Shard():
+            return placement
+        case Partial(Reduction.SUM):
+            return Replicate()
+        case _:
+            return Partial(Reduction.SUM)
+
+
+def _outputs(call: Call, result: Any, given: Sequence[Tensor | None]) -> list[Any]:
+    """The annotated outputs; of a call that returns nothing they are the inputs it writes to."""
+    if call.declaration.returns == "nothing":
+        return [given[number] for number in call.declaration.mutates]
+    return outputs_of(result, call.declaration)
+
+
+def _placed(call: Call, given: Sequence[Tensor | None]) -> dict[Any, Tensor]:
+    pairs = zip(call.input_places, given, strict=True)
+    return {place: t for place, t in pairs if place is not None and t is not None}
+
+
+def _leaf(tensor: Tensor | None) -> Tensor | None:
+    if tensor is None:
+        return None
+    leaf = tensor.detach().clone(memory_format=torch.contiguous_format)
+    return leaf.requires_grad_(leaf.is_floating_point() or leaf.is_complex())
+
+
+def _changed(before: Tensor | None, after: Tensor) -> bool:
+    return before is not None and not torch.equal(before.nan_to_num(), after.nan_to_num())
+
+
+def _detached(output: Any) -> Any:
+    return output.detach().clone() if isinstance(output, Tensor) else output
