@@ -16,7 +16,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dimsolve.exec.capture_errors import TraceError
+    from dimsolve.exec.graph import Graph
     from dimsolve.exec.register import register_op
+    from dimsolve.exec.trace import trace
     from dimsolve.ir.annotation import Annotation
     from dimsolve.ir.errors import (
         AnnotationError,
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
         OperatorError,
         ShapeError,
     )
+    from dimsolve.ir.graph import GraphError
     from dimsolve.ir.read_annotation import read_annotation as parse
     from dimsolve.partition.legal_parts import LegalParts, legal_parts
     from dimsolve.partition.legality import Legality, check
@@ -38,12 +42,15 @@ __all__ = [
     "AnnotationError",
     "Diagnostic",
     "DimsolveError",
+    "Graph",
+    "GraphError",
     "LegalParts",
     "Legality",
     "OperatorError",
     "Proof",
     "ShapeError",
     "Solution",
+    "TraceError",
     "TransformRule",
     "check",
     "infer",
@@ -51,6 +58,7 @@ __all__ = [
     "parse",
     "prove",
     "register_op",
+    "trace",
 ]
 
 _HOMES = {
@@ -58,12 +66,15 @@ _HOMES = {
     "AnnotationError": ("dimsolve.ir.errors", "AnnotationError"),
     "Diagnostic": ("dimsolve.ir.errors", "Diagnostic"),
     "DimsolveError": ("dimsolve.ir.errors", "DimsolveError"),
+    "Graph": ("dimsolve.exec.graph", "Graph"),
+    "GraphError": ("dimsolve.ir.graph", "GraphError"),
     "LegalParts": ("dimsolve.partition.legal_parts", "LegalParts"),
     "Legality": ("dimsolve.partition.legality", "Legality"),
     "OperatorError": ("dimsolve.ir.errors", "OperatorError"),
     "Proof": ("dimsolve.solver.prove", "Proof"),
     "ShapeError": ("dimsolve.ir.errors", "ShapeError"),
     "Solution": ("dimsolve.solver.solution", "Solution"),
+    "TraceError": ("dimsolve.exec.capture_errors", "TraceError"),
     "TransformRule": ("dimsolve.partition.transform", "TransformRule"),
     "check": ("dimsolve.partition.legality", "check"),
     "infer": ("dimsolve.solver.infer", "infer"),
@@ -71,6 +82,7 @@ _HOMES = {
     "parse": ("dimsolve.ir.read_annotation", "read_annotation"),
     "prove": ("dimsolve.solver.prove", "prove"),
     "register_op": ("dimsolve.exec.register", "register_op"),
+    "trace": ("dimsolve.exec.trace", "trace"),
 }
 """Public name -> the module it lives in and its name there."""
 

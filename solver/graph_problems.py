@@ -102,6 +102,15 @@ def contradiction(node: Node, found: Contradiction) -> ShapeError:
     )
 
 
+def claim_contradicts(found: Contradiction) -> ShapeError:
+    """What a captured model needs of its sizes can never hold."""
+    others = [f"{other} is needed by {other.origin}" for other in found.others]
+    lines = [f"{found.claim} is needed by {found.origin}, and can never hold", *others]
+    return ShapeError(
+        Diagnostic("contradiction", "these sizes can never match", reason="\n  ".join(lines))
+    )
+
+
 def two_lengths(value: Value, dim: int, a: Dim, b: Dim, origin: str) -> ShapeError:
     """A dimension is two lengths that are never equal."""
     return ShapeError(

@@ -195,6 +195,8 @@ class Propagation:
             number = fold(path, call.args, self.graph.system.facts)
             if number is not None:
                 return Outcome((number,))
+        if path == "torch.Size" and _is_shape(call.args):
+            return Outcome((ShapeType(tuple(call.args[0])),))
         if path == GETITEM and isinstance(call.args[0], tuple | list):
             return Outcome((_item(call),))
         operator = find_operator(path)
@@ -369,6 +371,14 @@ def substitute_dim(dim: Dim, values: dict[str, Dim]) -> Dim:
     from .dims import substitute
 
     return substitute(dim, values) if values else dim
+
+
+def _is_shape(args: tuple[Any, ...]) -> bool:
+    return (
+        len(args) == 1
+        and isinstance(args[0], tuple | list)
+        and all(isinstance(item, int | Poly) for item in args[0])
+    )
 
 
 def _item(call: Call) -> Type:

@@ -1,0 +1,77 @@
+"""What torch had to decide about sizes while it captured a model, as conditions of the graph.
+
+A line such as ``if x.shape[1] > 1`` is taken one way in a capture. torch records the decision and
+the line as a guard; the graph holds for the sizes that go the same way, and says so: ``seq >= 2``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dimsolve.ir.errors import Diagnostic, ShapeError
+from dimsolve.solver.graph_problems import claim_contradicts
+from dimsolve.solver.poly import Dim
+from dimsolve.solver.system import Contradiction, System
+
+from .capture_errors import TraceError
+from .torch_dims import NotExpressible, TorchDims
+
+
+def require_guards(nodes: list[Any], dims: TorchDims, system: System) -> None:
+    """Adds the guards of a captured graph to what is known.
+
+    Raises ShapeError where they contradict each other, TraceError for one that is no condition on
+    lengths.
+    """
+    environment = _shape_environment(nodes)
+    for guard in getattr(environment, "guards", ()):
+        origin = _guard_origin(guard)
+        try:
+            claims = dims.claims(guard.expr)
+        except NotExpressible as error:
+            raise _inexpressible(guard.expr, origin) from error
+        for claim in claims:
+            try:
+                system.require(claim, origin)
+            except Contradiction as contradiction:
+                raise claim_contradicts(contradiction) from None
+
+
+def _shape_environment(nodes: list[Any]) -> Any:
+    """torch's record of symbolic sizes, which every fake tensor knows."""
+    for node in nodes:
+        mode = getattr(node.meta.get("example_value"), "fake_mode", None)
+        if mode is not None:
+            return mode.shape_env
+    return None
+
+
+def _guard_origin(guard: Any) -> str:
+    """The line of the model that made torch decide, as torch's record of it says."""
+    location = str(getattr(getattr(guard, "sloc", None), "maybe_user_loc", "") or "")
+    code, _, place = location.partition("  # ")
+    if not place:
+        return "torch's capture"
+    return f"{place.partition(' in ')[0]}: {code.strip()}"
+
+
+def specialised(name: str, index: int, dim: Dim, size: Any) -> ShapeError:
+    """A dimension was to be dynamic, and the model fixes it."""
+    return ShapeError(
+        Diagnostic(
+            code="specialised",
+            title=f"{name} dim {index} is not dynamic in this model",
+            reason=f"it was to be {dim}, and the model fixes it at {size}",
+            hint="leave the dimension out of dynamic, or change the line that fixes its size",
+        )
+    )
+
+
+def _inexpressible(expression: Any, origin: str) -> TraceError:
+    return TraceError(
+        Diagnostic(
+            code="guard",
+            title="torch's capture depends on sizes in a way that is no condition on lengths",
+            reason=f"{expression} ({origin})",
+        )
+    )

@@ -1,0 +1,328 @@
+"""Runs a graph on one device, node by node: the safety net, and the reference for everything that
+is planned.
+
+Nothing has to be known for a graph to run. What is known is checked: inputs bind the symbols of
+their shapes, patterns are matched, and the shape of every result is compared with its type. A
+broadcast of shapes that were not known goes through the shape function that its type names.
+
+    g.run(torch.ones(3, 4))      n = 3 from the input float32[n, 4]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, assert_never
+
+from dimsolve.ir.node import (
+    Argument,
+    Attachment,
+    Constant,
+    Device,
+    ExternalCall,
+    FunctionCall,
+    Input,
+    MakeShape,
+    MatchShape,
+    Node,
+    OperatorCall,
+    Value,
+    map_argument,
+)
+from dimsolve.ir.types import SHAPE, Computed, Dim, ScalarType, ShapeType, TensorType
+from dimsolve.solver.dims import evaluate, symbols_of
+from dimsolve.solver.graph_problems import place
+from dimsolve.solver.match import Mismatch, match
+from dimsolve.solver.poly import Poly
+from dimsolve.solver.typed_graph import TypedGraph
+
+from . import run_errors as errors
+from .resolve import resolve
+
+State = Any
+Externals = Mapping[str, Callable[..., Any]]
+
+
+def run(
+    graph: TypedGraph,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    state: State = None,
+    externals: Externals | None = None,
+) -> Any:
+    """Returns what the graph returns for these inputs. See `dimsolve.exec.graph.Graph.run`."""
+    frame = Frame(graph, state, externals or {})
+    frame.bind_inputs(args, kwargs)
+    for node in graph.nodes():
+        frame.run(node)
+    return map_argument(graph.result, frame.value)
+
+
+class Frame:
+    """One run of one function: ``env`` holds the values, ``sizes`` the lengths of symbols that
+    are known by now.
+    """
+
+    def __init__(self, graph: TypedGraph, state: State, externals: Externals) -> None:
+        self.graph = graph
+        self.state = state
+        self.externals = externals
+        self.env: dict[Value, Any] = {}
+        self.sizes: dict[str, int] = {}
+        self.device: Any = None
+
+    # ---- inputs
+
+    def bind_inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Gives every input its value, binds the symbols of their shapes, and checks the
+        graph's conditions.
+        """
+        entries = [entry for entry in self.graph.inputs if entry.kind == "input"]
+        names = list(dict.fromkeys(entry.target.partition(".")[0] for entry in entries))
+        if len(args) > len(names):
+            raise errors.too_many_arguments(self.graph.name, len(names), len(args))
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        for entry in entries:
+            self.env[entry.value] = _find(self.graph.name, entry, given)
+        for entry in self.graph.inputs:
+            if entry.kind in ("parameter", "buffer", "constant"):
+                self.env[entry.value] = self._held(entry)
+        self.device = next((v.device for v in self.env.values() if hasattr(v, "device")), None)
+        self._bind_shapes([entry for entry in self.graph.inputs if entry.kind != "size"])
+        for entry in self.graph.inputs:
+            if entry.kind == "size":
+                self._bind_size(entry, given)
+        for condition in self.graph.system.conditions:
+            claim = condition.claim
+            if claim.symbols() <= self.sizes.keys() and claim.test(self.sizes) is not True:
+                raise errors.broken_condition(condition, self.sizes)
+
+    def _held(self, entry: Input) -> Any:
+        if entry.target in self.graph.attachments:
+            return self.graph.attachments[entry.target]
+        if isinstance(self.state, Mapping) and entry.target in self.state:
+            return self.state[entry.target]
+        owner = self.state
+        try:
+            for part in entry.target.split("."):
+                owner = getattr(owner, part)
+        except AttributeError:
+            raise errors.no_state(entry) from None
+        return owner
+
+    def _bind_size(self, entry: Input, given: Mapping[str, Any]) -> None:
+        dim = entry.value.type.value if isinstance(entry.value.type, ScalarType) else None
+        if dim is not None and symbols_of(dim) <= self.sizes.keys():
+            self.env[entry.value] = self._size(dim)
+            return
+        self.env[entry.value] = _find(self.graph.name, entry, given)
+        if dim is not None:
+            self._match([dim], [int(self.env[entry.value])], f"the size {entry.target}")
+
+    def _bind_shapes(self, entries: Sequence[Input]) -> None:
+        """Lays all input shapes on their types together: one may give the symbols that another
+        needs.
+        """
+        patterns: list[Dim | None] = []
+        lengths: list[int] = []
+        owners: list[Input] = []
+        for entry in entries:
+            actual = _shape_of(self.env[entry.value])
+            wanted = entry.value.dims
+            if actual is None or wanted is None:
+                continue
+            self._check_dtype(entry)
+            if len(actual) != len(wanted):
+                raise errors.input_shape(entry, actual, "the ranks differ")
+            patterns += wanted
+            lengths += actual
+            owners += [entry] * len(actual)
+        unknown = set().union(*[symbols_of(p) for p in patterns if p is not None])
+        try:
+            found = match(patterns, lengths, unknown)
+        except Mismatch as mismatch:
+            entry = owners[mismatch.place]
+            actual = _shape_of(self.env[entry.value]) or ()
+            raise errors.input_shape(entry, actual, mismatch.reason) from None
+        sizes = {n: size for n, size in found.bindings.items() if isinstance(size, int)}
+        self.sizes.update(sizes)
+
+    def _check_dtype(self, entry: Input) -> None:
+        actual = getattr(self.env[entry.value], "dtype", None)
+        wanted = entry.value.dtype
+        if wanted is not None and actual is not None and str(actual) != f"torch.{wanted}":
+            raise errors.input_dtype(entry, str(actual).removeprefix("torch."))
+
+    # ---- nodes
+
+    def run(self, node: Node) -> None:
+        """Runs one node and checks what it made."""
+        args = tuple(map_argument(argument, self.value) for argument in node.args)
+        kwargs = {
+            name: map_argument(argument, self.value) for name, argument in node.kwargs.items()
+        }
+        result = self._computed(node, args, kwargs)
+        made = _leaves(result) if node.several else (result,)
+        for value, item in zip(node.outputs, made, strict=len(node.outputs) > 0):
+            self.env[value] = item
+            self._check(node, value, item)
+
+    def _computed(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        match node.operation:
+            case OperatorCall(path):
+                return resolve(path)(*args, **kwargs)
+            case FunctionCall(function, symbols):
+                sizes = {name: self._size(dim) for name, dim in symbols}
+                return self._called(function, sizes, args, kwargs)
+            case ExternalCall(function):
+                if function not in self.externals:
+                    raise errors.no_external(function)
+                return self.externals[function](*args, **kwargs)
+            case MatchShape(pattern):
+                self._match_shape(node, pattern, args[0])
+                return args[0]
+            case MakeShape(dims):
+                return tuple(self._size(self.graph.system.current(dim)) for dim in dims)
+            case _:
+                assert_never(node.operation)
+
+    def _called(
+        self, name: str, sizes: dict[str, int], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        callee: Any = self.graph.functions[name]
+        frame = Frame(callee, self.state, self.externals)
+        frame.sizes.update(sizes)
+        frame.bind_inputs(args, kwargs)
+        for node in callee.nodes():
+            frame.run(node)
+        return map_argument(callee.result, frame.value)
+
+    def _match_shape(self, node: Node, pattern: tuple[Dim | None, ...], value: Any) -> None:
+        actual = _shape_of(value)
+        if actual is None or len(actual) != len(pattern):
+            raise errors.pattern(node, pattern, actual, "the ranks differ")
+        try:
+            self._bind(pattern, actual)
+        except Mismatch as mismatch:
+            raise errors.pattern(node, pattern, actual, mismatch.reason) from None
+
+    def _match(self, patterns: Sequence[Dim | None], lengths: Sequence[int], what: str) -> None:
+        try:
+            self._bind(patterns, lengths)
+        except Mismatch as mismatch:
+            raise errors.broken_type(what, patterns, lengths, mismatch.reason) from None
+
+    def _bind(self, patterns: Sequence[Dim | None], lengths: Sequence[int]) -> None:
+        """Lays patterns on lengths: symbols that are not known yet get theirs, the others must
+        agree.
+        """
+        current = [None if p is None else self.graph.system.current(p) for p in patterns]
+        names = set().union(*[symbols_of(p) for p in current if p is not None])
+        known: dict[str, Dim] = {name: self.sizes[name] for name in names & self.sizes.keys()}
+        found = match(current, lengths, names - known.keys(), known=known)
+        for name in names - known.keys():
+            size = found.bindings.get(name)
+            if isinstance(size, int):
+                self.sizes[name] = size
+
+    def _check(self, node: Node, value: Value, item: Any) -> None:
+        """The shape of a result is what its type says; symbols that only running tells are
+        bound here.
+        """
+        type = value.type
+        actual = _shape_of(item)
+        if actual is None or not isinstance(type, TensorType | ShapeType):
+            if isinstance(type, ScalarType) and type.value is not None:
+                self._match([type.value], [int(item)], f"%{value.name}, {place(node)}")
+            return
+        if isinstance(type, TensorType) and isinstance(type.shape, Computed):
+            self._check_computed(node, value, type.shape, actual)
+        dims = type.dims
+        if dims is None:
+            return
+        what = f"%{value.name}: {type}, {place(node)}"
+        if len(dims) != len(actual):
+            raise errors.broken_type(what, dims, actual, "the ranks differ")
+        self._match(dims, actual, what)
+
+    def _check_computed(
+        self, node: Node, value: Value, shape: Computed, actual: Sequence[int]
+    ) -> None:
+        arguments = [
+            self._shape_value(self.graph.values[a]) if isinstance(a, str) else self._sizes(a)
+            for a in shape.arguments
+        ]
+        if shape.function == SHAPE:
+            wanted = tuple(arguments[0])
+        elif shape.function in self.externals:
+            wanted = tuple(self.externals[shape.function](*arguments))
+        elif shape.function == "broadcast_shapes":
+            import torch
+
+            wanted = tuple(torch.broadcast_shapes(*arguments))  # type: ignore[no-untyped-call]
+        else:
+            return
+        if wanted != tuple(actual):
+            what = f"%{value.name}: {value.type}, {place(node)}"
+            raise errors.broken_type(what, wanted, actual, f"{shape} is {wanted}")
+
+    def _shape_value(self, value: Value) -> tuple[int, ...]:
+        shape = _shape_of(self.env[value])
+        assert shape is not None
+        return shape
+
+    # ---- values
+
+    def value(self, leaf: Argument) -> Any:
+        """Returns what a leaf of an argument is when the graph runs."""
+        if isinstance(leaf, Value):
+            return self.env[leaf]
+        if isinstance(leaf, Poly):
+            return self._size(self.graph.system.current(leaf))
+        if isinstance(leaf, Constant):
+            return resolve(leaf.path)
+        if isinstance(leaf, Device):
+            import torch
+
+            return self.device if leaf.name == "model" else torch.device(leaf.name)
+        if isinstance(leaf, Attachment):
+            return self.graph.attachments[leaf.name]
+        return leaf
+
+    def _size(self, dim: Dim) -> int:
+        missing = symbols_of(dim) - self.sizes.keys()
+        if missing:
+            raise errors.no_size(self.graph.name, dim, sorted(missing))
+        return evaluate(dim, self.sizes)
+
+    def _sizes(self, dims: Sequence[Dim | None]) -> tuple[int, ...]:
+        return tuple(self._size(dim) for dim in dims if dim is not None)
+
+
+def _find(function: str, entry: Input, given: Mapping[str, Any]) -> Any:
+    """The argument of an input; ``mask.0`` is the first item of the argument ``mask``."""
+    head, *path = entry.target.split(".")
+    if head not in given:
+        raise errors.no_argument(function, entry)
+    found = given[head]
+    for part in path:
+        found = found[int(part)] if part.isdecimal() else found[part]
+    return found
+
+
+def _shape_of(value: Any) -> tuple[int, ...] | None:
+    """The shape of a tensor, or a value that is a shape."""
+    if hasattr(value, "shape"):
+        return tuple(int(size) for size in value.shape)
+    if isinstance(value, tuple | list) and all(isinstance(size, int) for size in value):
+        return tuple(value)
+    return None
+
+
+def _leaves(result: Any) -> tuple[Any, ...]:
+    """The values of a function's result, in the order in which a call makes them."""
+    if isinstance(result, Mapping):
+        return tuple(leaf for item in result.values() for leaf in _leaves(item))
+    if isinstance(result, tuple | list):
+        return tuple(leaf for item in result for leaf in _leaves(item))
+    return (result,)
