@@ -17,7 +17,7 @@ from dimsolve.solver.poly import divide_exactly
 
 from . import errors
 from .dtypes import dtype_name, dtype_of, floating
-from .entry import Entry, entry
+from .entry import Entry, Form, entry
 from .pointwise import Pointwise
 from .samples import between, example, t
 from .values import axis, dims_of
@@ -150,7 +150,7 @@ def channel_dropout(
     return replace(dropout(input, p, training, inplace), annotation=annotation([row], [row]))
 
 
-def spatial_dropout(spatial: int) -> Any:
+def spatial_dropout(spatial: int) -> Form:
     """Returns the declaration of dropout1d, 2d, 3d: an input without a batch has its channels first."""
 
     def declare(

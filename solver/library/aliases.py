@@ -73,7 +73,8 @@ _SAME = {
 
 _FUNCTIONAL = """
 celu hardshrink logsigmoid prelu relu relu6 rrelu selu softplus softshrink threshold conv1d conv2d conv3d conv_transpose1d
-conv_transpose2d conv_transpose3d pixel_shuffle pixel_unshuffle channel_shuffle
+conv_transpose2d conv_transpose3d pixel_shuffle pixel_unshuffle channel_shuffle avg_pool1d adaptive_avg_pool1d
+adaptive_max_pool1d max_pool1d max_pool2d max_pool3d max_pool1d_with_indices
 """
 """Functions of torch.nn.functional that torch has under its own name too, with the same parameters."""
 
@@ -122,6 +123,26 @@ ALIASES: dict[str, str] = {
     "builtins.round": "builtins.int",
     "math.trunc": "builtins.int",
     "torch.inverse": "torch.linalg.inv",
+    "torch.Tensor.inverse": "torch.linalg.inv",
+    "torch.Tensor.det": "torch.linalg.det",
+    "torch.slogdet": "torch.linalg.slogdet",
+    "torch.Tensor.slogdet": "torch.linalg.slogdet",
+    "torch.matrix_exp": "torch.linalg.matrix_exp",
+    "torch.Tensor.matrix_exp": "torch.linalg.matrix_exp",
+    "torch.matrix_power": "torch.linalg.matrix_power",
+    "torch.Tensor.matrix_power": "torch.linalg.matrix_power",
+    "torch.Tensor.reshape_as": "torch.Tensor.view_as",
+    "torch.Tensor.cross": "torch.cross",
+    "torch.Tensor.cov": "torch.cov",
+    "torch.Tensor.corrcoef": "torch.corrcoef",
+    "torch.Tensor.detach_": "torch.detach",
+    "torch.unsafe_chunk": "torch.chunk",
+    "torch.Tensor.unsafe_chunk": "torch.chunk",
+    "torch.unsafe_split": "torch.split",
+    "torch.Tensor.unsafe_split": "torch.split",
+    "torch.unsafe_split_with_sizes": "torch.split_with_sizes",
+    "torch.Tensor.unsafe_split_with_sizes": "torch.split_with_sizes",
+    "torch.resolve_neg": "torch.Tensor.resolve_neg",
     "torch.det": "torch.linalg.det",
     "torch.special.logsumexp": "torch.logsumexp",
     "torch.special.softmax": "torch.softmax",

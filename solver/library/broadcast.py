@@ -65,16 +65,20 @@ def _one_place(
     distinct = list(dict.fromkeys(length for length in lengths if length != 1))
     if not distinct:
         return ["1"] * len(lengths), "1"
-    if len(distinct) == 1 and (distinct[0] is not None or len(lengths) == 1):
+    if len(distinct) == 1 and (distinct[0] is not None or lengths.count(None) == 1):
         word = names.one(mark)
         return ["1" if length == 1 else word for length in lengths], word
     numbers = [length for length in distinct if isinstance(length, int)]
     if len(numbers) > 1 or never_broadcast(distinct):
         raise errors.cannot_broadcast(shapes, position, distinct)
-    words = {length: names.one("^") for length in distinct if length is not None}
-    each = ["1" if length == 1 else words.get(length) or names.one("^") for length in lengths]
+    # Unknown lengths need not agree with each other, so each has a word of its own.
+    known = {length: names.one("^") for length in distinct if length is not None}
+    each = [
+        names.one("^") if length is None else "1" if length == 1 else known[length]
+        for length in lengths
+    ]
     if numbers:
-        return each, words[numbers[0]]
+        return each, known[numbers[0]]
     output = names.one("^")
     if None in distinct:
         result.fresh.append(bare(output))

@@ -37,14 +37,19 @@ FAMILIES = (
     "expansion",
     "indexing",
     "joining",
+    "linalg",
     "losses",
     "normalization",
+    "pooling",
     "products",
     "python",
+    "recurrent",
     "reductions",
     "shaping",
     "sorting",
+    "spectral",
     "subscripts",
+    "vision",
 )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from dimsolve.ir.operator import Declaration
 
 from .dtypes import complex_of, dtype_name, dtype_of, kind, real_of
-from .entry import entry
+from .entry import Form, entry
 from .samples import DType, example, t
 from .values import NotKnown, is_tensor
 
@@ -45,7 +45,7 @@ def _is_dtype(value: Any) -> bool:
     )
 
 
-def as_type(dtype: str) -> Any:
+def as_type(dtype: str) -> Form:
     """Returns the declaration of float, half, long, bool and their kin."""
 
     def declare(input: Any, memory_format: Any = None) -> Declaration:

@@ -17,7 +17,7 @@ from dimsolve.solver.poly import Dim, divide_exactly, product
 
 from . import errors
 from .dtypes import dtype_of, result_type
-from .entry import entry
+from .entry import Form, entry
 from .samples import example, t
 from .values import NotKnown, dims_of, per_dim
 from .windows import Window, slide, slide_back
@@ -53,7 +53,7 @@ def _channels(
     return group_word, input_word, output_word
 
 
-def convolution(spatial: int) -> Any:
+def convolution(spatial: int) -> Form:
     """Returns the declaration of conv1d, conv2d, conv3d."""
 
     def declare(
@@ -87,7 +87,7 @@ def convolution(spatial: int) -> Any:
     return declare
 
 
-def transposed_convolution(spatial: int) -> Any:
+def transposed_convolution(spatial: int) -> Form:
     """Returns the declaration of conv_transpose1d, 2d, 3d, whose weight has its input channels first."""
 
     def declare(

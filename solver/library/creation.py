@@ -18,7 +18,7 @@ from dimsolve.solver.dims import ceil_div, maximum, minimum
 
 from . import errors
 from .dtypes import DEFAULT, dtype_name, dtype_of, result_type
-from .entry import entry
+from .entry import Form, entry
 from .samples import DType, constant, example, t, whole
 from .values import NotKnown, axis, dims_of, is_dim, is_tensor, listed
 from .writing import Names, annotation, bare, length_word
@@ -350,7 +350,7 @@ def multinomial(
     )
 
 
-def written(dtype_rule: Callable[[Any], str | None] = dtype_of, *, random: bool = False) -> Any:
+def written(dtype_rule: Callable[[Any], str | None] = dtype_of, *, random: bool = False) -> Form:
     """Returns the declaration of zero_, fill_, normal_ and their kin: every element is written, and none is read."""
 
     def declare(input: Any, *args: Any, **kwargs: Any) -> Declaration:

@@ -25,7 +25,7 @@ def _within(low: float, high: float) -> tuple[Example, ...]:
 _POSITIVE, _UNIT, _OVER_ONE = _within(0.5, 3.0), _within(0.05, 0.95), _within(1.5, 4.0)
 _WHOLE = (example(whole(9, 12, 24)), example(whole(9, 12)))
 
-_ONE = {
+_ONE: dict[str, dict[tuple[Example, ...], str]] = {
     "real": {
         _ANY: "asinh atan cos cosh deg2rad erf erfc exp exp2 expm1 rad2deg sin sinc sinh tan tanh i0",
         _POSITIVE: "digamma lgamma log log10 log1p log2 reciprocal rsqrt sqrt",
@@ -64,7 +64,7 @@ _TWO_WHOLE = (
 )
 _TWO_TENSORS = (_TWO[0], _TWO[1], _TWO[2])
 
-_PAIRS = {
+_PAIRS: dict[tuple[str, str], dict[tuple[Example, ...], str]] = {
     ("same", "no"): {
         _TWO_TENSORS: "maximum minimum fmax fmin hypot logaddexp logaddexp2 nextafter",
         _TWO_POSITIVE: "fmod remainder",

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from dimsolve.ir.operator import Declaration
 
 from .samples import Example
+
+
+Form: TypeAlias = "Callable[..., Declaration]"
+"""Takes the arguments of one call of a torch callable and returns what it promises for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +24,12 @@ class Entry:
     """
 
     path: str
-    declare: Callable[..., Declaration]
+    declare: Form
     examples: tuple[Example, ...]
     note: str = ""
 
 
-def entry(
-    path: str, declare: Callable[..., Declaration], *examples: Example, note: str = ""
-) -> Entry:
+def entry(path: str, declare: Form, *examples: Example, note: str = "") -> Entry:
     """Returns an Entry.
 
     >>> entry("torch.cos", Declaration).path

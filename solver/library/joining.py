@@ -19,7 +19,7 @@ from dimsolve.solver.poly import Dim, divide_exactly
 
 from . import errors
 from .dtypes import dtype_of, result_type
-from .entry import entry
+from .entry import Form, entry
 from .lengths import at_least, common_divisor, never_equal
 from .samples import example, t
 from .shaping import moved
@@ -96,7 +96,7 @@ def stack(tensors: Any, dim: int = 0) -> Declaration:
     )
 
 
-def _stacked(dim: int, least: int) -> Any:
+def _stacked(dim: int, least: int) -> Form:
     """Returns the declaration of hstack, vstack and dstack: a concatenation of what has at least so many dimensions."""
 
     def declare(tensors: Any) -> Declaration:
@@ -167,7 +167,7 @@ def _equal_parts(length: Dim, size: Dim) -> list[Dim]:
         return [size] * whole_parts
     if not (isinstance(length, int) and isinstance(size, int) and size > 0):
         raise NotKnown("how many parts a split has is not known")
-    return [size] * (length // size) + [length % size]
+    return [*[size] * (length // size), length % size]
 
 
 def split_with_sizes(tensor: Any, split_sizes: Any, dim: int = 0) -> Declaration:

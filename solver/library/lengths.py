@@ -64,7 +64,8 @@ def common_divisor(lengths: Iterable[Dim]) -> Dim:
     >>> common_divisor([12, 8]), str(common_divisor([6 * symbol("s"), 4 * symbol("s") * symbol("k")]))
     (4, '2*s')
     """
-    return reduce(_common, lengths, 0)
+    zero: Dim = 0
+    return reduce(_common, lengths, zero)
 
 
 def _common(a: Dim, b: Dim) -> Dim:

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
+from dimsolve.solver.poly import Dim
 
 from . import errors
 from .broadcast import broadcast
 from .dtypes import dtype_of, result_type
-from .entry import entry
+from .entry import Form, entry
 from .samples import example, t
-from .values import NotKnown, axes, dims_of
+from .values import NotKnown, as_tuple, axes, dims_of
 from .writing import Names, Pattern, annotation
 
 _EACH = ((0,), (1,))
@@ -87,7 +88,7 @@ def matmul_reversed(input: Any, other: Any) -> Declaration:
     return matmul(other, input)
 
 
-def fixed_product(text: str) -> Any:
+def fixed_product(text: str) -> Form:
     """Returns the declaration of a product of two tensors with one annotation: mm, bmm, mv, dot."""
 
     def declare(input: Any, mat2: Any) -> Declaration:
@@ -144,7 +145,7 @@ def kron(input: Any, other: Any) -> Declaration:
     return contraction((input, other), [left, right], joined)
 
 
-def sum_of_product(product: Sequence[Pattern], output: Sequence[str]) -> Any:
+def sum_of_product(product: Sequence[Pattern], output: Sequence[str]) -> Form:
     """Returns the declaration of ``beta * input + alpha * (x @ y)``: addmm, baddbmm, addmv, addr, addbmm.
 
     ``input`` is a summand and is broadcast to the output.
@@ -152,7 +153,7 @@ def sum_of_product(product: Sequence[Pattern], output: Sequence[str]) -> Any:
 
     def declare(input: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> Declaration:
         dims = dims_of(input)
-        lengths = {}
+        lengths: dict[str, Dim | None] = {}
         for tensor, pattern in zip((x, y), product, strict=True):
             lengths.update(zip(pattern, dims_of(tensor), strict=True))
         offset = len(output) - len(dims)
@@ -172,7 +173,7 @@ def sum_of_product(product: Sequence[Pattern], output: Sequence[str]) -> Any:
     return declare
 
 
-def _named(form: Any, x: str, y: str) -> Any:
+def _named(form: Form, x: str, y: str) -> Form:
     """Returns the declaration with torch's names of the two factors."""
 
     def declare(input: Any, *args: Any, **kwargs: Any) -> Declaration:
@@ -190,10 +191,9 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Declaration:
     if isinstance(dims, int):
         pairs = (tuple(range(ranks[0] - dims, ranks[0])), tuple(range(dims)))
     elif isinstance(dims, list | tuple) and len(dims) == 2:
-        one = lambda value: value if isinstance(value, list | tuple) else (value,)
         pairs = (
-            axes(tuple(one(dims[0])), ranks[0], empty_means_all=False),
-            axes(tuple(one(dims[1])), ranks[1], empty_means_all=False),
+            axes(as_tuple(dims[0]), ranks[0], empty_means_all=False),
+            axes(as_tuple(dims[1]), ranks[1], empty_means_all=False),
         )
     else:
         raise NotKnown("the dimensions of tensordot are not known")

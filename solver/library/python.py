@@ -18,10 +18,10 @@ from dimsolve.solver.poly import Poly, product
 
 from . import errors
 from .dtypes import dtype_of
-from .entry import Entry, entry
+from .entry import Entry, Form, entry
 from .pointwise import Pointwise, in_place
 from .products import matmul
-from .samples import between, constant, example, t, whole
+from .samples import Example, between, constant, example, t, whole
 from .shaping import matrix_transpose, reversed_dims
 from .values import NotKnown, axis, dims_of, is_dim, is_tensor
 
@@ -127,7 +127,7 @@ _ARITHMETIC: dict[str, tuple[Callable[..., Any], str, str]] = {
 """Python's operators: what they are of lengths, and the dtype rule and linearity of the tensor operator."""
 
 
-def _binary(name: str, *, writes: bool = False) -> Any:
+def _binary(name: str, *, writes: bool = False) -> Form:
     """Returns the declaration of ``operator.NAME``: of tensors an element-wise operator, of lengths a value."""
     function, dtype, linear = _ARITHMETIC[name]
     form = Pointwise(("a", "b"), 2, dtype, linear)
@@ -175,7 +175,7 @@ def _positive(a: Any) -> Declaration:
     return Pointwise(("a",), linear="first")(a) if is_tensor(a) else value(a)
 
 
-def _extreme(function: Callable[..., Any]) -> Any:
+def _extreme(function: Callable[..., Any]) -> Form:
     """Returns the declaration of torch.sym_max, sym_min and Python's max, min of lengths."""
 
     def declare(*values: Any) -> Declaration:
@@ -227,6 +227,7 @@ _SWITCHES = (
 
 def _operators() -> list[Entry]:
     entries: list[Entry] = []
+    calls: tuple[Example, ...]
     pairs = (
         example(t(12, 6), t(12, 6)),
         example(t(12, 1), t(6)),

@@ -18,7 +18,7 @@ from dimsolve.ir.operator import Declaration
 
 from . import errors
 from .dtypes import dtype_name, dtype_of, floating, real_of, summed
-from .entry import Entry, entry
+from .entry import Entry, Form, entry
 from .samples import between, distinct, example, mask, t, whole
 from .values import NotKnown, axes, axis, dims_of, is_tensor
 from .writing import Names, annotation
@@ -65,7 +65,7 @@ def reduced(
     )
 
 
-def _summing(reduction: str, rule: str, *, linear: bool) -> Any:
+def _summing(reduction: str, rule: str, *, linear: bool) -> Form:
     """Returns the declaration of sum, mean and their kin: ``(input, dim=None, keepdim=False, dtype=None)``."""
 
     def declare(
@@ -77,7 +77,7 @@ def _summing(reduction: str, rule: str, *, linear: bool) -> Any:
     return declare
 
 
-def _extreme(reduction: str, rule: str) -> Any:
+def _extreme(reduction: str, rule: str) -> Form:
     """Returns the declaration of amax, amin, any and all over any dimensions."""
 
     def declare(input: Any, dim: Any = None, keepdim: bool = False) -> Declaration:
@@ -97,7 +97,7 @@ def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
     return reduced(input, dim, keepdim, reduction="prod", dtype=result)
 
 
-def _spread(outputs: int) -> Any:
+def _spread(outputs: int) -> Form:
     """Returns the declaration of var, std, var_mean, std_mean: what varies must be seen whole."""
 
     def declare(
@@ -116,7 +116,7 @@ def _spread(outputs: int) -> Any:
     return declare
 
 
-def _chosen(reduction: str) -> Any:
+def _chosen(reduction: str) -> Form:
     """Returns the declaration of max, min: of two tensors, of all elements, or with indices along one dimension."""
 
     def declare(

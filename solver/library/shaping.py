@@ -18,10 +18,10 @@ from dimsolve.solver.poly import Dim, divide_exactly, product
 from . import errors
 from .alignment import align, opened
 from .dtypes import bits, dtype_name, dtype_of
-from .entry import entry
+from .entry import Form, entry
 from .lengths import common_divisor, never_equal
 from .samples import DType, example, t
-from .values import NotKnown, axes, axis, dims_of, is_dim, listed
+from .values import NotKnown, as_tuple, axes, axis, dims_of, is_dim, listed
 from .writing import Names, Pattern, annotation, length_word, opaque
 
 LINEAR = ((0,),)
@@ -209,8 +209,7 @@ def reversed_dims(input: Any) -> Declaration:
 def movedim(input: Any, source: Any, destination: Any) -> Declaration:
     """Returns the declaration of dimensions moved to other places, the others in their order."""
     row = Names().take(len(dims_of(input)))
-    one = lambda v: v if isinstance(v, list | tuple) else (v,)
-    origins, places = axes(one(source), len(row)), axes(one(destination), len(row))
+    origins, places = axes(as_tuple(source), len(row)), axes(as_tuple(destination), len(row))
     if len(origins) != len(places):
         raise errors.wrong_number("destinations", len(places), len(origins))
     rest = iter([word for n, word in enumerate(row) if n not in origins])
@@ -241,7 +240,7 @@ def ravel(input: Any) -> Declaration:
     return flatten(input)
 
 
-def atleast(rank: int) -> Any:
+def atleast(rank: int) -> Form:
     """Returns the declaration of atleast_1d, 2d, 3d for one tensor."""
     rows = {
         1: {0: ["1"]},

@@ -105,6 +105,11 @@ def known(dims: Lengths, what: str = "a tensor") -> tuple[Dim, ...]:
     return tuple(dim for dim in dims if dim is not None)
 
 
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    """Returns a list or a tuple as a tuple, and any other value as a tuple of one."""
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
 def per_dim(value: Any, count: int) -> tuple[Any, ...]:
     """Returns one value per spatial dimension: ``2`` and ``(2,)`` stand for ``(2, 2)``.
 

@@ -46,11 +46,8 @@ class Window:
     @property
     def plain(self) -> bool:
         """Whether windows neither overlap nor leave gaps nor reach over the ends."""
-        return (
-            self.size == self.stride
-            and self.before == self.after == 0
-            and (self.dilation == 1 or self.size == 1)
-        )
+        side_by_side = self.size == self.stride and self.before == self.after == 0
+        return bool(side_by_side and (self.dilation == 1 or self.size == 1))
 
 
 def slide(
