@@ -1,0 +1,172 @@
+"""One operator's call on a rank: the plan's operands, sizes and rules laid on the graph's arguments.
+
+    view(x, batch, seq, 8, 64)     x split by heads over tp = 2      view(x, batch, seq, 4, 64)
+    embedding(ids, weight)         rows of the weight over tp = 2    rows_held(part, ids, weight)
+
+Tensors become the plan's operands, sizes are made anew from the lengths on the rank, and where a
+transform rule was used its function is called in the operator's place, or its modifier changes the
+arguments just before the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dimsolve.ir.node import Node
+from dimsolve.ir.operator import Declaration, Operator
+from dimsolve.partition.plan import OperatorPlan
+from dimsolve.partition.planning.rules import rules_for
+from dimsolve.partition.transform import TransformRule
+from dimsolve.solver.deduction import find_operator
+
+from .arguments import Arguments
+from .communicator import Communicator
+from .lowering_errors import two_functions
+from .part import MeshPart
+from .randomness import Draws
+from .resolve import resolve
+
+
+@dataclass(frozen=True, slots=True)
+class RankCall:
+    """What a rank calls for one node. ``method``: of its first argument; else ``function``.
+
+    part: what a rule's function is given first, named in emitted source. operator: what the call
+    stands for, None where nothing is known of it.
+    """
+
+    arguments: Arguments
+    function: Callable[..., Any] | None
+    method: str = ""
+    operator: Operator | None = None
+    rule: TransformRule | None = None
+
+
+def rank_call(
+    node: Node,
+    path: str,
+    plan: OperatorPlan | None,
+    arguments: Arguments,
+    length: Callable[[str], Any],
+    communicators: Mapping[str, Communicator],
+    draws: Draws,
+) -> RankCall:
+    """Returns what a rank calls. ``arguments`` hold the operands, ``length`` reads a length's text.
+
+    Raises LoweringError where two axes ask for different functions in the operator's place.
+    """
+    operator = find_operator(path)
+    declaration = node.declaration
+    rules: list[tuple[str, TransformRule]] = []
+    if plan is not None and declaration is not None:
+        names = () if operator is None else operator.parameters
+        arguments = _with_sizes(arguments, names, declaration, plan, length)
+        rules = _rules(node, declaration, plan)
+    local = _local(node, rules)
+    plain = local is None and not any(rule.modifier for _, rule in rules)
+    random = plan is not None and plan.randomness is not None
+    method = path.removeprefix("torch.Tensor.")
+    if plain and not random and method != path and method.isidentifier():
+        return RankCall(arguments, None, method, operator)
+    function: Callable[..., Any] = resolve(path)
+    if getattr(function, "__name__", "") == "apply" and operator is not None:
+        arguments = _positional(arguments, operator.parameters)
+    if plan is not None and rules:
+        names = () if operator is None else operator.parameters
+        function = _ruled(function, plan, rules, local, names, communicators)
+    if plan is not None and plan.randomness is not None:
+        function = draws.drawing(function, plan.randomness.stream, plan.randomness.differs)
+    return RankCall(arguments, function, "", operator, local)
+
+
+def _with_sizes(
+    arguments: Arguments,
+    names: Sequence[str],
+    declaration: Declaration,
+    plan: OperatorPlan,
+    length: Callable[[str], Any],
+) -> Arguments:
+    for name, value in declaration.fixed.items():
+        arguments = arguments.with_parameter(names, name, value)
+    for name, sizes in plan.sizes.items():
+        new = length(sizes) if isinstance(sizes, str) else tuple([length(s) for s in sizes])
+        arguments = arguments.with_parameter(names, name, new)
+    return arguments
+
+
+def _rules(
+    node: Node, declaration: Declaration, plan: OperatorPlan
+) -> list[tuple[str, TransformRule]]:
+    """The transform rules that the plan uses, by axis, outer axis first."""
+    numbers = {axis: split.rule for axis, split in plan.splits.items() if split.rule is not None}
+    if not numbers:
+        return []
+    known = rules_for(node, declaration)
+    return [(axis, known[number]) for axis, number in numbers.items()]
+
+
+def _local(node: Node, rules: Sequence[tuple[str, TransformRule]]) -> TransformRule | None:
+    """The rule whose function is called in the operator's place."""
+    local = [rule for _, rule in rules if rule.local is not None]
+    if any(rule.local is not local[0].local for rule in local):
+        raise two_functions(node, tuple(axis for axis, _ in rules))
+    return local[0] if local else None
+
+
+def _ruled(
+    function: Callable[..., Any],
+    plan: OperatorPlan,
+    rules: Sequence[tuple[str, TransformRule]],
+    local: TransformRule | None,
+    names: Sequence[str],
+    communicators: Mapping[str, Communicator],
+) -> Callable[..., Any]:
+    """The function as the rules want it called."""
+    splits = {
+        axis: (split.identifier, communicators[axis])
+        for axis, split in plan.splits.items()
+        if split.identifier is not None
+    }
+    if local is not None and local.local is not None:
+        own = [splits[axis] for axis, rule in rules if rule.local is not None]
+        function = _with_part(local.local, MeshPart(tuple(own)))
+    for axis, rule in reversed(rules):
+        if rule.modifier is not None:
+            function = _modified(function, rule, MeshPart((splits[axis],)), names)
+    return function
+
+
+def _with_part(function: Callable[..., Any], part: MeshPart) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(part, *args, **kwargs)
+
+    call.__name__ = getattr(function, "__name__", "local").lstrip("_")
+    return call
+
+
+def _modified(
+    function: Callable[..., Any], rule: TransformRule, part: MeshPart, names: Sequence[str]
+) -> Callable[..., Any]:
+    """The function, its arguments changed by the rule's modifier."""
+    modifier = rule.modifier
+    assert modifier is not None
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        arguments = Arguments(args, kwargs)
+        values = arguments.parameters(names)
+        for name, value in modifier(values, part).items():
+            if name not in values or value is not values[name]:
+                arguments = arguments.with_parameter(names, name, value)
+        return function(*arguments.args, **arguments.kwargs)
+
+    call.__name__ = getattr(function, "__name__", "modified").lstrip("_")
+    return call
+
+
+def _positional(arguments: Arguments, names: Sequence[str]) -> Arguments:
+    """The ``apply`` of an autograd.Function takes positional arguments only."""
+    kwargs = dict(arguments.kwargs)
+    rest = [kwargs.pop(name) for name in names[len(arguments.args) :] if name in kwargs]
+    return Arguments((*arguments.args, *rest), kwargs)

@@ -1,0 +1,206 @@
+"""A `Communicator` between processes: raw calls of torch.distributed, nothing recorded or planned.
+
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    axes = communicators_of(mesh)
+    axes["tp"].all_reduce(x)          x (16, 64) on every rank -> the sum (16, 64) on every rank
+
+The wrappers in ``torch.distributed`` cost as much again as the call, so the process group is called
+directly. What gloo cannot move or reduce goes as something that it can: bytes, or a wider integer.
+A group that fails (a peer died, time ran out) raises `CollectiveError` with the rank, the call and
+the shape.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.partition.placement import Reduction
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
+_OPERATIONS: dict[Reduction, Any] = {
+    Reduction.SUM: dist.ReduceOp.SUM,
+    Reduction.AVG: dist.ReduceOp.SUM,
+    Reduction.MAX: dist.ReduceOp.MAX,
+    Reduction.MIN: dist.ReduceOp.MIN,
+    Reduction.PROD: dist.ReduceOp.PRODUCT,
+}
+_OF_BOOLS: dict[Reduction, Any] = {
+    Reduction.SUM: dist.ReduceOp.MAX,
+    Reduction.MAX: dist.ReduceOp.MAX,
+    Reduction.MIN: dist.ReduceOp.MIN,
+    Reduction.PROD: dist.ReduceOp.MIN,
+}
+"""Truth values are summed as ``or`` and multiplied as ``and``."""
+
+_PLAIN = frozenset(
+    {
+        torch.float32,
+        torch.float64,
+        torch.float16,
+        torch.bfloat16,
+        torch.int32,
+        torch.int64,
+        torch.uint8,
+        torch.int8,
+    }
+)
+"""The dtypes that every backend moves and reduces as they are."""
+
+_WIDER = {
+    torch.int16: torch.int32,
+    torch.uint16: torch.int32,
+    torch.uint32: torch.int64,
+}
+
+
+class CollectiveError(DimsolveError):
+    """A collective that could not be carried out, on this rank."""
+
+
+class TorchCommunicator:
+    """One rank's end of a process group. ``axis`` names the mesh axis, ``label`` who is calling."""
+
+    __slots__ = ("axis", "group", "label", "rank", "size")
+
+    def __init__(self, group: Any, axis: str = "", label: str = "") -> None:
+        self.group = group
+        self.axis = axis
+        self.label = label
+        self.rank: int = group.rank()
+        self.size: int = group.size()
+
+    def labelled(self, label: str) -> TorchCommunicator:
+        """Returns the same end under a name that errors tell: the conversion that it serves."""
+        return TorchCommunicator(self.group, self.axis, label)
+
+    def all_reduce(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
+        """(...) -> (...), equal on all ranks."""
+        if tensor.dtype in _PLAIN:
+            joined = tensor.detach().clone(memory_format=torch.contiguous_format)
+            self._reduce(joined, _OPERATIONS[reduction])
+            return joined / self.size if reduction is Reduction.AVG else joined
+        return self._reduce_carried(tensor.detach(), reduction)
+
+    def start_all_reduce(self, tensor: Tensor) -> Any:
+        """Starts to replace a contiguous tensor by its sum over the ranks.
+
+        Returns a handle whose ``wait()`` ends it.
+        """
+        return self.group.allreduce([tensor])
+
+    def all_gather(self, tensor: Tensor) -> Tensor:
+        """(...) -> (size, ...), equal on all ranks."""
+        given = _carried(tensor)
+        rows = given.new_empty((self.size, *given.shape))
+        flat = rows.view(-1)
+        try:
+            self.group._allgather_base(flat, given.view(-1)).wait()
+        except RuntimeError as error:
+            raise self._failed("all-gather", tensor, error) from error
+        return _restored(rows, tensor, (self.size, *tensor.shape))
+
+    def reduce_scatter(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
+        """(size, ...) -> (...)."""
+        if tensor.dtype not in _PLAIN:
+            return self.all_reduce(tensor, reduction)[self.rank].clone()
+        given = tensor.detach().contiguous()
+        mine = given.new_empty(given.shape[1:])
+        options = dist.ReduceScatterOptions()
+        options.reduceOp = _OPERATIONS[reduction]
+        try:
+            self.group._reduce_scatter_base(mine.view(-1), given.view(-1), options).wait()
+        except RuntimeError as error:
+            raise self._failed("reduce-scatter", tensor, error) from error
+        return mine / self.size if reduction is Reduction.AVG else mine
+
+    def all_to_all(self, tensor: Tensor) -> Tensor:
+        """(size, ...) -> (size, ...)."""
+        given = _carried(tensor)
+        rows = torch.empty_like(given)
+        try:
+            self.group.alltoall_base(rows.view(-1), given.view(-1), [], []).wait()
+        except RuntimeError as error:
+            raise self._failed("all-to-all", tensor, error) from error
+        return _restored(rows, tensor, tensor.shape)
+
+    def broadcast(self, tensor: Tensor, root: int) -> Tensor:
+        """(...) -> (...), equal on all ranks."""
+        joined = _carried(tensor).clone()
+        options = dist.BroadcastOptions()
+        options.rootRank = root
+        try:
+            self.group.broadcast([joined], options).wait()
+        except RuntimeError as error:
+            raise self._failed("broadcast", tensor, error) from error
+        return _restored(joined, tensor, tensor.shape)
+
+    def _reduce(self, tensor: Tensor, operation: Any) -> None:
+        options = dist.AllreduceOptions()
+        options.reduceOp = operation
+        try:
+            self.group.allreduce([tensor], options).wait()
+        except RuntimeError as error:
+            raise self._failed("all-reduce", tensor, error) from error
+
+    def _reduce_carried(self, tensor: Tensor, reduction: Reduction) -> Tensor:
+        """The reduction of what the backend cannot reduce as it is."""
+        if tensor.dtype is torch.bool:
+            joined = tensor.to(torch.uint8, copy=True)
+            self._reduce(joined, _OF_BOOLS[reduction])
+            return joined.bool()
+        if tensor.dtype in _WIDER:
+            joined = tensor.to(_WIDER[tensor.dtype])
+            self._reduce(joined, _OPERATIONS[reduction])
+            return joined.to(tensor.dtype)
+        if tensor.is_complex() and reduction in (Reduction.SUM, Reduction.AVG):
+            joined = torch.view_as_real(tensor).clone(memory_format=torch.contiguous_format)
+            self._reduce(joined, dist.ReduceOp.SUM)
+            total = torch.view_as_complex(joined)
+            return total / self.size if reduction is Reduction.AVG else total
+        from .sharding import reduce_parts
+
+        return reduce_parts(self.all_gather(tensor), reduction)
+
+    def _failed(self, collective: str, tensor: Tensor, error: RuntimeError) -> CollectiveError:
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        along = f" along {self.axis}" if self.axis else ""
+        caller = f" for {self.label}" if self.label else ""
+        return CollectiveError(
+            Diagnostic(
+                code="collective-failed",
+                title=f"rank {dist.get_rank()}: {collective} of {dtype} {tuple(tensor.shape)}"
+                f"{along}{caller} failed",
+                reason=_plain_words(str(error)),
+            )
+        )
+
+
+def communicators_of(mesh: DeviceMesh) -> dict[str, TorchCommunicator]:
+    """Returns this rank's end of every axis of a mesh, by the axis' name."""
+    names = mesh.mesh_dim_names or ()
+    return {name: TorchCommunicator(mesh.get_group(name), name) for name in names}
+
+
+def _carried(tensor: Tensor) -> Tensor:
+    """The tensor in one piece, as bytes where its dtype is not moved everywhere."""
+    given = tensor.detach().contiguous()
+    return given if given.dtype in _PLAIN else given.view(-1).view(torch.uint8)
+
+
+def _restored(moved: Tensor, like: Tensor, shape: Any) -> Tensor:
+    if moved.dtype is like.dtype:
+        return moved
+    return moved.view(-1).view(like.dtype).view(shape)
+
+
+def _plain_words(text: str) -> str:
+    """torch's message without the place in its own source, and without its stack."""
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    return line[line.index("] ") + 2 :] if line.startswith("[") and "] " in line else line
