@@ -273,7 +273,7 @@ class Reader:
     def _append(self, made: Node, node: Any) -> None:
         fake = node.meta.get("example_value")
         if fake is None and not node.users:
-            self._finish(made, Outcome(()), ())
+            self._finish(made, self._outcome(made), ())
             return
         several = isinstance(fake, tuple | list) and type(fake).__name__ != "Size"
         fakes = tuple(fake) if several else (fake,)

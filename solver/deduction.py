@@ -52,7 +52,8 @@ class Outcome:
 
     declaration: the operator's, with places of the call's values as inputs; None where nothing was
     declared. conditions: what must hold of the symbols. fresh: new symbols in the types. missing:
-    why nothing more is known.
+    why nothing more is known. ranks: of values of unknown rank, by place, where one alone is
+    possible.
     """
 
     types: tuple[Type, ...]
@@ -61,6 +62,7 @@ class Outcome:
     conditions: tuple[Claim, ...] = ()
     fresh: tuple[str, ...] = ()
     missing: str = ""
+    ranks: tuple[tuple[int, int], ...] = ()
 
     def renamed(self, names: dict[str, Dim]) -> Outcome:
         """Returns the outcome with its new symbols replaced."""

@@ -54,6 +54,7 @@ from .deduction import (
     symbols_in,
 )
 from .dims import symbols_of
+from .partial import deduce_partial, merged, with_computed_shapes
 from .poly import Poly, symbol
 from .scalars import fold
 from .stand_ins import Call, SomeNumber, StandIn, encode
@@ -134,7 +135,13 @@ class Propagation:
             self.substitute(steps)
         if self._wants_backward(node):
             self._queue.append(node)
+        self._refine_ranks(node, outcome)
         self.settle()
+
+    def _refine_ranks(self, node: Node, outcome: Outcome) -> None:
+        operands = node.operands() if outcome.ranks else []
+        for at, rank in outcome.ranks:
+            self.refine(operands[at], TensorType(rank, None), graph_problems.place(node))
 
     def _declare(self, node: Node, outcome: Outcome) -> None:
         node.several = outcome.several
@@ -178,6 +185,8 @@ class Propagation:
             raise graph_problems.wrong_call(node, error) from error
         if found.fresh:
             found = found.renamed({name: self._name(node, name) for name in found.fresh})
+        if any(isinstance(t, TensorType) and t.dims is None for t in found.types):
+            found = with_computed_shapes(found, node)
         return found
 
     def _name(self, node: Node, fresh: str) -> Dim:
@@ -202,7 +211,10 @@ class Propagation:
         operator = find_operator(path)
         if operator is None:
             return Outcome((_unannotated(path),), missing="no annotation is known")
-        return deduce(operator, call)
+        outcome = deduce(operator, call)
+        if any(isinstance(v.type, TensorType) and v.type.dims is None for v in call.values):
+            return merged(outcome, deduce_partial(operator, call))
+        return outcome
 
     # ---- facts that flow back
 
@@ -312,6 +324,7 @@ class Propagation:
             if isinstance(value.type, TensorType) and isinstance(type, TensorType):
                 type = self._less_computed(value.type, type)
             self.refine(value, substitute_type(type, self.graph.system.solved), origin)
+        self._refine_ranks(node, outcome)
         self._backward(node, origin)
 
     def _less_computed(self, old: TensorType, new: TensorType) -> TensorType:

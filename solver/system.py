@@ -21,7 +21,7 @@ from .decision import Always, Never
 from .dims import substitute, symbols_of
 from .facts import Facts, read_facts
 from .match import linear_in
-from .poly import Dim, divide_exactly, symbol
+from .poly import Dim, divide_exactly, symbol, terms_of
 from .prove import Proof, decide, prove
 
 
@@ -46,6 +46,10 @@ class Contradiction(Exception):
         self.claim = claim
         self.origin = origin
         self.others = others
+
+
+def _may_be_negative(dim: Dim) -> bool:
+    return any(coefficient < 0 for coefficient in terms_of(dim).values())
 
 
 @dataclass(slots=True)
@@ -158,6 +162,8 @@ class System:
         step = {name: dim}
         self.solved = {other: substitute(value, step) for other, value in self.solved.items()}
         self.solved[name] = dim
+        if _may_be_negative(dim):
+            step.update(self.require(Claim(dim, Comparison.GE, 0), f"{name} is a length"))
         pending, self.conditions = self.conditions, []
         self._facts = None
         for condition in pending:
@@ -171,17 +177,20 @@ class System:
         return step
 
     def _solve(self, claim: Claim) -> tuple[str, Dim] | None:
-        """An open symbol that the equation gives, the youngest first, and what it is."""
+        """An open symbol that the equation gives, and what it is.
+
+        Sums come before differences, which ask for a condition, and then the youngest symbol comes
+        first.
+        """
         difference = claim.left - claim.right
+        found: list[tuple[str, Dim]] = []
         names = symbols_of(difference)
         for name in sorted(names & self.open.keys(), key=list(self.open).index, reverse=True):
             split = linear_in(difference, name)
-            if split is None:
-                continue
-            length = divide_exactly(-split[1], split[0])
+            length = None if split is None else divide_exactly(-split[1], split[0])
             if length is not None and not (length.__class__ is int and length < 0):
-                return name, length
-        return None
+                found.append((name, length))
+        return min(found, key=lambda pair: _may_be_negative(pair[1]), default=None)
 
     def _contradiction(self, claim: Claim, origin: str) -> Contradiction:
         names = claim.symbols()
