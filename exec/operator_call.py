@@ -13,49 +13,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from math import prod
 from typing import Any
 
 from torch import Tensor
 
 from dimsolve.ir.annotation import Number, Opaque, Star
-from dimsolve.ir.errors import Diagnostic, OperatorError
 from dimsolve.ir.operator import Declaration, Operator
 from dimsolve.ir.read_annotation import read_annotation
 
 from .arguments import Arguments, Place
+from .resolve import resolve
 
 
 def function_of(operator: Operator) -> Callable[..., Any]:
     """Returns the function itself, imported from its path where nobody has it yet."""
-    if operator.function is not None:
-        return operator.function
-    found = resolve(operator.path)
-    if found is None:
-        raise OperatorError(
-            Diagnostic(
-                "no-such-function",
-                "there is no such function",
-                reason=f"'{operator.path}' cannot be imported",
-            )
-        )
-    function: Callable[..., Any] = found
+    function: Callable[..., Any] = operator.function or resolve(operator.path)
     return function
-
-
-def resolve(path: str) -> Any:
-    """Returns what ``"package.module.name"`` names, None where nothing has that name."""
-    parts = path.split(".")
-    for cut in range(len(parts) - 1, 0, -1):
-        try:
-            value: Any = import_module(".".join(parts[:cut]))
-        except ModuleNotFoundError:
-            continue
-        for name in parts[cut:]:
-            value = getattr(value, name, None)
-        return value
-    return None
 
 
 def invoke(function: Callable[..., Any], arguments: Arguments, parameters: Sequence[str]) -> Any:
@@ -70,8 +44,10 @@ def invoke(function: Callable[..., Any], arguments: Arguments, parameters: Seque
 def outputs_of(result: Any, declaration: Declaration) -> list[Any]:
     """Returns the outputs that are annotated, one each; () of them where nothing is returned."""
     match declaration.returns:
+        case "tuple" if isinstance(result, list | tuple):
+            return list(result)
         case "tuple":
-            return list(result.values() if isinstance(result, dict) else result)
+            return [result]
         case "nothing":
             return []
         case "tensor" | "value":

@@ -1,0 +1,280 @@
+"""Runs every split of a call, alone and in pairs, and keeps what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dimsolve.ir.annotation import Mark
+from dimsolve.ir.operator import Operator
+from dimsolve.solver.infer import infer
+from dimsolve.solver.solution import Solution
+
+from .arguments import Arguments
+from .cuts import NoCut, cut
+from .diagnosis import culprit_of, input_name
+from .differences import relative
+from .fixed_random import fixed_random
+from .operator_call import Call
+from .verification import Culprit, Verification
+from .whole_and_split import Whole, run_split, run_whole
+
+Splits = tuple[tuple[str, int], ...]
+_WIDER = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex32: torch.complex128,
+    torch.complex64: torch.complex128,
+}
+_MAX_PAIRS = 25
+
+
+class Lie(Exception):
+    """What is wrong with a run on one device, before anything is split."""
+
+    def __init__(self, culprit: Culprit) -> None:
+        self.culprit = culprit
+        super().__init__(str(culprit))
+
+
+@dataclass
+class CheckSplits:
+    """Collects what holds and what does not, over all calls of one operator."""
+
+    target: str
+    counts: tuple[int, ...]
+    seed: int
+    differences: dict[str, float] = field(default_factory=dict)
+    culprits: dict[str, Culprit] = field(default_factory=dict)
+    splits: dict[str, set[int]] = field(default_factory=dict)
+    frozen: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+
+    def verification(self) -> Verification:
+        """Returns what was found."""
+        lying = {culprit.subject for culprit in self.culprits.values()}
+        splits = {n: tuple(sorted(c)) for n, c in self.splits.items() if n not in lying}
+        frozen = {n: reason for n, reason in self.frozen.items() if n not in splits}
+        return Verification(
+            self.target,
+            {kind: self.differences.get(kind, 0.0) for kind in ("outputs", "gradients", "inputs")},
+            tuple(self.culprits.values()),
+            splits,
+            {n: reason for n, reason in frozen.items() if n not in lying},
+            tuple(self.notes),
+        )
+
+    def blame(self, culprit: Culprit) -> None:
+        """Keeps the first lie of each subject and kind of reason."""
+        self.culprits.setdefault(f"{culprit.subject}: {culprit.hint}", culprit)
+
+    def note(self, text: str) -> None:
+        """Keeps a remark."""
+        self.notes.setdefault(text)
+
+    def call(self, operator: Operator, arguments: Arguments) -> None:
+        """Checks every split of one given call."""
+        call = Call(operator, in_float64(arguments))
+        try:
+            whole = self.whole(call)
+        except Lie as lie:
+            self.blame(lie.culprit)
+            return
+        self.all_splits(lambda splits: whole, whole)
+
+    def all_splits(self, whole_for: Callable[[Splits], Whole | None], base: Whole) -> None:
+        """Checks every identifier alone, then pairs of those that hold; ``whole_for`` gives a call
+        whose lengths can be split so.
+        """
+        declaration = base.call.declaration
+        if declaration.returns == "value":
+            self.note("gives a value that is known without running: nothing is split")
+            return
+        if declaration.frozen:
+            self.note(f"not split: {declaration.frozen}")
+        if declaration.random:
+            self.note("draws random numbers: splits are not compared")
+            return
+        if self._is_random(base):
+            self.blame(_drawing())
+            return
+        if base.no_gradient:
+            self.note(f"gradients are not compared: {base.no_gradient}")
+        holding = [
+            name for name in base.solution.layout.marks if self._alone(name, whole_for, base)
+        ]
+        pairs = list(product(holding, repeat=2))[:_MAX_PAIRS]
+        for outer, inner in pairs:
+            self._together(((outer, 2), (inner, 2)), whole_for)
+        if holding:
+            self._together(((holding[0], 2), (holding[-1], 3)), whole_for)
+            self._together(tuple((name, 2) for name in (holding * 3)[:3]), whole_for)
+
+    def whole(self, call: Call) -> Whole:
+        """Runs on one device, compared with the annotation. Raises Lie, or what the call raises."""
+        solution = self._solution(call)
+        whole = run_whole(call, solution, self.seed)
+        self._check_outputs(whole)
+        self._check_writes(whole)
+        return whole
+
+    def _solution(self, call: Call) -> Solution:
+        declaration = call.declaration
+        shapes = [
+            tuple(value.shape) if place is not None else None
+            for value, place in zip(declaration.inputs, call.input_places, strict=True)
+        ]
+        arguments = dict(declaration.arguments)
+        for name in declaration.fresh:
+            arguments[name] = 1
+        solution = infer(declaration.annotation, shapes, arguments=arguments)
+        if solution.free:
+            names = ", ".join(f"'{name}'" for name in solution.free)
+            raise Lie(Culprit(solution.free[0], f"the call does not give the length of {names}"))
+        return solution
+
+    def _check_outputs(self, whole: Whole) -> None:
+        wanted = whole.solution.output_dims
+        if len(whole.outputs) != len(wanted):
+            reason = (
+                f"the function returns {len(whole.outputs)} values, {len(wanted)} are annotated"
+            )
+            raise Lie(Culprit("outputs", reason))
+        fresh = set(whole.call.declaration.fresh)
+        for number, (output, dims) in enumerate(zip(whole.outputs, wanted, strict=True)):
+            patterns = whole.solution.layout.outputs[number]
+            if dims is None or patterns is None or whole.call.declaration.returns == "value":
+                continue
+            if any(fresh & set(pattern.names) for pattern in patterns):
+                continue
+            if not isinstance(output, Tensor):
+                kind = type(output).__name__
+                reason = f"output {number} is a {kind}, and dimensions are annotated for it"
+                raise Lie(Culprit(f"output {number}", reason, "write '?' for it"))
+            if tuple(output.shape) != dims:
+                reason = (
+                    f"output {number} has shape {tuple(output.shape)}, "
+                    f"and its annotation gives {tuple(dims)}"
+                )
+                raise Lie(Culprit(f"output {number}", reason))
+
+    def _check_writes(self, whole: Whole) -> None:
+        returned = [o for o in whole.outputs if isinstance(o, Tensor)]
+        for number, (before, after) in enumerate(zip(whole.inputs, whole.after, strict=True)):
+            if before is None or after is None or number in whole.call.declaration.mutates:
+                continue
+            if relative(after, before) == 0.0:
+                continue
+            if any(o.shape == after.shape and relative(o.detach(), after) == 0 for o in returned):
+                continue
+            names = whole.call.operator.parameters
+            self.blame(
+                Culprit(
+                    names[number] if number < len(names) else f"input {number}",
+                    f"{input_name(whole, number)} is changed by the call and not returned",
+                    "return it among the outputs, and annotate it there",
+                )
+            )
+
+    def _is_random(self, whole: Whole) -> bool:
+        with fixed_random(self.seed + 1):
+            again = run_whole(whole.call, whole.solution, self.seed)
+        pairs = zip(whole.outputs, again.outputs, strict=True)
+        return any(
+            isinstance(a, Tensor)
+            and isinstance(b, Tensor)
+            and relative(b.detach(), a.detach()) > 1e-12
+            for a, b in pairs
+        )
+
+    def _alone(self, name: str, whole_for: Callable[[Splits], Whole | None], base: Whole) -> bool:
+        """Splits one identifier into every count; returns whether it holds where it is legal."""
+        held, ran = False, False
+        for count in self.counts:
+            whole = whole_for(((name, count),))
+            if whole is None:
+                continue
+            ran = True
+            cuts = cut(whole.solution, whole.call.declaration, ((name, count),))
+            if isinstance(cuts, NoCut):
+                if _is_unjoined(whole, name):
+                    self.blame(Culprit(name, f"'{name}' cannot be split: {cuts.reason}"))
+                    return False
+                self.frozen.setdefault(name, cuts.reason)
+                continue
+            outcome = run_split(whole, cuts, self.seed)
+            if not outcome.ok:
+                self.blame(culprit_of(whole, cuts, outcome, self.seed))
+                return False
+            self._keep(outcome.differences)
+            self.splits.setdefault(name, set()).add(count)
+            held = True
+        if not ran and base.solution.layout.marks[name] is not Mark.FROZEN:
+            self.blame(_untried(name, self.counts))
+        return held
+
+    def _together(self, splits: Splits, whole_for: Callable[[Splits], Whole | None]) -> None:
+        whole = whole_for(splits)
+        if whole is None:
+            return
+        cuts = cut(whole.solution, whole.call.declaration, splits)
+        if isinstance(cuts, NoCut):
+            return
+        outcome = run_split(whole, cuts, self.seed)
+        if outcome.ok:
+            self._keep(outcome.differences)
+        else:
+            self.blame(culprit_of(whole, cuts, outcome, self.seed))
+
+    def _keep(self, differences: Iterable[Any]) -> None:
+        for difference in differences:
+            kind = f"{difference.kind}s"
+            self.differences[kind] = max(self.differences.get(kind, 0.0), difference.amount)
+
+
+def _drawing() -> Culprit:
+    return Culprit(
+        "random numbers",
+        "two runs on the same inputs differ: the function draws random numbers, or keeps state",
+        "what it draws cannot be compared; give it the numbers as an input",
+    )
+
+
+def _untried(name: str, counts: Sequence[int]) -> Culprit:
+    return Culprit(
+        name,
+        f"'{name}' was not split: the function does not run where its length is a multiple "
+        f"of {' or '.join(map(str, counts))}",
+        f"give a call whose '{name}' can be split: verify(target, args=...)",
+    )
+
+
+def in_float64(arguments: Arguments) -> Arguments:
+    """Returns the arguments with tensors of their own, floating ones as float64."""
+    return arguments.with_values(
+        {
+            place: tensor.detach().to(_WIDER.get(tensor.dtype, tensor.dtype)).clone()
+            for place, tensor in arguments.tensors()
+        }
+    )
+
+
+def _is_unjoined(whole: Whole, name: str) -> bool:
+    """Whether the annotation promises a split that it does not say how to join."""
+    layout = whole.solution.layout
+    if layout.marks[name] is not Mark.NONE:
+        return False
+    once = all(
+        sum(pattern.names.count(name) for pattern in row or ()) <= 1
+        for row in (*layout.inputs, *layout.outputs)
+    )
+    return once and any(
+        row is not None and not any(name in pattern.names for pattern in row)
+        for row in layout.outputs
+    )

@@ -1,0 +1,129 @@
+"""Why a split is not equal to the whole, and what to write instead: by trying what would be right.
+
+x @ w + b, k split, P(sum)      right when b is given as summands      value_split=("b",)
+x.mean(0), a split, P(sum)      right when the parts are averaged      partial="avg"
+neither                         k stays whole                          "k^"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from torch import Tensor
+
+from dimsolve.ir.annotation import Mark
+from dimsolve.partition.placement import Reduction, Replicate
+
+from .cuts import Cuts, cut
+from .differences import Difference
+from .verification import Culprit
+from .whole_and_split import Outcome, Whole, run_split
+
+
+def culprit_of(whole: Whole, cuts: Cuts, outcome: Outcome, seed: int) -> Culprit:
+    """Returns the identifier that lies, how far off it is, and what would be right."""
+    names = dict.fromkeys(name for name, _ in cuts.splits)
+    shown = " and ".join(_shown(name, whole) for name in names)
+    counts = " and ".join(str(count) for _, count in cuts.splits)
+    what = f"{shown} split into {counts} parts"
+    worst = outcome.worst
+    if outcome.error:
+        reason = f"{what}: {outcome.error}"
+    else:
+        assert worst is not None
+        reason = f"{what}: {_off(worst, whole)}"
+    amount = worst.amount if worst is not None else float("inf")
+    subject = next(iter(names))
+    return Culprit(subject, reason, _hint(whole, cuts, outcome, seed), amount)
+
+
+def input_name(whole: Whole, number: int) -> str:
+    """Returns ``input 2 ('bias')``."""
+    names = whole.call.operator.parameters
+    if number < len(names) and not names[number].startswith("*"):
+        return f"input {number} ('{names[number]}')"
+    return f"input {number}"
+
+
+def _shown(name: str, whole: Whole) -> str:
+    star = whole.solution.layout.star
+    return f"'{name}' (dimension {star.index(name)} of '*')" if name in star else f"'{name}'"
+
+
+def _off(difference: Difference, whole: Whole) -> str:
+    match difference.kind:
+        case "output":
+            what = f"output {difference.number}"
+        case "input":
+            what = f"{input_name(whole, difference.number)}, as the call leaves it,"
+        case _:
+            what = f"the gradient of {input_name(whole, difference.number)}"
+    if difference.amount == float("inf"):
+        return f"{what} is something else"
+    if difference.factor is not None:
+        return f"{what} comes out {difference.factor:.3g} times what it is whole"
+    return f"{what} is off by {difference.amount:.2g} of its largest element"
+
+
+def _hint(whole: Whole, cuts: Cuts, outcome: Outcome, seed: int) -> str:
+    if len(set(cuts.splits)) > 1:
+        return "each split holds alone; keep one of them whole with '^'"
+    name, _ = cuts.splits[0]
+    worst = outcome.worst
+    opaque = worst is not None and worst.kind == "output" and not outcome.error
+    if opaque and whole.solution.layout.outputs[worst.number] is None:  # type: ignore[union-attr]
+        return (
+            f"output {worst.number} is '?' and changes with '{name}': "  # type: ignore[union-attr]
+            f"write {_frozen(name, whole)}, or annotate its dimensions"
+        )
+    if whole.solution.layout.marks[name] is Mark.SUM:
+        for hint, other in _alternatives(whole, cuts):
+            if run_split(whole, other, seed).ok:
+                return hint
+    return f"write {_frozen(name, whole)}: it cannot be split"
+
+
+def _frozen(name: str, whole: Whole) -> str:
+    return "'*^'" if name in whole.solution.layout.star else f"'{name}^'"
+
+
+def _alternatives(whole: Whole, cuts: Cuts) -> Iterator[tuple[str, Cuts]]:
+    """Other declarations of a ``+`` split: inputs as summands, or not; other reductions."""
+    declaration = whole.call.declaration
+    given = set(declaration.value_split)
+    replicated = [
+        number
+        for number, tensor in enumerate(whole.inputs)
+        if isinstance(tensor, Tensor)
+        and tensor.is_floating_point()
+        and (number in given or isinstance(cuts.inputs(number)[0], Replicate))
+    ]
+    for size in (1, 2):
+        for chosen in combinations(replicated, size):
+            summands = sorted(given ^ set(chosen))
+            other = cut(whole.solution, declaration, cuts.splits, value_split=summands)
+            if isinstance(other, Cuts):
+                yield _value_split_hint(whole, chosen, summands, given), other
+    for reduction in Reduction:
+        if reduction.value != declaration.reduction:
+            other = cut(whole.solution, declaration, cuts.splits, reduction=reduction.value)
+            if isinstance(other, Cuts):
+                yield (
+                    f'the parts are joined by {reduction.value}: write partial="{reduction.value}"',
+                    other,
+                )
+
+
+def _value_split_hint(
+    whole: Whole, chosen: tuple[int, ...], summands: list[int], given: set[int]
+) -> str:
+    which = " and ".join(input_name(whole, number) for number in chosen)
+    added = not given & set(chosen)
+    one = len(chosen) == 1
+    role = ("a summand" if one else "summands") if added else "no summand"
+    verb = f"{'is' if one else 'are'} {role}"
+    names = whole.call.operator.parameters
+    words = [f'"{names[n]}"' if n < len(names) else str(n) for n in summands]
+    listed = f"({', '.join(words)}{',' * (len(words) == 1)})"
+    return f"{which} {verb}: write value_split={listed}"

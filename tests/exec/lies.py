@@ -1,0 +1,124 @@
+"""Annotations that do not tell the truth, each in its own way."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+import dimsolve as ds
+
+
+@ds.register_op("a b -> b")
+def unmarked_sum(x: Tensor) -> Tensor:
+    return x.sum(0)
+
+
+@ds.register_op("a+ b -> b")
+def mean_as_sum(x: Tensor) -> Tensor:
+    return x.mean(0)
+
+
+@ds.register_op("a+ b -> b", partial="avg")
+def mean_as_average(x: Tensor) -> Tensor:
+    return x.mean(0)
+
+
+@ds.register_op("m k+, n k+, n -> m n")
+def linear_without_value_split(x: Tensor, w: Tensor, bias: Tensor) -> Tensor:
+    return F.linear(x, w, bias)
+
+
+@ds.register_op("m k+, n k+, n -> m n", value_split=("bias",))
+def linear(x: Tensor, w: Tensor, bias: Tensor) -> Tensor:
+    return F.linear(x, w, bias)
+
+
+@ds.register_op("m k+, k+ n, n -> m n", value_split=("scale",))
+def scaled_with_value_split(x: Tensor, w: Tensor, scale: Tensor) -> Tensor:
+    return (x @ w) * scale
+
+
+def _classes(node):  # type: ignore[no-untyped-def]
+    x = node.inputs[0]
+    target = torch.arange(x.numel() // x.shape[1]).reshape(x.shape[0], *x.shape[2:]) % x.shape[1]
+    return [x, target]
+
+
+@ds.register_op("n c^ h w, n h w -> ?", input_gen_fn=_classes)
+def cross_entropy_replicated(x: Tensor, target: torch.LongTensor) -> Tensor:
+    return F.cross_entropy(x, target)
+
+
+@ds.register_op(
+    "n ci+ h^ w^, ci+ co 1 1, co -> n co h^ w^",
+)
+def transposed_convolution(x: Tensor, w: Tensor, bias: Tensor) -> Tensor:
+    return F.conv_transpose2d(x, w, bias)
+
+
+@ds.register_op("a b, a -> a b")
+def masked_from_the_left(x: Tensor, mask: torch.BoolTensor) -> Tensor:
+    return x.masked_fill(mask, 0.0)
+
+
+@ds.register_op("a b -> a b")
+def rolled(x: Tensor) -> Tensor:
+    return torch.roll(x, 1, dims=-1)
+
+
+@ds.register_op("a b -> b a")
+def not_transposed(x: Tensor) -> Tensor:
+    return x * 2
+
+
+@ds.register_op("a b -> a b, ?")
+def sum_as_opaque(x: Tensor) -> tuple[Tensor, Tensor]:
+    return x * 2, x.sum()
+
+
+@ds.register_op("* -> *")
+def softmax_everywhere(x: Tensor) -> Tensor:
+    return x.softmax(-1)
+
+
+@ds.register_op("a b -> a b")
+def wrong_only_in_backward(x: Tensor) -> Tensor:
+    return _Scaled.apply(x)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):  # type: ignore[no-untyped-def]
+        ctx.rows = x.shape[0]
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):  # type: ignore[no-untyped-def]
+        return gradient / ctx.rows
+
+
+@ds.register_op("a b, a b -> a b")
+def writes_and_hides(x: Tensor, y: Tensor) -> Tensor:
+    x.add_(y)
+    return x * y
+
+
+@ds.register_op("a+ b -> b")
+def largest_as_sum(x: Tensor) -> Tensor:
+    return x.amax(0)
+
+
+@ds.register_op("a b -> a b, b")
+def returns_less(x: Tensor) -> Tensor:
+    return x
+
+
+@ds.register_op("a+ b -> b")
+def different_each_time(x: Tensor) -> Tensor:
+    return x.sum(0) + torch.randn(x.shape[1])
+
+
+@ds.register_op("a b -> a b")
+def reads_its_length(x: Tensor) -> Tensor:
+    return x / x.shape[0]
