@@ -1,9 +1,11 @@
 """What `verify` answers: whether the promise holds, and which identifier lies, by how much.
 
-ops.matmul_bias: does not hold (k)
-  m split into 2, 3, 4: equal to the whole
-  'k' split into 2 parts: output 0 is off by 0.94 of its largest element
-    hint: input 2 ('bias') is a summand: write value_split=("bias",)
+    ops.matmul_bias: does not hold (k)
+      m split into 2, 3, 4: equal to the whole
+      'k' split into 2 parts: output 0 is off by 0.94 of its largest element
+        hint: input 2 ('bias') is a summand: write value_split=("bias",)
+
+``str()`` of a Verification is this text; its fields are the same as data.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """Where the data of a tensor lies along one mesh axis: PyTorch's words, without needing torch.
 
-S(0)             dimension 0 is cut into equal contiguous parts, one a rank S(0, blocks=3)
-dimension 0 is 3 blocks, and of each block every rank has one part: a fused (q h e) cut by h R
-every rank has the whole tensor P(sum)           every rank has a tensor of full size; their sum is
-the value
+    S(0)             dimension 0 is cut into equal contiguous parts, one a rank
+    S(0, blocks=3)   dimension 0 is 3 blocks, of each every rank has a part: (q h e) cut by h
+    R                every rank has the whole tensor
+    P(sum)           every rank has a tensor of full size; their sum is the value
+
+A value has one placement per mesh axis.
 """
 
 from __future__ import annotations
