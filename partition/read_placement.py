@@ -1,4 +1,8 @@
-"""The reader of placements: ``S(0)``, ``S(0, blocks=3)``, ``R``, ``P(sum)``, as they print."""
+"""The reader of placements: ``S(0)``, ``S(0, blocks=3)``, ``R``, ``P(sum)``, as they print.
+
+The blocks are a length in the dimension language: a fused ``(q h e)`` cut by h is
+``S(0, blocks=q)``.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,11 @@ import re
 
 from dimsolve.ir.errors import AnnotationError, Diagnostic
 from dimsolve.ir.excerpt import shown
+from dimsolve.solver.shapes import dim_of_text
 
 from .placement import Partial, Placement, Reduction, Replicate, Shard
 
-_SHARD = re.compile(r"S\(\s*(\d{1,3})\s*(?:,\s*blocks\s*=\s*(\d{1,9})\s*)?\)", re.ASCII)
+_SHARD = re.compile(r"S\(\s*(\d{1,3})\s*(?:,\s*blocks\s*=\s*(.{1,1000}))?\)", re.ASCII)
 _PARTIAL = re.compile(r"P(?:\(\s*(sum|max|min|prod|avg)\s*\))?", re.ASCII)
 
 
@@ -23,7 +28,7 @@ def read_placement(text: str) -> Placement:
     if stripped == "R":
         return Replicate()
     if shard := _SHARD.fullmatch(stripped):
-        return Shard(int(shard[1]), int(shard[2] or 1))
+        return Shard(int(shard[1]), dim_of_text(shard[2].strip()) if shard[2] else 1)
     if partial := _PARTIAL.fullmatch(stripped):
         return Partial(Reduction(partial[1] or "sum"))
     raise AnnotationError(

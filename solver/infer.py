@@ -65,6 +65,28 @@ def infer(
         return _infer(text, inputs, tuple((arguments or {}).items()), facts)
 
 
+def solve_quickly(
+    annotation: str | Annotation, inputs: Inputs, arguments: Mapping[str, Any] | None = None
+) -> Mapping[str, Dim] | None:
+    """Returns the lengths of all identifiers where each is given or follows by one exact division.
+
+    None where the general solver has to be asked, whose work is bounded but much more. Here it
+    grows with the annotation and not with the numbers: a service may do it while others wait.
+    Raises what `infer` raises for inputs that cannot be read or have the wrong rank.
+
+    >>> solve_quickly("(h t) k -> h t k", ["8*s, k"], {"h": 8})
+    {'h': 8, 't': Poly(s), 'k': Poly(k)}
+    >>> solve_quickly("(h t) -> h t", ["8*s"]) is None
+    True
+    """
+    text = _text_of(annotation)
+    if inputs is None:
+        return None
+    shapes = [to_shape(shape) for shape in inputs]
+    layout = layout_of(text, _star_rank(read_annotation(text), shapes))
+    return _solve_quickly(layout, shapes, tuple((arguments or {}).items()))
+
+
 def _text_of(annotation: Any) -> str:
     if isinstance(annotation, Annotation):
         return annotation.text or str(annotation)
