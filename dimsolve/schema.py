@@ -13,7 +13,7 @@ This module loads pydantic; import it where JSON is asked for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, Self, TypeAlias, assert_never
+from typing import Any, Literal, Self, TypeAlias, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -118,14 +118,25 @@ def _atom(atom: Identifier | Number | Star) -> AtomModel:
             return AtomModel(text=str(atom), kind="star", mark=atom.mark.value, span=place)
 
 
-class SolutionModel(Model):
-    """Inferred shapes. ``solutions``: the choices of the free identifiers, null where endless."""
+class LengthsModel(Model):
+    """Inferred shapes: what an identifier is, and what is left open."""
 
     outputs: list[Shape | None]
     bindings: dict[str, Expression]
-    conditions: list[str]
+    conditions: list[str] = Field(description="what must still hold for these inputs to match")
     free: list[str]
     expansions: dict[str, list[str]]
+
+    @classmethod
+    def of(cls, solution: Solution) -> Self:
+        return cls(**_lengths(solution))
+
+
+class SolutionModel(LengthsModel):
+    """Inferred shapes and why. ``solutions``: the choices of the free identifiers, null where
+    endless.
+    """
+
     solutions: list[dict[str, int]] | None
     explanation: list[str] = Field(description="one line per step, with its reason")
 
@@ -133,14 +144,20 @@ class SolutionModel(Model):
     def of(cls, solution: Solution) -> Self:
         choices = solution.solutions()
         return cls(
-            outputs=_shapes(solution.output_dims),
-            bindings={name: str(length) for name, length in solution.values.items()},
-            conditions=list(solution.conditions),
-            free=list(solution.free),
-            expansions={star: list(names) for star, names in solution.expansions.items()},
+            **_lengths(solution),
             solutions=None if choices is None else [dict(choice) for choice in choices],
             explanation=solution.explain().splitlines(),
         )
+
+
+def _lengths(solution: Solution) -> dict[str, Any]:
+    return {
+        "outputs": _shapes(solution.output_dims),
+        "bindings": {name: str(length) for name, length in solution.values.items()},
+        "conditions": list(solution.conditions),
+        "free": list(solution.free),
+        "expansions": {star: list(names) for star, names in solution.expansions.items()},
+    }
 
 
 class LegalityModel(Model):
@@ -157,6 +174,7 @@ class LegalityModel(Model):
     local_inputs: list[Shape | None]
     local_outputs: list[Shape | None]
     arguments: dict[str, Expression]
+    solution: LengthsModel = Field(description="the whole shapes, before the split")
 
     @classmethod
     def of(cls, legality: Legality) -> Self:
@@ -172,6 +190,7 @@ class LegalityModel(Model):
             local_inputs=_shapes(legality.local_input_dims),
             local_outputs=_shapes(legality.local_output_dims),
             arguments=local_arguments(legality),
+            solution=LengthsModel.of(legality.solution),
         )
 
 

@@ -397,6 +397,13 @@ def test_json_of_check() -> None:
         "local_inputs": [[str(dim) for dim in legality.local_input_dims[0] or ()]],
         "local_outputs": [["8//n", "s", "k"]],
         "arguments": {"h": "8//n"},
+        "solution": {
+            "outputs": [["8", "s", "k"]],
+            "bindings": {"h": "8", "t": "s", "k": "k"},
+            "conditions": [],
+            "free": [],
+            "expansions": {},
+        },
     }
 
 
