@@ -95,6 +95,8 @@ class Reader:
         for place, leaf in enumerate(self.captured.leaves):
             if hasattr(leaf.value, "dtype"):
                 self._input_leaf(place, leaf.name, leaf.dims, used.get(place))
+            else:
+                self.target.settings[leaf.name] = leaf.value
         taken = set(used.values())
         for node, example in examples.items():
             if node not in taken:

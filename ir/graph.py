@@ -33,7 +33,8 @@ class Graph:
 
     ``result`` is what the function returns, a tree whose leaves are values; ``outputs`` are these
     values by name. ``container`` is the import path of the class that the tree was taken from, or
-    ``""``.
+    ``""``. ``settings`` are the arguments of the traced call that are no tensors: they are part of
+    the graph.
     """
 
     def __init__(self, name: str = "main") -> None:
@@ -47,6 +48,7 @@ class Graph:
         self.checks: list[tuple[str, str]] = []
         self.strict = False
         self.attachments: dict[str, Any] = {}
+        self.settings: dict[str, Any] = {}
         self.functions: dict[str, Graph] = {}
         self._nodes: list[Node] = []
 
