@@ -16,8 +16,8 @@ from dimsolve.solver.infer import infer
 from dimsolve.solver.solution import Solution
 
 from .arguments import Arguments
-from .cuts import NoCut, cut
-from .diagnosis import culprit_of, input_name
+from .cuts import NoCut, cut, partial_sums
+from .diagnosis import culprit_of, input_name, not_linear
 from .differences import relative
 from .fixed_random import fixed_random
 from .operator_call import Call
@@ -106,6 +106,7 @@ class CheckSplits:
             return
         if base.no_gradient:
             self.note(f"gradients are not compared: {base.no_gradient}")
+        self._linear(base)
         holding = [
             name for name in base.solution.layout.marks if self._alone(name, whole_for, base)
         ]
@@ -192,6 +193,17 @@ class CheckSplits:
             and relative(b.detach(), a.detach()) > 1e-12
             for a, b in pairs
         )
+
+    def _linear(self, whole: Whole) -> None:
+        """Checks that partial sums of the inputs that are said to be linear give partial sums."""
+        declaration = whole.call.declaration
+        for summands in declaration.linear:
+            cuts = partial_sums(whole.solution, summands, self.counts[0])
+            outcome = run_split(whole, cuts, self.seed)
+            if outcome.ok:
+                self._keep(outcome.differences)
+            else:
+                self.blame(not_linear(whole, summands, outcome))
 
     def _alone(self, name: str, whole_for: Callable[[Splits], Whole | None], base: Whole) -> bool:
         """Splits one identifier into every count; returns whether it holds where it is legal."""

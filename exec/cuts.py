@@ -15,7 +15,7 @@ from typing import Any
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.operator import Declaration
 from dimsolve.partition.legality import Legality, judge
-from dimsolve.partition.placement import Placement, Reduction
+from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate
 from dimsolve.partition.rules import Rule
 from dimsolve.solver.infer import infer
 from dimsolve.solver.solution import Solution
@@ -41,6 +41,15 @@ class Cuts:
     def outputs(self, number: int) -> tuple[Placement, ...]:
         """The placements of one output, one per axis."""
         return tuple(rule.outputs[number] for rule in self.rules)
+
+
+def partial_sums(solution: Solution, summands: Sequence[int], count: int) -> Cuts:
+    """Returns the placements of a linear operator whose inputs ``summands`` are partial sums."""
+    layout = solution.layout
+    inputs = tuple(Partial() if n in summands else Replicate() for n in range(len(layout.inputs)))
+    rule = Rule("", inputs, (Partial(),) * len(layout.outputs))
+    lengths = {name: value for name, value in solution.values.items() if isinstance(value, int)}
+    return Cuts((("", count),), (rule,), lengths)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ neither                         k stays whole                          "k^"
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from torch import Tensor
@@ -36,6 +36,16 @@ def culprit_of(whole: Whole, cuts: Cuts, outcome: Outcome, seed: int) -> Culprit
     amount = worst.amount if worst is not None else float("inf")
     subject = next(iter(names))
     return Culprit(subject, reason, _hint(whole, cuts, outcome, seed), amount)
+
+
+def not_linear(whole: Whole, summands: Sequence[int], outcome: Outcome) -> Culprit:
+    """Returns that inputs which are said to be linear are not."""
+    which = " and ".join(input_name(whole, number) for number in summands)
+    worst = outcome.worst
+    off = outcome.error or (_off(worst, whole) if worst is not None else "")
+    reason = f"not linear in {which}: of partial sums, {off}"
+    hint = f"leave {tuple(summands)} out of the declaration's linear"
+    return Culprit("linear", reason, hint, worst.amount if worst is not None else float("inf"))
 
 
 def input_name(whole: Whole, number: int) -> str:

@@ -35,6 +35,8 @@ class Whole:
     """A run on one device: outputs, inputs as they are left, and gradients for random weights.
 
     One entry per annotated output or input, None where there is no tensor, or no gradient.
+    differentiable: the inputs that may have gradients. returned: inputs that are outputs too, by
+    number.
     """
 
     call: Call
@@ -44,6 +46,8 @@ class Whole:
     after: list[Tensor | None]
     weights: list[Tensor | None]
     gradients: list[Tensor | None]
+    differentiable: frozenset[int]
+    returned: dict[int, int]
     no_gradient: str = ""
 
 
@@ -67,10 +71,37 @@ class Outcome:
 
 
 def run_whole(call: Call, solution: Solution, seed: int) -> Whole:
-    """Runs the call on one device; raises what the function raises."""
+    """Runs the call on one device; raises what the function raises.
+
+    Some functions refuse gradients of an input (a target, running statistics): it has none then.
+    """
     tensors = dict(call.arguments.tensors())
     inputs = [None if place is None else tensors[place].detach() for place in call.input_places]
-    leaves = [_leaf(tensor) for tensor in inputs]
+    real = [n for n, t in enumerate(inputs) if t is not None and _is_real(t)]
+    try:
+        return _run_whole(call, solution, seed, inputs, frozenset(real))
+    except RuntimeError as error:
+        if "cannot have requires_grad" not in str(error):
+            raise
+    chosen: frozenset[int] = frozenset()
+    whole = _run_whole(call, solution, seed, inputs, chosen)
+    for number in real:
+        try:
+            whole = _run_whole(call, solution, seed, inputs, chosen | {number})
+        except RuntimeError:
+            continue
+        chosen |= {number}
+    return whole
+
+
+def _run_whole(
+    call: Call,
+    solution: Solution,
+    seed: int,
+    inputs: list[Tensor | None],
+    differentiable: frozenset[int],
+) -> Whole:
+    leaves = [_leaf(tensor, number in differentiable) for number, tensor in enumerate(inputs)]
     given = [None if leaf is None else leaf.clone() for leaf in leaves]
     arguments = call.arguments.with_values(_placed(call, given))
     result = invoke(function_of(call.operator), arguments, call.operator.parameters)
@@ -84,7 +115,24 @@ def run_whole(call: Call, solution: Solution, seed: int) -> Whole:
     except (RuntimeError, NotImplementedError) as error:
         problem = str(error).partition("\n")[0]
     after = [None if tensor is None else tensor.detach() for tensor in given]
-    return Whole(call, solution, outputs, inputs, after, weights, gradients, problem)
+    returned = {
+        number: place
+        for number, tensor in enumerate(given)
+        for place, output in enumerate(outputs)
+        if tensor is not None and _same_memory(tensor, output)
+    }
+    return Whole(
+        call,
+        solution,
+        outputs,
+        inputs,
+        after,
+        weights,
+        gradients,
+        differentiable,
+        returned,
+        problem,
+    )
 
 
 def run_split(whole: Whole, cuts: Cuts, seed: int) -> Outcome:
@@ -124,7 +172,10 @@ class _Program:
 
     def __call__(self, member: Member) -> _Rank:
         call = self.whole.call
-        leaves = [_leaf(None if part is None else part[member.rank]) for part in self.parts]
+        leaves = [
+            _leaf(None if part is None else part[member.rank], number in self.whole.differentiable)
+            for number, part in enumerate(self.parts)
+        ]
         given = [None if leaf is None else leaf.clone() for leaf in leaves]
         outputs = _outputs(call, self._run(member, given), given)
         self._check_shapes(outputs, member.rank)
@@ -192,12 +243,15 @@ def _differences(whole: Whole, cuts: Cuts, ranks: Sequence[_Rank]) -> list[Diffe
     for number, after in enumerate(whole.after):
         if after is not None and _changed(whole.inputs[number], after):
             parts = [rank.after[number] for rank in ranks]
-            found.append(compare("input", number, parts, cuts.inputs(number), cuts.mesh, after))
+            # What is written and returned is from then on placed as the output is.
+            output = whole.returned.get(number)
+            placements = cuts.inputs(number) if output is None else cuts.outputs(output)
+            found.append(compare("input", number, parts, placements, cuts.mesh, after))
     for number, gradient in enumerate(whole.gradients):
         if gradient is not None:
             parts = [rank.gradients[number] for rank in ranks]
-            placements = [_dual(placement) for placement in cuts.inputs(number)]
-            found.append(compare("gradient", number, parts, placements, cuts.mesh, gradient))
+            duals = [_dual(placement) for placement in cuts.inputs(number)]
+            found.append(compare("gradient", number, parts, duals, cuts.mesh, gradient))
     return found
 
 
@@ -224,11 +278,24 @@ def _placed(call: Call, given: Sequence[Tensor | None]) -> dict[Any, Tensor]:
     return {place: t for place, t in pairs if place is not None and t is not None}
 
 
-def _leaf(tensor: Tensor | None) -> Tensor | None:
+def _leaf(tensor: Tensor | None, differentiable: bool) -> Tensor | None:
     if tensor is None:
         return None
     leaf = tensor.detach().clone(memory_format=torch.contiguous_format)
-    return leaf.requires_grad_(leaf.is_floating_point() or leaf.is_complex())
+    return leaf.requires_grad_(differentiable)
+
+
+def _is_real(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _same_memory(tensor: Tensor, output: Any) -> bool:
+    return (
+        isinstance(output, Tensor)
+        and output.data_ptr() == tensor.data_ptr()
+        and output.shape == tensor.shape
+        and output.stride() == tensor.stride()
+    )
 
 
 def _changed(before: Tensor | None, after: Tensor) -> bool:
