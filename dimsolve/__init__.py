@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from dimsolve.exec.capture_errors import TraceError
     from dimsolve.exec.graph import Graph
     from dimsolve.exec.register import register_op
+    from dimsolve.exec.verification import Verification
+    from dimsolve.exec.verify import verify
     from dimsolve.exec.trace import trace
     from dimsolve.ir.annotation import Annotation
     from dimsolve.ir.errors import (
@@ -52,12 +54,14 @@ __all__ = [
     "Solution",
     "TraceError",
     "TransformRule",
+    "Verification",
     "check",
     "infer",
     "legal_parts",
     "parse",
     "prove",
     "register_op",
+    "verify",
     "trace",
 ]
 
@@ -76,12 +80,14 @@ _HOMES = {
     "Solution": ("dimsolve.solver.solution", "Solution"),
     "TraceError": ("dimsolve.exec.capture_errors", "TraceError"),
     "TransformRule": ("dimsolve.partition.transform", "TransformRule"),
+    "Verification": ("dimsolve.exec.verification", "Verification"),
     "check": ("dimsolve.partition.legality", "check"),
     "infer": ("dimsolve.solver.infer", "infer"),
     "legal_parts": ("dimsolve.partition.legal_parts", "legal_parts"),
     "parse": ("dimsolve.ir.read_annotation", "read_annotation"),
     "prove": ("dimsolve.solver.prove", "prove"),
     "register_op": ("dimsolve.exec.register", "register_op"),
+    "verify": ("dimsolve.exec.verify", "verify"),
     "trace": ("dimsolve.exec.trace", "trace"),
 }
 """Public name -> the module it lives in and its name there."""
