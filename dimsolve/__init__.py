@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from dimsolve.exec.capture_errors import TraceError
     from dimsolve.exec.graph import Graph
     from dimsolve.exec.register import register_op
+    from dimsolve.exec.trace import trace
     from dimsolve.exec.verification import Verification
     from dimsolve.exec.verify import verify
-    from dimsolve.exec.trace import trace
     from dimsolve.ir.annotation import Annotation
     from dimsolve.ir.errors import (
         AnnotationError,
@@ -61,8 +61,8 @@ __all__ = [
     "parse",
     "prove",
     "register_op",
-    "verify",
     "trace",
+    "verify",
 ]
 
 _HOMES = {
