@@ -32,8 +32,8 @@ VERSION = 1
 Expression: TypeAlias = str
 PlacementText: TypeAlias = str
 Axis: TypeAlias = str
+Gradient: TypeAlias = Literal["always", "inputs", "never"]
 Collective: TypeAlias = Literal[
-    "identity",
     "slice",
     "keep",
     "insert",
@@ -96,7 +96,7 @@ class OperatorPlan(Model):
     operands: one per value in the node's arguments, in the order of ``Node.operands()``. inputs:
     for each annotated input the place in ``operands``, None for an absent one. lengths: of the
     annotation's identifiers on one rank. sizes: the size arguments on one rank, by name, from
-    ``Declaration.sizes``: a list of lengths or one length. skipped: its results are lengths of the
+    ``Declaration.sizes``, each as a list of lengths. skipped: its results are lengths of the
     whole tensors, known without running it.
     """
 
@@ -111,7 +111,7 @@ class OperatorPlan(Model):
     inputs: list[int | None]
     outputs: list[LocalTensor]
     lengths: dict[str, Expression]
-    sizes: dict[str, Expression | list[Expression]]
+    sizes: dict[str, list[Expression]]
     randomness: Randomness | None = None
     skipped: bool = False
 
@@ -119,8 +119,9 @@ class OperatorPlan(Model):
 class ConversionPlan(Model):
     """A change of placement along one axis, and what its gradient does on the way back.
 
-    source: a value, or the conversion before this one. before, after: the placements of all axes;
-    they differ at ``axis`` at most. shared_gradient: the result is replicated along the axis and
+    source: a value, or the conversion before this one. before, after: the placements of all axes; they
+    differ at ``axis`` at most. forward, backward: the collectives there and on the way back; [] is
+    the identity. shared_gradient: the result is replicated along the axis and
     used by work that is not, so its gradient is a sum over the ranks. gradient: the placement of
     the result's gradient along the axis, and of the source's. backward_runs: whether the value has
     a gradient in training; ``inputs``: only if the caller asks for the gradient of an input. bytes:
@@ -136,9 +137,9 @@ class ConversionPlan(Model):
     after: list[PlacementText]
     shared_gradient: bool
     gradient: tuple[PlacementText, PlacementText]
-    forward: Collective
-    backward: Collective
-    backward_runs: Literal["always", "inputs", "never"]
+    forward: list[Collective]
+    backward: list[Collective]
+    backward_runs: Gradient
     dtype: str | None
     shape_before: list[Expression | None] | None
     shape_after: list[Expression | None] | None
@@ -157,7 +158,7 @@ class InputPlan(LocalTensor):
     name: str
     kind: Literal["input", "parameter", "buffer", "constant", "size"]
     whole: list[Expression | None] | None
-    gradient: bool
+    gradient: Gradient
 
 
 class OutputPlan(LocalTensor):

@@ -1,0 +1,52 @@
+"""Which graph a plan is for: a hash of what the graph computes and of its types.
+
+Where the code of the model stands does not count: the same model traced on another machine has the
+same fingerprint.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from dimsolve.ir.graph import Graph
+from dimsolve.ir.node import MakeShape, MatchShape, Value, map_argument
+
+from .plan import Plan
+from .plan_errors import plan_error
+
+
+def fingerprint(graph: Graph) -> str:
+    """Returns 32 hexadecimal digits."""
+    digest = sha256()
+    for entry in graph.inputs:
+        digest.update(
+            f"{entry.kind} {entry.target} {entry.value.name} {entry.value.type}\n".encode()
+        )
+    for node in graph.nodes():
+        args = map_argument((node.args, node.kwargs), _leaf)
+        types = ", ".join([f"{value.name}: {value.type}" for value in node.outputs])
+        shape = ""
+        if isinstance(node.operation, MatchShape | MakeShape):
+            shape = str(node.operation)
+        line = f"{node.id} {node.signature}{args} {shape} {node.annotation} -> {types}\n"
+        digest.update(line.encode())
+    digest.update(str(map_argument(graph.result, _leaf)).encode())
+    return digest.hexdigest()[:32]
+
+
+def _leaf(leaf: object) -> object:
+    return f"%{leaf.name}" if isinstance(leaf, Value) else leaf
+
+
+def check_fingerprint(plan: Plan, graph: Graph) -> None:
+    """Raises PlanError where the plan was made for another graph."""
+    found = fingerprint(graph)
+    if found != plan.graph.fingerprint:
+        raise plan_error(
+            "another-graph",
+            "the plan was made for another graph",
+            f"it is for {plan.graph.name} with {plan.graph.nodes} nodes (fingerprint "
+            f"{plan.graph.fingerprint}); this is {graph.name} with {len(graph.nodes())} nodes "
+            f"(fingerprint {found})",
+            "make the plan anew: dimsolve.plan(graph, mesh, policy)",
+        )

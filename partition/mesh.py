@@ -1,0 +1,129 @@
+"""A device mesh: named axes with their sizes, outer axis first. A size may be a symbol.
+
+Mesh.of({"dp": 2, "tp": "n"})       dp=2, tp=n      2*n ranks
+Mesh.of("dp=2,tp=4")                                8 ranks, rank = 4*dp + tp
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.solver.dims import symbols_of
+from dimsolve.solver.poly import Dim, product
+from dimsolve.solver.shapes import to_dim
+
+
+class MeshError(DimsolveError):
+    """A mesh that cannot be read, or an axis that it has not."""
+
+    __module__ = "dimsolve"
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """Axis names with sizes. Made by `Mesh.of`.
+
+    >>> print(Mesh.of({"dp": 2, "tp": "n"}))
+    dp=2, tp=n
+    """
+
+    axes: tuple[tuple[str, Dim], ...]
+
+    @classmethod
+    def of(cls, mesh: MeshLike) -> Mesh:
+        """Returns the mesh of a mapping or a text; MeshError for what is neither."""
+        if isinstance(mesh, Mesh):
+            return mesh
+        items = _read(mesh) if isinstance(mesh, str) else mesh
+        if not isinstance(items, Mapping):
+            raise _problem(f"{mesh!r:.60} is no mapping from axis names to sizes")
+        return cls(tuple((_name(name), _size(name, size)) for name, size in items.items()))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The axis names, outer axis first."""
+        return tuple(name for name, _ in self.axes)
+
+    @property
+    def ranks(self) -> Dim:
+        """How many ranks there are."""
+        return product(size for _, size in self.axes)
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """The symbols in the sizes."""
+        return frozenset().union(*(symbols_of(size) for _, size in self.axes))
+
+    def __getitem__(self, name: str) -> Dim:
+        for axis, size in self.axes:
+            if axis == name:
+                return size
+        raise self.no_axis(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={size}" for name, size in self.axes)
+
+    def index(self, name: str) -> int:
+        """Returns the number of an axis; MeshError where there is none of this name."""
+        if name not in self.names:
+            raise self.no_axis(name)
+        return self.names.index(name)
+
+    def no_axis(self, name: object) -> MeshError:
+        """Returns the error for an axis that does not exist."""
+        known = ", ".join(self.names) or "none"
+        return MeshError(
+            Diagnostic(
+                "no-such-axis",
+                "the mesh has no such axis",
+                reason=f"'{name!s:.60}' is no axis of the mesh; its axes are {known}",
+            )
+        )
+
+
+MeshLike: TypeAlias = "Mesh | Mapping[str, Any] | str"
+"""A Mesh, a mapping such as ``{"dp": 2, "tp": "n"}``, or its text ``"dp=2,tp=n"``."""
+
+
+def _read(text: str) -> dict[str, str]:
+    sizes: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, size = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            raise _problem(f"'{part:.60}' gives no size")
+        if name in sizes:
+            raise _problem(f"the axis '{name:.60}' is given twice")
+        sizes[name] = size
+    return sizes
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise _problem(f"{name!r:.60} is no name for an axis")
+    return name
+
+
+def _size(name: str, size: Any) -> Dim:
+    if isinstance(size, bool) or isinstance(size, float):
+        raise _problem(f"the size of '{name}' is {size!r}")
+    dim = to_dim(size)
+    if isinstance(dim, int) and dim < 1:
+        raise _problem(f"the size of '{name}' is {dim}, and an axis has at least one rank")
+    return dim
+
+
+def _problem(reason: str) -> MeshError:
+    return MeshError(
+        Diagnostic(
+            "not-a-mesh",
+            "this is not a mesh",
+            reason=reason,
+            hint='write {"dp": 2, "tp": 4}, or dp=2,tp=4 as text; a size may be a symbol, "n"',
+        )
+    )

@@ -1,0 +1,108 @@
+"""The policy ``"data"``: the batch is cut.
+
+Which dimension that is nobody says: every dimension of every input is flooded, and the one that
+divides the work for the least communication of activations is the batch. Parameters stay whole;
+their gradients are summed.
+
+    input_ids (batch, seq)    dim 0    all the work, a loss to join           the batch
+                              dim 1    all the work, keys and values to join
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dimsolve.solver.graph_problems import place
+
+from ..placement import Shard
+from ..plan_errors import PlanError, plan_error
+from .choices import Choice
+from .duties import Duties
+from .flood import Flood, flood
+from .illegal import legality_of
+from .state import AxisState
+
+SHARE = 0.5
+"""A batch divides at least this share of the work that the best dimension divides."""
+
+
+@dataclass(eq=False, slots=True)
+class _Candidate:
+    wire: int
+    dim: int
+    flood: Flood
+    work: float
+    sent: float
+
+
+def data(state: AxisState, duties: Duties) -> list[str]:
+    """Decides the operators that work on the batch. Raises PlanError where the count cannot cut it,
+    and where no input has a dimension that can be cut.
+    """
+    candidates = _candidates(state)
+    if not candidates:
+        raise plan_error(
+            "no-batch",
+            f"nothing to cut along {state.axis}",
+            "no dimension of an input is one that any operator can be split by",
+            'policy "tensor" cuts parameters; "replicate" cuts nothing',
+        )
+    most = max(candidate.work for candidate in candidates)
+    batch = min(
+        (c for c in candidates if c.work >= SHARE * most),
+        key=lambda c: (c.sent, -c.work, c.wire, c.dim),
+    )
+    for number, choice in batch.flood.choices.items():
+        if duties.first_illegal(choice) is not None:
+            raise _illegal(state, batch, number, choice)
+    entry = state.network.wires[batch.wire]
+    for number, choice in batch.flood.choices.items():
+        duties.rely(choice, f"{state.axis} cuts dimension {batch.dim} of {entry.target}")
+        state.decide(number, choice)
+    return []
+
+
+def _candidates(state: AxisState) -> list[_Candidate]:
+    network = state.network
+    found: list[_Candidate] = []
+    reached: set[tuple[int, Shard]] = set()
+    for wire in network.wires:
+        if wire.kind != "input":
+            continue
+        for dim, length in enumerate(wire.dims or ()):
+            seed = (wire.number, Shard(dim))
+            if length == 1 or seed in reached:
+                continue
+            spread = flood(
+                network,
+                state.kinds,
+                [seed],
+                state.taken,
+                enter=lambda w: not network.wires[w].parameter,
+            )
+            reached.update((w, p) for w, p in spread.placed.items() if isinstance(p, Shard))
+            if spread.choices:
+                found.append(_weighed(state, wire.number, dim, spread))
+    return found
+
+
+def _weighed(state: AxisState, wire: int, dim: int, spread: Flood) -> _Candidate:
+    change = state.change(spread.choices)
+    for touched in list(change.touched):
+        if state.network.wires[touched].parameter:
+            del change.touched[touched]
+    work = sum(state.work(number) for number in spread.choices)
+    return _Candidate(wire, dim, spread, work, change.cost()[0])
+
+
+def _illegal(state: AxisState, batch: _Candidate, number: int, choice: Choice) -> PlanError:
+    entry = state.network.wires[batch.wire]
+    legality = legality_of(state, number, choice)
+    node = state.network.operators[number].node
+    return plan_error(
+        "illegal-count",
+        f"{state.axis} = {state.count} is illegal",
+        f"it cuts dimension {batch.dim} of {entry.target}, and at {place(node)} {legality.reason}",
+        text=legality.solution.text,
+        legality=legality,
+    )

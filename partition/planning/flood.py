@@ -1,0 +1,132 @@
+"""Flooding: what follows from cutting one value, as far as operators can take it.
+
+A placement at one tensor of an operator gives those of all its other tensors (`Kind.spread`), and
+these are tensors of the neighbours. So a seed spreads through the graph in both directions, until
+an operator cannot take it (what is refused is kept with the reason), or turns it into a partial
+value. The flood of the rows of ``o_proj.weight`` is the Megatron pattern of one attention layer:
+
+    o_proj.weight S(1)  <- o_proj input S(2) <- reshape <- attention S(1) <- view <- q_proj.weight S(0)
+                                                         attention S(1) <- view <- k_proj.weight S(0)
+    o_proj output P(sum)
+
+A flood does not depend on the count: whether it divides the lengths is asked of `Flood.duties`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ..placement import Placement, Shard
+from .choices import Choice, Refusal
+from .kinds import Kind
+from .network import Network, Operator
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Where a flood ends: an operator that cannot take a placement at one of its tensors."""
+
+    operator: int
+    tensor: int
+    placement: Shard
+    refusal: Refusal
+
+
+@dataclass(eq=False, slots=True)
+class Flood:
+    """``choices`` of operators and ``placed`` values, in the order in which they were reached."""
+
+    choices: dict[int, Choice] = field(default_factory=dict)
+    placed: dict[int, Placement] = field(default_factory=dict)
+    edges: list[Edge] = field(default_factory=list)
+
+
+Taken = Callable[[int], bool]
+"""Whether an operator is decided already."""
+
+
+def flood(
+    network: Network,
+    kinds: Sequence[Kind],
+    seeds: Iterable[tuple[int, Shard]],
+    taken: Taken,
+    *,
+    enter: Callable[[int], bool] = lambda wire: True,
+    shallow: bool = False,
+) -> Flood:
+    """Returns what follows from placing values: seeds are (value, placement).
+
+    kinds: of every operator, as outer axes left it. taken: operators that are decided already and
+    stay as they are. enter: which inputs of the graph may be placed. shallow: only the operators
+    that use the seeds are asked.
+    """
+    flooding = _Flooding(network, kinds, taken, enter)
+    return flooding.run(seeds, 1 if shallow else None)
+
+
+class _Flooding:
+    def __init__(
+        self, network: Network, kinds: Sequence[Kind], taken: Taken, enter: Callable[[int], bool]
+    ) -> None:
+        self.network = network
+        self.kinds = kinds
+        self.taken = taken
+        self.enter = enter
+        self.found = Flood()
+        self.queue: deque[int] = deque()
+
+    def run(self, seeds: Iterable[tuple[int, Shard]], steps: int | None) -> Flood:
+        for wire, shard in seeds:
+            self.want(wire, shard)
+        while self.queue and steps != 0:
+            self.push(self.queue.popleft())
+            steps = None if steps is None else steps - 1
+        return self.found
+
+    def want(self, wire: int, shard: Shard) -> None:
+        """A value is wanted in this placement: its producer is asked to make it so."""
+        if wire in self.found.placed:
+            return
+        producer = self.network.wires[wire].producer
+        if producer is None:
+            if self.network.wires[wire].kind and self.enter(wire):
+                self.place(wire, shard)
+            return
+        number, output = producer
+        self.ask(number, self.kinds[number].inputs + output, shard)
+
+    def place(self, wire: int, placement: Placement) -> None:
+        if wire not in self.found.placed:
+            self.found.placed[wire] = placement
+            if isinstance(placement, Shard):
+                self.queue.append(wire)
+
+    def push(self, wire: int) -> None:
+        """A value is placed: its users are asked to take it so."""
+        placement = self.found.placed[wire]
+        assert isinstance(placement, Shard)
+        for number, place in self.network.wires[wire].uses:
+            self.ask(number, place, placement)
+
+    def ask(self, number: int, tensor: int, shard: Shard) -> None:
+        operator = self.network.operators[number]
+        if self.taken(number) or number in self.found.choices:
+            return
+        answer = self.answer(operator, tensor, shard)
+        if isinstance(answer, Refusal):
+            self.found.edges.append(Edge(number, tensor, shard, answer))
+            return
+        self.found.choices[number] = answer
+        for wire, placement in zip(operator.outputs, answer.outputs, strict=True):
+            if wire is not None:
+                self.place(wire, placement)
+        for wire, placement in zip(operator.inputs, answer.inputs, strict=True):
+            if wire is not None and isinstance(placement, Shard):
+                self.want(wire, placement)
+
+    def answer(self, operator: Operator, tensor: int, shard: Shard) -> Choice | Refusal:
+        if operator.pinned:
+            return Refusal(operator.pinned)
+        return self.kinds[operator.number].spread(tensor, shard)

@@ -1,0 +1,59 @@
+"""Which values have a gradient: in training always, only if the caller asks for an input's, never.
+
+A whole number has none, nor has what is computed from such values only, what is detached, and what
+is computed where gradients are switched off.
+
+    ids: int64          never       weight: a parameter    always
+    pixels: float32     inputs      linear(pixels, weight) always
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dimsolve.ir.node import Node
+from dimsolve.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from .network import Gradient, Network
+
+SWITCH = "torch._C._set_grad_enabled"
+CUT = frozenset({"detach", "detach_", "no_grad", "argmax", "argmin", "argsort"})
+"""Operators, by their names, whose results have no gradient whatever their dtype."""
+
+_ORDER: tuple[Gradient, ...] = ("never", "inputs", "always")
+
+
+def gradient_flags(network: Network) -> None:
+    """Fills in the gradient of every value of a network."""
+    for wire in network.wires:
+        if wire.kind and differentiable(wire.dtype):
+            wire.gradient = {"parameter": "always", "input": "inputs"}.get(wire.kind, "never")  # type: ignore[assignment]
+    enabled = True
+    for operator in network.operators:
+        switched = _switch(operator.node)
+        enabled = enabled if switched is None else switched
+        if not enabled or operator.node.name in CUT:
+            continue
+        flags = [network.wires[wire].gradient for wire in operator.inputs if wire is not None]
+        most = max(flags, key=_ORDER.index, default="never")
+        for value, number in zip(operator.node.outputs, operator.outputs, strict=False):
+            if number is not None and isinstance(value.type, TensorType):
+                if differentiable(value.type.dtype):
+                    network.wires[number].gradient = most
+
+
+def _switch(node: Node) -> bool | None:
+    """What a node switches gradients to; None for one that switches nothing."""
+    if node.signature == SWITCH and node.args and isinstance(node.args[0], bool):
+        return node.args[0]
+    return None
+
+
+def differentiable(dtype: str | None) -> bool:
+    """Whether a tensor of this dtype can have a gradient; one that is not known might.
+
+    >>> differentiable("int64"), differentiable("bfloat16"), differentiable(None)
+    (False, True, True)
+    """
+    return dtype is None or dtype.startswith(("float", "bfloat", "complex"))

@@ -1,0 +1,149 @@
+"""The conversions of a plan: for every value, from how it is made to how its uses need it.
+
+Uses with the same need share one conversion, and conversions that begin alike share their
+beginning. A value that one use needs whole and another one whole with shared gradient is brought
+together once, and the gradient of the second use is summed by a conversion of its own.
+
+    x is P(sum)    norm needs R             x@1  all-reduce | identity     norm
+                   linear needs R, shared   x@2  identity | all-reduce     linear, from x@1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from dimsolve.solver.poly import Dim, product
+
+from ..dtypes import item_bytes
+from ..layouts import Layout, Step, local_dims, path
+from ..placement import Shard
+from ..plan import Collective, ConversionPlan
+from ..reshard import conversion, sends
+from .network import Network, Wire
+from .state import NOMINAL_COUNT
+from .texts import shape_text
+
+Flags: TypeAlias = tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One use of a value: what it needs on every axis, and its name in the plan."""
+
+    layout: Layout
+    shared: Flags
+    name: str
+
+
+@dataclass(eq=False, slots=True)
+class _Joint:
+    """One conversion while it is collected."""
+
+    id: str
+    source: str
+    step: Step
+    uses: list[str] = field(default_factory=list)
+
+
+class Joints:
+    """Collects the conversions of a plan. ``sources``: for every use where it takes its value."""
+
+    def __init__(self, network: Network, axes: Sequence[tuple[str, Dim]]) -> None:
+        self.network = network
+        self.names = [name for name, _ in axes]
+        self.counts = tuple(count for _, count in axes)
+        self.nominal = tuple(c if isinstance(c, int) else NOMINAL_COUNT for c in self.counts)
+        self.plans: list[ConversionPlan] = []
+        self.sources: dict[str, str] = {}
+
+    def join(self, wire: Wire, made: Layout, uses: Sequence[Use]) -> None:
+        """Adds the conversions of one value."""
+        joints: dict[tuple[str, Step], _Joint] = {}
+        needed = dict.fromkeys(use.layout for use in uses)
+        for layout in needed:
+            alike = [use for use in uses if use.layout == layout]
+            common = tuple(all(flags) for flags in zip(*(u.shared for u in alike), strict=True))
+            gradient = wire.gradient != "never"
+            steps = path(made, layout, self.nominal, gradient)
+            whole = self._add(joints, wire, wire.value.name, _shared(steps, layout, common))
+            for use in alike:
+                rest = [
+                    Step(axis, layout, layout, True)
+                    for axis, (flag, done) in enumerate(zip(use.shared, common, strict=True))
+                    if flag and not done
+                ]
+                source = self._add(joints, wire, whole, rest)
+                self.sources[use.name] = source
+                if source != wire.value.name:
+                    next(j for j in joints.values() if j.id == source).uses.append(use.name)
+        self.plans.extend(self._plan(wire, joint) for joint in joints.values())
+
+    def _add(
+        self,
+        joints: dict[tuple[str, Step], _Joint],
+        wire: Wire,
+        source: str,
+        steps: Sequence[Step],
+    ) -> str:
+        for step in steps:
+            key = (source, step)
+            if key not in joints:
+                joints[key] = _Joint(f"{wire.value.name}@{len(joints) + 1}", source, step)
+            source = joints[key].id
+        return source
+
+    def _plan(self, wire: Wire, joint: _Joint) -> ConversionPlan:
+        step = joint.step
+        before, after = step.before[step.axis], step.after[step.axis]
+        found = conversion(before, after, step.shared)
+        facts = self.network.facts
+        count = self.counts[step.axis]
+        shapes = [
+            local_dims(wire.dims, each, self.counts, facts) for each in (step.before, step.after)
+        ]
+        size: Dim = item_bytes(wire.dtype)
+        if shapes[0] is not None and None not in shapes[0]:
+            size = size * product(dim for dim in shapes[0] if dim is not None)
+        if isinstance(before, Shard):
+            size = size * count
+        runs = wire.gradient
+        return ConversionPlan(
+            id=joint.id,
+            value=wire.value.name,
+            source=joint.source,
+            axis=self.names[step.axis],
+            before=[str(placement) for placement in step.before],
+            after=[str(placement) for placement in step.after],
+            shared_gradient=step.shared,
+            gradient=(str(found.gradient[0]), str(found.gradient[1])),
+            forward=_name(found.forward),
+            backward=_name(found.backward),
+            backward_runs=runs,
+            dtype=wire.dtype,
+            shape_before=shape_text(shapes[0]),
+            shape_after=shape_text(shapes[1]),
+            bytes_forward=str(sends(found.forward, size, count)),
+            bytes_backward="0" if runs == "never" else str(sends(found.backward, size, count)),
+            uses=joint.uses,
+        )
+
+
+def _name(collectives: tuple[Collective, ...]) -> list[Collective]:
+    return list(collectives)
+
+
+def _shared(steps: Sequence[Step], layout: Layout, flags: Flags) -> Iterator[Step]:
+    """The steps with their gradients shared: the last one of an axis that ends replicated, or one of
+    its own where the axis does not change.
+    """
+    last = {step.axis: number for number, step in enumerate(steps)}
+    for number, step in enumerate(steps):
+        if flags[step.axis] and last[step.axis] == number:
+            yield Step(step.axis, step.before, step.after, True)
+        else:
+            yield step
+    for axis, flag in enumerate(flags):
+        if flag and axis not in last:
+            yield Step(axis, layout, layout, True)

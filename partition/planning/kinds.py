@@ -1,0 +1,257 @@
+"""Operators that are alike: one annotation, one set of lengths, one contract.
+
+A model has thousands of nodes and a few dozen kinds. What can be asked of a kind is answered once:
+
+    kind.split("n")                 the choice that cuts n, or a Refusal
+    kind.spread(0, S(2))            the choice that has S(2) at tensor 0
+    kind.passing({0})               the choice in which tensor 0 is partial
+    kind.local(choice, 2)           the kind of what a rank is left with: lengths divided by 2
+
+`spread` turns placements round: S(d, blocks=B) is wanted, dimension d is written as a product of
+identifiers, and the identifier x with before it a product P that divides B is cut in B / P blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from dimsolve.ir.annotation import Mark
+from dimsolve.solver.dims import floor_div
+from dimsolve.solver.divisibility import exact_quotient
+from dimsolve.solver.facts import Facts
+from dimsolve.solver.layout import Pattern
+from dimsolve.solver.poly import Dim, divide_exactly, product
+from dimsolve.solver.solution import Solution
+
+from ..placement import Partial, Placement, Reduction, Shard
+from ..rules import NoRule, Rule
+from ..transform import TransformRule, choose_rule
+from .choices import Choice, Contract, Duty, R, Refusal
+
+
+class Kind:
+    """One kind of operator. ``parts``: into how many parts outer axes cut each identifier."""
+
+    def __init__(
+        self,
+        solution: Solution,
+        contract: Contract,
+        facts: Facts,
+        known: frozenset[str],
+        parts: Mapping[str, Dim] | None = None,
+    ) -> None:
+        self.solution = solution
+        self.contract = contract
+        self.facts = facts
+        self.known = known
+        self.parts = dict(parts or {})
+        self.tensors = (*solution.layout.inputs, *solution.layout.outputs)
+        self.inputs = len(solution.layout.inputs)
+        self.lengths = {n: self._local(n, dim) for n, dim in solution.values.items()}
+        outputs = len(solution.layout.outputs)
+        self.whole = Choice((R,) * self.inputs, (R,) * outputs)
+        self._splits: dict[tuple[str, Dim], Choice | Refusal] = {}
+        self._spreads: dict[tuple[int, Placement], Choice | Refusal] = {}
+        self._passes: dict[tuple[frozenset[int], Reduction], Choice | None] = {}
+        self._locals: dict[tuple[int, Dim], Kind] = {}
+
+    def _local(self, name: str, length: Dim) -> Dim:
+        return part_of(length, self.parts[name], self.facts) if name in self.parts else length
+
+    @property
+    def rules(self) -> tuple[TransformRule, ...]:
+        """The transform rules of the declaration."""
+        return cast("tuple[TransformRule, ...]", self.contract.transform_rules)
+
+    def dims(self, tensor: int) -> tuple[Dim, ...] | None:
+        """Returns the shape of a tensor on one rank; None for ``?``."""
+        patterns = self.tensors[tensor]
+        if patterns is None:
+            return None
+        return tuple(
+            [product([p.constant, *(self.lengths[name] for name in p.names)]) for p in patterns]
+        )
+
+    def choices(self) -> Iterator[Choice]:
+        """Yields the splits of every identifier that may be split, contiguous, in reading order."""
+        for name in self.solution.layout.marks:
+            choice = self.split(name)
+            if isinstance(choice, Choice):
+                yield choice
+
+    def split(self, name: str, blocks: Dim = 1) -> Choice | Refusal:
+        """Returns the choice that cuts ``name`` in each of so many blocks, whatever the count."""
+        key = (name, blocks)
+        if key not in self._splits:
+            self._splits[key] = self._split(name, blocks)
+        return self._splits[key]
+
+    def _split(self, name: str, blocks: Dim) -> Choice | Refusal:
+        length = self.lengths[name]
+        if length == 1:
+            return Refusal(f"{name} = 1: there is nothing to split", name)
+        if not _symbols(length) <= self.known:
+            return Refusal(f"the length of {name} is known only when it runs", name)
+        rule = choose_rule(
+            self.solution,
+            name,
+            transform_rules=self.rules,
+            value_split=self.contract.value_split,
+            reduction=self.contract.reduction,
+        )
+        if isinstance(rule, NoRule):
+            return Refusal(self.contract.frozen or rule.reason, name)
+        if self.contract.frozen and rule.transform is None:
+            return Refusal(self.contract.frozen, name)
+        if rule.transform is not None and blocks != 1:
+            return Refusal(f"the transform rule for {name} cuts contiguous parts only", name)
+        return self._choice(rule, blocks)
+
+    def _choice(self, rule: Rule, blocks: Dim) -> Choice | Refusal:
+        """The choice of a rule: prefixes are those of this rank, and blocks come on top."""
+        placements = [
+            self._placed(placement, patterns, rule.name, blocks)
+            for placement, patterns in zip((*rule.inputs, *rule.outputs), self.tensors, strict=True)
+        ]
+        cut = {rule.name: blocks}
+        for placement, patterns in zip(placements, self.tensors, strict=True):
+            if isinstance(placement, Shard) and patterns is not None:
+                pattern = patterns[placement.dim]
+                if rule.name not in pattern.names:
+                    found = self._factor(pattern, placement.blocks)
+                    if found is None:
+                        reason = f"{placement} cuts no identifier of {pattern} on a rank"
+                        return Refusal(reason, rule.name)
+                    cut[found[0]] = found[1]
+        number = None if rule.transform is None else self.rules.index(rule.transform)
+        duties = tuple([self._duty(name, within) for name, within in cut.items()])
+        inputs, outputs = tuple(placements[: self.inputs]), tuple(placements[self.inputs :])
+        return Choice(inputs, outputs, rule.name, blocks, number, duties)
+
+    def _placed(
+        self,
+        placement: Placement,
+        patterns: tuple[Pattern, ...] | None,
+        name: str,
+        blocks: Dim,
+    ) -> Placement:
+        if not isinstance(placement, Shard) or patterns is None:
+            return placement
+        pattern = patterns[placement.dim]
+        if name not in pattern.names:
+            return placement
+        return Shard(placement.dim, self._before(pattern, name) * blocks)
+
+    def _before(self, pattern: Pattern, name: str) -> Dim:
+        atoms = pattern.atoms[: pattern.atoms.index(name)]
+        return product([a if isinstance(a, int) else self.lengths[a] for a in atoms])
+
+    def _duty(self, name: str, blocks: Dim) -> Duty:
+        return Duty(name, self.solution.values[name], blocks * self.parts.get(name, 1))
+
+    def _factor(self, pattern: Pattern, blocks: Dim) -> tuple[str, Dim] | None:
+        """The identifier of a dimension whose parts lie in so many blocks, and its own blocks."""
+        return next(iter(self._factors(pattern, blocks)), None)
+
+    def _factors(self, pattern: Pattern, blocks: Dim) -> Iterator[tuple[str, Dim]]:
+        before: Dim = 1
+        for atom in pattern.atoms:
+            length = atom if isinstance(atom, int) else self.lengths[atom]
+            if isinstance(atom, str) and length != 1:
+                own = None if before == 0 else divide_exactly(blocks, before)
+                rest = None if own is None or own == 0 else divide_exactly(length, own)
+                if own is not None and rest is not None and rest != 1:
+                    yield atom, own
+            before = before * length
+
+    def spread(self, tensor: int, shard: Shard) -> Choice | Refusal:
+        """Returns the choice that has this placement at a tensor, or why there is none."""
+        key = (tensor, shard)
+        if key not in self._spreads:
+            self._spreads[key] = self._spread(tensor, shard)
+        return self._spreads[key]
+
+    def _spread(self, tensor: int, shard: Shard) -> Choice | Refusal:
+        patterns = self.tensors[tensor]
+        if patterns is None:
+            return Refusal(self.contract.frozen or "it is '?': only ever replicated")
+        refusal: Refusal | None = None
+        for name, blocks in self._candidates(patterns[shard.dim], shard):
+            choice = self.split(name, blocks)
+            if isinstance(choice, Refusal):
+                refusal = refusal or choice
+            elif choice.at(tensor) == shard:
+                return choice
+        return refusal or Refusal(self._no_factor(patterns[shard.dim], shard))
+
+    def _candidates(self, pattern: Pattern, shard: Shard) -> Iterator[tuple[str, Dim]]:
+        yield from self._factors(pattern, shard.blocks)
+        for rule in self.rules:
+            for name in rule.names(self.solution):
+                yield name, 1
+
+    def _no_factor(self, pattern: Pattern, shard: Shard) -> str:
+        if not pattern.names:
+            return f"dimension {shard.dim} is the number {pattern}: a written length is never split"
+        where = f"{shard.blocks} blocks" if shard.blocks != 1 else "one piece"
+        lengths = ", ".join(f"{name} = {self.lengths[name]}" for name in pattern.names)
+        return (
+            f"no identifier of ({' '.join(map(str, pattern.atoms))}) is cut in {where}: {lengths}"
+        )
+
+    def passing(
+        self, partial: frozenset[int], reduction: Reduction = Reduction.SUM
+    ) -> Choice | None:
+        """Returns the choice in which partial values pass through: the largest set of inputs, among
+        those given, in which the operator is linear. None where there is no such set.
+        """
+        key = (partial, reduction)
+        if key not in self._passes:
+            self._passes[key] = self._passing(partial, reduction)
+        return self._passes[key]
+
+    def _passing(self, partial: frozenset[int], reduction: Reduction) -> Choice | None:
+        sets = [each for each in self.contract.linear if each and partial.issuperset(each)]
+        if not sets or reduction not in (Reduction.SUM, Reduction.AVG):
+            return None
+        chosen = max(sets, key=len)
+        joined = Partial(reduction)
+        inputs = tuple([joined if number in chosen else R for number in range(self.inputs)])
+        outputs = self.solution.layout.outputs
+        return Choice(inputs, tuple([R if row is None else joined for row in outputs]))
+
+    def frozen_names(self) -> frozenset[str]:
+        """Returns the identifiers marked ``^``."""
+        marks = self.solution.layout.marks
+        return frozenset(name for name, mark in marks.items() if mark is Mark.FROZEN)
+
+    def local(self, choice: Choice, count: Dim) -> Kind:
+        """Returns the kind of what one rank is left with."""
+        if not choice.duties:
+            return self
+        key = (id(choice), count)
+        if key not in self._locals:
+            parts = dict(self.parts)
+            for duty in choice.duties:
+                parts[duty.name] = parts.get(duty.name, 1) * count
+            self._locals[key] = Kind(self.solution, self.contract, self.facts, self.known, parts)
+        return self._locals[key]
+
+
+def part_of(length: Dim, parts: Dim, facts: Facts) -> Dim:
+    """Returns length / parts where the parts are known, or assumed, to divide it.
+
+    >>> from dimsolve.solver.facts import NO_FACTS
+    >>> from dimsolve.solver.poly import symbol
+    >>> str(part_of(8 * symbol("s"), 4, NO_FACTS)), str(part_of(symbol("s"), 4, NO_FACTS))
+    ('2*s', 's//4')
+    """
+    quotient = exact_quotient(length, parts, facts)
+    return floor_div(length, parts) if quotient is None else quotient
+
+
+def _symbols(dim: Dim) -> frozenset[str]:
+    from dimsolve.solver.dims import symbols_of
+
+    return frozenset() if isinstance(dim, int) else frozenset(symbols_of(dim))

@@ -1,0 +1,57 @@
+"""`plan`: from a graph, a mesh and a policy to a plan, one axis after the other.
+
+What an axis leaves a rank with is a graph again: the same operators with shorter lengths. So the
+axes are planned in order, outer axis first, each as if it were alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dimsolve.ir.graph import Graph
+
+from ..mesh import Mesh, MeshLike
+from ..plan import Plan
+from ..plan_errors import plan_error
+from .assemble import Assembly, Conditions
+from .completion import complete
+from .duties import Duties
+from .network import Network
+from .policy import policy_of
+from .state import AxisState
+
+
+def plan(graph: Graph, mesh: MeshLike, policy: Any = None) -> Plan:
+    """Returns how the graph is cut over the mesh.
+
+    mesh: axis names and sizes, outer axis first; a size may be a symbol. policy: ``"data"``,
+    ``"tensor"``, ``"data+tensor"`` (also the default), ``"replicate"``, a mapping from patterns of
+    node names to splits per axis, or a function ``PAS(graph, resource)``. Raises PlanError for what
+    is illegal, before anything runs, and MeshError for a mesh that cannot be read.
+    """
+    devices = Mesh.of(mesh)
+    network = Network(graph)
+    _check_symbols(devices, network)
+    decide = policy_of(policy, network, devices)
+    kinds = [operator.kind for operator in network.operators]
+    states: list[AxisState] = []
+    found = Conditions({}, [])
+    for axis, count in devices.axes:
+        state = AxisState(network, axis, count, kinds)
+        duties = Duties(count, network.facts, found.reasons)
+        found.notes.extend(decide(state, duties))
+        complete(state, duties)
+        kinds = [k.local(c, count) for k, c in zip(kinds, state.choices, strict=True)]
+        states.append(state)
+    return Assembly(network, devices, states, kinds).plan(decide.name, found)
+
+
+def _check_symbols(mesh: Mesh, network: Network) -> None:
+    both = sorted(mesh.symbols & network.kinds.known)
+    if both:
+        raise plan_error(
+            "symbol-clash",
+            "a mesh size and a length have one name",
+            f"'{both[0]}' is a symbol of the graph and a size of the mesh {mesh}",
+            "give the mesh's size another name",
+        )

@@ -1,0 +1,127 @@
+"""Splits that a policy asks for by hand, checked one by one before anything else is decided.
+
+Request(operator 12, axis "tp", split (0, 1))      graph.partition(node, algo, idx=0, dim=1, num=n)
+Request(operator 3, axis "tp", split "n")          {"*.q_proj": {"tp": "n"}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dimsolve.ir.errors import AnnotationError
+from dimsolve.solver.graph_problems import place
+
+from ..legality import Legality, judge
+from ..plan_errors import PlanError, plan_error
+from ..split import nothing_to_split, split_name
+from .choices import Choice, Refusal
+from .duties import Duties
+from .illegal import legality_of
+from .network import Operator
+from .state import AxisState
+
+Split = str | tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One split. ``origin``: who asks for it, in words."""
+
+    operator: int
+    axis: str
+    split: Split
+    origin: str
+
+
+def obey(requests: Sequence[Request], state: AxisState, duties: Duties) -> None:
+    """Decides what is asked for along one axis. Raises PlanError for a split that is illegal, or of
+    which nobody can tell, with the Legality as its message.
+    """
+    asked: dict[int, tuple[str, Request]] = {}
+    for request in requests:
+        if request.axis != state.axis:
+            continue
+        operator = state.network.operators[request.operator]
+        name = _name(state, operator, request)
+        before = asked.setdefault(request.operator, (name, request))
+        if before[0] != name:
+            raise _twice(state, operator, before, (name, request))
+        choice = _choice(state, operator, name, request)
+        if duties.first_illegal(choice) is not None:
+            raise _illegal(state, operator, request, legality_of(state, request.operator, choice))
+        duties.rely(choice, request.origin)
+        state.decide(request.operator, choice)
+
+
+def _name(state: AxisState, operator: Operator, request: Request) -> str:
+    solution = state.kinds[operator.number].solution
+    try:
+        name = split_name(solution, request.split)
+    except AnnotationError as error:
+        raise plan_error(
+            "unknown-split",
+            f"{request.origin} asks for a split that does not exist",
+            f"{place(operator.node)}: {error.diagnostic.reason}",
+            error.diagnostic.hint,
+            text=solution.text,
+        ) from None
+    if name is None:
+        assert isinstance(request.split, tuple)
+        reason = operator.declaration.frozen or nothing_to_split(solution, request.split)
+        raise plan_error(
+            "illegal-split",
+            f"{request.origin} asks for an illegal split",
+            f"{place(operator.node)}: {reason}",
+            text=solution.text,
+        )
+    return name
+
+
+def _choice(state: AxisState, operator: Operator, name: str, request: Request) -> Choice:
+    kind = state.kinds[operator.number]
+    answer: Choice | Refusal = Refusal(operator.pinned) if operator.pinned else kind.split(name)
+    if isinstance(answer, Choice):
+        return answer
+    legality = judge(
+        kind.solution,
+        name,
+        state.count,
+        arguments=dict(operator.declaration.arguments),
+        value_split=kind.contract.value_split,
+        reduction=kind.contract.reduction,
+        transform_rules=kind.rules,
+    )
+    raise _illegal(state, operator, request, legality, answer.reason)
+
+
+def _illegal(
+    state: AxisState,
+    operator: Operator,
+    request: Request,
+    legality: Legality,
+    reason: str = "",
+) -> PlanError:
+    return plan_error(
+        "illegal-split",
+        f"{request.origin} asks for an illegal split: {legality.split} into {state.count} parts",
+        f"{place(operator.node)}: {reason or legality.reason}",
+        text=legality.solution.text,
+        legality=legality,
+    )
+
+
+def _twice(
+    state: AxisState,
+    operator: Operator,
+    first: tuple[str, Request],
+    second: tuple[str, Request],
+) -> PlanError:
+    return plan_error(
+        "two-splits",
+        "one operator is asked for two splits along one axis",
+        f"{place(operator.node)}: {first[1].origin} asks for {first[0]}, {second[1].origin} asks for "
+        f"{second[0]}, both along {state.axis}",
+        "name two axes of the mesh, or one split",
+        text=state.kinds[operator.number].solution.text,
+    )

@@ -1,0 +1,175 @@
+"""What is decided along one axis so far, and what it costs at nominal sizes.
+
+Every operator starts whole. Deciding one changes what it makes and what it needs; a value that is
+made in one placement and needed in another is converted, once for all uses with the same need.
+
+    o_proj decided: k       its output is P(sum), needed R by the residual sum: an all-reduce
+    q_proj decided: n       its input is needed R by sharded work: an all-reduce of the gradient
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from math import prod
+from typing import TypeAlias
+
+from dimsolve.solver.poly import Dim
+
+from ..dtypes import item_bytes
+from ..placement import Placement, Replicate, Shard
+from ..reshard import relative_cost
+from .choices import Choice, R
+from .kinds import Kind
+from .network import Network
+
+Need: TypeAlias = tuple[Placement, bool]
+"""A placement that a use wants, and whether the use is work of which each rank does a share."""
+
+WHOLE_NEED: Need = (R, False)
+NOMINAL_COUNT = 2
+
+
+class AxisState:
+    """Choices of all operators along one axis of ``count`` ranks."""
+
+    def __init__(self, network: Network, axis: str, count: Dim, kinds: list[Kind]) -> None:
+        self.network = network
+        self.axis = axis
+        self.count = count
+        self.nominal = count if isinstance(count, int) else NOMINAL_COUNT
+        self.kinds = kinds
+        self.choices: list[Choice] = [kind.whole for kind in kinds]
+        self.fixed: list[bool] = [False] * len(kinds)
+        self.made: list[Placement] = [R] * len(network.wires)
+        self.needs: list[Counter[Need]] = [_initial(wire) for wire in network.wires]
+        self.bytes = [self._size(number) for number in range(len(network.wires))]
+
+    def _size(self, number: int) -> float:
+        """Bytes of a value as outer axes left it, where its producer made it."""
+        wire = self.network.wires[number]
+        dims = wire.dims
+        if wire.producer is not None:
+            operator, output = wire.producer
+            kind = self.kinds[operator]
+            dims = kind.dims(kind.inputs + output) or dims
+        return self.network.elements(dims) * item_bytes(wire.dtype)
+
+    def taken(self, operator: int) -> bool:
+        """Whether an operator is decided."""
+        return self.fixed[operator]
+
+    def decide(self, operator: int, choice: Choice, *, fixed: bool = True) -> None:
+        """Makes a choice, in place of the one before."""
+        change = self.change({operator: choice})
+        for wire, counter in change.needs.items():
+            self.needs[wire] = counter
+        for wire, placement in change.made.items():
+            self.made[wire] = placement
+        self.choices[operator] = choice
+        self.fixed[operator] = self.fixed[operator] or fixed
+
+    def change(self, choices: Mapping[int, Choice]) -> Change:
+        """Returns what other choices of some operators would change."""
+        change = Change(self)
+        for number, choice in choices.items():
+            change.add(number, choice)
+        return change
+
+    def cost(self, wire: int, made: Placement, needs: Iterable[Need]) -> tuple[float, int]:
+        """Returns the bytes that a rank sends for one value in one step, and in how many
+        collectives.
+        """
+        entry = self.network.wires[wire]
+        gradient = entry.gradient == "always"
+        if entry.kind:
+            made = stored(needs)
+        sent, collectives = 0.0, 0
+        for wanted, shared in needs:
+            each = relative_cost(made, wanted, shared, gradient, self.nominal)
+            sent, collectives = sent + each[0], collectives + each[1]
+        return self.bytes[wire] * sent, collectives
+
+    def work(self, operator: int) -> float:
+        """Returns the size of the index space of an operator at nominal sizes: of a matrix product
+        m*k*n.
+        """
+        return prod(self.network.size(length) for length in self.kinds[operator].lengths.values())
+
+
+def stored(needs: Iterable[Need]) -> Placement:
+    """Returns how an input of the graph is held: cut, where all its uses want the same part.
+
+    >>> print(stored([(Shard(0), False)]), stored([(Shard(0), False), (Replicate(), True)]))
+    S(0) R
+    """
+    wanted = {placement for placement, _ in needs}
+    if len(wanted) == 1:
+        (only,) = wanted
+        if isinstance(only, Shard):
+            return only
+    return R
+
+
+def _initial(wire: object) -> Counter[Need]:
+    count = len(wire.uses) + wire.returned  # type: ignore[attr-defined]
+    return Counter({WHOLE_NEED: count}) if count else Counter()
+
+
+def need_of(choice: Choice, place: int) -> Need:
+    """Returns what a choice needs of an input."""
+    wanted = choice.inputs[place]
+    return wanted, isinstance(wanted, Replicate) and not choice.whole
+
+
+class Change:
+    """The values that some choices would change. ``made`` and ``needs``: as they would be."""
+
+    def __init__(self, state: AxisState) -> None:
+        self.state = state
+        self.made: dict[int, Placement] = {}
+        self.needs: dict[int, Counter[Need]] = {}
+        self.touched: dict[int, None] = {}
+
+    def add(self, number: int, choice: Choice) -> None:
+        """Takes one more choice into account."""
+        state = self.state
+        operator = state.network.operators[number]
+        before = state.choices[number]
+        for place, wire in enumerate(operator.inputs):
+            if wire is not None:
+                if wire not in self.needs:
+                    self.needs[wire] = state.needs[wire].copy()
+                    self.touched[wire] = None
+                counter = self.needs[wire]
+                old, new = need_of(before, place), need_of(choice, place)
+                counter[old] -= 1
+                if not counter[old]:
+                    del counter[old]
+                counter[new] += 1
+        for place, wire in enumerate(operator.outputs):
+            if wire is not None:
+                self.made[wire] = choice.outputs[place]
+                self.touched[wire] = None
+
+    def stored(self, wire: int) -> Placement:
+        """Returns how an input of the graph would be held."""
+        return stored(self.needs.get(wire, self.state.needs[wire]))
+
+    def stored_before(self, wire: int) -> Placement:
+        """Returns how an input of the graph is held without these choices."""
+        return stored(self.state.needs[wire])
+
+    def cost(self) -> tuple[float, int]:
+        """Returns how many more bytes a rank would send in one step, and in how many more
+        collectives.
+        """
+        state = self.state
+        sent, collectives = 0.0, 0
+        for wire in self.touched:
+            needs = self.needs.get(wire, state.needs[wire])
+            made = self.made.get(wire, state.made[wire])
+            new = state.cost(wire, made, needs)
+            old = state.cost(wire, state.made[wire], state.needs[wire])
+            sent, collectives = sent + new[0] - old[0], collectives + new[1] - old[1]
+        return sent, collectives
