@@ -8,6 +8,6 @@ summary(path)      one line for ``dimsolve ops``
 
 from __future__ import annotations
 
-from .catalogue import Summary, examples, find, names, specimens, summary
+from .catalogue import Summary, canonical, examples, find, names, specimens, summary
 
-__all__ = ["Summary", "examples", "find", "names", "specimens", "summary"]
+__all__ = ["Summary", "canonical", "examples", "find", "names", "specimens", "summary"]

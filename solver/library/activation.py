@@ -143,7 +143,9 @@ def dropout(
 def channel_dropout(
     input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Declaration:
-    """Returns the declaration of dropout that drops whole channels: the dimensions behind them stay whole."""
+    """Returns the declaration of dropout that drops whole channels: the dimensions behind them stay
+    whole.
+    """
     dims = dims_of(input)
     names = Names()
     row = [names.one("" if n < 2 else "^") for n in range(len(dims))]
@@ -151,7 +153,9 @@ def channel_dropout(
 
 
 def spatial_dropout(spatial: int) -> Form:
-    """Returns the declaration of dropout1d, 2d, 3d: an input without a batch has its channels first."""
+    """Returns the declaration of dropout1d, 2d, 3d: an input without a batch has its channels
+    first.
+    """
 
     def declare(
         input: Any, p: float = 0.5, training: bool = True, inplace: bool = False

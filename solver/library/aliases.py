@@ -76,7 +76,8 @@ celu hardshrink logsigmoid prelu relu relu6 rrelu selu softplus softshrink thres
 conv_transpose2d conv_transpose3d pixel_shuffle pixel_unshuffle channel_shuffle avg_pool1d adaptive_avg_pool1d
 adaptive_max_pool1d max_pool1d max_pool2d max_pool3d max_pool1d_with_indices
 """
-"""Functions of torch.nn.functional that torch has under its own name too, with the same parameters."""
+"""Functions of torch.nn.functional that torch has under its own name too, with the same parameters.
+"""
 
 _IN_PLACE = """
 abs acos acosh add addcdiv addcmul asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or

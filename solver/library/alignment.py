@@ -1,8 +1,10 @@
-"""The annotation of a reshape, from the two shapes: factors that both sides have at the same place share an identifier.
+"""The annotation of a reshape, from the two shapes: factors that both sides have at the same place
+share an identifier.
 
-A row-major tensor may be cut at a factor wherever the same product of lengths stands before it (or behind it) on both
-sides. Such factors are found group by group between equal prefixes, first from the left, then from the right; what is left in the
-middle is in both sides but not at one place, and stays frozen.
+A row-major tensor may be cut at a factor wherever the same product of lengths stands before it (or
+behind it) on both sides. Such factors are found group by group between equal prefixes, first from
+the left, then from the right; what is left in the middle is in both sides but not at one place, and
+stays frozen.
 
     (b, s, 512) -> (b, s, 8, 64)     a b (c d) -> a b c d      c=8, d=64
     (b*s, d)    -> (b, s, d)         (a b) c -> a b c
@@ -98,7 +100,9 @@ def _refine(
     factors_in: list[list[_Factor]],
     factors_out: list[list[_Factor]],
 ) -> None:
-    """Fills in the factors of one group: shared ones from the left, shared ones from the right, the rest between."""
+    """Fills in the factors of one group: shared ones from the left, shared ones from the right, the
+    rest between.
+    """
     remaining = {n: dims[n] for n in left}, {n: sizes[n] for n in right}
     front = _shared(remaining, left, right)
     back = _shared(remaining, left[::-1], right[::-1])

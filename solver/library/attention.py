@@ -34,7 +34,9 @@ def scaled_dot_product_attention(
     scale: Any = None,
     enable_gqa: bool = False,
 ) -> Declaration:
-    """Returns the declaration of attention; the query heads of a group share a key head where ``enable_gqa`` says so."""
+    """Returns the declaration of attention; the query heads of a group share a key head where
+    ``enable_gqa`` says so.
+    """
     shapes = [
         dims_of(x, w) for x, w in ((query, "the query"), (key, "the key"), (value, "the value"))
     ]
@@ -143,7 +145,9 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> Declaration:
-    """Returns the declaration of the whole layer as one function: only the batch can be cut, see the note."""
+    """Returns the declaration of the whole layer as one function: only the batch can be cut, see
+    the note.
+    """
     unusual = (bias_k, bias_v, q_proj_weight, static_k, static_v, key_padding_mask, in_proj_weight)
     if any(x is not None for x in unusual[:-1]) or add_zero_attn or unusual[-1] is None:
         raise NotKnown("only one joint projection without further biases is known of")

@@ -1,8 +1,9 @@
 """Broadcasting: the shapes of one element-wise call as patterns that share identifiers.
 
-Lengths at one place, counted from the end, that are equal share an identifier; a length of 1 beside another is the number 1; a
-missing leading dimension is missing. Symbols that are not known to agree may each be 1, so nothing is split there: each keeps a
-frozen identifier of its own, and the output has the only length that can be right.
+Lengths at one place, counted from the end, that are equal share an identifier; a length of 1 beside
+another is the number 1; a missing leading dimension is missing. Symbols that are not known to agree
+may each be 1, so nothing is split there: each keeps a frozen identifier of its own, and the output
+has the only length that can be right.
 
     (batch, 1, d)  (seq, d)      a 1 b, c b -> a c b
     (n,)  (m,)                   a^, b^ -> c^         c = max(n, m): n == m, n == 1 or m == 1
@@ -26,7 +27,9 @@ from .writing import Names, bare
 
 @dataclass(slots=True)
 class Broadcast:
-    """Patterns of all shapes and of the result. ``arguments`` and ``fresh`` are what a Declaration needs besides."""
+    """Patterns of all shapes and of the result. ``arguments`` and ``fresh`` are what a Declaration
+    needs besides.
+    """
 
     inputs: list[list[str]]
     output: list[str] = field(default_factory=list)
@@ -35,7 +38,8 @@ class Broadcast:
 
 
 def broadcast(shapes: Sequence[Lengths], names: Names, mark: str = "") -> Broadcast:
-    """Returns the patterns of shapes that are broadcast together. Raises ShapeError where they can never be.
+    """Returns the patterns of shapes that are broadcast together. Raises ShapeError where they can
+    never be.
 
     >>> result = broadcast([(2, 1, 8), (3, 8)], Names())
     >>> result.inputs, result.output

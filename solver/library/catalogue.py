@@ -3,7 +3,8 @@
     find("torch.nn.functional.linear").declare(x, w, b).annotation      "* k+, n k+, n -> * n"
     find("torch.Tensor.add_")                                           add, and it writes to its first input
 
-Entries live in families, which are imported when something is first looked up; spellings are in the alias table.
+Entries live in families, which are imported when something is first looked up; spellings are in the
+alias table.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ FAMILIES = (
 
 @lru_cache(maxsize=1)
 def entries() -> dict[str, Entry]:
-    """Returns every entry by its path. Raises ValueError where two families declare the same callable."""
+    """Returns every entry by its path. Raises ValueError where two families declare the same
+    callable.
+    """
     found: dict[str, Entry] = {}
     for family in FAMILIES:
         for item in import_module(f"{__package__}.{family}").ENTRIES:
@@ -81,12 +84,22 @@ def _resolve(path: str) -> tuple[Entry, bool] | None:
     return None
 
 
+def canonical(path: str) -> str | None:
+    """Returns the path of the entry that a path stands for, None where there is none.
+
+    >>> canonical("torch._C._nn.linear")
+    'torch.nn.functional.linear'
+    """
+    resolved = _resolve(path)
+    return None if resolved is None else resolved[0].path
+
+
 @lru_cache(maxsize=4096)
 def find(path: str) -> Operator | None:
     """Returns the operator of a torch callable, None for one that the library does not know.
 
-    path: ``"torch.matmul"``, ``"torch.Tensor.view"``, ``"operator.add"``, or any spelling of the alias table, such as
-    ``"torch._C._nn.linear"`` or ``"torch.Tensor.add_"``.
+    path: ``"torch.matmul"``, ``"torch.Tensor.view"``, ``"operator.add"``, or any spelling of the
+    alias table, such as ``"torch._C._nn.linear"`` or ``"torch.Tensor.add_"``.
 
     >>> find("torch.Tensor.add_").mutates
     (0,)
@@ -106,7 +119,9 @@ def find(path: str) -> Operator | None:
 
 @dataclass(frozen=True, slots=True)
 class Declare:
-    """Gives the Declaration of one call; what the entry does not know of is declared as ``?``, with the reason."""
+    """Gives the Declaration of one call; what the entry does not know of is declared as ``?``, with
+    the reason.
+    """
 
     entry: Entry
     writes: bool = False
@@ -144,12 +159,16 @@ def _parameters(declare: Callable[..., Declaration]) -> tuple[str, ...]:
 
 
 def names() -> tuple[str, ...]:
-    """Returns the path of every callable that the library knows, sorted: entries and their other spellings."""
+    """Returns the path of every callable that the library knows, sorted: entries and their other
+    spellings.
+    """
     return tuple(sorted({*entries(), *(p for p in (*ALIASES, *IN_PLACE) if _resolve(p))}))
 
 
 def specimens(path: str) -> tuple[Example, ...]:
-    """Returns the example calls of a callable as data, which needs no torch; () for one that is not known."""
+    """Returns the example calls of a callable as data, which needs no torch; () for one that is not
+    known.
+    """
     resolved = _resolve(path)
     if resolved is None:
         return ()
@@ -183,7 +202,9 @@ def examples(path: str) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One line of ``dimsolve ops``: the annotations of the example calls, and why nothing can be split, or what to know."""
+    """One line of ``dimsolve ops``: the annotations of the example calls, and why nothing can be
+    split, or what to know.
+    """
 
     path: str
     annotations: tuple[str, ...]

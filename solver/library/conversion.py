@@ -67,7 +67,9 @@ def type_as(input: Any, other: Any) -> Declaration:
 
 
 def same(input: Any, *args: Any, **kwargs: Any) -> Declaration:
-    """Returns the declaration of clone, contiguous, detach, cpu and what else leaves the values as they are."""
+    """Returns the declaration of clone, contiguous, detach, cpu and what else leaves the values as
+    they are.
+    """
     return cast(input, dtype_of(input))
 
 

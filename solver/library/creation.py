@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
@@ -56,6 +57,17 @@ def filled(*size: Any, dtype: Any = None, **rest: Any) -> Declaration:
     )
 
 
+def uninitialised(form: Form) -> Form:
+    """Returns the declaration of empty and its kin: what is in it is as undetermined as what is
+    drawn.
+    """
+
+    def declare(*args: Any, **kwargs: Any) -> Declaration:
+        return replace(form(*args, **kwargs), random=True)
+
+    return wraps(form)(declare)
+
+
 def full(size: Any, fill_value: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
     """Returns the declaration of a tensor of one value."""
     guessed = result_type((fill_value,)) if not is_tensor(fill_value) else dtype_of(fill_value)
@@ -86,7 +98,9 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, **rest: Any) ->
 
 
 def drawn_like(input: Any, *args: Any, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of rand_like, randn_like, randint_like, bernoulli: elements drawn one by one."""
+    """Returns the declaration of rand_like, randn_like, randint_like, bernoulli: elements drawn one
+    by one.
+    """
     return replace(like(input, dtype=dtype), random=True)
 
 
@@ -169,7 +183,9 @@ def window(window_length: Any, *args: Any, dtype: Any = None, **rest: Any) -> De
 def triangle_indices(
     row: Any, col: Any = None, offset: int = 0, *, dtype: Any = None, **rest: Any
 ) -> Declaration:
-    """Returns the declaration of tril_indices, triu_indices: two rows whose length numbers alone tell."""
+    """Returns the declaration of tril_indices, triu_indices: two rows whose length numbers alone
+    tell.
+    """
     raise NotKnown("how many places a triangle has is not known of")
 
 
@@ -351,7 +367,9 @@ def multinomial(
 
 
 def written(dtype_rule: Callable[[Any], str | None] = dtype_of, *, random: bool = False) -> Form:
-    """Returns the declaration of zero_, fill_, normal_ and their kin: every element is written, and none is read."""
+    """Returns the declaration of zero_, fill_, normal_ and their kin: every element is written, and
+    none is read.
+    """
 
     def declare(input: Any, *args: Any, **kwargs: Any) -> Declaration:
         return Declaration(
@@ -368,11 +386,12 @@ def copy(input: Any, src: Any, non_blocking: bool = False) -> Declaration:
     return in_place(spread([input, src]))
 
 
+_EMPTY = "what is in it is not determined, so it is not compared"
 _SIZES = (example(12, 6), example((2, 12)), example(12, dtype=DType("int64")))
 
 ENTRIES = (
     *(entry(f"torch.{name}", filled, *_SIZES) for name in ("zeros", "ones")),
-    entry("torch.empty", filled, *_SIZES, note="what is in it is not compared"),
+    entry("torch.empty", uninitialised(filled), *_SIZES, note=_EMPTY),
     entry("torch.full", full, example((12, 6), 2.5), example((4, 12), 3)),
     entry("torch.rand", drawn, example(12, 6)),
     entry("torch.randn", drawn, example(12, 6)),
@@ -381,8 +400,10 @@ ENTRIES = (
     entry("torch.normal", normal, example(0.0, 1.0, (12, 6)), example(t(12, 6), 1.0)),
     *(
         entry(f"torch.{name}", like, example(t(12, 6)), example(t(12, 6), dtype=DType("int64")))
-        for name in ("zeros_like", "ones_like", "empty_like")
+        for name in ("zeros_like", "ones_like")
     ),
+    entry("torch.empty_like", uninitialised(like), example(t(12, 6)), note=_EMPTY),
+    entry("torch.Tensor.new_empty", uninitialised(new_filled), example(t(2), 12, 6), note=_EMPTY),
     entry("torch.full_like", full_like, example(t(12, 6), 2.0)),
     entry("torch.rand_like", drawn_like, example(t(12, 6))),
     entry("torch.randn_like", drawn_like, example(t(12, 6))),
@@ -396,7 +417,7 @@ ENTRIES = (
             example(t(2), 12, 6),
             example(t(2), (4, 12), dtype=DType("bool")),
         )
-        for name in ("new_zeros", "new_ones", "new_empty")
+        for name in ("new_zeros", "new_ones")
     ),
     entry("torch.Tensor.new_full", new_full, example(t(2), (12, 6), 1.5)),
     entry("torch.Tensor.new_tensor", new_tensor, example(t(2), [1.0, 2.0])),

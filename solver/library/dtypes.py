@@ -1,7 +1,7 @@
 """Output dtypes without torch: names such as ``"float32"``, and torch's rules of promotion.
 
-A dtype is its name; a torch dtype, a stand-in's text and Python's own types are made names by `dtype_name`. None is a dtype that is not
-known, and what depends on it is not known either.
+A dtype is its name; a torch dtype, a stand-in's text and Python's own types are made names by
+`dtype_name`. None is a dtype that is not known, and what depends on it is not known either.
 
     promote_types("int64", "float16")          float16
     result_type([("float16", 2)], [3.0])       float16     a Python number does not widen its own kind
@@ -18,7 +18,8 @@ from dimsolve.solver.poly import Poly
 from .values import is_tensor
 
 DEFAULT = "float32"
-"""What torch makes of whole numbers in a function of reals, unless its default dtype was changed."""
+"""What torch makes of whole numbers in a function of reals, unless its default dtype was changed.
+"""
 
 _KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "bfloat": 2, "complex": 3}
 _HALF = {"float32": "complex64", "float64": "complex128", "float16": "complex32"}
@@ -82,7 +83,9 @@ def promote_types(a: str | None, b: str | None) -> str | None:
 
 
 def _promote_whole(a: str, b: str) -> str | None:
-    """Signed holds unsigned only with more bits; torch defines no promotion among wide unsigned ones."""
+    """Signed holds unsigned only with more bits; torch defines no promotion among wide unsigned
+    ones.
+    """
     if a.startswith("u") == b.startswith("u"):
         return a if bits(a) > bits(b) else b
     unsigned, signed = (a, b) if a.startswith("u") else (b, a)
@@ -92,10 +95,11 @@ def _promote_whole(a: str, b: str) -> str | None:
 
 
 def result_type(operands: Iterable[Any]) -> str | None:
-    """Returns the dtype of an element-wise operation on tensors and Python numbers, as torch.result_type says.
+    """Returns the dtype of an element-wise operation on tensors and Python numbers, as
+    torch.result_type says.
 
-    Tensors with dimensions count before scalar tensors, and those before Python numbers: what comes later widens the result only
-    where it is of a higher kind.
+    Tensors with dimensions count before scalar tensors, and those before Python numbers: what comes
+    later widens the result only where it is of a higher kind.
     """
     ranks: tuple[list[str], list[str], list[str]] = ([], [], [])
     for operand in operands:

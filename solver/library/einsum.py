@@ -1,8 +1,9 @@
 """``torch.einsum`` in torch's own notation: its letters are the identifiers.
 
-einsum("bhqd,bhkd->bhqk", q, k)      b h q d+, b h k d+ -> b h q k
-einsum("...ij,jk", x, y)             a i j+, j+ k -> a i k          ... broadcasts; no arrow: letters that occur once, sorted
-einsum("ii->i", x)                   i^ i^ -> i^                    a part of a diagonal is not a diagonal of parts
+einsum("bhqd,bhkd->bhqk", q, k)      b h q d+, b h k d+ -> b h q k einsum("...ij,jk", x, y)
+a i j+, j+ k -> a i k          ... broadcasts; no arrow: letters that occur once, sorted
+einsum("ii->i", x)                   i^ i^ -> i^                    a part of a diagonal is not a
+diagonal of parts
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from .writing import Names, annotation
 
 
 def einsum(equation: Any, *operands: Any) -> Declaration:
-    """Returns the declaration of an einsum. Raises ShapeError for an equation that does not fit its operands."""
+    """Returns the declaration of an einsum. Raises ShapeError for an equation that does not fit its
+    operands.
+    """
     if not isinstance(equation, str):
         raise NotKnown("einsum with lists of numbers is not known of")
     tensors = (
@@ -108,7 +111,9 @@ def _row(
     marks: dict[str, str],
     lengths: dict[str, Dim],
 ) -> list[str]:
-    """The words of one operand; a length of 1 beside another one is broadcast. Lengths are noted for the output."""
+    """The words of one operand; a length of 1 beside another one is broadcast. Lengths are noted
+    for the output.
+    """
     row: list[str] = []
     for part in _parts(term):
         if part == "...":

@@ -84,7 +84,9 @@ _PAIRS: dict[tuple[str, str], dict[tuple[Example, ...], str]] = {
 
 
 def divide(input: Any, other: Any, *, rounding_mode: str | None = None) -> Declaration:
-    """Returns the declaration of a division, which is linear in the dividend where nothing is rounded."""
+    """Returns the declaration of a division, which is linear in the dividend where nothing is
+    rounded.
+    """
     exact = rounding_mode is None
     form = Pointwise(("input", "other"), 2, "real" if exact else "same", "first" if exact else "no")
     return form(input, other)

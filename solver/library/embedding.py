@@ -4,8 +4,8 @@
     embedding_bag(ids, weight, mode="sum")     a b+, v^ d -> a d
     one_hot(ids, 10)           a b -> a b c^             c=10
 
-The rows ``v`` of the table stay whole by the annotation: a rank that has a part of them must mask the others. That rule is in
-`dimsolve.partition.transforms`.
+The rows ``v`` of the table stay whole by the annotation: a rank that has a part of them must mask
+the others. That rule is in `dimsolve.partition.transforms`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Declaration:
-    """Returns the declaration of a look-up; gradients scaled by frequency need all ids on every rank."""
+    """Returns the declaration of a look-up; gradients scaled by frequency need all ids on every
+    rank.
+    """
     rank = len(dims_of(input, "the ids"))
     mark = "^" if scale_grad_by_freq or max_norm is not None else ""
     names = Names({"v", "d"})

@@ -10,17 +10,17 @@ from dimsolve.ir.operator import Declaration
 
 from .samples import Example
 
-
 Form: TypeAlias = "Callable[..., Declaration]"
 """Takes the arguments of one call of a torch callable and returns what it promises for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """``path`` is where the function is imported from; ``declare`` takes its arguments and returns a Declaration.
+    """``path`` is where the function is imported from; ``declare`` takes its arguments and returns
+    a Declaration.
 
-    examples: calls with shapes that show the operator; `verify` runs them whole and split. note: what a user should know, for
-    ``dimsolve ops``.
+    examples: calls with shapes that show the operator; `verify` runs them whole and split. note:
+    what a user should know, for ``dimsolve ops``.
     """
 
     path: str

@@ -1,7 +1,8 @@
 """The contradictions that a call of a torch function can contain, in words.
 
-Only what an annotation cannot say is here: a wrong dimension number, sizes that cannot be broadcast, viewed or expanded. Lengths that
-must agree share an identifier, and inference says where they do not.
+Only what an annotation cannot say is here: a wrong dimension number, sizes that cannot be
+broadcast, viewed or expanded. Lengths that must agree share an identifier, and inference says where
+they do not.
 """
 
 from __future__ import annotations

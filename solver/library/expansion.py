@@ -5,8 +5,8 @@
     repeat(x, 1, 3)        (b, s)          a b -> a (c b)             c=3; b is cut in every copy at once, c whole copies at a time
     repeat_interleave(x, 3, 1)             a b -> a (b c)
 
-Sizes that are -1 keep a length; on a rank it is the length there. A repeat is a reshape, an expand and a reshape; its own splits
-are those three taken together.
+Sizes that are -1 keep a length; on a rank it is the length there. A repeat is a reshape, an expand
+and a reshape; its own splits are those three taken together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from .writing import Names, annotation, bare, group, length_word
 
 
 def expanded(input: Any, sizes: Sequence[Any], parameter: str) -> Declaration:
-    """Returns the declaration of an expand to these sizes. Raises ShapeError where a size breaks its rules."""
+    """Returns the declaration of an expand to these sizes. Raises ShapeError where a size breaks
+    its rules.
+    """
     dims = dims_of(input)
     if not all(is_dim(size) for size in sizes):
         raise NotKnown("a size is not known")
@@ -41,7 +43,8 @@ def expanded(input: Any, sizes: Sequence[Any], parameter: str) -> Declaration:
 def expand_words(
     dims: Lengths, sizes: Sequence[Dim]
 ) -> tuple[list[str], list[str], dict[str, Any]]:
-    """Returns the words of a tensor before and after, and the lengths that the tensor does not give.
+    """Returns the words of a tensor before and after, and the lengths that the tensor does not
+    give.
 
     >>> expand_words((12, 1), (2, -1, 6))
     (['b', '1'], ['a', 'b', 'c'], {'a': 2, 'c': 6})
@@ -120,7 +123,9 @@ def expand_as(input: Any, other: Any) -> Declaration:
 
 
 def repeated(input: Any, repeats: Sequence[Any], parameter: str) -> Declaration:
-    """Returns the declaration of a repeat with one count per dimension; leading counts make new dimensions."""
+    """Returns the declaration of a repeat with one count per dimension; leading counts make new
+    dimensions.
+    """
     dims = dims_of(input)
     if not all(is_dim(count) for count in repeats):
         raise NotKnown("a repeat count is not known")
@@ -167,7 +172,9 @@ def tile(input: Any, *dims: Any) -> Declaration:
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: Any = None, *, output_size: Any = None
 ) -> Declaration:
-    """Returns the declaration of elements repeated one by one, along a dimension or of the flattened tensor."""
+    """Returns the declaration of elements repeated one by one, along a dimension or of the
+    flattened tensor.
+    """
     dims = dims_of(input)
     if repeats is None or (is_tensor(repeats) and dim is None and len(dims) > 1):
         raise NotKnown("repeat counts for a flattened tensor are not known of")

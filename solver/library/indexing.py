@@ -1,11 +1,10 @@
 """Elements picked and written by index tensors.
 
-index_select(x, 0, i)          a^ b, c -> c b              i may be cut, the dimension that it picks from not
-gather(x, 1, i)                a b^, a c -> a c
-scatter_add(x, 1, i, v)        a b^, a c+, a c+ -> a b^    x is a summand where c is cut
-where(m, x, y)                 a b, b, a 1 -> a b
-masked_fill(x, m, 0)           a b, a 1 -> a b
-masked_select(x, m)            a^ b^, a^ b^ -> c^          c is known only when it runs
+index_select(x, 0, i)          a^ b, c -> c b              i may be cut, the dimension that it picks
+from not gather(x, 1, i)                a b^, a c -> a c scatter_add(x, 1, i, v)        a b^, a c+,
+a c+ -> a b^    x is a summand where c is cut where(m, x, y)                 a b, b, a 1 -> a b
+masked_fill(x, m, 0)           a b, a 1 -> a b masked_select(x, m)            a^ b^, a^ b^ -> c^
+c is known only when it runs
 """
 
 from __future__ import annotations
@@ -28,7 +27,9 @@ from .writing import Names, annotation, bare, freeze
 
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Declaration:
-    """Returns the declaration of a choice element by element; with a condition alone, of its places."""
+    """Returns the declaration of a choice element by element; with a condition alone, of its
+    places.
+    """
     if input is None and other is None:
         from .sorting import nonzero
 
@@ -72,7 +73,9 @@ def index_select(input: Any, dim: int, index: Any) -> Declaration:
 
 
 def _rows(dims: Lengths, index: Lengths, place: int, names: Names) -> tuple[list[str], list[str]]:
-    """The words of a tensor and of an index into it: other dimensions are one where their lengths agree."""
+    """The words of a tensor and of an index into it: other dimensions are one where their lengths
+    agree.
+    """
     if len(dims) != len(index):
         raise errors.wrong_rank("gather", "the index", index, f"{len(dims)} dimensions")
     source, picked = [], []
@@ -88,7 +91,9 @@ def _rows(dims: Lengths, index: Lengths, place: int, names: Names) -> tuple[list
 
 
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Declaration:
-    """Returns the declaration of elements picked along a dimension, one for each place of the index."""
+    """Returns the declaration of elements picked along a dimension, one for each place of the
+    index.
+    """
     dims, places = dims_of(input), dims_of(index, "the index")
     source, picked = _rows(dims, places, axis(dim, len(dims)), Names())
     return Declaration(
@@ -103,7 +108,9 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> De
 
 
 def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Declaration:
-    """Returns the declaration of gather with broadcasting of the other dimensions; without dim the tensor is flattened."""
+    """Returns the declaration of gather with broadcasting of the other dimensions; without dim the
+    tensor is flattened.
+    """
     dims, places = dims_of(input), dims_of(indices, "the index")
     names = Names()
     if dim is None:
@@ -145,7 +152,8 @@ def scattered(
 ) -> Declaration:
     """Returns the declaration of elements written or added along a dimension.
 
-    Where they are added, the places that are written from may be cut: every rank adds its own, and the tensor is a summand.
+    Where they are added, the places that are written from may be cut: every rank adds its own, and
+    the tensor is a summand.
     """
     dims, places = dims_of(input), dims_of(index, "the index")
     names = Names()
@@ -220,7 +228,9 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Declaration:
 def scatter_reduce(
     input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
 ) -> Declaration:
-    """Returns the declaration of torch.scatter_reduce: only sums that keep the tensor itself can be cut where they write from."""
+    """Returns the declaration of torch.scatter_reduce: only sums that keep the tensor itself can be
+    cut where they write from.
+    """
     return scattered(input, dim, index, src, summed=reduce == "sum" and include_self)
 
 

@@ -33,7 +33,8 @@ def blocks(
 ) -> tuple[list[str], str]:
     """Returns words for lengths that lie one after the other, and for their sum.
 
-    Where they are all multiples of one length w, each is so many blocks of w, and w may be cut. Otherwise, or if ``rigid``, all is frozen.
+    Where they are all multiples of one length w, each is so many blocks of w, and w may be cut.
+    Otherwise, or if ``rigid``, all is frozen.
 
     >>> blocks([8, 16], Names(), {}), blocks([8, 9], Names(), {})
     ((['a', '(2 a)'], '(3 a)'), (['a^', 'b^'], 'c^'))
@@ -97,7 +98,9 @@ def stack(tensors: Any, dim: int = 0) -> Declaration:
 
 
 def _stacked(dim: int, least: int) -> Form:
-    """Returns the declaration of hstack, vstack and dstack: a concatenation of what has at least so many dimensions."""
+    """Returns the declaration of hstack, vstack and dstack: a concatenation of what has at least so
+    many dimensions.
+    """
 
     def declare(tensors: Any) -> Declaration:
         ranks = {len(dims_of(tensor)) for tensor in tensors}
@@ -115,8 +118,9 @@ def apart(
 ) -> Declaration:
     """Returns the declaration of a dimension taken apart into these lengths, in order.
 
-    sizes_as: the parameter that holds the lengths, as ``"size:one"`` for all parts or ``"sizes:all"`` of them. rigid: the cuts are
-    written in the call in a form that a rank cannot make anew.
+    sizes_as: the parameter that holds the lengths, as ``"size:one"`` for all parts or
+    ``"sizes:all"`` of them. rigid: the cuts are written in the call in a form that a rank cannot
+    make anew.
     """
     dims = dims_of(input)
     names = Names()
@@ -145,7 +149,9 @@ def apart(
 
 
 def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Declaration:
-    """Returns the declaration of torch.split: parts of one size, the last may be smaller, or parts of given sizes."""
+    """Returns the declaration of torch.split: parts of one size, the last may be smaller, or parts
+    of given sizes.
+    """
     dims = dims_of(tensor)
     place = axis(dim, len(dims))
     (length,) = known((dims[place],), "the tensor that is split")
@@ -177,7 +183,9 @@ def split_with_sizes(tensor: Any, split_sizes: Any, dim: int = 0) -> Declaration
 
 
 def chunk(input: Any, chunks: int, dim: int = 0) -> Declaration:
-    """Returns the declaration of torch.chunk: at most ``chunks`` parts of one size, the last may be smaller."""
+    """Returns the declaration of torch.chunk: at most ``chunks`` parts of one size, the last may be
+    smaller.
+    """
     dims = dims_of(input)
     place = axis(dim, len(dims))
     (length,) = known((dims[place],), "the tensor that is split")
@@ -188,7 +196,9 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Declaration:
 
 
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Declaration:
-    """Returns the declaration of torch.tensor_split: so many parts whose lengths differ by at most 1, or cuts at indices."""
+    """Returns the declaration of torch.tensor_split: so many parts whose lengths differ by at most
+    1, or cuts at indices.
+    """
     dims = dims_of(input)
     place = axis(dim, len(dims))
     (length,) = known((dims[place],), "the tensor that is split")
@@ -228,7 +238,9 @@ def unbind(input: Any, dim: int = 0) -> Declaration:
 
 
 def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Declaration:
-    """Returns the declaration of F.pad: pairs (before, after), the last dimension first; a negative pad cuts off."""
+    """Returns the declaration of F.pad: pairs (before, after), the last dimension first; a negative
+    pad cuts off.
+    """
     dims = dims_of(input)
     if len(pad) % 2 or len(pad) > 2 * len(dims):
         raise errors.wrong_number("paddings", len(pad), 2 * len(dims))
@@ -261,7 +273,9 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
 
 
 def whole_dims(input: Any, dims: Sequence[int]) -> Declaration:
-    """Returns the declaration of a function that moves elements along these dimensions, which stay whole."""
+    """Returns the declaration of a function that moves elements along these dimensions, which stay
+    whole.
+    """
     names = Names()
     lengths = dims_of(input)
     row = ["1" if d == 1 else names.one("^" if n in dims else "") for n, d in enumerate(lengths)]

@@ -1,4 +1,6 @@
-"""Questions about lengths that a declaration asks, with a cheap answer for numbers and a proof for symbols."""
+"""Questions about lengths that a declaration asks, with a cheap answer for numbers and a proof for
+symbols.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,8 @@ def _always(a: Dim, comparison: Comparison, b: Dim) -> bool:
 
 
 def common_divisor(lengths: Iterable[Dim]) -> Dim:
-    """Returns a length that divides all of them for every value: the greatest for numbers and for single terms.
+    """Returns a length that divides all of them for every value: the greatest for numbers and for
+    single terms.
 
     >>> from dimsolve.solver.poly import symbol
     >>> common_divisor([12, 8]), str(common_divisor([6 * symbol("s"), 4 * symbol("s") * symbol("k")]))

@@ -67,7 +67,9 @@ def matrices(
 def _square(
     *outputs: str, real: Sequence[int] = (), whole: Sequence[int] = (), whole_as: str = "int32"
 ) -> Any:
-    """Returns the declaration of a function of one square matrix; ``real`` results have real dtypes, ``whole`` integers."""
+    """Returns the declaration of a function of one square matrix; ``real`` results have real
+    dtypes, ``whole`` integers.
+    """
 
     def declare(A: Any, *args: Any, **kwargs: Any) -> Declaration:  # noqa: N803
         dtype = dtype_of(A)
@@ -180,7 +182,9 @@ def matrix_power(A: Any, n: int) -> Declaration:  # noqa: N803
 
 
 def cross(input: Any, other: Any, dim: Any = None) -> Declaration:
-    """Returns the declaration of torch.cross; the dimension is written out, for without it the first of length 3 is taken."""
+    """Returns the declaration of torch.cross; the dimension is written out, for without it the
+    first of length 3 is taken.
+    """
     shapes = [dims_of(input), dims_of(other, "the other tensor")]
     if dim is None:
         dim = next((n for n, length in enumerate(shapes[0]) if length == 3), None)
@@ -261,7 +265,9 @@ def block_diag(*tensors: Any) -> Declaration:
 
 
 def covariance(input: Any, **options: Any) -> Declaration:
-    """Returns the declaration of cov and corrcoef: rows are compared with each other over all columns."""
+    """Returns the declaration of cov and corrcoef: rows are compared with each other over all
+    columns.
+    """
     if len(dims_of(input)) != 2 or any(value is not None for value in options.values()):
         raise NotKnown("only a matrix without weights is known of")
     return Declaration(

@@ -5,8 +5,9 @@
     mse_loss(x, y)                      a+ b+, a+ b+ -> ()     P(avg): equal parts have equal counts
     cross_entropy(x, y)                 n^ c^, n^ -> ()        parts may ignore different numbers of targets
 
-A mean over something that the data decide (targets not ignored, weights of classes, weights) is no mean of means. The batch of those is
-cut through a rule of `dimsolve.partition.transforms`, which divides by what all ranks count together.
+A mean over something that the data decide (targets not ignored, weights of classes, weights) is no
+mean of means. The batch of those is cut through a rule of `dimsolve.partition.transforms`, which
+divides by what all ranks count together.
 """
 
 from __future__ import annotations
@@ -51,7 +52,6 @@ def pointwise_loss(
     reduction: Reduction,
     *,
     weighted_mean: bool = False,
-    mutable: Any = None,
 ) -> Declaration:
     """Returns the declaration of an element-wise loss of tensors that are broadcast together.
 
@@ -81,7 +81,9 @@ def loss_of_pairs(
     reduction: str = "mean",
     weight: Any = None,
 ) -> Declaration:
-    """Returns the declaration of mse_loss and l1_loss, whose mean divides by the sum of a weight where there is one."""
+    """Returns the declaration of mse_loss and l1_loss, whose mean divides by the sum of a weight
+    where there is one.
+    """
     tensors = [x for x in (input, target, weight) if x is not None]
     return pointwise_loss(
         tensors, reduction_of(reduction, size_average, reduce), weighted_mean=weight is not None
@@ -110,8 +112,9 @@ def soft_margin_loss(
 def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Declaration:
-    """Returns the declaration of huber_loss."""
-    return loss_of_pairs(input, target, reduction=reduction, weight=weight)
+    """Returns the declaration of huber_loss: its weight does not change what the mean divides by."""
+    tensors = [x for x in (input, target, weight) if x is not None]
+    return pointwise_loss(tensors, reduction_of(reduction))
 
 
 def binary_cross_entropy(
@@ -122,7 +125,9 @@ def binary_cross_entropy(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Declaration:
-    """Returns the declaration of binary_cross_entropy: its weight does not change what the mean divides by."""
+    """Returns the declaration of binary_cross_entropy: its weight does not change what the mean
+    divides by.
+    """
     tensors = [x for x in (input, target, weight) if x is not None]
     return pointwise_loss(tensors, reduction_of(reduction, size_average, reduce))
 
@@ -149,7 +154,9 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Declaration:
-    """Returns the declaration of kl_div; ``batchmean`` divides by the first length only, so only that one is averaged."""
+    """Returns the declaration of kl_div; ``batchmean`` divides by the first length only, so only
+    that one is averaged.
+    """
     if reduction != "batchmean":
         return pointwise_loss([input, target], reduction_of(reduction, size_average, reduce))
     dims = dims_of(input)
@@ -196,7 +203,9 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Declaration:
-    """Returns the declaration of gaussian_nll_loss; a variance without the last dimension is one for all of it."""
+    """Returns the declaration of gaussian_nll_loss; a variance without the last dimension is one
+    for all of it.
+    """
     shapes = dims_of(input), dims_of(var, "the variance") if is_tensor(var) else ()
     if not is_tensor(var) or len(shapes[0]) != len(shapes[1]):
         raise NotKnown("the variance must have the dimensions of the input")
@@ -219,7 +228,9 @@ def margin_ranking_loss(
 def row_loss(
     tensors: Sequence[Any], rows: Sequence[Pattern], reduction: Reduction, **more: Any
 ) -> Declaration:
-    """Returns the declaration of a loss per row ``n``, whose other dimensions stay whole; no ``n`` is one row."""
+    """Returns the declaration of a loss per row ``n``, whose other dimensions stay whole; no ``n``
+    is one row.
+    """
     mark = "" if reduction == "none" else "+"
     patterns = [[f"n{mark}" if word == "n" else word for word in row] for row in rows]
     batch = any("n" in row for row in rows)
@@ -307,7 +318,9 @@ def multilabel_soft_margin_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Declaration:
-    """Returns the declaration of multilabel_soft_margin_loss: a mean over classes, then the reduction."""
+    """Returns the declaration of multilabel_soft_margin_loss: a mean over classes, then the
+    reduction.
+    """
     if len(dims_of(input)) != 2:
         raise NotKnown("only a batch of rows is known of")
     tensors, rows = [input, target], [["n", "c^"], ["n", "c^"]]
@@ -340,9 +353,11 @@ def ctc_loss(
 def class_loss(
     input: Any, target: Any, weight: Any, reduction: Reduction, *, probabilities: bool
 ) -> Declaration:
-    """Returns the declaration of cross_entropy and nll_loss: classes at dimension 1, or at 0 without a batch.
+    """Returns the declaration of cross_entropy and nll_loss: classes at dimension 1, or at 0
+    without a batch.
 
-    A mean over class targets divides by the weights of those that are not ignored: by what the data count.
+    A mean over class targets divides by the weights of those that are not ignored: by what the data
+    count.
     """
     dims = dims_of(input)
     if not dims:
@@ -379,7 +394,9 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Declaration:
-    """Returns the declaration of cross_entropy with class targets, or with probabilities of the input's shape."""
+    """Returns the declaration of cross_entropy with class targets, or with probabilities of the
+    input's shape.
+    """
     shape: Lengths = dims_of(input)
     probabilities = len(dims_of(target, "the target")) == len(shape)
     return class_loss(

@@ -1,10 +1,9 @@
 """Normalisations: what a mean and a variance are taken over stays whole, the rest may be cut.
 
-layer_norm(x, (d,), w, b)      a b c^, c^, c^ -> a b c^
-group_norm(x, 4, w, b)         n (g c^) h^, (g c^), (g c^) -> n (g c^) h^      g=4, a rank's num_groups is its g
-instance_norm(x)               n c h^ -> n c h^
-batch_norm in evaluation       n c h, c, c, c, c -> n c h
-batch_norm in training         n^ c h^, c, c, c, c -> n^ c h^, and it writes the running statistics
+layer_norm(x, (d,), w, b)      a b c^, c^, c^ -> a b c^ group_norm(x, 4, w, b)         n (g c^) h^,
+(g c^), (g c^) -> n (g c^) h^      g=4, a rank's num_groups is its g instance_norm(x)
+n c h^ -> n c h^ batch_norm in evaluation       n c h, c, c, c, c -> n c h batch_norm in training
+n^ c h^, c, c, c, c -> n^ c h^, and it writes the running statistics
 """
 
 from __future__ import annotations
@@ -99,7 +98,8 @@ def instance_norm(
 ) -> Declaration:
     """Returns the declaration of a norm of each channel of each sample.
 
-    Running statistics are averaged over the batch while they are written, so the batch stays whole then.
+    Running statistics are averaged over the batch while they are written, so the batch stays whole
+    then.
     """
     dims = dims_of(input)
     written = use_input_stats and running_mean is not None

@@ -1,4 +1,5 @@
-"""Element-wise operators: one declaration for all of them, with broadcasting, dtypes and linearity from a table.
+"""Element-wise operators: one declaration for all of them, with broadcasting, dtypes and linearity
+from a table.
 
 Pointwise(("input", "other", "alpha"), tensors=2, dtype="same", linear="together")      torch.add
 add(x, y)    (batch, seq, d) (d,)      a b c, c -> a b c      linear in both together
@@ -48,7 +49,9 @@ LINEAR: dict[str, Callable[[Sequence[bool]], tuple[tuple[int, ...], ...]]] = {
     "sum of product": lambda tensors: ((0, 1), (0, 2)) if all(tensors) else (),
     "choice": lambda tensors: ((1, 2),) if all(tensors) else (),
 }
-"""Which sets of tensors the output is linear in, by name of the rule, from which operands are tensors (the others are numbers)."""
+"""Which sets of tensors the output is linear in, by name of the rule, from which operands are
+tensors (the others are numbers).
+"""
 
 
 def bind(parameters: Sequence[str], args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -65,7 +68,8 @@ def bind(parameters: Sequence[str], args: Sequence[Any], kwargs: dict[str, Any])
 
 @dataclass(frozen=True, slots=True)
 class Pointwise:
-    """An element-wise function. The first ``tensors`` of its parameters may be tensors, which are broadcast, or numbers.
+    """An element-wise function. The first ``tensors`` of its parameters may be tensors, which are
+    broadcast, or numbers.
 
     dtype, linear: names of rules. An argument ``inplace=True`` makes it write to its first input.
     """
@@ -97,7 +101,9 @@ class Pointwise:
 
 
 def spread(tensors: Sequence[Any], outputs: int = 1) -> Declaration:
-    """Returns the declaration of tensors that are broadcast together, with ``outputs`` results of the common shape."""
+    """Returns the declaration of tensors that are broadcast together, with ``outputs`` results of
+    the common shape.
+    """
     if len(tensors) == 1:
         return Declaration(f"* -> {', '.join(['*'] * outputs)}", tuple(tensors))
     shapes = [dims_of(tensor, f"input {number}") for number, tensor in enumerate(tensors)]
@@ -137,6 +143,8 @@ def in_place(declaration: Declaration) -> Declaration:
         fresh=tuple(name for name in declaration.fresh if name not in unused),
         dtypes=(dtype,),
         mutates=(0,),
+        # What is written to must be partial too, where partial sums are written.
+        linear=tuple(inputs for inputs in declaration.linear if 0 in inputs),
     )
 
 

@@ -1,9 +1,9 @@
 """Pooling.
 
-max_pool2d(x, 2)                n c (h 2) (w 2) -> n c h w       windows that do not overlap may be cut
-max_pool2d(x, 3, 1, 1)          n c h^ w^ -> n c i^ j^
-adaptive_avg_pool2d(x, 1)       n c h+ w+ -> n c 1 1             P(avg)
-adaptive_avg_pool2d(x, (4, 1))  n c (h 6) w+ -> n c h 1          from (24, w): a rank's output_size is its (h, 1)
+max_pool2d(x, 2)                n c (h 2) (w 2) -> n c h w       windows that do not overlap may be
+cut max_pool2d(x, 3, 1, 1)          n c h^ w^ -> n c i^ j^ adaptive_avg_pool2d(x, 1)       n c h+ w+
+-> n c 1 1             P(avg) adaptive_avg_pool2d(x, (4, 1))  n c (h 6) w+ -> n c h 1          from
+(24, w): a rank's output_size is its (h, 1)
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def _image(input: Any, spatial: int) -> tuple[Lengths, Names, list[str]]:
 def pooled(
     input: Any, spatial: int, windows: Sequence[Window], *, linear: bool, indices: bool = False
 ) -> Declaration:
-    """Returns the declaration of windows that slide; indices count in the whole image, so that one stays whole then."""
+    """Returns the declaration of windows that slide; indices count in the whole image, so that one
+    stays whole then.
+    """
     dims, names, leading = _image(input, spatial)
     arguments: dict[str, Any] = {}
     pairs = []
@@ -178,7 +180,9 @@ def adaptive_pool(spatial: int, *, mean: bool, with_indices: bool = False) -> Fo
 def _whole_image(
     lengths: Lengths, sizes: Sequence[Any], names: Names
 ) -> tuple[list[str], list[str], dict[str, Any]]:
-    """The words of an image that stays whole: one written size for all dimensions cannot be made anew."""
+    """The words of an image that stays whole: one written size for all dimensions cannot be made
+    anew.
+    """
     arguments: dict[str, Any] = {}
     source, target = [], []
     for length, size in zip(lengths, sizes, strict=True):
@@ -189,7 +193,9 @@ def _whole_image(
 
 
 def max_unpool(spatial: int) -> Form:
-    """Returns the declaration of max_unpool1d, 2d, 3d: values put back to their places in the whole image."""
+    """Returns the declaration of max_unpool1d, 2d, 3d: values put back to their places in the whole
+    image.
+    """
 
     def declare(
         input: Any,

@@ -40,7 +40,9 @@ def contraction(
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Declaration:
-    """Returns the declaration of ``input @ weight.T + bias``; a weight with one dimension is one row."""
+    """Returns the declaration of ``input @ weight.T + bias``; a weight with one dimension is one
+    row.
+    """
     rank = len(dims_of(weight, "the weight"))
     if not dims_of(input):
         raise errors.wrong_rank("linear", "input", (), "at least 1 dimension")
@@ -63,7 +65,9 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Declaration:
 
 
 def matmul(input: Any, other: Any) -> Declaration:
-    """Returns the declaration of a product of vectors, matrices or batches of matrices, batches broadcast."""
+    """Returns the declaration of a product of vectors, matrices or batches of matrices, batches
+    broadcast.
+    """
     a, b = dims_of(input), dims_of(other, "the other tensor")
     if not a or not b:
         raise errors.wrong_rank("matmul", "a tensor", (), "at least 1 dimension")
@@ -146,7 +150,8 @@ def kron(input: Any, other: Any) -> Declaration:
 
 
 def sum_of_product(product: Sequence[Pattern], output: Sequence[str]) -> Form:
-    """Returns the declaration of ``beta * input + alpha * (x @ y)``: addmm, baddbmm, addmv, addr, addbmm.
+    """Returns the declaration of ``beta * input + alpha * (x @ y)``: addmm, baddbmm, addmv, addr,
+    addbmm.
 
     ``input`` is a summand and is broadcast to the output.
     """
@@ -226,7 +231,9 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Declara
 
 
 def chain(*matrices: Any) -> Declaration:
-    """Returns the declaration of a product of several matrices: the lengths between two of them are summed."""
+    """Returns the declaration of a product of several matrices: the lengths between two of them are
+    summed.
+    """
     listed = (
         list(matrices[0])
         if len(matrices) == 1 and isinstance(matrices[0], list | tuple)
@@ -260,7 +267,9 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "") -> Declarati
 def grouped_mm(
     input: Any, weight: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None
 ) -> Declaration:
-    """Returns the declaration of a product of row groups with one matrix each; ``offs`` tells where the groups end."""
+    """Returns the declaration of a product of row groups with one matrix each; ``offs`` tells where
+    the groups end.
+    """
     if offs is None or bias is not None or len(dims_of(input)) != 2 or len(dims_of(weight)) != 3:
         raise NotKnown("only (rows, k) by (groups, k, n) with offs is known of")
     return Declaration(

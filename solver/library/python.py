@@ -1,9 +1,9 @@
-"""What a captured graph calls besides tensor operators: sizes, arithmetic on them, attributes, switches.
+"""What a captured graph calls besides tensor operators: sizes, arithmetic on them, attributes,
+switches.
 
-x.size(0)                      the length itself, known without running
-operator.mul(batch, 4)         arithmetic on lengths; on tensors it is torch.mul
-getattr(x, "shape")            the lengths; "T" and "mT" are operators
-torch._C._set_grad_enabled     nothing
+x.size(0)                      the length itself, known without running operator.mul(batch, 4)
+arithmetic on lengths; on tensors it is torch.mul getattr(x, "shape")            the lengths; "T"
+and "mT" are operators torch._C._set_grad_enabled     nothing
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from .values import NotKnown, axis, dims_of, is_dim, is_tensor
 
 
 def value(result: Any) -> Declaration:
-    """Returns the declaration of a call that computes no tensor: its result is known without running."""
+    """Returns the declaration of a call that computes no tensor: its result is known without
+    running.
+    """
     return Declaration("-> ?", (), returns="value", value=result)
 
 
@@ -64,7 +66,9 @@ def flag(input: Any, *args: Any) -> Declaration:
 
 
 def attribute(input: Any, name: str, *default: Any) -> Declaration:
-    """Returns the declaration of getattr: lengths and dtypes are values, transposed views are operators."""
+    """Returns the declaration of getattr: lengths and dtypes are values, transposed views are
+    operators.
+    """
     if not is_tensor(input):
         return value(getattr(input, name, *default))
     match name:
@@ -124,11 +128,15 @@ _ARITHMETIC: dict[str, tuple[Callable[..., Any], str, str]] = {
         for name in ["eq", "ne", "lt", "le", "gt", "ge"]
     },
 }
-"""Python's operators: what they are of lengths, and the dtype rule and linearity of the tensor operator."""
+"""Python's operators: what they are of lengths, and the dtype rule and linearity of the tensor
+operator.
+"""
 
 
 def _binary(name: str, *, writes: bool = False) -> Form:
-    """Returns the declaration of ``operator.NAME``: of tensors an element-wise operator, of lengths a value."""
+    """Returns the declaration of ``operator.NAME``: of tensors an element-wise operator, of lengths
+    a value.
+    """
     function, dtype, linear = _ARITHMETIC[name]
     form = Pointwise(("a", "b"), 2, dtype, linear)
 

@@ -1,7 +1,8 @@
-"""Recurrent layers as one function: sequences of a batch are independent, all else is used in every step.
+"""Recurrent layers as one function: sequences of a batch are independent, all else is used in every
+step.
 
-gru(x, h, weights, ...)     t^ n i^, l^ n h^, g^ i^, g^ h^, g^, g^ -> t^ n o^, l^ n h^
-lstm_cell(x, (h, c), ...)   n i^, n h^, n h^, g^ i^, g^ h^, g^, g^ -> n h^, n h^
+gru(x, h, weights, ...)     t^ n i^, l^ n h^, g^ i^, g^ h^, g^, g^ -> t^ n o^, l^ n h^ lstm_cell(x,
+(h, c), ...)   n i^, n h^, n h^, g^ i^, g^ h^, g^, g^ -> n h^, n h^
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def layer(states: int) -> Form:
 
 
 def cell(states: int) -> Form:
-    """Returns the declaration of lstm_cell (two states), gru_cell and rnn cells (one): one step of a batch."""
+    """Returns the declaration of lstm_cell (two states), gru_cell and rnn cells (one): one step of
+    a batch.
+    """
 
     def declare(
         input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None

@@ -1,11 +1,10 @@
 """Reductions: what joins the parts of the dimension that goes away.
 
-sum(x, -1)          a b+ -> a            P(sum)
-mean(x, -1)         a b+ -> a            P(avg): equal parts have equal counts
-amax(x, (0, 1))     a+ b+ c -> c         P(max)
-all(x)              a+ b+ -> ()          P(min) of bools
-var(x, -1)          a b^ -> a            no reduction joins variances
-norm(x, 1, -1)      a b+ -> a            the sum of absolute values; of the others only those of orders 0 and infinity
+sum(x, -1)          a b+ -> a            P(sum) mean(x, -1)         a b+ -> a            P(avg):
+equal parts have equal counts amax(x, (0, 1))     a+ b+ c -> c         P(max) all(x)              a+
+b+ -> ()          P(min) of bools var(x, -1)          a b^ -> a            no reduction joins
+variances norm(x, 1, -1)      a b+ -> a            the sum of absolute values; of the others only
+those of orders 0 and infinity
 """
 
 from __future__ import annotations
@@ -66,7 +65,9 @@ def reduced(
 
 
 def _summing(reduction: str, rule: str, *, linear: bool) -> Form:
-    """Returns the declaration of sum, mean and their kin: ``(input, dim=None, keepdim=False, dtype=None)``."""
+    """Returns the declaration of sum, mean and their kin: ``(input, dim=None, keepdim=False,
+    dtype=None)``.
+    """
 
     def declare(
         input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
@@ -117,7 +118,9 @@ def _spread(outputs: int) -> Form:
 
 
 def _chosen(reduction: str) -> Form:
-    """Returns the declaration of max, min: of two tensors, of all elements, or with indices along one dimension."""
+    """Returns the declaration of max, min: of two tensors, of all elements, or with indices along
+    one dimension.
+    """
 
     def declare(
         input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
@@ -143,7 +146,9 @@ def _index(input: Any, dim: Any = None, keepdim: bool = False) -> Declaration:
 
 
 def _pair(input: Any, dim: Any = None, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of median, nanmedian, mode: one result, or values and indices along a dimension."""
+    """Returns the declaration of median, nanmedian, mode: one result, or values and indices along a
+    dimension.
+    """
     dtype = dtype_of(input)
     if dim is None:
         return reduced(input, None, False, mark="^", dtype=dtype)
@@ -227,7 +232,9 @@ def norm(
 def linalg_norm(
     A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Declaration:
-    """Returns the declaration of torch.linalg.norm where it is a vector norm; of matrices all is whole."""
+    """Returns the declaration of torch.linalg.norm where it is a vector norm; of matrices all is
+    whole.
+    """
     rank = len(dims_of(A))
     places = axes(dim, rank)
     if ord is None:

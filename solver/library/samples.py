@@ -1,6 +1,7 @@
 """Example calls as data: tensors are described here and made where they are needed.
 
-A `Sample` has a shape and a dtype, so it can stand for a tensor in a declaration; torch is imported only when one is built.
+A `Sample` has a shape and a dtype, so it can stand for a tensor in a declaration; torch is imported
+only when one is built.
 
     example(t(12, 24), t(6, 24), bias=t(6))     a call of linear
 """
@@ -17,9 +18,10 @@ Kind = Literal["normal", "uniform", "whole", "distinct", "ascending", "signs", "
 class Sample:
     """A tensor to be made: ``kind`` says of which values.
 
-    normal: of the normal distribution; uniform: between low and high; whole: integers from low, below high; distinct: no two
-    equal, in random order; ascending: sorted along the last dimension; signs: -1 and 1; definite: symmetric positive definite matrices. grad: whether torch has a gradient in it, where it
-    is of reals; the tensor then requires one.
+    normal: of the normal distribution; uniform: between low and high; whole: integers from low,
+    below high; distinct: no two equal, in random order; ascending: sorted along the last dimension;
+    signs: -1 and 1; definite: symmetric positive definite matrices. grad: whether torch has a
+    gradient in it, where it is of reals; the tensor then requires one.
     """
 
     shape: tuple[Any, ...]
@@ -81,13 +83,17 @@ class DType:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Example:
-    """One call: positional arguments and keyword arguments, with samples for the tensors, also inside lists and tuples."""
+    """One call: positional arguments and keyword arguments, with samples for the tensors, also
+    inside lists and tuples.
+    """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(default_factory=dict)
 
     def build(self, *, grad: bool = True) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Returns the arguments with real tensors; the same sample is the same tensor, and every call makes new ones."""
+        """Returns the arguments with real tensors; the same sample is the same tensor, and every
+        call makes new ones.
+        """
         made: dict[int, Any] = {}
 
         def real(value: Any) -> Any:

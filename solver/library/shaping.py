@@ -1,9 +1,9 @@
-"""Functions that give a tensor another shape: view and its kin, dimensions added, dropped and moved.
+"""Functions that give a tensor another shape: view and its kin, dimensions added, dropped and
+moved.
 
-view(x, b, s, 8, 64)      a b (c d) -> a b c d       c=8, d=64     the sizes of a rank: its a, b, c, d
-flatten(x, 1)             a b c -> a (b c)
-permute(x, 2, 0, 1)       a b c -> c a b
-squeeze(x)                a 1 b -> a b               a rank says which dimension, so that a part of length 1 stays
+view(x, b, s, 8, 64)      a b (c d) -> a b c d       c=8, d=64     the sizes of a rank: its a, b, c,
+d flatten(x, 1)             a b c -> a (b c) permute(x, 2, 0, 1)       a b c -> c a b squeeze(x)
+a 1 b -> a b               a rank says which dimension, so that a part of length 1 stays
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def moved(input: Any, source: Pattern, target: Pattern, **more: Any) -> Declarat
 
 
 def resolve_sizes(dims: Sequence[Dim], sizes: Sequence[Dim]) -> tuple[Dim, ...]:
-    """Returns the sizes with -1 replaced. Raises ShapeError where they cannot hold as many elements as ``dims``.
+    """Returns the sizes with -1 replaced. Raises ShapeError where they cannot hold as many elements
+    as ``dims``.
 
     >>> resolve_sizes((2, 12), (-1, 4))
     (6, 4)
@@ -85,7 +86,9 @@ def view(input: Any, *size: Any) -> Declaration:
 
 
 def view_dtype(input: Any, dtype: Any) -> Declaration:
-    """Returns the declaration of a view with another dtype: bytes of the last dimension are read anew."""
+    """Returns the declaration of a view with another dtype: bytes of the last dimension are read
+    anew.
+    """
     old, new = dtype_of(input), dtype_name(dtype)
     if old is None or new is None:
         raise NotKnown("the dtype is not known")
@@ -149,7 +152,9 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Declaration:
 
 
 def squeeze(input: Any, dim: Any = None) -> Declaration:
-    """Returns the declaration of dropping dimensions of length 1; lengths that are symbols are taken as longer."""
+    """Returns the declaration of dropping dimensions of length 1; lengths that are symbols are
+    taken as longer.
+    """
     dims = dims_of(input)
     wanted = axes(dim, len(dims), empty_means_all=False)
     dropped = tuple(n for n in wanted if dims[n] == 1)
@@ -218,7 +223,9 @@ def movedim(input: Any, source: Any, destination: Any) -> Declaration:
 
 
 def unfold(input: Any, dimension: int, size: int, step: int) -> Declaration:
-    """Returns the declaration of Tensor.unfold: windows of a dimension, cut freely where they do not overlap."""
+    """Returns the declaration of Tensor.unfold: windows of a dimension, cut freely where they do
+    not overlap.
+    """
     dims = dims_of(input)
     row = Names().take(len(dims))
     place = axis(dimension, len(dims))

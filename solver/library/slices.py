@@ -1,7 +1,8 @@
-"""One slice of one dimension: the words of the dimension before and after, and the bounds of a rank's slice.
+"""One slice of one dimension: the words of the dimension before and after, and the bounds of a
+rank's slice.
 
-Where the bounds and the length have a common divisor w, the dimension is so many blocks of w and the slice takes whole blocks: w may be
-cut, each rank has its part of every block.
+Where the bounds and the length have a common divisor w, the dimension is so many blocks of w and
+the slice takes whole blocks: w may be cut, each rank has its part of every block.
 
     [:, :64] of 128           (2 w) -> w        stop: w
     [..., 64:96] of 128       (4 w) -> w        start: (2 w), stop: (3 w)
@@ -24,7 +25,9 @@ from .writing import Names, freeze_word, group, length_word
 
 @dataclass(slots=True)
 class Sliced:
-    """The words of a dimension before and after a slice; ``sizes`` are the bounds by name, as text of one dimension."""
+    """The words of a dimension before and after a slice; ``sizes`` are the bounds by name, as text
+    of one dimension.
+    """
 
     before: str
     after: str

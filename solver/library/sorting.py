@@ -30,7 +30,9 @@ def along(
     linear: bool = False,
     length: Any = None,
 ) -> Declaration:
-    """Returns the declaration of a function of whole rows; ``length`` is the new length of the dimension, where it changes."""
+    """Returns the declaration of a function of whole rows; ``length`` is the new length of the
+    dimension, where it changes.
+    """
     dims = dims_of(input)
     names = Names()
     place = axis(dim, len(dims)) if dims else 0
@@ -150,7 +152,9 @@ def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0) -> Declaratio
 
 
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Declaration:
-    """Returns the declaration of counts of whole numbers: how many there are, only running can tell."""
+    """Returns the declaration of counts of whole numbers: how many there are, only running can
+    tell.
+    """
     inputs = [input] if weights is None else [input, weights]
     return Declaration(
         annotation([["a^"]] * len(inputs), [["b^"]]),
@@ -220,7 +224,9 @@ def isin(
 
 
 def renorm(input: Any, p: Any, dim: int, maxnorm: Any) -> Declaration:
-    """Returns the declaration of slices along a dimension scaled down to a norm: only that dimension may be cut."""
+    """Returns the declaration of slices along a dimension scaled down to a norm: only that
+    dimension may be cut.
+    """
     dims = dims_of(input)
     place = axis(dim, len(dims))
     names = Names()

@@ -23,7 +23,9 @@ from .values import NotKnown, axes, axis, dims_of
 from .writing import Names, annotation, length_word
 
 Kind = Literal["full", "half", "real"]
-"""full: as many frequencies as elements; half: the frequencies of reals; real: back from those to reals."""
+"""full: as many frequencies as elements; half: the frequencies of reals; real: back from those to
+reals.
+"""
 
 
 def transformed(

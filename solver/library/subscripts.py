@@ -26,9 +26,11 @@ from .writing import Names, annotation, bare, freeze, freeze_word
 
 @dataclass(slots=True)
 class Subscript:
-    """A subscript laid on a tensor: the words of the tensor (source), of the index tensors, and of what is read (target).
+    """A subscript laid on a tensor: the words of the tensor (source), of the index tensors, and of
+    what is read (target).
 
-    ``mask_words`` are the dimensions that a mask covers; the others are what a Declaration needs besides.
+    ``mask_words`` are the dimensions that a mask covers; the others are what a Declaration needs
+    besides.
     """
 
     source: list[str] = field(default_factory=list)
@@ -42,7 +44,9 @@ class Subscript:
 
 
 def read_subscript(dims: Lengths, index: Any, names: Names) -> Subscript:
-    """Returns the subscript of a tensor with these lengths. Raises ShapeError where it cannot be laid on it."""
+    """Returns the subscript of a tensor with these lengths. Raises ShapeError where it cannot be
+    laid on it.
+    """
     items = index if isinstance(index, tuple) else (index,)
     prefix = "index." if isinstance(index, tuple) else "index"
     result = Subscript()
@@ -124,7 +128,9 @@ def _index_shape(item: Any) -> Lengths:
 def _place_indices(
     result: Subscript, tensors: list[tuple[Any, Lengths]], places: list[int], names: Names
 ) -> None:
-    """Puts the dimensions of the index tensors where the first of them stands; in front where others are between them."""
+    """Puts the dimensions of the index tensors where the first of them stands; in front where
+    others are between them.
+    """
     if result.mask_words:
         if len(tensors) > 1:
             raise NotKnown("a mask beside other index tensors is not known of")
@@ -170,7 +176,9 @@ def getitem(input: Any, index: Any) -> Declaration:
 
 
 def setitem(input: Any, index: Any, value: Any) -> Declaration:
-    """Returns the declaration of writing to a subscript: what is written is the tensor as it is afterwards."""
+    """Returns the declaration of writing to a subscript: what is written is the tensor as it is
+    afterwards.
+    """
     dims = dims_of(input)
     names = Names()
     found = read_subscript(dims, index, names)

@@ -1,7 +1,8 @@
-"""What the values of a call are: tensors, their lengths and dtypes, dimensions counted from the end.
+"""What the values of a call are: tensors, their lengths and dtypes, dimensions counted from the
+end.
 
-A tensor is anything with ``shape`` and ``dtype``: real, fake, or a stand-in whose lengths are symbols. Its shape may be None, and
-so may single lengths, where they are not known.
+A tensor is anything with ``shape`` and ``dtype``: real, fake, or a stand-in whose lengths are
+symbols. Its shape may be None, and so may single lengths, where they are not known.
 
     dims_of(x)            (batch, seq, 512)
     axis(-1, 3)           2
@@ -41,7 +42,9 @@ def is_dim(value: Any) -> bool:
 
 
 def dims_of(tensor: Any, what: str = "a tensor") -> Lengths:
-    """Returns the lengths of a tensor, None for unknown ones. Raises NotKnown where not even their number is known."""
+    """Returns the lengths of a tensor, None for unknown ones. Raises NotKnown where not even their
+    number is known.
+    """
     shape = tensor.shape
     if shape is None:
         raise NotKnown(f"the rank of {what} is not known")

@@ -1,9 +1,8 @@
 """Images looked up at other places.
 
-interpolate(x, scale_factor=2)         n c h w -> n c (h 2) (w 2)      nearest neighbours of a whole factor
-interpolate(x, size=(9, 9), ...)       n c h^ w^ -> n c i^ j^
-grid_sample(x, grid)                   n c h^ w^, n p q 2 -> n c p q
-affine_grid(theta, (n, c, h, w))       n 2 3 -> n h^ w^ 2
+interpolate(x, scale_factor=2)         n c h w -> n c (h 2) (w 2)      nearest neighbours of a whole
+factor interpolate(x, size=(9, 9), ...)       n c h^ w^ -> n c i^ j^ grid_sample(x, grid)
+n c h^ w^, n p q 2 -> n c p q affine_grid(theta, (n, c, h, w))       n 2 3 -> n h^ w^ 2
 """
 
 from __future__ import annotations
@@ -33,7 +32,9 @@ def interpolate(
     recompute_scale_factor: Any = None,
     antialias: bool = False,
 ) -> Declaration:
-    """Returns the declaration of a resized image: only copies of whole elements leave a dimension free to be cut."""
+    """Returns the declaration of a resized image: only copies of whole elements leave a dimension
+    free to be cut.
+    """
     dims = dims_of(input)
     spatial = len(dims) - 2
     if spatial not in (1, 2, 3) or (size is None) == (scale_factor is None):

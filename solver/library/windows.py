@@ -1,9 +1,9 @@
-"""Windows that slide along a dimension: how long the result is, and whether the dimension may be cut.
+"""Windows that slide along a dimension: how long the result is, and whether the dimension may be
+cut.
 
 length 32, window 3, padding 1     h^ -> o^            o = 32: neighbouring windows share elements
-length 32, window 1                h -> h
-length 32, window 4, stride 4      (h 4) -> h          windows that do not overlap
-a transposed one, 4 and 4          h -> (h 4)
+length 32, window 1                h -> h length 32, window 4, stride 4      (h 4) -> h
+windows that do not overlap a transposed one, 4 and 4          h -> (h 4)
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from .writing import Names, group, length_word
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One dimension of a convolution or a pooling. ``before`` and ``after`` are the padding on each side."""
+    """One dimension of a convolution or a pooling. ``before`` and ``after`` are the padding on each
+    side.
+    """
 
     size: Any
     stride: Any = 1
@@ -74,7 +76,9 @@ def slide(
 def slide_back(
     length: Dim | None, window: Window, extra: Any, names: Names, arguments: dict[str, Any]
 ) -> tuple[str, str]:
-    """Returns the words of a dimension before and after a transposed convolution; ``extra`` is its output_padding."""
+    """Returns the words of a dimension before and after a transposed convolution; ``extra`` is its
+    output_padding.
+    """
     if window.plain and extra == 0:
         word = names.one()
         return word, group(word, str(window.size))

@@ -1,6 +1,7 @@
 """Writing an annotation for one call: identifiers in order, patterns as lists of words.
 
-A pattern is a list of dimensions as text; a mark belongs to the word, so that every use of it carries the mark.
+A pattern is a list of dimensions as text; a mark belongs to the word, so that every use of it
+carries the mark.
 
     names = Names()
     m, k, n = names.take(2, ""), names.one("+"), names.one()
@@ -87,7 +88,8 @@ def freeze_word(dim: str) -> str:
 def length_word(
     names: Names, arguments: dict[str, Any], length: Dim | None, mark: str = "^"
 ) -> str:
-    """Returns a word for a length that no input gives: a number, or an identifier bound in ``arguments``.
+    """Returns a word for a length that no input gives: a number, or an identifier bound in
+    ``arguments``.
 
     None gives an identifier that stays open: only running can tell it.
     """

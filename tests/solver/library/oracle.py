@@ -1,8 +1,9 @@
 """One operator of the library, whole against split, forward and backward, in one process.
 
-The oracle of this folder's tests: for every identifier that the declaration leaves open, cut the inputs as the rule says, run
-torch on each part with the arguments made anew, join the outputs, and compare; the same for gradients. It says nothing of how
-tensors are communicated, and takes every rank in turn.
+The oracle of this folder's tests: for every identifier that the declaration leaves open, cut the
+inputs as the rule says, run torch on each part with the arguments made anew, join the outputs, and
+compare; the same for gradients. It says nothing of how tensors are communicated, and takes every
+rank in turn.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def operator_of(path: str) -> Operator:
 
 @dataclass
 class Case:
-    """One example call of one operator. Every run makes its tensors anew: some operators write to them."""
+    """One example call of one operator. Every run makes its tensors anew: some operators write to
+    them.
+    """
 
     path: str
     number: int
@@ -96,7 +99,9 @@ def splits(call: Call, solution: Solution) -> Iterator[tuple[str, int, Rule]]:
 
 
 def compare_split(case: Case, name: str, count: int) -> None:
-    """Asserts that ``name`` cut into ``count`` parts gives the same outputs and gradients as the whole."""
+    """Asserts that ``name`` cut into ``count`` parts gives the same outputs and gradients as the
+    whole.
+    """
     function = function_of(case.path)
     differentiable = not case.call().declaration.mutates
     whole = case.call(gradients=differentiable)

@@ -1,4 +1,6 @@
-"""Law: a declaration tells the truth. Its shapes and dtypes are torch's, and what it leaves open may be cut with the same result."""
+"""Law: a declaration tells the truth. Its shapes and dtypes are torch's, and what it leaves open
+may be cut with the same result.
+"""
 
 from __future__ import annotations
 
