@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import gcd
 
-from dimsolve.ir.expression import Comparison
-
 from .budget import Budget, OutOfBudgetError
 from .claims import Claim, Sign, difference
 from .congruence_conditions import remainder_text, where_divides
@@ -31,7 +29,6 @@ from .poly import (
     build,
     content,
     divide_exactly,
-    symbol,
     terms_of,
 )
 from .remainders import divided
@@ -191,7 +188,7 @@ def _sides(dim: Dim, sign: Sign) -> str:
         return f"{left} {sign.value[:2]} {right}"
     constant = terms.get(UNIT, 0)
     if isinstance(left, int):
-        return f"{right} <= {left}" if constant >= 0 else f"{right} < {left}"
+        return f"{right} <= {left}" if constant != -1 else f"{right - 1} < {left}"
     if constant == -1 and isinstance(right, Poly):
         return f"{left} > {right - 1}"
     return f"{left} >= {right}"

@@ -121,6 +121,9 @@ def deduce(operator: Operator, call: Call) -> Outcome:
         declaration = operator.declare(*call.args, **call.kwargs)
     except NotKnown as reason:
         return Outcome((TensorType(None, None),), missing=str(reason))
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        why = f"its declaration does not take these arguments: {error}"
+        return Outcome((TensorType(None, None),), missing=why)
     if declaration.returns == "value":
         return Outcome((_type_of(declaration.value),), declaration=_placed(declaration))
     shapes = [_shape_of(value) for value in declaration.inputs]

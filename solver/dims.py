@@ -17,7 +17,23 @@ from typing import assert_never
 
 from dimsolve.ir.expression import Expression, Literal, Name, Operation, Operator
 
-from .poly import Dim, Poly, atoms_of, build, content, divide_exactly, product, symbol, terms_of
+from .budget import Budget, OutOfBudgetError
+from .poly import (
+    MAX_BITS,
+    UNIT,
+    Dim,
+    Poly,
+    TooLarge,
+    atoms_of,
+    build,
+    content,
+    divide_exactly,
+    symbol,
+    terms_of,
+)
+
+MAX_TEXT = 16_384
+READ_STEPS = 12_000
 
 
 class Function(Enum):
@@ -44,7 +60,10 @@ class Call(str):
     arguments: tuple[Dim, ...]
 
     def __new__(cls, function: Function, arguments: tuple[Dim, ...]) -> Call:
-        self = super().__new__(cls, _call_text(function, arguments))
+        text = _call_text(function, arguments)
+        if len(text) > MAX_TEXT:
+            raise TooLarge
+        self = super().__new__(cls, text)
         self.function = function
         self.arguments = arguments
         return self
@@ -81,17 +100,41 @@ def floor_div(a: Dim, b: Dim) -> Dim:
     exact = divide_exactly(a, b)
     if exact is not None:
         return exact
+    inner = _inner_floor(a) if _is_positive(b) else None
+    if inner is not None:
+        x, y, k = inner
+        return floor_div(x + k * y, y * b)
     if isinstance(b, int):
         if b < 0:
             a, b = -a, -b
         whole = {m: c // b for m, c in terms_of(a).items() if c // b and (c % b == 0 or not m)}
         rest = a - build(whole) * b if whole else a
-        common = gcd(content(rest), b)
+        constant = terms_of(rest).get(UNIT, 0)
+        common = gcd(content(rest - constant), b)
+        rest = rest - constant % common
         return build(whole) + _floor_atom(_divided(rest, common), b // common)
     common_content = gcd(content(a), content(b))
     if common_content > 1:
         a, b = _divided(a, common_content), _divided(b, common_content)
     return _floor_atom(a, b)
+
+
+def _inner_floor(a: Dim) -> tuple[Dim, Dim, Dim] | None:
+    """(x, y, k) where a is x//y + k: then a//b is (x + k*y)//(y*b) for every b >= 1."""
+    calls = [atom for atom in atoms_of(a) if isinstance(atom, Call)]
+    if len(calls) != 1 or calls[0].function is not Function.FLOORDIV:
+        return None
+    call = calls[0]
+    rest = a - symbol(call)
+    return None if call in atoms_of(rest) else (*call.arguments, rest)
+
+
+def _is_positive(dim: Dim) -> bool:
+    """Whether dim is at least 1 because the caller's symbols are; parameters may be anything."""
+    terms = terms_of(dim)
+    return all(c > 0 for c in terms.values()) and not any(
+        isinstance(atom, Call) or atom.startswith("$") for monomial in terms for atom, _ in monomial
+    )
 
 
 def _divided(dim: Dim, by: int) -> Dim:
@@ -176,31 +219,42 @@ def from_expression(expression: Expression) -> Dim:
 
     Raises ZeroDivisionError for a division by a constant 0 and `solver.poly.TooLarge` past its limits.
     """
+    try:
+        return _from_expression(expression, Budget(READ_STEPS))
+    except OutOfBudgetError:
+        raise TooLarge from None
+
+
+def _from_expression(expression: Expression, budget: Budget) -> Dim:
     match expression:
         case Literal(value):
             return value
         case Name(name):
             return symbol(name)
         case Operation(operator, operands):
-            return _from_operation(operator, [from_expression(operand) for operand in operands])
+            dims = [_from_expression(operand, budget) for operand in operands]
+            budget.spend(sum(_size(dim) for dim in dims))
+            return _from_operation(operator, dims, budget)
         case _:
             assert_never(expression)
 
 
-def _from_operation(operator: Operator, operands: list[Dim]) -> Dim:
+def _size(dim: Dim) -> int:
+    return 1 if isinstance(dim, int) else len(dim.terms)
+
+
+def _from_operation(operator: Operator, operands: list[Dim], budget: Budget) -> Dim:
     match operator:
         case Operator.ADD:
             return operands[0] + operands[1]
         case Operator.SUBTRACT:
             return operands[0] - operands[1]
         case Operator.MULTIPLY:
-            return operands[0] * operands[1]
+            return _times(*operands, budget)
         case Operator.NEGATE:
             return -operands[0]
         case Operator.POWER:
-            exponent = operands[1]
-            assert isinstance(exponent, int)
-            return product([operands[0]] * exponent)
+            return _power(*operands, budget)
         case Operator.FLOORDIV:
             return floor_div(*operands)
         case Operator.MOD:
@@ -213,6 +267,22 @@ def _from_operation(operator: Operator, operands: list[Dim]) -> Dim:
             return maximum(*operands)
         case _:
             assert_never(operator)
+
+
+def _power(base: Dim, exponent: Dim, budget: Budget) -> Dim:
+    assert isinstance(exponent, int)
+    result: Dim = 1
+    for _ in range(exponent):
+        result = _times(result, base, budget)
+    return result
+
+
+def _times(a: Dim, b: Dim, budget: Budget) -> Dim:
+    budget.spend(_size(a) * _size(b))
+    result = a * b
+    if isinstance(result, int) and result.bit_length() > MAX_BITS:
+        raise TooLarge
+    return result
 
 
 def symbols_of(dim: Dim) -> set[str]:

@@ -25,6 +25,7 @@ Dim: TypeAlias = "int | Poly"
 UNIT: Monomial = ()
 MAX_TERMS = 2_000
 MAX_BITS = 8_192
+MAX_WORK = 30_000
 
 
 class TooLarge(ArithmeticError):
@@ -274,24 +275,34 @@ def _divide_long(dividend: Poly, divisor: Poly) -> Dim | None:
     names = sorted(atoms_of(dividend) | atoms_of(divisor))
     if not atoms_of(divisor) <= atoms_of(dividend):
         return None
+    keys: dict[Monomial, list[int]] = {}
 
     def lex(monomial: Monomial) -> list[int]:
-        exponents = dict(monomial)
-        return [exponents.get(name, 0) for name in names]
+        if monomial not in keys:
+            exponents = dict(monomial)
+            keys[monomial] = [exponents.get(name, 0) for name in names]
+        return keys[monomial]
 
     lead = max(divisor.terms, key=lex)
     lead_coefficient = divisor.terms[lead]
-    rest: Dim = dividend
-    quotient: Dim = 0
-    for _ in range(MAX_TERMS):
-        if isinstance(rest, int):
-            return None if rest else quotient
-        top = max(rest.terms, key=lex)
+    rest = dict(dividend.terms)
+    quotient: dict[Monomial, int] = {}
+    work = 0
+    while rest:
+        work += len(rest) + len(divisor.terms)
+        if work > MAX_WORK:
+            raise TooLarge
+        top = max(rest, key=lex)
         shifted = divide_monomials(top, lead)
-        factor, remainder = divmod(rest.terms[top], lead_coefficient)
+        factor, remainder = divmod(rest[top], lead_coefficient)
         if shifted is None or remainder:
             return None
-        step = build({shifted: factor})
-        quotient = quotient + step
-        rest = rest - step * divisor
-    raise TooLarge
+        quotient[shifted] = factor
+        for monomial, coefficient in divisor.terms.items():
+            moved = multiply_monomials(monomial, shifted)
+            left = rest.get(moved, 0) - factor * coefficient
+            if left:
+                rest[moved] = left
+            else:
+                del rest[moved]
+    return build(quotient)

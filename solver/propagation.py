@@ -212,7 +212,7 @@ class Propagation:
         if operator is None:
             return Outcome((_unannotated(path),), missing="no annotation is known")
         outcome = deduce(operator, call)
-        if any(isinstance(v.type, TensorType) and v.type.dims is None for v in call.values):
+        if any(isinstance(v.type, TensorType | ShapeType) and v.dims is None for v in call.values):
             return merged(outcome, deduce_partial(operator, call))
         return outcome
 

@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dimsolve.ir.types import Dim, Known, TensorType, Type
+from dimsolve.ir.types import (
+    Dim,
+    FunctionType,
+    Known,
+    ObjectType,
+    ScalarType,
+    ShapeType,
+    TensorType,
+    TupleType,
+    Type,
+    Unknown,
+)
 
 from .shapes import to_optional_dim, to_shape
 
@@ -63,7 +74,7 @@ def split_dims(text: str) -> list[str]:
     """
     words, depth, start = [], 0, 0
     for place, character in enumerate(text):
-        depth += {"(": 1, ")": -1}.get(character, 0)
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
         if character == "," and depth == 0:
             words.append(text[start:place].strip())
             start = place + 1
@@ -84,3 +95,46 @@ def read_input_type(shape: Any, dtype: str | None) -> Type:
     if dims is None:
         return TensorType(None, dtype)
     return TensorType(len(dims), dtype, Known(dims))
+
+
+def read_type(text: str) -> Type:
+    """Returns the type that a text says; ValueError for one that says none. What prints as a type
+    reads back.
+
+    >>> print(read_type("(float32[n, ?], shape(n*2), int n, object Cache)"))
+    (float32[n, ?], shape(2*n), int n, object Cache)
+    >>> print(read_type("(float32[n]) -> ?[*]"))
+    (float32[n]) -> ?[*]
+    """
+    text = text.strip()
+    arrow = _outside(text, "->")
+    if arrow is not None:
+        inner = text[:arrow].strip()[1:-1]
+        parameters = None if inner == "..." else tuple(read_type(w) for w in split_dims(inner))
+        return FunctionType(parameters, read_type(text[arrow + 2 :]))
+    if text.endswith("]"):
+        dtype, _, inside = text[:-1].partition("[")
+        dims = read_dims(inside)
+        shape = Unknown() if dims is None else Known(dims)
+        return TensorType(None, None if dtype in UNKNOWN_WORDS else dtype, shape)
+    if text.startswith("shape(") and text.endswith(")"):
+        return ShapeType(read_dims(text[len("shape(") : -1]))
+    if text.startswith("(") and text.endswith(")"):
+        return TupleType(tuple(read_type(word) for word in split_dims(text[1:-1])))
+    kind, _, rest = text.partition(" ")
+    if kind == "object":
+        return ObjectType(rest)
+    if not kind.isidentifier():
+        raise ValueError(f"{text!r:.80} is no type")
+    return ScalarType(kind, read_dim(rest) if rest else None)
+
+
+def _outside(text: str, word: str) -> int | None:
+    """Where a word stands outside of brackets, the last time; None where it does not."""
+    depth, found = 0, None
+    for place, character in enumerate(text):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
+        if depth == 0 and text.startswith(word, place):
+            found = place
+            break
+    return found

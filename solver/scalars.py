@@ -33,6 +33,12 @@ FOLD: dict[str, Callable[..., Any]] = {
     "imul": operator.mul,
     "floordiv": floor_div,
     "ifloordiv": floor_div,
+    "floor_divide": floor_div,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "remainder": mod,
+    "maximum": maximum,
+    "minimum": minimum,
     "mod": mod,
     "imod": mod,
     "neg": operator.neg,
@@ -62,7 +68,21 @@ COMPARE: dict[str, Comparison] = {
 }
 
 _BOOLS = frozenset({"not_", "sym_not", "and_", "or_", "bool", *COMPARE})
-_REALS = frozenset({"truediv", "itruediv", "float", "sym_float", "sqrt", "sym_sqrt", "log2"})
+_REALS = frozenset(
+    {
+        "atan2",
+        "true_divide",
+        "divide",
+        "div",
+        "truediv",
+        "itruediv",
+        "float",
+        "sym_float",
+        "sqrt",
+        "sym_sqrt",
+        "log2",
+    }
+)
 
 
 def is_number(value: object) -> bool:

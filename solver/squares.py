@@ -32,8 +32,12 @@ def is_sum_of_squares(dim: Dim) -> bool:
     ]
     if not roots or len(roots) > MAX_ROOTS:
         return False
-    form = _quadratic_form(terms, roots)
-    return form is not None and _is_positive(form)
+    products = {multiply_monomials(a, b) for a in roots for b in roots if a != b}
+    outer = [root for root in roots if multiply_monomials(root, root) not in products]
+    return any(
+        form is not None and _is_positive(form)
+        for form in (_quadratic_form(terms, outer), _quadratic_form(terms, roots))
+    )
 
 
 def _quadratic_form(

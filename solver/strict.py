@@ -16,10 +16,11 @@ from . import graph_problems
 from .builtin_operators import SAME_TYPE
 
 _NAMES = """
-    abs acos acosh add asin
-    asinh atan atanh ceil cos cosh div divide erf exp floor floor_divide gelu
-    log log2 log10 maximum minimum mul multiply neg negative pow relu remainder rsqrt sigmoid sign
-    silu sin sinh sqrt square sub subtract tan tanh true_divide truediv
+    abs acos acosh add addcdiv addcmul addmm asin asinh atan atan2 atanh baddbmm bmm cat ceil concat
+    conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d cos cosh div divide erf
+    exp floor floor_divide fmax fmin fmod gelu group_norm hypot layer_norm lerp linear log log2 log10
+    matmul maximum minimum mul multiply neg negative pow relu remainder rsqrt sigmoid sign silu sin
+    sinh sqrt square stack sub subtract tan tanh true_divide truediv where
 """
 ONE_DTYPE = frozenset(_NAMES.split())
 """Names of operators whose operands and result have one dtype in a strict graph."""
@@ -30,8 +31,12 @@ def strict_dtype(node: Node) -> Iterator[tuple[Value, str]]:
     path = node.signature
     if path not in SAME_TYPE and path.rpartition(".")[2] not in ONE_DTYPE:
         return
-    tensors = [v for v in (*node.operands(), *node.outputs) if isinstance(v.type, TensorType)]
-    known = [value for value in tensors if value.dtype is not None]
+    operands = [v for v in node.operands() if isinstance(v.type, TensorType)]
+    if path.rpartition(".")[2] == "where":
+        operands = operands[1:]
+    tensors = [*operands, *[v for v in node.outputs if isinstance(v.type, TensorType)]]
+    known = [value for value in operands if value.dtype is not None]
+    known = known or [value for value in tensors if value.dtype is not None]
     for value in known[1:]:
         if value.dtype != known[0].dtype:
             raise graph_problems.dtypes_differ(node, known[0], value)
