@@ -38,6 +38,7 @@ from .claims import Claim, claim_of
 from .dims import substitute, symbols_of
 from .infer import infer
 from .poly import Dim, Poly, symbol
+from .requirements import requirements
 from .solution import Solution
 from .stand_ins import Call, SomeNumber, StandIn
 
@@ -141,6 +142,7 @@ def deduce(operator: Operator, call: Call) -> Outcome:
     conditions = tuple([claim_of(read_relation(text)) for text in solution.conditions])
     if names:
         conditions = tuple(_rename_claim(claim, names) for claim in conditions)
+    conditions += requirements(operator.path, call, types)
     if declaration.returns == "nothing":
         types = ()
     return Outcome(

@@ -1,4 +1,5 @@
-"""Calls with tensors of unknown rank: what holds at every rank that is possible.
+"""Calls with tensors of unknown rank, or shapes of unknown length: what holds wherever they are
+possible.
 
 The operator is asked at rank 0, 1, 2 and so on, with a new symbol for every dimension. Ranks at
 which it can never be called are out; what the others agree on is known: a flattened tensor has rank
@@ -20,23 +21,16 @@ from typing import Any
 from dimsolve.ir.errors import ShapeError
 from dimsolve.ir.node import Node
 from dimsolve.ir.operator import Operator
-from dimsolve.ir.types import Computed, Known, Shape, TensorType, Type
+from dimsolve.ir.types import Computed, Known, Shape, ShapeType, TensorType, Type
 
 from .deduction import OPEN, Outcome, deduce, symbols_in
 from .join import join
 from .poly import Dim, symbol
-from .stand_ins import Call, StandIn
+from .requirements import BROADCASTING
+from .stand_ins import Call, SomeObject, StandIn
 
 MIN_RANKS = 6
 MAX_CASES = 128
-
-_NAMES = """
-    add sub mul div divide true_divide truediv floor_divide floordiv remainder mod fmod pow atan2
-    maximum minimum fmax fmin eq ne lt le gt ge where logical_and logical_or logical_xor bitwise_and
-    bitwise_or bitwise_xor and_ or_ xor subtract multiply lerp addcmul addcdiv hypot xlogy
-"""
-BROADCASTING = frozenset(_NAMES.split())
-"""Names of functions whose result has the shape that their operands broadcast to."""
 
 
 def deduce_partial(operator: Operator, call: Call) -> Outcome | None:
@@ -72,7 +66,7 @@ def deduce_partial(operator: Operator, call: Call) -> Outcome | None:
 
 def _unknown(call: Call) -> Iterator[int]:
     for place, value in enumerate(call.values):
-        if isinstance(value.type, TensorType) and value.type.dims is None:
+        if isinstance(value.type, TensorType | ShapeType) and value.type.dims is None:
             yield place
 
 
@@ -102,10 +96,10 @@ def _at_ranks(call: Call, ranks: dict[int, int]) -> Call:
 
     def changed(argument: Any) -> Any:
         if isinstance(argument, StandIn) and argument.place in ranks and argument.shape is None:
-            dims: list[Dim] = [
-                symbol(f"{OPEN}{argument.place}_{i}") for i in range(ranks[argument.place])
-            ]
-            return StandIn(tuple(dims), argument.dtype, argument.place)
+            dims = _new_dims(argument.place, ranks[argument.place])
+            return StandIn(dims, argument.dtype, argument.place)
+        if isinstance(argument, SomeObject) and argument.place in ranks:
+            return _new_dims(argument.place, ranks[argument.place])
         if isinstance(argument, tuple | list):
             return type(argument)(changed(item) for item in argument)
         return argument
@@ -113,6 +107,10 @@ def _at_ranks(call: Call, ranks: dict[int, int]) -> Call:
     args = tuple(changed(argument) for argument in call.args)
     kwargs = {name: changed(argument) for name, argument in call.kwargs.items()}
     return replace(call, args=args, kwargs=kwargs)
+
+
+def _new_dims(place: int, rank: int) -> tuple[Dim, ...]:
+    return tuple([symbol(f"{OPEN}{place}_{i}") for i in range(rank)])
 
 
 def _joined(a: Outcome, b: Outcome) -> Outcome:
@@ -153,10 +151,10 @@ def _without(type: Type, names: set[str]) -> Type:
 
 def merged(outcome: Outcome, partial: Outcome | None) -> Outcome:
     """Returns what a declaration at unknown rank says, and what holds at every rank besides."""
-    if partial is None or len(partial.types) != len(outcome.types):
-        return outcome
     declaration = outcome.declaration
     told = declaration is not None and "?" not in declaration.annotation
+    if partial is None or (told and len(partial.types) != len(outcome.types)):
+        return outcome
     return replace(partial, declaration=declaration if told else None)
 
 

@@ -14,6 +14,29 @@ from dimsolve.ir.node import Argument, Constant, Device, Value
 from .poly import Poly
 from .read_type import read_dim
 
+SIZED = frozenset(
+    {
+        "broadcast_to",
+        "empty",
+        "expand",
+        "full",
+        "new_empty",
+        "new_full",
+        "new_ones",
+        "new_zeros",
+        "ones",
+        "rand",
+        "randn",
+        "repeat",
+        "reshape",
+        "tile",
+        "unflatten",
+        "view",
+        "zeros",
+    }
+)
+"""Functions whose texts are sizes wherever they stand: ``view(x, "n", 8)``."""
+
 
 def read_argument(argument: Any, *, nested: bool = False) -> Argument:
     """Returns the argument with dimensions read, and torch's constants and devices by name.

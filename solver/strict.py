@@ -16,11 +16,11 @@ from . import graph_problems
 from .builtin_operators import SAME_TYPE
 
 _NAMES = """
-    abs acos acosh add addcdiv addcmul addmm asin asinh atan atan2 atanh baddbmm bmm cat ceil concat
-    conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d cos cosh div divide erf
-    exp floor floor_divide fmax fmin fmod gelu group_norm hypot layer_norm lerp linear log log2 log10
-    matmul maximum minimum mul multiply neg negative pow relu remainder rsqrt sigmoid sign silu sin
-    sinh sqrt square stack sub subtract tan tanh true_divide truediv where
+    abs acos acosh add addcdiv addcmul addmm asin asinh atan atan2 atanh baddbmm bmm cat ceil
+    concat conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d cos cosh div
+    divide erf exp floor floor_divide fmax fmin fmod gelu group_norm hypot layer_norm lerp linear
+    log log2 log10 matmul maximum minimum mul multiply neg negative pow relu remainder rsqrt sigmoid
+    sign silu sin sinh sqrt square stack sub subtract tan tanh true_divide truediv where
 """
 ONE_DTYPE = frozenset(_NAMES.split())
 """Names of operators whose operands and result have one dtype in a strict graph."""

@@ -21,7 +21,7 @@ from .decision import Always, Never
 from .dims import substitute, symbols_of
 from .facts import Facts, read_facts
 from .match import linear_in
-from .poly import Dim, divide_exactly, symbol, terms_of
+from .poly import Dim, build, content, divide_exactly, symbol, terms_of
 from .prove import Proof, decide, prove
 
 
@@ -46,6 +46,21 @@ class Contradiction(Exception):
         self.claim = claim
         self.origin = origin
         self.others = others
+
+
+def _reduced(claim: Claim) -> Claim:
+    """An equation without common numbers, and with what is added on its own side: ``k == 3``
+    for ``12 == 4*k``.
+    """
+    difference = claim.left - claim.right
+    common = content(difference)
+    if isinstance(claim.right, int) and claim.right == 0 and len(terms_of(claim.left)) == 1:
+        return claim
+    terms = {m: c // common for m, c in terms_of(difference).items()} if common else {}
+    left = build({m: c for m, c in terms.items() if c > 0})
+    right = build({m: -c for m, c in terms.items() if c < 0})
+    sides = (right, left) if isinstance(left, int) else (left, right)
+    return Claim(sides[0], Comparison.EQ, sides[1])
 
 
 def _may_be_negative(dim: Dim) -> bool:
@@ -132,8 +147,10 @@ class System:
         it never can.
         """
         claim = Claim(self.current(claim.left), claim.comparison, self.current(claim.right))
-        if claim.comparison is Comparison.EQ and claim.left == claim.right:
-            return {}
+        if claim.comparison is Comparison.EQ:
+            claim = _reduced(claim)
+            if claim.left == claim.right:
+                return {}
         if claim.comparison is Comparison.EQ:
             found = self._solve(claim)
             if found is not None:

@@ -40,7 +40,7 @@ from .paths import path_of
 from .poly import symbol
 from .propagation import Propagation
 from .prove import Proof
-from .read_argument import read_argument
+from .read_argument import SIZED, read_argument
 from .read_type import read_dim, read_dims, read_input_type
 from .sources import caller
 from .system import System
@@ -123,7 +123,8 @@ class TypedGraph(Graph):
         if isinstance(function, TypedGraph):
             return self._call_graph(function, args, kwargs)
         path = path_of(function)
-        arguments = tuple(read_argument(argument) for argument in args)
+        sized = path.rpartition(".")[2] in SIZED
+        arguments = tuple(read_argument(argument, nested=sized) for argument in args)
         named = {name: read_argument(argument) for name, argument in kwargs.items()}
         return self._append(OperatorCall(path), arguments, named)
 
