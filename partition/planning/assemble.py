@@ -51,6 +51,7 @@ class Assembly:
         self.counts: tuple[Dim, ...] = tuple(size for _, size in mesh.axes)
         self.made = [self._made(wire) for wire in network.wires]
         self.joints = Joints(network, mesh.axes)
+        self.whole = [str(R)] * len(states)
         self.draws = 0
 
     def plan(self, policy: str, conditions: Conditions) -> Plan:
@@ -116,7 +117,7 @@ class Assembly:
 
     def _input(self, wire: Wire) -> InputPlan:
         tensor = isinstance(wire.value.type, TensorType)
-        layout = self.made[wire.number] if tensor else ()
+        layout = self.made[wire.number] if tensor else (R,) * len(self.states)
         return InputPlan(
             **self._tensor(wire, layout),  # type: ignore[arg-type]
             name=wire.target,
@@ -167,7 +168,7 @@ class Assembly:
                     Operand(
                         value=value.name,
                         dtype=value.dtype,
-                        placements=[],
+                        placements=self.whole,
                         shape=None,
                         source=value.name,
                     )
@@ -188,7 +189,7 @@ class Assembly:
         for value, number in zip(operator.node.outputs, operator.outputs, strict=False):
             if number is None:
                 found.append(
-                    LocalTensor(value=value.name, dtype=value.dtype, placements=[], shape=None)
+                    LocalTensor(value=value.name, dtype=value.dtype, placements=self.whole, shape=None)
                 )
             else:
                 wire = self.network.wires[number]
@@ -209,7 +210,7 @@ class Assembly:
         for name, value in self.network.graph.outputs.items():
             wire = self.network.wires[self.network.number_of(value, None)]
             tensor = isinstance(value.type, TensorType)
-            layout = self.made[wire.number] if tensor else ()
+            layout = self.made[wire.number] if tensor else (R,) * len(self.states)
             source = self.joints.sources.get(f"return:{wire.value.name}", wire.value.name)
             found.append(OutputPlan(**self._tensor(wire, layout), name=name, source=source))  # type: ignore[arg-type]
         return found

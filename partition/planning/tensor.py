@@ -30,8 +30,8 @@ BYTES_PER_BYTE = 16
 OPERATIONS_PER_BYTE = 4
 """... or where it saves at least so many operations for a byte that it sends; ..."""
 
-COLLECTIVES_PER_MATRIX = 2
-"""... and where it adds at most so many collectives for each matrix that it cuts."""
+COLLECTIVES_PER_USE = 2
+"""... and where it adds at most so many collectives for each use of a matrix that it cuts."""
 
 
 @dataclass(eq=False, slots=True)
@@ -44,7 +44,7 @@ class Group:
     shallow: bool = False
     sent: float = 0.0
     collectives: int = 0
-    matrices: int = 0
+    uses: int = 0
     saved: float = 0.0
     work: float = 0.0
 
@@ -56,7 +56,7 @@ class Group:
     @property
     def helps(self) -> bool:
         """Whether it is worth taking."""
-        if self.saved <= 0 or self.collectives > COLLECTIVES_PER_MATRIX * self.matrices:
+        if self.saved <= 0 or self.collectives > COLLECTIVES_PER_USE * self.uses:
             return False
         cheap = self.sent <= BYTES_PER_BYTE * self.saved
         return cheap or OPERATIONS_PER_BYTE * self.sent <= self.work
@@ -131,7 +131,7 @@ class TensorPolicy:
         change = state.change(group.flood.choices)
         sent, group.collectives = change.cost()
         group.sent = max(sent, 0.0)
-        group.saved, group.matrices = saved(change)
+        group.saved, group.uses = saved(change)
         part = 1 - 1 / state.nominal
         group.work = part * sum(
             state.work(number) for number, choice in group.flood.choices.items() if choice.name
@@ -213,17 +213,18 @@ class TensorPolicy:
 
 
 def saved(change: Change) -> tuple[float, int]:
-    """Returns the bytes of parameters that a rank would no longer hold, and how many matrices are
-    among them.
+    """Returns the bytes of parameters that a rank would no longer hold, and how many uses the
+    matrices among them have.
     """
     state = change.state
     part = 1 - 1 / state.nominal
-    total, matrices = 0.0, 0
+    total, uses = 0.0, 0
     for wire in change.touched:
         entry = state.network.wires[wire]
         if entry.parameter:
             now = isinstance(change.stored(wire), Shard)
             before = isinstance(change.stored_before(wire), Shard)
             total += (now - before) * state.bytes[wire] * part
-            matrices += (now - before) * (sum(dim != 1 for dim in entry.dims or ()) > 1)
-    return total, matrices
+            if sum(dim != 1 for dim in entry.dims or ()) > 1:
+                uses += (now - before) * len(entry.uses)
+    return total, uses
