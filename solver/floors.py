@@ -92,9 +92,9 @@ def _new_floor(draft: Draft, a: Dim, b: Dim) -> Dim:
     whole, rest = divided(a, b)
     if whole != 0:
         return whole + express_call(draft, Function.FLOORDIV, (rest, b))
-    if draft.knows(-b - 1):
-        return express_call(draft, Function.FLOORDIV, (-a, -b))
     if not draft.knows(b - 1):
+        if draft.knows(-b - 1):
+            return express_call(draft, Function.FLOORDIV, (-a, -b))
         raise Split(([(b - 1, Sign.NONNEGATIVE)], {}), ([(-b - 1, Sign.NONNEGATIVE)], {}))
     if draft.knows(b - 1 - a) and draft.knows(a):
         return 0
@@ -107,7 +107,7 @@ def _new_floor(draft: Draft, a: Dim, b: Dim) -> Dim:
 
 def _open_floor(draft: Draft, a: Dim, b: Dim, least: int | None, most: int | None) -> Dim:
     """A new parameter q with ``0 <= a - b*q < b``, or with the remainder itself where that is known."""
-    quotient = draft.parameter(least)
+    quotient = draft.parameter(least, most)
     rest = a - b * quotient
     remainder = known_remainder(a, b)
     if remainder is not None:
@@ -115,8 +115,6 @@ def _open_floor(draft: Draft, a: Dim, b: Dim, least: int | None, most: int | Non
     else:
         draft.pending.append((rest, Sign.NONNEGATIVE))
         draft.pending.append((b - 1 - rest, Sign.NONNEGATIVE))
-    if most is not None:
-        draft.pending.append((most - quotient, Sign.NONNEGATIVE))
     return quotient
 
 

@@ -277,6 +277,11 @@ class TypedGraph(Graph):
             return size(type.value)
         return None
 
+    def show(self) -> str:
+        """Returns the graph as text, with what must hold of the symbols and why."""
+        conditions = [f"  # needs {c}    {c.origin}" for c in self.system.conditions]
+        return "\n".join([str(self), *conditions])
+
     def explain(self) -> str:
         """Returns the conditions and where each comes from, a line each."""
         return "\n".join(f"{c}    {c.origin}" for c in self.system.conditions)
