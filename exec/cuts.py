@@ -93,6 +93,10 @@ def cut(
         if isinstance(following, NoCut):
             return following
         solution = following
+    local = {rule.transform.local for rule in rules if rule.transform is not None} - {None}
+    if len(local) > 1:
+        names = " and ".join(f"'{name}'" for name, _ in splits)
+        return NoCut(f"the splits of {names} have transform rules that run different functions")
     return Cuts(tuple(splits), tuple(rules), lengths)
 
 

@@ -15,24 +15,35 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from dimsolve.ir.operator import Operator
+from dimsolve.ir.registry import operator_of
 
 from .compiler_hook import one_operator
 
-_MARK = "__dimsolve_function__"
+_MARK, _LEAF = "__dimsolve_function__", "__dimsolve_leaf__"
 
 
-def leaf_function(function: Callable[..., Any], operator: Operator) -> Callable[..., Any]:
-    """Returns what is called in the function's place, and tells torch.compile to take it whole."""
-    function = getattr(function, _MARK, function)
+def bare_function(function: Any) -> Any:
+    """Returns the function that a leaf stands for; another function is its own."""
+    return getattr(function, _MARK, function)
+
+
+def leaf_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns what is called in the function's place, and tells torch.compile to take it whole.
+
+    A function has one leaf, however often it is registered.
+    """
+    known: Callable[..., Any] | None = getattr(function, _LEAF, None)
+    if known is not None and getattr(known, _MARK, None) is function:
+        return known
     bare = getattr(function, "_torchdynamo_orig_callable", None)
-    leaf = _leaf(function, operator) if bare is None else _compiled_leaf(function, bare, operator)
+    leaf = _leaf(function) if bare is None else _compiled_leaf(function, bare)
     setattr(leaf, _MARK, function)
+    setattr(function, _LEAF, leaf)
     one_operator(leaf, function)
     return leaf
 
 
-def _leaf(function: Callable[..., Any], operator: Operator) -> Callable[..., Any]:
+def _leaf(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -40,14 +51,12 @@ def _leaf(function: Callable[..., Any], operator: Operator) -> Callable[..., Any
         except Exception as error:
             if not _lack_data(args, kwargs):
                 raise
-            return _shapes_only(operator, error, args, kwargs)
+            return _shapes_only(function, error, args, kwargs)
 
     return call
 
 
-def _compiled_leaf(
-    function: Callable[..., Any], bare: Callable[..., Any], operator: Operator
-) -> Callable[..., Any]:
+def _compiled_leaf(function: Callable[..., Any], bare: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
         # Compiled code must not see fake tensors: it reads their memory.
@@ -56,28 +65,29 @@ def _compiled_leaf(
         try:
             return bare(*args, **kwargs)
         except Exception as error:
-            return _shapes_only(operator, error, args, kwargs)
+            return _shapes_only(function, error, args, kwargs)
 
     return call
 
 
-def leaf_class(function_class: Any, operator: Operator) -> None:
+def leaf_class(function_class: Any) -> None:
     """Does the same for the ``apply`` of an autograd.Function class."""
-    if _MARK not in vars(function_class):
-        inherited = super(function_class, function_class).apply.__func__
+    if _MARK in vars(function_class):
+        return
+    inherited = super(function_class, function_class).apply.__func__
 
-        def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            try:
-                return inherited(cls, *args, **kwargs)
-            except Exception as error:
-                # A class derived from it has a promise of its own, or none.
-                if cls is not function_class or not _lack_data(args, kwargs):
-                    raise
-                return _shapes_only(vars(cls)[_MARK], error, args, kwargs)
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return inherited(cls, *args, **kwargs)
+        except Exception as error:
+            # A class derived from it has a promise of its own, or none.
+            if cls is not function_class or not _lack_data(args, kwargs):
+                raise
+            return _shapes_only(cls, error, args, kwargs)
 
-        function_class.apply = classmethod(apply)
-        one_operator(function_class)
-    setattr(function_class, _MARK, operator)
+    function_class.apply = classmethod(apply)
+    setattr(function_class, _MARK, function_class)
+    one_operator(function_class)
 
 
 def _lack_data(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -87,8 +97,12 @@ def _lack_data(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def _shapes_only(
-    operator: Operator, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]
+    function: Any, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
+    """The annotation's answer; the error where the function is no operator any more."""
     from .shape_only import outputs_without_data
 
+    operator = operator_of(function)
+    if operator is None:
+        raise error
     return outputs_without_data(operator, error, args, kwargs)

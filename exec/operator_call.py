@@ -21,6 +21,7 @@ from torch import Tensor
 from dimsolve.ir.annotation import Number, Opaque, Star
 from dimsolve.ir.operator import Declaration, Operator
 from dimsolve.ir.read_annotation import read_annotation
+from dimsolve.partition.transform import Part
 
 from .arguments import Arguments, Place
 from .resolve import resolve
@@ -39,6 +40,18 @@ def invoke(function: Callable[..., Any], arguments: Arguments, parameters: Seque
         names = [name for name in parameters[len(args) :] if name in kwargs]
         args = (*args, *(kwargs.pop(name) for name in names))
     return function(*args, **kwargs)
+
+
+def modified(
+    arguments: Arguments, operator: Operator, modifier: Callable[..., Any], part: Part
+) -> Arguments:
+    """Returns the arguments as a transform rule's modifier changes them; it sees defaults too."""
+    names = operator.parameters
+    values = {**operator.defaults, **arguments.parameters(names)}
+    for name, value in modifier(dict(values), part).items():
+        if name not in values or value is not values[name]:
+            arguments = arguments.with_parameter(names, name, value)
+    return arguments
 
 
 def outputs_of(result: Any, declaration: Declaration) -> list[Any]:

@@ -25,7 +25,7 @@ from dimsolve.solver.infer import infer
 from dimsolve.solver.layout import star_position
 
 from . import registration_errors as errors
-from .leaf import leaf_class, leaf_function
+from .leaf import bare_function, leaf_class, leaf_function
 from .parameters import Parameter, forward_signature, parameters_of
 from .promise import Promise, Reduction
 
@@ -69,7 +69,7 @@ def register_op(
     summands = (value_split,) if isinstance(value_split, str) else tuple(value_split)
 
     def decorate(function: F) -> F:
-        target: Any = _class_of_apply(function) or function
+        target: Any = _class_of_apply(function) or bare_function(function)
         importable = code_impl_pattern == "import" and emit_fn is None
         is_class = isinstance(target, type)
         signature = _checked_signature(target, importable)
@@ -89,13 +89,14 @@ def register_op(
             transform_rules=rules,
             input_gen_fn=input_gen_fn,
             parameters=tuple("*" * p.takes_rest + p.name for p in parameters),
+            defaults={p.name: p.default for p in parameters if p.has_default},
             function=target.apply if is_class else target,
         )
         if is_class:
-            leaf_class(target, operator)
+            leaf_class(target)
             register(operator, target)
             return function
-        leaf = leaf_function(target, operator)
+        leaf = leaf_function(target)
         register(operator, target, leaf)
         return cast(F, leaf)
 

@@ -19,6 +19,7 @@ from typing import Any
 from dimsolve.ir.errors import Diagnostic, OperatorError
 from dimsolve.ir.operator import Operator
 from dimsolve.ir.registry import operator_of
+from dimsolve.partition.transforms import with_rules
 from dimsolve.solver.deduction import find_operator
 from dimsolve.solver.paths import path_of
 
@@ -84,7 +85,7 @@ def operator_for(target: Any) -> Operator:
         found = operator_of(target) or find_operator(path_of(target))
     if found is None:
         raise _unknown(target)
-    return found
+    return with_rules(found)
 
 
 def library_examples(operator: Operator) -> list[Example]:

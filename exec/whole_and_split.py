@@ -23,7 +23,14 @@ from dimsolve.solver.solution import Solution
 from .cuts import Cuts
 from .differences import Difference, compare, largest
 from .gradients import gradient_shares, gradients_of, random_like, requires_gradient
-from .operator_call import Call, function_of, invoke, local_arguments, outputs_of
+from .operator_call import (
+    Call,
+    function_of,
+    invoke,
+    local_arguments,
+    modified,
+    outputs_of,
+)
 from .part import MeshPart
 from .random_parts import random_parts
 from .sharding import local_parts
@@ -196,11 +203,7 @@ class _Program:
         for axis, transform in enumerate(transforms):
             if transform is not None and transform.modifier is not None:
                 part = MeshPart(((self.cuts.rules[axis].name, member[str(axis)]),))
-                values = arguments.parameters(names)
-                changed = transform.modifier(values, part)
-                for name, value in changed.items():
-                    if name not in values or value is not values[name]:
-                        arguments = arguments.with_parameter(names, name, value)
+                arguments = modified(arguments, call.operator, transform.modifier, part)
         own = [t.local if t is not None else None for t in transforms]
         local = next((f for f in own if f is not None), None)
         if local is None:

@@ -67,7 +67,8 @@ class Operator:
 
     ``declare(*args, **kwargs)`` gives the Declaration of one call. ``parameters`` are the names of the function's parameters in
     order, ``"*shape"`` for one that takes the rest: where ``Declaration.sizes`` finds its places. ``function`` is the function
-    itself where somebody has it already, None where it is still to be imported from ``path``. The rest is what
+    itself where somebody has it already, None where it is still to be imported from ``path``. ``defaults`` are those of the
+    function, by parameter: a transform rule's modifier sees them too. The rest is what
     `dimsolve.register_op` was given; ``transform_rules`` is for reading only, ``declare`` hands them on with each call.
     """
 
@@ -81,3 +82,4 @@ class Operator:
     mutates: tuple[int, ...] = ()
     parameters: tuple[str, ...] = ()
     function: Callable[..., Any] | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)

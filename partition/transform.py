@@ -58,9 +58,9 @@ class TransformRule:
     """Placements in, placements out, a change of arguments, what a rank runs instead.
 
     inputs, outputs: one placement (or its text) per annotated tensor; None: as the marks give.
-    modifier: ``(arguments, part) -> arguments`` on the call's other arguments, by name. local:
-    ``(part, *args, **kwargs)``, called as the function is. split: the identifiers that the rule
-    splits, ``"*"`` for every dimension of ``*``; None: the one that the placements cut.
+    modifier: ``(arguments, part) -> arguments`` on the call's arguments by name, defaults included.
+    local: ``(part, *args, **kwargs)``, called as the function is. split: the identifiers that the
+    rule splits, ``"*"`` for every dimension of ``*``; None: the one that the placements cut.
 
     >>> print(TransformRule(("S(0)", "R"), ("P(sum)",)))
     S(0), R -> P(sum)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+from torch.nn import functional
 
 import dimsolve as ds
 
@@ -26,12 +26,12 @@ def mean_as_average(x: Tensor) -> Tensor:
 
 @ds.register_op("m k+, n k+, n -> m n")
 def linear_without_value_split(x: Tensor, w: Tensor, bias: Tensor) -> Tensor:
-    return F.linear(x, w, bias)
+    return functional.linear(x, w, bias)
 
 
 @ds.register_op("m k+, n k+, n -> m n", value_split=("bias",))
 def linear(x: Tensor, w: Tensor, bias: Tensor) -> Tensor:
-    return F.linear(x, w, bias)
+    return functional.linear(x, w, bias)
 
 
 @ds.register_op("m k+, k+ n, n -> m n", value_split=("scale",))
@@ -47,14 +47,14 @@ def _classes(node):  # type: ignore[no-untyped-def]
 
 @ds.register_op("n c^ h w, n h w -> ?", input_gen_fn=_classes)
 def cross_entropy_replicated(x: Tensor, target: torch.LongTensor) -> Tensor:
-    return F.cross_entropy(x, target)
+    return functional.cross_entropy(x, target)
 
 
 @ds.register_op(
     "n ci+ h^ w^, ci+ co 1 1, co -> n co h^ w^",
 )
 def transposed_convolution(x: Tensor, w: Tensor, bias: Tensor) -> Tensor:
-    return F.conv_transpose2d(x, w, bias)
+    return functional.conv_transpose2d(x, w, bias)
 
 
 @ds.register_op("a b, a -> a b")
