@@ -16,7 +16,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .capture_errors import nothing_captured, refused
+from .capture_errors import TraceError, nothing_captured, refused
+from .diagnose import diagnose
 from .dynamic import Dynamic, Leaf, captured_shape, leaves_of, sizes_for
 
 if TYPE_CHECKING:
@@ -84,7 +85,11 @@ def capture(
     tensors = [_example(leaf, sizes, device) for leaf in leaves]
     _, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
     positional, named = pytree.tree_unflatten(tensors, spec)
-    backend, result = _compiled(model, positional, named, device)
+    try:
+        backend, result = _compiled(model, positional, named, device)
+    except TraceError as refusal:
+        contradiction = diagnose(model, leaves, tensors, positional, named)
+        raise contradiction or refusal from refusal
     if not backend.captured:
         raise nothing_captured()
     module, examples = backend.captured[0]
@@ -141,7 +146,7 @@ def _example(leaf: Leaf, sizes: Mapping[str, int], device: str | None) -> Any:
         tensor = torch.zeros(shape, dtype=value.dtype, device=place)
     tensor.requires_grad_(value.requires_grad)
     for index in leaf.dims:
-        torch._dynamo.mark_dynamic(tensor, index)
+        torch._dynamo.maybe_mark_dynamic(tensor, index)
     return tensor
 
 
@@ -178,9 +183,35 @@ def _settings(device: str | None) -> Iterator[None]:
         stack.enter_context(shapes.patch(backed_size_oblivious=True, use_duck_shape=False))
         if device is not None:
             stack.enter_context(torch.device("meta"))
+        stack.enter_context(_quiet())
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         yield
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """torch writes what went wrong to its log before it raises; here it is said once, by the
+    error.
+    """
+
+    def drop(_: logging.LogRecord) -> bool:
+        return False
+
+    loggers = [logging.getLogger("torch"), *logging.Logger.manager.loggerDict.values()]
+    handlers = {
+        handler
+        for logger in loggers
+        if isinstance(logger, logging.Logger) and logger.name.partition(".")[0] == "torch"
+        for handler in logger.handlers
+    }
+    for handler in handlers:
+        handler.addFilter(drop)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(drop)
 
 
 def _logging_functions() -> set[Callable[..., Any]]:

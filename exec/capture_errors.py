@@ -41,9 +41,6 @@ def refused(error: Exception) -> DimsolveError:
         code = "data-dependent"
         title = f"what the model does depends on data{where}"
         hint = "write it with tensor operators (torch.where), or register it as an operator"
-    elif "Constraints violated" in text or "ConstraintViolation" in type(error).__name__:
-        code, title = "specialised", "the model works for one size of a dynamic dimension only"
-        hint = "leave the dimension out of dynamic, or change the line that fixes its size"
     code_line = [f"  {line.code}"] if line is not None and line.code else []
     return TraceError(Diagnostic(code, title, reason="\n  ".join([*code_line, summary]), hint=hint))
 
@@ -55,6 +52,7 @@ def _summary(text: str) -> str:
     for line in lines:
         if line.startswith(("from user code", "Set TORCH", "Developer debug", "Hint:")):
             break
+        line = line.removeprefix("Explanation: ")
         if line:
             kept.append(line)
     return " ".join(kept)[:500]

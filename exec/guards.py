@@ -6,6 +6,8 @@ the line as a guard; the graph holds for the sizes that go the same way, and say
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 from dimsolve.ir.errors import Diagnostic, ShapeError
@@ -52,16 +54,23 @@ def _guard_origin(guard: Any) -> str:
     code, _, place = location.partition("  # ")
     if not place:
         return "torch's capture"
-    return f"{place.partition(' in ')[0]}: {code.strip()}"
+    filename, _, line = place.partition(" in ")[0].rpartition(":")
+    if not any((Path(home) / filename).is_file() for home in sys.path):
+        filename = Path(filename).name  # torch has cut off its beginning
+    return f"{filename}:{line}: {code.strip()}"
 
 
 def specialised(name: str, index: int, dim: Dim, size: Any) -> ShapeError:
-    """A dimension was to be dynamic, and the model fixes it."""
+    """A dimension was to be dynamic, and the model fixes it: says where."""
+    node = getattr(size, "node", None)
+    symbol = getattr(node, "_expr", None)
+    guards = getattr(getattr(node, "shape_env", None), "guards", ())
+    lines = [_guard_origin(guard) for guard in guards if symbol in guard.expr.free_symbols]
     return ShapeError(
         Diagnostic(
             code="specialised",
             title=f"{name} dim {index} is not dynamic in this model",
-            reason=f"it was to be {dim}, and the model fixes it at {size}",
+            reason="\n  ".join([f"it was to be {dim}, and the model fixes it at {size}", *lines]),
             hint="leave the dimension out of dynamic, or change the line that fixes its size",
         )
     )

@@ -78,6 +78,7 @@ class Reader:
         require_guards(nodes, self.dims, graph.system)
         self.confirmation = Confirmation(self.dims, graph.system)
         self._nodes(nodes, "", self.captured.module)
+        self._drop_unused_sizes()
         set_result(graph, self.captured, self._argument(nodes[-1].args[0]))
         return graph
 
@@ -141,6 +142,12 @@ class Reader:
         wish = name.replace(".", "_")
         self.env[node] = self.target.input(
             self.target.fresh_name(wish), type, kind=kind, target=name
+        )
+
+    def _drop_unused_sizes(self) -> None:
+        used = {value for node in self.target.nodes() for value in node.operands()}
+        self.target.drop_inputs(
+            [e for e in self.target.inputs if e.kind == "size" and e.value not in used]
         )
 
     def _size(self, dim: Dim) -> Value:

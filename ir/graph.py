@@ -171,6 +171,12 @@ class Graph:
                     raise _malformed(f"{called.name} calls itself through {' -> '.join(path)}")
                 called._verify_functions((*path, called.name))
 
+    def drop_inputs(self, entries: list[Input]) -> None:
+        """Removes inputs that nothing uses."""
+        for entry in entries:
+            self.inputs.remove(entry)
+            del self.values[entry.value.name]
+
     def replace_uses(self, old: Value, new: Value) -> None:
         """Makes every node and output that used ``old`` use ``new``."""
 

@@ -43,10 +43,14 @@ def infer(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Infer output shapes from input shapes, sizes or symbols."""
+    """Infer output shapes from input shapes; all shapes of a model given as module:function."""
     from dimsolve import infer as ask
 
     from .show import show_explanation, show_solution
+    from .targets import infer_target, is_target
+
+    if is_target(annotation):
+        infer_target(annotation, json=json)
 
     shapes, named = inputs_of(inputs), arguments_of(arguments)
     answer(

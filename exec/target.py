@@ -1,0 +1,89 @@
+"""TARGET: a model named on the command line, with an example of its inputs and the names of its
+dynamic dimensions.
+
+    dimsolve.examples.llama:tiny        a function of a module
+    train.py:model                      a function of a file
+
+The function takes nothing and returns ``(model, example_kwargs)``, or ``(model, example_kwargs,
+dynamic)``; positional examples may be a tuple.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from dimsolve.ir.errors import AnnotationError, Diagnostic
+
+from .dynamic import Dynamic
+from .graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a target's function returned."""
+
+    name: str
+    model: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    dynamic: Dynamic | None = None
+
+    def trace(self) -> Graph:
+        """Returns the graph of the model."""
+        from .trace import trace
+
+        return trace(self.model, self.args, self.kwargs, dynamic=self.dynamic)
+
+
+def load_target(text: str) -> Target:
+    """Returns the target; AnnotationError where there is no such function, or it returns
+    something else.
+    """
+    home, _, name = text.strip().rpartition(":")
+    module = _module(text, home)
+    factory = getattr(module, name, None)
+    if not callable(factory):
+        raise _bad_target(text, f"{home} has no function {name}")
+    returned = factory()
+    if not isinstance(returned, tuple) or not 2 <= len(returned) <= 3:
+        raise _bad_target(text, f"{name} returns {type(returned).__name__}")
+    model, example, *dynamic = returned
+    args, kwargs = ((), example) if isinstance(example, Mapping) else (tuple(example), {})
+    return Target(name, model, args, kwargs, dynamic[0] if dynamic else None)
+
+
+def _module(text: str, home: str) -> Any:
+    if not home.endswith(".py"):
+        try:
+            return import_module(home)
+        except ModuleNotFoundError as error:
+            raise _bad_target(text, str(error)) from error
+    path = Path(home)
+    if not path.is_file():
+        raise _bad_target(text, f"there is no file {home}")
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _bad_target(text: str, reason: str) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="target",
+            title="this is no target",
+            text=text,
+            reason=reason,
+            hint="write module:function or file.py:function; the function returns "
+            "(model, example_kwargs) or (model, example_kwargs, dynamic)",
+        )
+    )
