@@ -62,7 +62,7 @@ def is_no_function(value: Any) -> OperatorError:
     return _error(
         "not-a-function",
         "this is not a function",
-        f"{shown(repr(value), 60)} is a {type(value).__name__}",
+        f"{shown(repr(value), 60)} is of type {type(value).__name__}",
         "write a function at the top of a module that calls it, and register that",
     )
 
@@ -159,7 +159,7 @@ def not_an_annotation(value: Any) -> AnnotationError:
         Diagnostic(
             code="not-an-annotation",
             title="this is not an annotation",
-            reason=f"{shown(repr(value), 60)} is a {type(value).__name__}",
+            reason=f"{shown(repr(value), 60)} is of type {type(value).__name__}",
             hint="give text, or a function of (*inputs, **kwargs) that returns it",
         )
     )
@@ -170,7 +170,7 @@ def not_a_transform_rule(value: Any) -> OperatorError:
     return _error(
         "transform-rule",
         "this is not a transform rule",
-        f"{shown(repr(value), 60)} is a {type(value).__name__}",
+        f"{shown(repr(value), 60)} is of type {type(value).__name__}",
         'write TransformRule(("S(0)", "R"), ("P(sum)",))',
     )
 
@@ -190,7 +190,7 @@ def annotation_function_gave(name: str, value: Any) -> OperatorError:
     return _error(
         "annotation-function",
         "the annotation function gave no annotation",
-        f"that of '{name}' returned {shown(repr(value), 60)}, a {type(value).__name__}",
+        f"that of '{name}' returned {shown(repr(value), 60)}, of type {type(value).__name__}",
         "return text such as 'm k+, k+ n -> m n'",
     )
 

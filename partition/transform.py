@@ -151,7 +151,8 @@ def check_fits(transform: TransformRule, solution: Solution) -> None:
         if given is None:
             continue
         if len(given) != len(rows):
-            reason = f"it places {len(given)} {kind}s and the annotation has {len(rows)}"
+            count = f"{len(given)} {kind}{'s' * (len(given) != 1)}"
+            reason = f"it places {count} and the annotation has {len(rows)}"
             raise _no_fit(transform, solution, reason)
         for number, (placement, patterns) in enumerate(zip(_placements(given), rows, strict=True)):
             problem = _misplaced(placement, patterns)
