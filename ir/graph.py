@@ -72,13 +72,15 @@ class Graph:
         return (entry for entry in self.inputs if entry.kind == "parameter")
 
     def fresh_name(self, wish: str) -> str:
-        """Returns the name, numbered where it is taken: ``add``, ``add_1``, ``add_2``."""
-        if wish not in self.values:
-            return wish
-        number = 1
-        while f"{wish}_{number}" in self.values:
+        """Returns the name, numbered where it is taken: ``add``, ``add_1``, ``add_2``.
+
+        ``chunk`` is taken too where ``chunk.0`` is a value: the first of a call with several.
+        """
+        name, number = wish, 0
+        while name in self.values or f"{name}.0" in self.values:
             number += 1
-        return f"{wish}_{number}"
+            name = f"{wish}_{number}"
+        return name
 
     def add_input(
         self, name: str, type: Type, kind: InputKind = "input", target: str | None = None
