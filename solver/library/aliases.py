@@ -36,7 +36,7 @@ cummin cumprod cumsum diag diag_embed diagonal diff dist dot flatten fliplr flip
 logcumsumexp logsumexp matmul max mean median min mm mode movedim msort multinomial mv nanmean nanmedian nansum narrow
 nonzero norm numel outer prod quantile ravel renorm repeat_interleave roll rot90 select sort split split_with_sizes
 squeeze std sum swapaxes t tensor_split tile topk trace transpose tril triu unbind unflatten unique unique_consecutive
-unsqueeze var vdot is_floating_point masked_fill index_select gather take_along_dim take scatter scatter_add scatter_reduce
+unsqueeze var vdot hsplit vsplit dsplit diagflat diagonal_scatter igamma igammac mvlgamma frexp is_complex is_signed is_floating_point masked_fill index_select gather take_along_dim take scatter scatter_add scatter_reduce
 index_add index_copy index_fill index_put masked_select masked_scatter select_scatter slice_scatter
 """
 """Methods with the parameters of the function ``torch.NAME``."""
@@ -105,21 +105,22 @@ ALIASES: dict[str, str] = {
     "torch.Tensor.__len__": "builtins.len",
     "torch.Tensor.ndimension": "torch.Tensor.dim",
     "torch.Tensor.nelement": "torch.numel",
+    "torch.argwhere": "torch.nonzero",
+    "torch.Tensor.argwhere": "torch.nonzero",
+    "torch.trapz": "torch.trapezoid",
+    "torch.special.gammainc": "torch.igamma",
+    "torch.special.gammaincc": "torch.igammac",
+    "torch.special.multigammaln": "torch.mvlgamma",
     "torch.Tensor.clone": "torch.clone",
     "torch.Tensor.detach": "torch.detach",
     "torch.bilinear": "torch.nn.functional.bilinear",
-    "torch.conj_transpose": "torch.adjoint",
     "torch.linalg.matmul": "torch.matmul",
     "torch.nn.functional.cosine_similarity": "torch.cosine_similarity",
-    "torch.nn.functional.one_hot_": "torch.nn.functional.one_hot",
     "torch.layer_norm": "torch.nn.functional.layer_norm",
     "torch.rms_norm": "torch.nn.functional.rms_norm",
     "torch.group_norm": "torch.nn.functional.group_norm",
-    "torch.alpha_dropout": "torch.dropout",
-    "torch.native_dropout": "torch.dropout",
-    "torch._C._nn.one_hot": "torch.nn.functional.one_hot",
+    "torch.Tensor.logdet": "torch.logdet",
     "torch.nn.functional.pdist": "torch.pdist",
-    "operator.iconcat": "operator.concat",
     "torch.scaled_dot_product_attention": "torch.nn.functional.scaled_dot_product_attention",
     "builtins.round": "builtins.int",
     "math.trunc": "builtins.int",

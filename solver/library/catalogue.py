@@ -54,6 +54,10 @@ FAMILIES = (
 )
 
 
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x2": "other"}
+"""Names of parameters that torch takes from NumPy beside its own."""
+
+
 @lru_cache(maxsize=1)
 def entries() -> dict[str, Entry]:
     """Returns every entry by its path. Raises ValueError where two families declare the same
@@ -128,6 +132,8 @@ class Declare:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Declaration:
         """Returns the declaration. Raises ShapeError where the arguments contradict each other."""
+        if not NUMPY_NAMES.keys().isdisjoint(kwargs):
+            kwargs = self._named_by_torch(kwargs)
         try:
             declaration = self.entry.declare(*args, **kwargs)
         except NotKnown as problem:
@@ -138,6 +144,12 @@ class Declare:
             reason = f"{self.entry.path} is not known with these arguments: {problem}"
             return opaque(tensors_in([*args, *kwargs.values()]), 1, reason)
         return in_place(declaration) if self.writes else declaration
+
+    def _named_by_torch(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with torch's own names, which it lets NumPy's stand for."""
+        own = _parameters(self.entry.declare)
+        names = {name: NUMPY_NAMES.get(name, name) for name in kwargs}
+        return {name if name in own else names[name]: kwargs[name] for name in kwargs}
 
 
 def _fits(
@@ -155,7 +167,7 @@ def _parameters(declare: Callable[..., Declaration]) -> tuple[str, ...]:
     if isinstance(declare, Pointwise):
         return declare.parameters
     parameters = inspect.signature(declare).parameters.values()
-    return tuple(f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name for p in parameters)
+    return tuple(str(parameter).partition(":")[0].partition("=")[0] for parameter in parameters)
 
 
 def names() -> tuple[str, ...]:

@@ -7,6 +7,7 @@ expand(x, (b, 8, s))    a 1 b -> a c b  in `expansion`
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
@@ -15,6 +16,9 @@ from .dtypes import complex_of, dtype_name, dtype_of, kind, real_of
 from .entry import Form, entry
 from .samples import DType, example, t
 from .values import NotKnown, is_tensor
+
+
+_DTYPE = re.compile(r"torch\.(bool|u?int\d+|b?float\d+\w*|complex\d+)")
 
 
 def cast(input: Any, dtype: str | None) -> Declaration:
@@ -38,11 +42,8 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Declaration:
 
 
 def _is_dtype(value: Any) -> bool:
-    return (
-        str(value).startswith("torch.")
-        and not isinstance(value, str)
-        and not hasattr(value, "index")
-    )
+    """Whether a positional argument is a dtype: devices and memory formats are other words of torch."""
+    return not isinstance(value, str) and _DTYPE.fullmatch(str(value)) is not None
 
 
 def as_type(dtype: str) -> Form:

@@ -12,16 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
+from math import comb
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
 from dimsolve.solver.dims import ceil_div, maximum, minimum
+from dimsolve.solver.poly import product
 
 from . import errors
 from .dtypes import DEFAULT, dtype_name, dtype_of, result_type
 from .entry import Form, entry
-from .samples import DType, constant, example, t, whole
-from .values import NotKnown, axis, dims_of, is_dim, is_tensor, listed
+from .pointwise import Pointwise, in_place, spread
+from .samples import DType, between, constant, example, t, whole
+from .values import NotKnown, axis, dims_of, is_dim, is_tensor, known, listed
 from .writing import Names, annotation, bare, length_word
 
 _POSITIONS = "every element depends on where it stands in the whole"
@@ -248,6 +251,9 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Decla
     )
 
 
+_diagonal = diagonal
+
+
 def torch_diagonal_of_linalg(
     A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1
 ) -> Declaration:
@@ -257,11 +263,9 @@ def torch_diagonal_of_linalg(
 
 def diag(input: Any, diagonal: int = 0) -> Declaration:
     """Returns the declaration of torch.diag: a vector to a matrix, or a matrix to its diagonal."""
-    from .creation import diagonal as of_matrix
-
     dims = dims_of(input)
     if len(dims) == 2:
-        return of_matrix(input, diagonal)
+        return _diagonal(input, diagonal)
     return diag_embed(input, diagonal)
 
 
@@ -284,6 +288,54 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> D
         dtypes=(dtype_of(input),),
         linear=((0,),),
         frozen="" if batch else _POSITIONS,
+    )
+
+
+def diagflat(input: Any, offset: int = 0) -> Declaration:
+    """Returns the declaration of a flattened tensor on a diagonal."""
+    dims = known(dims_of(input))
+    side = product(dims) + abs(offset)
+    names, arguments = Names(), dict[str, Any]()
+    row = names.take(len(dims), "^")
+    word = length_word(names, arguments, side)
+    return Declaration(
+        annotation([row], [[word, word]]),
+        (input,),
+        arguments=arguments,
+        dtypes=(dtype_of(input),),
+        linear=((0,),),
+        frozen=_POSITIONS,
+    )
+
+
+def diagonal_scatter(
+    input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Declaration:
+    """Returns the declaration of a diagonal replaced."""
+    found = diagonal(input, offset, dim1, dim2)
+    row, target = found.annotation.split(" -> ")
+    return replace(
+        found,
+        annotation=f"{row}, {target} -> {row}",
+        inputs=(input, src),
+        arguments={},
+        fresh=(),
+        linear=((0, 1),),
+    )
+
+
+def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Declaration:
+    """Returns the declaration of all choices of r elements, one a row."""
+    (length,) = known(dims_of(input))
+    if not isinstance(length, int):
+        raise NotKnown("how many combinations there are is not known")
+    count = comb(length + r - 1, r) if with_replacement else comb(length, r)
+    return Declaration(
+        "a^ -> b^ " + str(r),
+        (input,),
+        arguments={"b": count},
+        dtypes=(dtype_of(input),),
+        frozen=_POSITIONS,
     )
 
 
@@ -343,9 +395,12 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, **rest: Any) -> Declarat
         return replace(
             made(listed((size,)), "size", dtype_name(rest.get("dtype")) or DEFAULT), random=True
         )
-    from .pointwise import Pointwise
-
     return replace(Pointwise(("mean", "std"), 2)(mean, std), random=True)
+
+
+def binomial(count: Any, prob: Any, generator: Any = None) -> Declaration:
+    """Returns the declaration of binomial draws, element by element."""
+    return replace(spread([count, prob]), dtypes=(dtype_of(count),), random=True)
 
 
 def multinomial(
@@ -381,8 +436,6 @@ def written(dtype_rule: Callable[[Any], str | None] = dtype_of, *, random: bool 
 
 def copy(input: Any, src: Any, non_blocking: bool = False) -> Declaration:
     """Returns the declaration of copy_: the other tensor is broadcast to this one."""
-    from .pointwise import in_place, spread
-
     return in_place(spread([input, src]))
 
 
@@ -439,6 +492,15 @@ ENTRIES = (
     entry("torch.linalg.diagonal", torch_diagonal_of_linalg, example(t(12, 4, 6))),
     entry("torch.diag", diag, example(t(6)), example(t(4, 6), -1)),
     entry("torch.diag_embed", diag_embed, example(t(12, 6)), example(t(12, 6), 1)),
+    entry("torch.diagflat", diagflat, example(t(4, 3)), example(t(6), 1)),
+    entry("torch.diagonal_scatter", diagonal_scatter, example(t(12, 4, 6), t(12, 4), 0, 1, 2)),
+    entry("torch.combinations", combinations, example(t(6)), example(t(4), 3, True)),
+    entry("torch.poisson", drawn_like, example(between(1, 9, 12, 6))),
+    entry(
+        "torch.binomial",
+        binomial,
+        example(whole(9, 12, 6, dtype="float64"), between(0.1, 0.9, 12, 6)),
+    ),
     entry(
         "torch.meshgrid",
         meshgrid,
@@ -452,6 +514,11 @@ ENTRIES = (
     entry("torch.Tensor.normal_", written(random=True), example(t(12, 6))),
     entry("torch.Tensor.uniform_", written(random=True), example(t(12, 6))),
     entry("torch.Tensor.bernoulli_", written(random=True), example(t(12, 6))),
+    *(
+        entry(f"torch.Tensor.{name}", written(random=True), example(t(12, 6)))
+        for name in ("random_", "cauchy_", "log_normal_")
+    ),
+    entry("torch.Tensor.geometric_", written(random=True), example(t(12, 6), 0.5)),
     entry("torch.Tensor.exponential_", written(random=True), example(t(12, 6))),
     entry("torch.Tensor.copy_", copy, example(t(12, 6), t(12, 6)), example(t(12, 6), t(6))),
 )

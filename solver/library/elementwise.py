@@ -11,6 +11,7 @@ from typing import Any
 
 from dimsolve.ir.operator import Declaration
 
+from .dtypes import dtype_of
 from .entry import Entry, entry
 from .pointwise import Pointwise
 from .samples import Example, between, constant, example, mask, t, whole
@@ -23,6 +24,7 @@ def _within(low: float, high: float) -> tuple[Example, ...]:
 
 
 _POSITIVE, _UNIT, _OVER_ONE = _within(0.5, 3.0), _within(0.05, 0.95), _within(1.5, 4.0)
+_STEPS = (example(constant(between(0.5, 3.0, 12, 24))),)
 _WHOLE = (example(whole(9, 12, 24)), example(whole(9, 12)))
 
 _ONE: dict[str, dict[tuple[Example, ...], str]] = {
@@ -38,8 +40,11 @@ _ONE: dict[str, dict[tuple[Example, ...], str]] = {
 """Functions ``torch.NAME(input)`` by dtype rule and example."""
 
 _SPECIAL = {
-    _ANY: "bessel_j0 bessel_j1 entr erfcx expit i0e i1 i1e log_ndtr ndtr",
+    _ANY: "entr erfcx expit i0e i1 i1e log_ndtr ndtr",
     _POSITIVE: "gammaln psi",
+    _STEPS: "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0 modified_bessel_i1 "
+    "modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 "
+    "spherical_bessel_j0",
     _UNIT: "ndtri",
 }
 """Functions ``torch.special.NAME(input)``: reals."""
@@ -92,6 +97,11 @@ def divide(input: Any, other: Any, *, rounding_mode: str | None = None) -> Decla
     return form(input, other)
 
 
+def frexp(input: Any) -> Declaration:
+    """Returns the declaration of mantissas and exponents."""
+    return Declaration("* -> *, *", (input,), dtypes=(dtype_of(input), "int32"), returns="tuple")
+
+
 def _tables() -> list[Entry]:
     entries: list[Entry] = []
     for dtype, groups in _ONE.items():
@@ -108,6 +118,14 @@ def _tables() -> list[Entry]:
     return entries
 
 
+_POLYNOMIALS = """
+chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w
+hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p
+shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v
+shifted_chebyshev_polynomial_w
+"""
+"""Functions ``torch.special.NAME(input, n)``, in which torch has no gradient."""
+
 _THREE = (
     example(t(12, 24), t(12, 24), t(12, 24)),
     example(t(12, 24), t(24), t(12, 1)),
@@ -119,6 +137,27 @@ ENTRIES = (
     entry("torch.sub", Pointwise(("input", "other", "alpha"), 2, linear="together"), *_TWO),
     entry("torch.rsub", Pointwise(("input", "other", "alpha"), 2, linear="together"), *_TWO),
     entry("torch.mul", Pointwise(("input", "other"), 2, linear="each"), *_TWO),
+    *(
+        entry(
+            f"torch.special.{name}",
+            Pointwise(("input", "n"), 2, "real"),
+            example(constant(between(0.1, 0.9, 12, 24)), whole(5, 24)),
+        )
+        for name in _POLYNOMIALS.split()
+    ),
+    *(
+        entry(
+            f"torch.{name}",
+            Pointwise(("input", "other"), 2, "real"),
+            example(constant(between(0.5, 3, 12, 24)), between(0.5, 3, 12, 24)),
+            example(constant(between(0.5, 3, 12, 1)), between(0.5, 3, 24)),
+        )
+        for name in ("igamma", "igammac")
+    ),
+    entry(
+        "torch.mvlgamma", Pointwise(("input", "p"), dtype="real"), example(between(2, 5, 12, 24), 3)
+    ),
+    entry("torch.frexp", frexp, example(constant(t(12, 24)))),
     entry("torch.float_power", Pointwise(("input", "exponent"), 2, "wide"), *_TWO_POSITIVE),
     entry(
         "torch.div",

@@ -23,7 +23,7 @@ from .entry import entry
 from .lengths import never_equal
 from .samples import example, t
 from .shaping import moved
-from .values import Lengths, NotKnown, axis, dims_of, is_dim, is_tensor, listed
+from .values import Lengths, NotKnown, axis, dims_of, is_dim, is_tensor, listed, rest_of
 from .writing import Names, annotation, bare, group, length_word
 
 
@@ -94,9 +94,9 @@ def _one_dim(
     return names.one("^"), length_word(names, arguments, size)
 
 
-def expand(input: Any, *size: Any, implicit: bool = False) -> Declaration:
+def expand(input: Any, *size: Any, implicit: bool = False, **named: Any) -> Declaration:
     """Returns the declaration of Tensor.expand."""
-    return expanded(input, listed(size), "size")
+    return expanded(input, rest_of(size, named, "size"), "size")
 
 
 def broadcast_to(input: Any, size: Any) -> Declaration:
@@ -157,14 +157,14 @@ def repeated(input: Any, repeats: Sequence[Any], parameter: str) -> Declaration:
     )
 
 
-def repeat(input: Any, *repeats: Any) -> Declaration:
+def repeat(input: Any, *repeats: Any, **named: Any) -> Declaration:
     """Returns the declaration of Tensor.repeat."""
-    return repeated(input, listed(repeats), "repeats")
+    return repeated(input, rest_of(repeats, named, "repeats"), "repeats")
 
 
-def tile(input: Any, *dims: Any) -> Declaration:
+def tile(input: Any, *dims: Any, **named: Any) -> Declaration:
     """Returns the declaration of torch.tile: counts for the last dimensions, 1 for the others."""
-    counts = listed(dims)
+    counts = rest_of(dims, named, "dims")
     missing = len(dims_of(input)) - len(counts)
     return repeated(input, (*[1] * max(missing, 0), *counts), "dims")
 

@@ -11,6 +11,7 @@ roll(x, 1, -1)            a b^ -> a b^
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
@@ -22,9 +23,21 @@ from .dtypes import dtype_of, result_type
 from .entry import Form, entry
 from .lengths import at_least, common_divisor, never_equal
 from .samples import example, t
+from .pointwise import spread
 from .shaping import moved
 from .slices import slice_dim
-from .values import Lengths, NotKnown, axes, axis, dims_of, is_dim, is_tensor, known
+from .values import (
+    Lengths,
+    NotKnown,
+    axes,
+    axis,
+    dims_of,
+    is_dim,
+    is_tensor,
+    known,
+    listed,
+    rest_of,
+)
 from .writing import Names, annotation, bare, group, length_word
 
 
@@ -111,6 +124,21 @@ def _stacked(dim: int, least: int) -> Form:
         return cat(tensors, 0 if ranks == {1} else dim)
 
     return declare
+
+
+def column_stack(tensors: Any) -> Declaration:
+    """Returns the declaration of vectors as columns, or of matrices side by side."""
+    tensors = list(tensors)
+    if {len(dims_of(tensor)) for tensor in tensors} == {1}:
+        return stack(tensors, 1)
+    return _stacked(1, 2)(tensors)
+
+
+def broadcast_tensors(*tensors: Any) -> Declaration:
+    """Returns the declaration of tensors expanded to a common shape, one result each."""
+    given = list(listed(tensors))
+    found = spread(given, len(given))
+    return replace(found, dtypes=tuple(map(dtype_of, given)), returns="tuple")
 
 
 def apart(
@@ -219,6 +247,16 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Declarat
     return apart(input, place, lengths, rigid=True)
 
 
+def split_along(dim: int) -> Form:
+    """Returns the declaration of hsplit, vsplit, dsplit: tensor_split along a fixed dimension."""
+
+    def declare(input: Any, indices_or_sections: Any) -> Declaration:
+        rank = len(dims_of(input))
+        return tensor_split(input, indices_or_sections, 0 if dim == 1 and rank == 1 else dim)
+
+    return declare
+
+
 def unbind(input: Any, dim: int = 0) -> Declaration:
     """Returns the declaration of a dimension taken apart into its elements."""
     dims = dims_of(input)
@@ -289,10 +327,10 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Declaration:
     return whole_dims(input, [axis(dim, rank) for dim in places] or range(rank))
 
 
-def flip(input: Any, *dims: Any) -> Declaration:
+def flip(input: Any, *dims: Any, **named: Any) -> Declaration:
     """Returns the declaration of torch.flip."""
-    listed_dims = dims[0] if len(dims) == 1 and isinstance(dims[0], list | tuple) else dims
-    return whole_dims(input, axes(tuple(listed_dims), len(dims_of(input)), empty_means_all=False))
+    places = rest_of(dims, named, "dims")
+    return whole_dims(input, axes(places, len(dims_of(input)), empty_means_all=False))
 
 
 def fliplr(input: Any) -> Declaration:
@@ -430,6 +468,15 @@ ENTRIES = (
         example(t(12, 24), 3, 1),
         example(t(12, 10), (4, 6), 1),
         example(t(12, 10), 3, 1),
+    ),
+    entry("torch.hsplit", split_along(1), example(t(12, 6), 3), example(t(12), (3, 5))),
+    entry("torch.vsplit", split_along(0), example(t(12, 6), 4)),
+    entry("torch.dsplit", split_along(2), example(t(12, 2, 6), 2)),
+    entry(
+        "torch.column_stack", column_stack, example([t(12), t(12)]), example([t(12, 4), t(12, 2)])
+    ),
+    entry(
+        "torch.broadcast_tensors", broadcast_tensors, example(t(12, 1), t(6)), example(t(12), t(12))
     ),
     entry("torch.unbind", unbind, example(t(3, 12)), example(t(12, 2, 6), 1)),
     entry(

@@ -10,6 +10,7 @@ vecdot(x, y)        a b+, a b+ -> a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
@@ -22,8 +23,9 @@ from .dtypes import complex_of, dtype_of, real_of, result_type
 from .entry import Entry, Form, entry
 from .samples import Sample, constant, example, t
 from .values import NotKnown, axis, dims_of, known
-from .writing import Names, annotation, length_word
+from .writing import Names, annotation, freeze_text, length_word
 
+_VECTORS_OR_MATRIX = "a part of the batch may be taken for another kind of right side"
 _ONE_MATRIX = "one matrix is seen whole"
 
 
@@ -151,7 +153,11 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Declaration:  # noqa: N803
     if len(b) == 1 or (len(b) == len(a) - 1 and b == a[:-1]):
         return matrices([A, B], [["n^", "n^"], ["n^"]], [["n^"]], [dtype_of(B)], linear=((1,),))
     side = ["n^", "k"] if left else ["k", "n^"]
-    return matrices([A, B], [["n^", "n^"], side], [side], [dtype_of(B)], linear=((1,),))
+    found = matrices([A, B], [["n^", "n^"], side], [side], [dtype_of(B)], linear=((1,),))
+    if len(b) != len(a) - 1:
+        return found
+    # Where a part of A's batch has the lengths of B, torch takes B for a batch of vectors.
+    return replace(found, annotation=freeze_text(found.annotation), frozen=_VECTORS_OR_MATRIX)
 
 
 def solve_triangular(
@@ -323,6 +329,7 @@ def _entries() -> list[Entry]:
 
 ENTRIES = (
     *_entries(),
+    entry("torch.logdet", _square(""), *_A),
     entry("torch.cholesky_solve", cholesky_solve, example(t(2, 4, 12), _definite(2, 4, 4))),
     entry(
         "torch.cross",

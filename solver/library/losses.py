@@ -423,6 +423,36 @@ def nll_loss(
     )
 
 
+def linear_cross_entropy(
+    input: Any,
+    linear_weight: Any,
+    target: Any,
+    *,
+    linear_bias: Any = None,
+    weight: Any = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Declaration:
+    """Returns the declaration of cross_entropy of a linear layer, for rows and class targets."""
+    if len(dims_of(input)) != 2 or len(dims_of(target, "the target")) != 1:
+        raise NotKnown("only rows and class targets are known of")
+    kind = reduction_of(reduction)
+    n = "n" if kind == "none" else "n^" if kind == "mean" else "n+"
+    inputs, rows = [input, linear_weight, target], [[n, "h^"], ["c^", "h^"], [n]]
+    for tensor in (linear_bias, weight):
+        if tensor is not None:
+            inputs.append(tensor)
+            rows.append(["c^"])
+    return Declaration(
+        annotation(rows, [["n"] if kind == "none" else []]),
+        tuple(inputs),
+        dtypes=(dtype_of(input),),
+        frozen=COUNTED if kind == "mean" else "",
+    )
+
+
 def _three(*tensors: Any, **more: Any) -> tuple[Any, ...]:
     return tuple(
         example(*tensors, **more, reduction=reduction) for reduction in ("mean", "sum", "none")
@@ -524,6 +554,11 @@ ENTRIES = (
         *_three(t(12, 8), between(0, 1, 12, 8)),
         example(*_CLASSES, constant(between(0.5, 2, 8)), reduction="sum", label_smoothing=0.1),
         note="with class targets a mean is cut over the batch through a transform rule",
+    ),
+    entry(
+        "torch.nn.functional.linear_cross_entropy",
+        linear_cross_entropy,
+        *_three(t(12, 6), t(8, 6), whole(8, 12)),
     ),
     entry(
         "torch.nn.functional.nll_loss",

@@ -18,7 +18,7 @@ from dimsolve.solver.poly import Dim, divide_exactly
 from . import errors
 from .dtypes import dtype_of
 from .entry import Entry, Form, entry
-from .samples import Sample, distinct, example, t, whole
+from .samples import Sample, distinct, example, places, t
 from .values import Lengths, NotKnown, dims_of, is_dim, per_dim
 from .windows import Window, slide
 from .writing import Names, annotation, bare, group, length_word
@@ -316,7 +316,7 @@ def _entries() -> list[Entry]:
             entry(
                 place.format("max_unpool"),
                 max_unpool(n),
-                example(t(12, *([3] * n)), whole(1, 12, *([3] * n)), 2),
+                example(t(12, *[3] * n), places(n, 12, *[3] * n), 2),
             ),
         ]
     for n in (2, 3):

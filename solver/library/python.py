@@ -17,7 +17,7 @@ from dimsolve.solver.dims import floor_div, maximum, minimum, mod
 from dimsolve.solver.poly import Poly, product
 
 from . import errors
-from .dtypes import dtype_of
+from .dtypes import dtype_of, kind
 from .entry import Entry, Form, entry
 from .pointwise import Pointwise, in_place
 from .products import matmul
@@ -60,9 +60,16 @@ def nothing(*args: Any, **kwargs: Any) -> Declaration:
     return value(None)
 
 
-def flag(input: Any, *args: Any) -> Declaration:
+def predicate(test: Callable[[str], bool]) -> Form:
     """Returns the declaration of is_floating_point and its kin, which ask about the dtype."""
-    raise NotKnown("a Python value that depends on more than shapes")
+
+    def declare(input: Any) -> Declaration:
+        dtype = dtype_of(input)
+        if dtype is None:
+            raise NotKnown("the dtype is not known")
+        return value(test(dtype))
+
+    return declare
 
 
 def attribute(input: Any, name: str, *default: Any) -> Declaration:
@@ -85,7 +92,7 @@ def attribute(input: Any, name: str, *default: Any) -> Declaration:
         case "data":
             return Declaration("* -> *", (input,), dtypes=(dtype_of(input),), linear=((0,),))
         case _:
-            return value(getattr(input, name, *default))
+            return value(getattr(input, name, default[0] if default else None))
 
 
 def exact(a: Any, b: Any) -> Any:
@@ -290,6 +297,8 @@ ENTRIES = (
     entry("torch.numel", count, example(t(12, 6))),
     entry("torch.Tensor.item", item, note="a number that only running can tell"),
     entry("torch.Tensor.tolist", item, note="numbers that only running can tell"),
-    entry("torch.is_floating_point", flag),
+    entry("torch.is_floating_point", predicate(lambda d: kind(d) == 2), example(t(12))),
+    entry("torch.is_complex", predicate(lambda d: kind(d) == 3), example(t(12))),
+    entry("torch.is_signed", predicate(lambda d: kind(d) > 0 and d[0] != "u"), example(t(12))),
     *(entry(path, nothing, note="touches no tensor") for path in _SWITCHES),
 )

@@ -19,7 +19,7 @@ from . import errors
 from .dtypes import dtype_name, dtype_of, floating, real_of, summed
 from .entry import Entry, Form, entry
 from .samples import between, distinct, example, mask, t, whole
-from .values import NotKnown, axes, axis, dims_of, is_tensor
+from .values import NotKnown, axes, axis, dims_of, is_dim, is_tensor, rest_of
 from .writing import Names, annotation
 
 _RULES: dict[str, Callable[[str | None], str | None]] = {
@@ -251,6 +251,34 @@ def matrix_norm(
     return reduced(A, dim, keepdim, mark="^", dtype=dtype_name(dtype) or _RULES["abs"](dtype_of(A)))
 
 
+def sum_to_size(input: Any, *size: Any, **named: Any) -> Declaration:
+    """Returns the declaration of the sum that undoes an expand."""
+    dims, sizes = dims_of(input), rest_of(size, named, "size")
+    new = len(dims) - len(sizes)
+    if new < 0:
+        raise errors.wrong_number("sizes", len(sizes), len(dims))
+    names = Names()
+    kept = [n >= new and (sizes[n - new] != 1 or dims[n] == 1) for n in range(len(dims))]
+    row = [
+        "1" if d == 1 else names.one("" if keep else "+")
+        for d, keep in zip(dims, kept, strict=True)
+    ]
+    target = [word if keep else "1" for word, keep in zip(row[new:], kept[new:], strict=True)]
+    if any(
+        k and is_dim(s) and s != d for k, s, d in zip(kept[new:], sizes, dims[new:], strict=True)
+    ):
+        raise errors.not_understood(
+            "sum_to_size", f"the sizes are {tuple(sizes)}, of {tuple(dims)}"
+        )
+    return Declaration(
+        annotation([row], [target]),
+        (input,),
+        sizes={"size": " ".join(target) or "()"},
+        dtypes=(dtype_of(input),),
+        linear=((0,),),
+    )
+
+
 def trace(input: Any) -> Declaration:
     """Returns the declaration of the sum of a diagonal."""
     dims = dims_of(input)
@@ -364,6 +392,11 @@ def _table() -> list[Entry]:
             (example(t(12, 6)), example(t(12, 6), 1, -1), example(t(2, 6, 4), "fro", (-2, -1))),
         ),
         ("linalg.matrix_norm", matrix_norm, (example(t(12, 4, 6)), example(t(12, 4, 6), 1))),
+        (
+            "Tensor.sum_to_size",
+            sum_to_size,
+            (example(t(12, 4, 6), 4, 1), example(t(12, 6), (12, 1))),
+        ),
         ("trace", trace, (example(t(6, 6)), example(t(4, 6)))),
         ("dist", dist, (example(t(12, 6), t(12, 6)), example(t(12, 6), t(12, 6), 1))),
     ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-Kind = Literal["normal", "uniform", "whole", "distinct", "ascending", "signs", "definite"]
+Kind = Literal["normal", "uniform", "whole", "distinct", "ascending", "signs", "places", "definite"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,7 +20,7 @@ class Sample:
 
     normal: of the normal distribution; uniform: between low and high; whole: integers from low,
     below high; distinct: no two equal, in random order; ascending: sorted along the last dimension;
-    signs: -1 and 1; definite: symmetric positive definite matrices. grad: whether torch has a
+    signs: -1 and 1; places: numbered along the last dimensions; definite: symmetric positive definite matrices. grad: whether torch has a
     gradient in it, where it is of reals; the tensor then requires one.
     """
 
@@ -65,6 +65,10 @@ class Sample:
             case "signs":
                 coins = torch.randint(2, self.shape, generator=generator)
                 return (coins * 2 - 1).to(dtype)
+            case "places":
+                inner = self.shape[len(self.shape) - int(self.high) :]
+                count = torch.Size(inner).numel()
+                return torch.arange(count).reshape(inner).expand(self.shape).to(dtype).clone()
             case "definite":
                 root = torch.randn(self.shape, generator=generator, dtype=torch.float64)
                 eye = torch.eye(self.shape[-1], dtype=torch.float64)
@@ -148,6 +152,11 @@ def ascending(*shape: int) -> Sample:
 def signs(*shape: int) -> Sample:
     """Returns a sample of -1 and 1, which has no gradient."""
     return Sample(shape, kind="signs", grad=False)
+
+
+def places(inner: int, *shape: int) -> Sample:
+    """Returns a sample whose last ``inner`` dimensions are numbered 0, 1, 2, ..."""
+    return Sample(shape, "int64", "places", high=inner)
 
 
 def example(*args: Any, **kwargs: Any) -> Example:

@@ -21,7 +21,7 @@ from .dtypes import bits, dtype_name, dtype_of
 from .entry import Form, entry
 from .lengths import common_divisor, never_equal
 from .samples import DType, example, t
-from .values import NotKnown, as_tuple, axes, axis, dims_of, is_dim, listed
+from .values import NotKnown, as_tuple, axes, axis, dims_of, is_dim, listed, rest_of
 from .writing import Names, Pattern, annotation, length_word, opaque
 
 LINEAR = ((0,),)
@@ -77,9 +77,11 @@ def reshaped(input: Any, sizes: Sequence[Any], parameter: str = "") -> Declarati
     )
 
 
-def view(input: Any, *size: Any) -> Declaration:
+def view(input: Any, *size: Any, **named: Any) -> Declaration:
     """Returns the declaration of Tensor.view, with sizes or with a dtype."""
-    sizes = listed(size)
+    if "dtype" in named:
+        return view_dtype(input, named["dtype"])
+    sizes = rest_of(size, named, "size")
     if len(sizes) == 1 and dtype_name(sizes[0]) is not None and not is_dim(sizes[0]):
         return view_dtype(input, sizes[0])
     return reshaped(input, sizes, "size")
@@ -102,9 +104,9 @@ def view_dtype(input: Any, dtype: Any) -> Declaration:
     return Declaration(annotation([pair[0]], [pair[1]]), (input,), dtypes=(new,))
 
 
-def reshape(input: Any, *shape: Any) -> Declaration:
+def reshape(input: Any, *shape: Any, **named: Any) -> Declaration:
     """Returns the declaration of reshape, as a function or a method."""
-    return reshaped(input, listed(shape), "shape")
+    return reshaped(input, rest_of(shape, named, "shape"), "shape")
 
 
 def view_as(input: Any, other: Any) -> Declaration:
@@ -171,10 +173,10 @@ def unsqueeze(input: Any, dim: int) -> Declaration:
     return moved(input, row, [*row[:place], "1", *row[place:]])
 
 
-def permute(input: Any, *dims: Any) -> Declaration:
+def permute(input: Any, *dims: Any, **named: Any) -> Declaration:
     """Returns the declaration of dimensions in another order."""
     row = Names().take(len(dims_of(input)))
-    order = axes(listed(dims), len(row), empty_means_all=False)
+    order = axes(rest_of(dims, named, "dims"), len(row), empty_means_all=False)
     if len(order) != len(row):
         raise errors.wrong_number("dimensions", len(order), len(row))
     return moved(input, row, [row[n] for n in order])
@@ -305,6 +307,7 @@ ENTRIES = (
         example(t(12, 1, 6), 1),
         example(t(12, 1, 6), 0),
         example(t(4, 1, 1, 6), (1, 2)),
+        example(t(2, 1, 3)),
     ),
     entry(
         "torch.unsqueeze",

@@ -223,6 +223,33 @@ def isin(
     )
 
 
+def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1) -> Declaration:
+    """Returns the declaration of an integral along a dimension."""
+    dims = dims_of(y)
+    if x is not None and (not is_tensor(x) or dims_of(x) != dims):
+        raise NotKnown("only places of the shape of the values are known of")
+    names = Names()
+    place = axis(dim, len(dims))
+    row = [names.one("^" if n == place else "") for n in range(len(dims))]
+    tensors = [y] if x is None else [y, x]
+    return Declaration(
+        annotation([row] * len(tensors), [[word for n, word in enumerate(row) if n != place]]),
+        tuple(tensors),
+        dtypes=(dtype_of(y),),
+        linear=((0,),),
+        frozen="" if len(dims) > 1 else _WHOLE,
+    )
+
+
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1) -> Declaration:
+    """Returns the declaration of a running integral, one element shorter than the values."""
+    dims = dims_of(y)
+    length = dims[axis(dim, len(dims))]
+    if x is not None or length is None:
+        raise NotKnown("only values at equal distances are known of")
+    return along(y, dim, (dtype_of(y),), linear=True, length=length - 1)
+
+
 def renorm(input: Any, p: Any, dim: int, maxnorm: Any) -> Declaration:
     """Returns the declaration of slices along a dimension scaled down to a norm: only that
     dimension may be cut.
@@ -268,6 +295,13 @@ def _entries() -> list[Entry]:
             example(whole(2, 12, 6), as_tuple=True),
         ),
         entry("torch.isin", isin, example(whole(9, 12, 6), whole(9, 4))),
+        entry("torch.trapezoid", trapezoid, example(t(12, 6)), example(t(6, 12), t(6, 12), dim=0)),
+        entry(
+            "torch.cumulative_trapezoid",
+            cumulative_trapezoid,
+            example(t(12, 6)),
+            example(t(6, 12), dim=0),
+        ),
         entry("torch.renorm", renorm, example(t(12, 6), 2, 0, 1.0)),
     ]
 

@@ -101,6 +101,13 @@ def listed(sizes: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(sizes)
 
 
+def rest_of(values: Sequence[Any], named: dict[str, Any], name: str) -> tuple[Any, ...]:
+    """Returns what ``*name`` takes, also where it is given by its name. Raises NotKnown for other names."""
+    if set(named) - {name}:
+        raise NotKnown(f"the argument '{min(set(named) - {name})}' is not known of")
+    return listed((named[name],) if name in named else values)
+
+
 def known(dims: Lengths, what: str = "a tensor") -> tuple[Dim, ...]:
     """Returns the lengths where all are known; raises NotKnown otherwise."""
     if any(dim is None for dim in dims):

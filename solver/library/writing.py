@@ -10,6 +10,7 @@ carries the mark.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Any, TypeAlias
 
@@ -83,6 +84,15 @@ def freeze_word(dim: str) -> str:
     inner = dim[1:-1] if dim.startswith("(") else dim
     words = [word if word.isdecimal() else bare(word) + "^" for word in inner.split(" ")]
     return f"({' '.join(words)})" if dim.startswith("(") else words[0]
+
+
+def freeze_text(text: str) -> str:
+    """Returns an annotation with every identifier marked ``^``.
+
+    >>> freeze_text("a (b 2), c+ -> a, ()")
+    'a^ (b^ 2), c^ -> a^, ()'
+    """
+    return re.sub(r"([^\W\d]\w*)[+^]?", r"\1^", text)
 
 
 def length_word(
