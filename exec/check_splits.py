@@ -143,9 +143,9 @@ class CheckSplits:
     def _check_outputs(self, whole: Whole) -> None:
         wanted = whole.solution.output_dims
         if len(whole.outputs) != len(wanted):
-            reason = (
-                f"the function returns {len(whole.outputs)} values, {len(wanted)} are annotated"
-            )
+            count = len(whole.outputs)
+            values = f"{count} value{'s' * (count != 1)}"
+            reason = f"the function returns {values}, and {len(wanted)} are annotated"
             raise Lie(Culprit("outputs", reason))
         fresh = set(whole.call.declaration.fresh)
         for number, (output, dims) in enumerate(zip(whole.outputs, wanted, strict=True)):

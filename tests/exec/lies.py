@@ -122,3 +122,41 @@ def different_each_time(x: Tensor) -> Tensor:
 @ds.register_op("a b -> a b")
 def reads_its_length(x: Tensor) -> Tensor:
     return x / x.shape[0]
+
+
+@ds.register_op("m k+, k+ n, n, n -> m n", value_split=("b", "c"))
+def with_two_biases(x: Tensor, w: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    return x @ w + b + c
+
+
+@ds.register_op("m k+, k+ n, n, n -> m n")
+def two_biases_forgotten(x: Tensor, w: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    return x @ w + b + c
+
+
+@ds.register_op("v^ d, * -> * d")
+def picks_rows(weight: Tensor, ids: Tensor) -> Tensor:
+    """Its ids are integers, which its types do not say."""
+    return functional.embedding(ids, weight)
+
+
+@ds.register_op("a^ -> a^")
+def all_frozen(x: Tensor) -> Tensor:
+    return x.flip(0)
+
+
+@ds.register_op("a -> a")
+def wants_a_word(x: Tensor, word: str) -> Tensor:
+    return x * 2 if word == "twice" else x
+
+
+@ds.register_op("a -> a")
+def sizes_of_powers_only(x: Tensor) -> Tensor:
+    if x.shape[0] & (x.shape[0] - 1):
+        raise ValueError("not a power of 2")
+    return x
+
+
+@ds.register_op("a b -> a b")
+def never_runs(x: Tensor) -> Tensor:
+    raise TypeError("not these")
