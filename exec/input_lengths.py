@@ -90,6 +90,25 @@ class InputLengths:
         return {name: size for name, size in found.bindings.items() if isinstance(size, int)}
 
 
+    def check_dtypes(self, dtypes: Mapping[str, object]) -> None:
+        """Raises ShapeError where a tensor has another dtype than the program was made for."""
+        for name, entry in self.inputs.items():
+            found = str(dtypes[name]).removeprefix("torch.")
+            if entry.value.dtype not in (None, found):
+                raise _other_dtype(entry, found)
+
+
+def _other_dtype(entry: Input, found: str) -> ShapeError:
+    return ShapeError(
+        Diagnostic(
+            code="input-dtype",
+            title=f"{entry.target} is {found}",
+            reason=f"the program was made for {entry.value.dtype}",
+            hint=f"convert it: {entry.target}.to(torch.{entry.value.dtype})",
+        )
+    )
+
+
 def _other_shape(entry: Input, shape: Sequence[int], reason: str) -> ShapeError:
     return ShapeError(
         Diagnostic(

@@ -90,10 +90,24 @@ def _with_sizes(
 ) -> Arguments:
     for name, value in declaration.fixed.items():
         arguments = arguments.with_parameter(names, name, value)
+    given = arguments.parameters(names)
     for name, sizes in plan.sizes.items():
-        new = length(sizes) if isinstance(sizes, str) else tuple([length(s) for s in sizes])
-        arguments = arguments.with_parameter(names, name, new)
+        lengths = tuple([length(size) for size in sizes])
+        several = _takes_several(given, names, name, len(lengths))
+        arguments = arguments.with_parameter(names, name, lengths if several else lengths[0])
     return arguments
+
+
+def _takes_several(
+    given: Mapping[str, Any], names: Sequence[str], name: str, count: int
+) -> bool:
+    """Whether a size parameter is a list of lengths: as it was given, else by their number."""
+    first, _, inside = name.partition(".")
+    if inside:
+        return count != 1
+    if f"*{first}" not in names and first in given:
+        return isinstance(given[first], list | tuple)
+    return f"*{first}" in names or count != 1
 
 
 def _rules(

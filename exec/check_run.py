@@ -1,0 +1,182 @@
+"""Whether a plan's run is equal to the model on one device: outputs, loss and every gradient.
+
+    check = CheckedRun(model, part, lr=0.1)
+    step = check.step({"input_ids": ids, "labels": ids})
+    step.loss, step.differences.gradients        5.61, 2.1e-16
+
+Both train on the same batches from the same weights. A rank compares its parts with the same parts
+of the whole gradient, so nothing is gathered; what is reported is the largest over all ranks. A
+difference is relative to the largest element of its tensor; for a gradient that is nearly zero as a
+whole (a key's bias under softmax has none) to a thousandth of the model's largest gradient.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dimsolve.partition.placement import Reduction
+
+from .held import Held
+from .parallelize import ParallelModule
+
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
+"""The largest relative difference that rounding explains; for narrower dtypes it is 5e-2."""
+
+SMALL = 1e-3
+"""A gradient tensor smaller than this share of the model's largest is compared with that share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """The largest relative differences from one device; 0.0 is equal to the last bit."""
+
+    outputs: float
+    loss: float
+    gradients: float
+
+    @property
+    def largest(self) -> float:
+        """The largest of all."""
+        return max(self.outputs, self.loss, self.gradients)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedStep:
+    """One training step of both. ``seconds``: of the part, forward, backward and optimiser."""
+
+    loss: float
+    seconds: float
+    differences: Differences | None
+
+
+class CheckedRun:
+    """A part of a model and, where ``model`` is given, the model itself, trained alike."""
+
+    def __init__(
+        self, part: ParallelModule, model: torch.nn.Module | None = None, *, lr: float = 0.1
+    ) -> None:
+        self.part = part
+        self.model = model
+        self.optimizer = torch.optim.SGD(part.parameters(), lr=lr)
+        self.reference = None if model is None else torch.optim.SGD(model.parameters(), lr=lr)
+
+    def step(self, batch: Mapping[str, Any]) -> CheckedStep:
+        """Trains both on one whole batch, the same on every rank, and compares."""
+        self.optimizer.zero_grad()
+        self._synchronize()
+        start = time.perf_counter()
+        result = self.part(**batch)
+        loss = loss_of(result)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._synchronize()
+        seconds = time.perf_counter() - start
+        differences = None if self.model is None else self._compare(batch, result, loss)
+        start = time.perf_counter()
+        self.optimizer.step()
+        self._synchronize()
+        seconds += time.perf_counter() - start
+        return CheckedStep(float(loss.detach()), seconds, differences)
+
+    def _compare(self, batch: Mapping[str, Any], result: Any, loss: Tensor) -> Differences:
+        assert self.model is not None and self.reference is not None
+        self.reference.zero_grad()
+        whole = self.model(**batch)
+        whole_loss = loss_of(whole)
+        whole_loss.backward()  # type: ignore[no-untyped-call]
+        pairs = zip(tensors_of(result), tensors_of(whole), strict=True)
+        outputs = max((relative(a, b) for (_, a), (_, b) in pairs), default=0.0)
+        gradients = max((d for _, d in self.gradient_differences()), default=0.0)
+        self.reference.step()
+        mine = torch.tensor(
+            [outputs, relative(loss, whole_loss), gradients],
+            dtype=torch.float64,
+            device=loss.device,
+        ).nan_to_num(nan=torch.inf)
+        for end in self.part.ends.communicators.values():
+            mine = end.all_reduce(mine, Reduction.MAX)
+        return Differences(*mine.tolist())
+
+    def gradient_differences(self) -> Iterator[tuple[str, float]]:
+        """Yields each parameter's name and how far this rank's part of its gradient is off."""
+        assert self.model is not None
+        whole = {n: p.grad for n, p in self.model.named_parameters() if p.requires_grad}
+        largest = max((float(g.abs().max()) for g in whole.values() if _filled(g)), default=0.0)
+        for name, parameter in self.part.named_parameters():
+            wanted, found = whole.get(name), parameter.grad
+            if wanted is None or found is None:
+                empty = (wanted is None or not wanted.any()) and (found is None or not found.any())
+                yield name, 0.0 if empty else float("inf")
+                continue
+            held: Held = self.part.held(name)
+            yield name, relative(found, held.part(wanted), floor=SMALL * largest)
+
+    def _synchronize(self) -> None:
+        if self.part.ends.device.type == "cuda":
+            torch.cuda.synchronize()
+
+
+def _filled(gradient: Tensor | None) -> bool:
+    return gradient is not None and gradient.numel() > 0
+
+
+def relative(found: Tensor, wanted: Tensor, *, floor: float = 0.0) -> float:
+    """Returns the largest difference, relative to the largest element of what is wanted.
+
+    >>> relative(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
+    0.5
+    """
+    found, wanted = found.detach(), wanted.detach()
+    if found.shape != wanted.shape:
+        return float("inf")
+    if not found.numel():
+        return 0.0
+    if not (found.is_floating_point() or found.is_complex()):
+        return 0.0 if torch.equal(found, wanted) else float("inf")
+    same = (found == wanted) | (found.isnan() & wanted.isnan())
+    gap = torch.where(same, torch.zeros_like(found), found - wanted).abs().max()
+    scale = wanted.masked_fill(~wanted.isfinite(), 0).abs().max()
+    size = max(float(scale), floor)
+    return float(gap) / size if size else float(gap)
+
+
+def loss_of(result: Any) -> Tensor:
+    """Returns what is trained: the result's loss, or a scalar, or the mean square of what is real.
+
+    >>> loss_of({"loss": torch.tensor(2.0)})
+    tensor(2.)
+    """
+    loss = result.get("loss") if isinstance(result, Mapping) else getattr(result, "loss", None)
+    if isinstance(loss, Tensor):
+        return loss if loss.ndim == 0 else loss.mean()
+    real = [t for _, t in tensors_of(result) if t.is_floating_point() and t.requires_grad]
+    if len(real) == 1 and real[0].ndim == 0:
+        return real[0]
+    return torch.stack([tensor.square().mean() for tensor in real]).sum()
+
+
+def tensors_of(result: Any) -> list[tuple[str, Tensor]]:
+    """Returns the tensors of a result with their places, in order."""
+    if isinstance(result, Tensor):
+        return [("", result)]
+    items: Any = ()
+    if isinstance(result, Mapping):
+        items = result.items()
+    elif isinstance(result, list | tuple):
+        items = enumerate(result)
+    return [
+        (f"{key}.{place}".rstrip("."), tensor)
+        for key, item in items
+        for place, tensor in tensors_of(item)
+    ]
+
+
+def tolerance_of(model: torch.nn.Module) -> float:
+    """Returns the largest difference that rounding explains for a model's dtype."""
+    dtypes = {p.dtype for p in model.parameters() if p.is_floating_point()}
+    return max((TOLERANCE.get(dtype, 5e-2) for dtype in dtypes), default=1e-9)

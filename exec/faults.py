@@ -1,0 +1,43 @@
+"""What happens when a step fails: the exception says where, and the other ranks are told.
+
+    ValueError: boom
+      rank 1 (tp=1) failed in my_op (node my_op_2)
+        model.py:33: out = my_op(x)
+        x: float32 (4, 16, 32)
+
+The exception keeps its type and its traceback and gains these lines as a note. An exception that
+comes from another rank's failure is not told on.
+"""
+
+from __future__ import annotations
+
+from .agreement import AgreementError
+from .call_inputs import CallError
+from .failure import Failure, RankFailure, failure_of
+from .mesh_ends import MeshEnds
+from .program import Program
+from .torch_communicator import CollectiveError
+from .watch import watch
+
+_TOLD = "__dimsolve_failure__"
+
+
+def explain(error: BaseException, program: Program | None, ends: MeshEnds) -> Failure:
+    """Adds to an exception where it came from, tells the other ranks, and returns it as data."""
+    known: Failure | None = getattr(error, _TOLD, None)
+    if known is not None:
+        return known
+    if isinstance(error, RankFailure):
+        return error.failure
+    failure = failure_of(error, ends.rank, ends.place, program)
+    note = str(Failure(failure.rank, failure.place, "", *_where(failure)))
+    error.add_note("\n".join(line for line in note.splitlines() if line.strip()))
+    setattr(error, _TOLD, failure)
+    guard = watch()
+    if guard is not None and not isinstance(error, AgreementError | CallError | CollectiveError):
+        guard.report(failure)
+    return failure
+
+
+def _where(failure: Failure) -> tuple[str, str, str, object]:
+    return failure.operator, failure.node, failure.source, failure.shapes  # type: ignore[return-value]

@@ -1,0 +1,37 @@
+"""What the tests' ranks do: build a model, trace and plan it, and train a part beside the whole."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+BATCHES = ((4, 16), (2, 24), (6, 8))
+
+
+def load(target: str, dtype: str) -> tuple[torch.nn.Module, dict[str, Any], dict[str, Any]]:
+    """Returns the model, its example and its dynamic names of ``module:factory``."""
+    module, _, factory = target.partition(":")
+    torch.manual_seed(0)
+    model, example, *names = getattr(importlib.import_module(module), factory)()
+    return model.to(getattr(torch, dtype)), example, names[0] if names else {}
+
+
+def train(
+    target: str, mesh: dict[str, int], policy: Any, dtype: str = "float64", steps: int = 3
+) -> list[Any]:
+    """Returns the differences from one device of every step."""
+    from dimsolve.exec.batches import batches
+    from dimsolve.exec.check_run import CheckedRun
+    from dimsolve.exec.parallelize import parallelize
+    from dimsolve.exec.trace import trace
+    from dimsolve.partition.planning.planner import plan
+
+    model, example, names = load(target, dtype)
+    graph = trace(model, kwargs=example, dynamic=names)
+    part = parallelize(model, plan(graph, mesh, policy))
+    run = CheckedRun(part, model)
+    assert part.ends.count == dist.get_world_size()
+    return [run.step(batch) for batch in batches(part.plan, example, names, steps)]
