@@ -21,8 +21,9 @@ from .diagnosis import culprit_of, input_name, not_linear
 from .differences import relative
 from .fixed_random import fixed_random
 from .operator_call import Call
+from .split_run import run_split
 from .verification import Culprit, Verification
-from .whole_and_split import Whole, run_split, run_whole
+from .whole_run import Whole, run_whole
 
 Splits = tuple[tuple[str, int], ...]
 _WIDER = {

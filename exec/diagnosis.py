@@ -17,8 +17,9 @@ from dimsolve.partition.placement import Reduction, Replicate
 
 from .cuts import Cuts, cut
 from .differences import Difference
+from .split_run import Outcome, run_split
 from .verification import Culprit
-from .whole_and_split import Outcome, Whole, run_split
+from .whole_run import Whole
 
 
 def culprit_of(whole: Whole, cuts: Cuts, outcome: Outcome, seed: int) -> Culprit:

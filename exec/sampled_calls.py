@@ -19,7 +19,7 @@ from .check_splits import CheckSplits, Lie, Splits, in_float64
 from .operator_call import Call
 from .sample_inputs import CannotSample, Sampler, Sizes, Variant, integer_guesses, variants
 from .verification import Culprit
-from .whole_and_split import Whole
+from .whole_run import Whole
 
 
 def check_samples(operator: Operator, check: CheckSplits) -> None:

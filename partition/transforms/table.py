@@ -15,6 +15,7 @@ from dimsolve.solver.library import canonical
 
 from ..transform import TransformRule
 from .classes import cross_entropy_rules, nll_rules
+from .extremes import amax_rules, amin_rules, max_rules, min_rules
 from .lookup import gather_rules, rows_first_rules, rows_second_rules, select_rules
 from .means import l1_rules, mse_rules
 from .statistics import batch_norm_rules
@@ -31,6 +32,10 @@ RULES: dict[str, RuleSet] = {
     "torch.nn.functional.mse_loss": mse_rules,
     "torch.nn.functional.l1_loss": l1_rules,
     "torch.nn.functional.batch_norm": batch_norm_rules,
+    "torch.amax": amax_rules,
+    "torch.amin": amin_rules,
+    "torch.max": max_rules,
+    "torch.min": min_rules,
 }
 """Path of the library's entry to its rules."""
 

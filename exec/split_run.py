@@ -1,4 +1,4 @@
-"""Runs an operator whole and split, and measures how far the two are apart.
+"""Runs a call split on all ranks, and measures how far it is from the run on one device.
 
     matmul, k over 2:   rank 0  x[:, :4] @ w[:4]      their sum against  x @ w
                         rank 1  x[:, 4:] @ w[4:]      and the gradients of x and w alike
@@ -18,44 +18,16 @@ import torch
 from torch import Tensor
 
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
-from dimsolve.solver.solution import Solution
 
 from .cuts import Cuts
 from .differences import Difference, compare, largest
-from .gradients import gradient_shares, gradients_of, random_like, requires_gradient
-from .operator_call import (
-    Call,
-    function_of,
-    invoke,
-    local_arguments,
-    modified,
-    outputs_of,
-)
+from .gradients import gradient_shares, gradients_of
+from .operator_call import function_of, invoke, local_arguments, modified
 from .part import MeshPart
 from .random_parts import random_parts
 from .sharding import local_parts
 from .simulated_world import Member, RankError, SimulatedWorld
-
-
-@dataclass(frozen=True)
-class Whole:
-    """A run on one device: outputs, inputs as they are left, and gradients for random weights.
-
-    One entry per annotated output or input, None where there is no tensor, or no gradient.
-    differentiable: the inputs that may have gradients. returned: inputs that are outputs too, by
-    number.
-    """
-
-    call: Call
-    solution: Solution
-    outputs: list[Any]
-    inputs: list[Tensor | None]
-    after: list[Tensor | None]
-    weights: list[Tensor | None]
-    gradients: list[Tensor | None]
-    differentiable: frozenset[int]
-    returned: dict[int, int]
-    no_gradient: str = ""
+from .whole_run import Whole, annotated_outputs, leaf_of, placed
 
 
 @dataclass(frozen=True)
@@ -75,71 +47,6 @@ class Outcome:
     def worst(self) -> Difference | None:
         """The largest difference; an output before a gradient where they are as large."""
         return largest(self.differences)
-
-
-def run_whole(call: Call, solution: Solution, seed: int) -> Whole:
-    """Runs the call on one device; raises what the function raises.
-
-    Some functions refuse gradients of an input (a target, running statistics): it has none then.
-    """
-    tensors = dict(call.arguments.tensors())
-    inputs = [None if place is None else tensors[place].detach() for place in call.input_places]
-    real = [n for n, t in enumerate(inputs) if t is not None and _is_real(t)]
-    try:
-        return _run_whole(call, solution, seed, inputs, frozenset(real))
-    except RuntimeError as error:
-        if "cannot have requires_grad" not in str(error):
-            raise
-    chosen: frozenset[int] = frozenset()
-    whole = _run_whole(call, solution, seed, inputs, chosen)
-    for number in real:
-        try:
-            whole = _run_whole(call, solution, seed, inputs, chosen | {number})
-        except RuntimeError:
-            continue
-        chosen |= {number}
-    return whole
-
-
-def _run_whole(
-    call: Call,
-    solution: Solution,
-    seed: int,
-    inputs: list[Tensor | None],
-    differentiable: frozenset[int],
-) -> Whole:
-    leaves = [_leaf(tensor, number in differentiable) for number, tensor in enumerate(inputs)]
-    given = [None if leaf is None else leaf.clone() for leaf in leaves]
-    arguments = call.arguments.with_values(_placed(call, given))
-    result = invoke(function_of(call.operator), arguments, call.operator.parameters)
-    outputs = _outputs(call, result, given)
-    generator = torch.Generator().manual_seed(seed)
-    weights = [random_like(o, generator) if requires_gradient(o) else None for o in outputs]
-    problem = ""
-    gradients: list[Tensor | None] = [None] * len(leaves)
-    try:
-        gradients = gradients_of(outputs, leaves, weights)
-    except (RuntimeError, NotImplementedError) as error:
-        problem = str(error).partition("\n")[0]
-    after = [None if tensor is None else tensor.detach() for tensor in given]
-    returned = {
-        number: place
-        for number, tensor in enumerate(given)
-        for place, output in enumerate(outputs)
-        if tensor is not None and _same_memory(tensor, output)
-    }
-    return Whole(
-        call,
-        solution,
-        outputs,
-        inputs,
-        after,
-        weights,
-        gradients,
-        differentiable,
-        returned,
-        problem,
-    )
 
 
 def run_split(whole: Whole, cuts: Cuts, seed: int) -> Outcome:
@@ -180,11 +87,13 @@ class _Program:
     def __call__(self, member: Member) -> _Rank:
         call = self.whole.call
         leaves = [
-            _leaf(None if part is None else part[member.rank], number in self.whole.differentiable)
+            leaf_of(
+                None if part is None else part[member.rank], number in self.whole.differentiable
+            )
             for number, part in enumerate(self.parts)
         ]
         given = [None if leaf is None else leaf.clone() for leaf in leaves]
-        outputs = _outputs(call, self._run(member, given), given)
+        outputs = annotated_outputs(call, self._run(member, given), given)
         self._check_shapes(outputs, member.rank)
         self.shown[member.rank] = [_detached(output) for output in outputs]
         member.world.all_reduce(torch.zeros(()))  # now all have shown theirs
@@ -198,7 +107,7 @@ class _Program:
     def _run(self, member: Member, given: list[Tensor | None]) -> Any:
         call, star = self.whole.call, self.whole.solution.layout.star
         names, function = call.operator.parameters, function_of(call.operator)
-        arguments = local_arguments(call, _placed(call, given), self.cuts.lengths, star)
+        arguments = local_arguments(call, placed(call, given), self.cuts.lengths, star)
         transforms = [rule.transform for rule in self.cuts.rules]
         for axis, transform in enumerate(transforms):
             if transform is not None and transform.modifier is not None:
@@ -267,38 +176,6 @@ def _dual(placement: Placement) -> Placement:
             return Replicate()
         case _:
             return Partial(Reduction.SUM)
-
-
-def _outputs(call: Call, result: Any, given: Sequence[Tensor | None]) -> list[Any]:
-    """The annotated outputs; of a call that returns nothing they are the inputs it writes to."""
-    if call.declaration.returns == "nothing":
-        return [given[number] for number in call.declaration.mutates]
-    return outputs_of(result, call.declaration)
-
-
-def _placed(call: Call, given: Sequence[Tensor | None]) -> dict[Any, Tensor]:
-    pairs = zip(call.input_places, given, strict=True)
-    return {place: t for place, t in pairs if place is not None and t is not None}
-
-
-def _leaf(tensor: Tensor | None, differentiable: bool) -> Tensor | None:
-    if tensor is None:
-        return None
-    leaf = tensor.detach().clone(memory_format=torch.contiguous_format)
-    return leaf.requires_grad_(differentiable)
-
-
-def _is_real(tensor: Tensor) -> bool:
-    return tensor.is_floating_point() or tensor.is_complex()
-
-
-def _same_memory(tensor: Tensor, output: Any) -> bool:
-    return (
-        isinstance(output, Tensor)
-        and output.data_ptr() == tensor.data_ptr()
-        and output.shape == tensor.shape
-        and output.stride() == tensor.stride()
-    )
 
 
 def _changed(before: Tensor | None, after: Tensor) -> bool:
