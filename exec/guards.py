@@ -18,25 +18,56 @@ from dimsolve.solver.system import Contradiction, System
 from .capture_errors import TraceError
 from .torch_dims import NotExpressible, TorchDims
 
+KERNELS = (
+    "_dynamo/utils.py",
+    "_subclasses/",
+    "_meta_registrations.py",
+    "_prims",
+    "_refs/",
+    "_decomp/",
+)
+"""Files of torch in which a kernel's stand-in decides how it lays out memory."""
 
-def require_guards(nodes: list[Any], dims: TorchDims, system: System) -> None:
-    """Adds the guards of a captured graph to what is known.
 
-    Raises ShapeError where they contradict each other, TraceError for one that is no condition on
-    lengths.
+class Guards:
+    """The guards of one capture. ``of_torch`` are those that only torch's own kernels made.
+
+    A kernel compares sizes to choose strides: ``batch < 16`` for a convolution. What it computes
+    does not depend on that, so these count only where shapes are torch's and not our own. Equations
+    always count.
     """
-    environment = _shape_environment(nodes)
-    for guard in getattr(environment, "guards", ()):
-        origin = _guard_origin(guard)
-        try:
-            claims = dims.claims(guard.expr)
-        except NotExpressible as error:
-            raise _inexpressible(guard.expr, origin) from error
-        for claim in claims:
+
+    def __init__(self, nodes: list[Any], dims: TorchDims, system: System) -> None:
+        self.dims = dims
+        self.system = system
+        guards = list(getattr(_shape_environment(nodes), "guards", ()))
+        self.of_torch = [guard for guard in guards if _of_a_kernel(guard)]
+        self.of_the_model = [guard for guard in guards if not _of_a_kernel(guard)]
+
+    def require(self, guards: list[Any]) -> None:
+        """Adds guards to what is known.
+
+        Raises ShapeError where they contradict each other, TraceError for one that is no condition
+        on lengths.
+        """
+        for guard in guards:
+            origin = _guard_origin(guard)
             try:
-                system.require(claim, origin)
-            except Contradiction as contradiction:
-                raise claim_contradicts(contradiction) from None
+                claims = self.dims.claims(guard.expr)
+            except NotExpressible as error:
+                raise _inexpressible(guard.expr, origin) from error
+            for claim in claims:
+                try:
+                    self.system.require(claim, origin)
+                except Contradiction as contradiction:
+                    raise claim_contradicts(contradiction) from None
+
+
+def _of_a_kernel(guard: Any) -> bool:
+    frame = getattr(getattr(guard, "sloc", None), "framework_loc", None)
+    filename = str(getattr(frame, "filename", "")).partition("/torch/")[2]
+    equation = type(guard.expr).__name__ in ("Equality", "Or", "And")
+    return not equation and filename.startswith(KERNELS)
 
 
 def _shape_environment(nodes: list[Any]) -> Any:

@@ -36,7 +36,7 @@ from dimsolve.solver.system import Contradiction
 from .capture import Capture
 from .confirm import Confirmation, dtype_of
 from .graph import Graph
-from .guards import require_guards, specialised
+from .guards import Guards, specialised
 from .results import set_result
 from .torch_dims import TorchDims
 
@@ -75,9 +75,12 @@ class Reader:
         graph = self.target = Graph(name)
         nodes = list(self.captured.module.graph.nodes)
         self._inputs(nodes)
-        require_guards(nodes, self.dims, graph.system)
+        guards = Guards(nodes, self.dims, graph.system)
+        guards.require(guards.of_the_model)
         self.confirmation = Confirmation(self.dims, graph.system)
         self._nodes(nodes, "", self.captured.module)
+        if self.unannotated:
+            guards.require(guards.of_torch)
         self._drop_unused_sizes()
         set_result(graph, self.captured, self._argument(nodes[-1].args[0]))
         return graph
@@ -121,10 +124,14 @@ class Reader:
             self.env[node] = value
 
     def _bind(self, name: str, index: int, dim: Dim, size: Any) -> None:
-        expression = getattr(getattr(size, "node", None), "expr", None)
+        node = getattr(size, "node", None)
+        expression: Any = getattr(node, "expr", None)
         if not getattr(expression, "is_Symbol", False):
             raise specialised(name, index, dim, size)
-        self.dims.bind(expression, dim)
+        own: Any = getattr(node, "_expr", expression)  # before torch found it equal to another one
+        for found in (expression, own):
+            if found.name not in self.dims.symbols:
+                self.dims.bind(found, dim)
 
     def _held(self, node: Any, example: Any) -> None:
         """A placeholder that is no argument: a parameter, a buffer, a size, or a constant of

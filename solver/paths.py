@@ -44,6 +44,8 @@ def path_of(function: Any) -> str:
     if isinstance(function, str):
         return function if "." in function else full_path(function)
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", "")
+    if "<locals>" in str(name):
+        name = getattr(function, "__name__", name)
     owner, _, last = str(name).rpartition(".")
     home = _CLASSES.get(owner)
     if home is not None:

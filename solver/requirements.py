@@ -137,6 +137,10 @@ def _broadcast(call: Call, types: Sequence[Type]) -> Claims:
         for dims in [_dims(argument)]
         if dims is not None
     ]
+    yield from _broadcast_shapes(shapes)
+
+
+def _broadcast_shapes(shapes: Sequence[Dims]) -> Claims:
     rank = max((len(shape) for shape in shapes), default=0)
     for place in range(1, rank + 1):
         lengths = [shape[-place] for shape in shapes if len(shape) >= place]
@@ -198,6 +202,30 @@ def _selected(call: Call, types: Sequence[Type]) -> Claims:
     yield Claim(dims[dim], Comparison.GE, index + 1 if index >= 0 else -index)
 
 
+def _squeezed(call: Call, types: Sequence[Type]) -> Claims:
+    """A dimension that is kept, though it was to go if it is 1, is longer than 1."""
+    dims = _dims(call.args[0])
+    which = _argument(call, 1, "dim")
+    if dims is None:
+        return
+    listed = (
+        which
+        if isinstance(which, tuple | list)
+        else range(len(dims))
+        if which is None
+        else (which,)
+    )
+    for dim in listed:
+        if isinstance(dim, int) and isinstance(dims[dim], Poly):
+            yield Claim(dims[dim], Comparison.GE, 2)
+
+
+def _batched(call: Call, types: Sequence[Type]) -> Claims:
+    """The batch dimensions of a product of matrices broadcast."""
+    shapes = [dims[:-2] for argument in call.args for dims in [_dims(argument)] if dims is not None]
+    yield from _broadcast_shapes(shapes)
+
+
 def _split(call: Call, types: Sequence[Type]) -> Claims:
     """The sizes of the parts add up to the dimension."""
     dims, sizes = _dims(call.args[0]), _argument(call, 1, "split_size_or_sections")
@@ -216,7 +244,9 @@ ASKS: dict[str, Callable[[Call, Sequence[Type]], Claims]] = {
     "layer_norm": _normalised,
     "rms_norm": _normalised,
     "getitem": _indexed,
+    "matmul": _batched,
     "narrow": _narrowed,
+    "squeeze": _squeezed,
     "select": _selected,
 }
 """By name of the function."""
