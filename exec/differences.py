@@ -111,7 +111,7 @@ def _factor(found: Tensor, wanted: Tensor, allowed: float) -> float | None:
         return None
     factor = float((found.double() * wanted.double()).sum()) / square
     close = relative(found.double(), factor * wanted.double()) <= max(allowed, 1e-9)
-    return factor if close and factor != 0 else None
+    return factor if close and factor != 0 and abs(factor - 1) > 0.005 else None
 
 
 def _same(a: Any, b: Any) -> bool:

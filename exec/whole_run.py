@@ -16,6 +16,7 @@ from torch import Tensor
 
 from dimsolve.solver.solution import Solution
 
+from .arguments import Place
 from .gradients import gradients_of, random_like, requires_gradient
 from .operator_call import Call, function_of, invoke, outputs_of
 

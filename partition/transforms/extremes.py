@@ -78,7 +78,7 @@ def _extreme(part: Part, input: Any, dim: Any, keepdim: bool, reduction: str) ->
     if not (input.requires_grad and torch.is_grad_enabled()):
         return value
     ties = input.detach() == whole
-    count = part.all_reduce(ties.sum(dims, keepdim=True))
+    count = part.all_reduce(ties.sum(dims, keepdim=True, dtype=input.dtype))
     zero = input.clone()
     with torch.no_grad():
         zero.zero_()
