@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import gcd
 
+from dimsolve.ir.expression import Comparison
+
 from .budget import Budget, OutOfBudgetError
 from .claims import Claim, Sign, difference
 from .congruence_conditions import remainder_text, where_divides
@@ -35,10 +37,13 @@ from .remainders import divided
 from .univariate import Run, sign_runs
 
 STEPS = 8_000
+MEETS = {Sign.NONNEGATIVE: (0, 1), Sign.ZERO: (0,), Sign.NONZERO: (-1, 1)}
+"""What is asked of an expression -> the signs of the values that meet it."""
 
 
 def condition_of(claim: Claim, facts: Facts) -> tuple[str, ...]:
-    """Returns texts whose conjunction holds exactly where the claim does, for values that satisfy the facts.
+    """Returns texts whose conjunction holds exactly where the claim does, for values that satisfy
+    the facts.
 
     >>> from .facts import NO_FACTS
     >>> from .dims import mod
@@ -50,13 +55,16 @@ def condition_of(claim: Claim, facts: Facts) -> tuple[str, ...]:
         remainder = _as_remainder(dim) if sign is not Sign.NONNEGATIVE else None
         if remainder is not None:
             return _congruence(*remainder, sign, facts)
-        return _polynomial(dim, sign)
+        rising = claim.comparison in (Comparison.LT, Comparison.LE)
+        return _polynomial(dim, sign, rising)
     except (OutOfBudgetError, TooLarge, ZeroDivisionError):
         return (str(claim),)
 
 
 def _as_remainder(dim: Dim) -> tuple[Dim, Dim, int] | None:
-    """(dividend, divisor, r) where ``dim == 0`` says ``dividend % divisor == r``; from ``//`` and ceildiv too."""
+    """(dividend, divisor, r) where ``dim == 0`` says ``dividend % divisor == r``; from ``//`` and
+    ceildiv too.
+    """
     for atom in sorted(atoms_of(dim)):
         if not isinstance(atom, Call) or len(atom.arguments) != 2:
             continue
@@ -127,7 +135,7 @@ def _shared(monomials: list[Monomial]) -> Monomial:
     return tuple(sorted(exponents.items()))
 
 
-def _polynomial(dim: Dim, sign: Sign) -> tuple[str, ...]:
+def _polynomial(dim: Dim, sign: Sign, rising: bool) -> tuple[str, ...]:
     """``dim >= 0``, ``== 0`` or ``!= 0``, without factors that change nothing."""
     if isinstance(dim, int):
         return (f"{dim} {sign.value}",)
@@ -136,21 +144,18 @@ def _polynomial(dim: Dim, sign: Sign) -> tuple[str, ...]:
         solved = _intervals(dim, sign, next(iter(names)))
         if solved:
             return solved
-    return (_sides(_reduced(dim, sign), sign),)
+    return (_sides(_reduced(dim, sign), sign, rising),)
 
 
 def _intervals(dim: Poly, sign: Sign, name: str) -> tuple[str, ...]:
-    """One unknown: ``n >= 3``, or ``n >= 3`` and ``n <= 9``, or ``n == 4``; () where it is no single interval."""
+    """One unknown: ``n >= 3``, or ``n >= 3`` and ``n <= 9``, or ``n == 4``; () where it is no
+    single interval.
+    """
     runs = sign_runs(coefficients_of(dim), 1, None, Budget(STEPS))
-    holds = {
-        Sign.NONNEGATIVE: lambda s: s >= 0,
-        Sign.ZERO: lambda s: s == 0,
-        Sign.NONZERO: lambda s: s != 0,
-    }[sign]
     inside: list[Run] = []
     outside: list[Run] = []
     for run in runs:
-        side = inside if holds(run.sign) else outside
+        side = inside if run.sign in MEETS[sign] else outside
         if side and side[-1].stop is not None and side[-1].stop + 1 == run.start:
             side[-1] = Run(side[-1].start, run.stop, 0)
         else:
@@ -177,18 +182,20 @@ def _reduced(dim: Poly, sign: Sign) -> Dim:
     return cancelled(build(terms), factor)
 
 
-def _sides(dim: Dim, sign: Sign) -> str:
-    """The terms with a plus on the left, those with a minus on the right: ``a*b + 1 <= c``."""
+def _sides(dim: Dim, sign: Sign, rising: bool) -> str:
+    """The terms with a plus on one side, those with a minus on the other: ``a*b >= c + 1`` or ``c <
+    a*b``.
+    """
     terms: Mapping[Monomial, int] = terms_of(dim)
-    left = build({m: c for m, c in terms.items() if c > 0})
-    right = build({m: -c for m, c in terms.items() if c < 0})
+    plus = build({m: c for m, c in terms.items() if c > 0})
+    minus = build({m: -c for m, c in terms.items() if c < 0})
     if sign is not Sign.NONNEGATIVE:
-        if isinstance(left, int):
-            left, right = right, left
-        return f"{left} {sign.value[:2]} {right}"
-    constant = terms.get(UNIT, 0)
-    if isinstance(left, int):
-        return f"{right} <= {left}" if constant != -1 else f"{right - 1} < {left}"
-    if constant == -1 and isinstance(right, Poly):
-        return f"{left} > {right - 1}"
-    return f"{left} >= {right}"
+        if isinstance(plus, int):
+            plus, minus = minus, plus
+        return f"{plus} {sign.value[:2]} {minus}"
+    strict = terms.get(UNIT, 0) == -1
+    if strict:
+        minus = minus - 1
+    if isinstance(plus, int) or (rising and isinstance(minus, Poly)):
+        return f"{minus} {'<' if strict else '<='} {plus}"
+    return f"{plus} {'>' if strict else '>='} {minus}"

@@ -6,8 +6,9 @@
     a*b  by 2, a known to be odd     b % 2 == 0
     9*a + b  by 8                    (a + b) % 8 == 0
 
-The classes modulo each prime power are listed where they are few, and described symbol by symbol where they are such a
-product; else the polynomial itself is the condition, without factors that change nothing.
+The classes modulo each prime power are listed where they are few, and described symbol by symbol
+where they are such a product; else the polynomial itself is the condition, without factors that
+change nothing.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def remainder_text(dividend: Dim, divisor: Dim) -> str:
 def where_divides(
     modulus: int, dim: Dim, charts: Sequence[Chart], budget: Budget
 ) -> tuple[str, ...]:
-    """Returns texts whose conjunction holds exactly where modulus divides dim, for values of the charts.
+    """Returns texts whose conjunction holds exactly where modulus divides dim, for values of the
+    charts.
 
     dim is a polynomial in symbols; somewhere it is divided and somewhere not.
 
@@ -122,7 +124,9 @@ def _where_divides_power(
 
 
 def _whole(modulus: int, dim: Dim) -> Whole:
-    """``dim % modulus == 0`` with a leading coefficient of 1 where that is possible, and small others."""
+    """``dim % modulus == 0`` with a leading coefficient of 1 where that is possible, and small
+    others.
+    """
     terms = {m: c % modulus for m, c in terms_of(dim).items()}
     for monomial in sorted(terms, key=lambda m: (-sum(e for _, e in m), m)):
         if monomial and gcd(terms[monomial], modulus) == 1:
@@ -136,7 +140,7 @@ def _whole(modulus: int, dim: Dim) -> Whole:
 def _allowed(
     modulus: int, names: list[str], charts: Sequence[Chart], budget: Budget
 ) -> list[tuple[int, ...]]:
-    """The residues that the names can have in the charts; more than those where that is not known."""
+    """The residues that the names can have in the charts; more where that is not known."""
     everything = list(product(range(modulus), repeat=len(names)))
     found: set[tuple[int, ...]] = set()
     for chart in charts:
@@ -175,7 +179,9 @@ def _by_symbol(
 
 
 def _one_class(modulus: int, name: str, possible: set[int], chosen: set[int]) -> Class | None:
-    """The shortest period of which the chosen among the possible residues are one class, or all but one."""
+    """The shortest period of which the chosen among the possible residues are one class, or all but
+    one.
+    """
     for period in (d for d in range(2, modulus + 1) if modulus % d == 0):
         for excluded in (False, True):
             residues = {x % period for x in (possible - chosen if excluded else chosen)}

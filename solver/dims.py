@@ -1,9 +1,9 @@
 """Lengths with floors, remainders, minima and maxima; and from written expressions to lengths.
 
-What no polynomial can express becomes an atom of its own, a `Call`. Making one applies only rewrites that hold for all
-integers wherever the call has a value (it has none where a divisor is 0): constants fold, exact quotients
-divide, a known multiple of the divisor leaves the floor. Everything deeper is a proof, not a normal form, and
-lives in `dimsolve.solver.prove`.
+What no polynomial can express becomes an atom of its own, a `Call`. Making one applies only
+rewrites that hold for all integers wherever the call has a value (it has none where a divisor is
+0): constants fold, exact quotients divide, a known multiple of the divisor leaves the floor.
+Everything deeper is a proof, not a normal form, and lives in `dimsolve.solver.prove`.
 
     (4*a + 7)//4  ->  a + 1          (6*a)//4  ->  (3*a)//2          max(a, 3, 2, a)  ->  max(3, a)
 """
@@ -47,7 +47,8 @@ class Function(Enum):
 
 
 class Call(str):
-    """An atom that is a function of Dims. It is a string: its text, which is canonical, is its identity.
+    """An atom that is a function of Dims. It is a string: its text, which is canonical, is its
+    identity.
 
     >>> call = next(iter(atoms_of(floor_div(symbol("a") + 1, 2))))
     >>> call, call.function.value, [str(a) for a in call.arguments]
@@ -81,7 +82,9 @@ def _call_text(function: Function, arguments: tuple[Dim, ...]) -> str:
 
 
 def _operand_text(dim: Dim, *, left: bool = False) -> str:
-    """Brackets where reading needs them: ``8*s`` may stand bare on the left of ``//``, never on its right."""
+    """Brackets where reading needs them: ``8*s`` may stand bare on the left of ``//``, never on its
+    right.
+    """
     if isinstance(dim, int):
         return str(dim) if dim >= 0 else f"({dim})"
     (monomial, coefficient), *more = dim.terms.items()
@@ -126,7 +129,10 @@ def _inner_floor(a: Dim) -> tuple[Dim, Dim, Dim] | None:
         return None
     call = calls[0]
     rest = a - symbol(call)
-    return None if call in atoms_of(rest) else (*call.arguments, rest)
+    if call in atoms_of(rest):
+        return None
+    x, y = call.arguments
+    return x, y, rest
 
 
 def _is_positive(dim: Dim) -> bool:
@@ -217,7 +223,8 @@ def apply(function: Function, arguments: tuple[Dim, ...]) -> Dim:
 def from_expression(expression: Expression) -> Dim:
     """Returns the canonical Dim of what was written.
 
-    Raises ZeroDivisionError for a division by a constant 0 and `solver.poly.TooLarge` past its limits.
+    Raises ZeroDivisionError for a division by a constant 0 and `solver.poly.TooLarge` past its
+    limits.
     """
     try:
         return _from_expression(expression, Budget(READ_STEPS))
@@ -250,11 +257,11 @@ def _from_operation(operator: Operator, operands: list[Dim], budget: Budget) -> 
         case Operator.SUBTRACT:
             return operands[0] - operands[1]
         case Operator.MULTIPLY:
-            return _times(*operands, budget)
+            return _times(operands[0], operands[1], budget)
         case Operator.NEGATE:
             return -operands[0]
         case Operator.POWER:
-            return _power(*operands, budget)
+            return _power(operands[0], operands[1], budget)
         case Operator.FLOORDIV:
             return floor_div(*operands)
         case Operator.MOD:

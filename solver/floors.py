@@ -1,4 +1,5 @@
-"""Writing lengths in the atoms of a draft: floors, remainders, minima and maxima become polynomials.
+"""Writing lengths in the atoms of a draft: floors, remainders, minima and maxima become
+polynomials.
 
     a % b          a - b*(a//b)
     ceildiv(a, 8)  (a + 7)//8
@@ -102,11 +103,17 @@ def _new_floor(draft: Draft, a: Dim, b: Dim) -> Dim:
         return -1
     low, high = draft.range(b)
     least, most = _quotient_range(draft.range(a), max(low or 1, 1), high)
+    if (least is None or least < 0) and draft.knows(a):
+        least = 0
+    if (most is None or most >= 0) and draft.knows(-1 - a):
+        most = -1
     return least if least is not None and least == most else _open_floor(draft, a, b, least, most)
 
 
 def _open_floor(draft: Draft, a: Dim, b: Dim, least: int | None, most: int | None) -> Dim:
-    """A new parameter q with ``0 <= a - b*q < b``, or with the remainder itself where that is known."""
+    """A new parameter q with ``0 <= a - b*q < b``, or with the remainder itself where that is
+    known.
+    """
     quotient = draft.parameter(least, most)
     rest = a - b * quotient
     remainder = known_remainder(a, b)

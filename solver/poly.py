@@ -1,17 +1,19 @@
 """Exact integer polynomials: the one canonical form on which all proofs work.
 
-A length is a `Dim`: a Python ``int`` while it is known, a `Poly` while it is not. A Poly is never constant, so
-``8`` is always the int 8 and two lengths are the same polynomial exactly when ``==`` says so. Concrete shapes
-therefore cost what ints cost, and nothing in this file knows about SymPy, whose exact division is a thousand
-times slower and whose divisibility is unsound.
+A length is a `Dim`: a Python ``int`` while it is known, a `Poly` while it is not. A Poly is never
+constant, so ``8`` is always the int 8 and two lengths are the same polynomial exactly when ``==``
+says so. Concrete shapes therefore cost what ints cost, and nothing in this file knows about SymPy,
+whose exact division is a thousand times slower and whose divisibility is unsound.
 
-A polynomial maps monomials to nonzero coefficients; a monomial is a sorted tuple of (atom, exponent):
+A polynomial maps monomials to nonzero coefficients; a monomial is a sorted tuple of (atom,
+exponent):
 
     8*s + k*s**2   is   {(("s", 1),): 8, (("k", 1), ("s", 2)): 1}
 
-An atom is a string. A symbol is its name; a function of polynomials that no polynomial can express (a floor, a
-minimum) is a `solver.dims.Call`, a string too, whose text is its identity. Multiplication refuses to build more than
-`MAX_TERMS` terms (`TooLarge`): a question that needs them is given up, not waited for.
+An atom is a string. A symbol is its name; a function of polynomials that no polynomial can express
+(a floor, a minimum) is a `solver.dims.Call`, a string too, whose text is its identity.
+Multiplication refuses to build more than `MAX_TERMS` terms (`TooLarge`): a question that needs them
+is given up, not waited for.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ MAX_WORK = 30_000
 
 
 class TooLarge(ArithmeticError):
-    """A polynomial would have more terms, or a coefficient more bits, than a question about shapes needs."""
+    """A polynomial would have more terms, or a coefficient more bits, than a question about shapes
+    needs.
+    """
 
 
 def multiply_monomials(a: Monomial, b: Monomial) -> Monomial:
@@ -63,9 +67,11 @@ def divide_monomials(a: Monomial, b: Monomial) -> Monomial | None:
 
 
 class Poly:
-    """A polynomial that is not constant, immutable and hashable. Make one with `symbol` and arithmetic.
+    """A polynomial that is not constant, immutable and hashable. Make one with `symbol` and
+    arithmetic.
 
-    Sums, differences, products and small powers with ints and Polys give Dims: an int where all symbols cancel.
+    Sums, differences, products and small powers with ints and Polys give Dims: an int where all
+    symbols cancel.
 
     >>> s = symbol("s")
     >>> (8 * s + 1) - 8 * s
@@ -79,7 +85,9 @@ class Poly:
     terms: dict[Monomial, int]
 
     def __init__(self, terms: dict[Monomial, int]) -> None:
-        """Takes terms without zeros and with at least one that is not constant; `build` makes them so."""
+        """Takes terms without zeros and with at least one that is not constant; `build` makes them
+        so.
+        """
         self.terms = terms
         self._hash = -1
 
@@ -228,11 +236,12 @@ def content(dim: Dim) -> int:
 
 
 def divide_exactly(dividend: Dim, divisor: Dim) -> Dim | None:
-    """Returns the polynomial q with integer coefficients and dividend == q * divisor, or None where there is none.
+    """Returns the polynomial q with integer coefficients and dividend == q * divisor, or None where
+    there is none.
 
-    None does not mean that a quotient of values is never whole: ``n*(n + 1)`` is always even. Long division under
-    the lexicographic order of monomials, with early exits for constants and single terms; raises
-    ZeroDivisionError for a divisor of 0.
+    None does not mean that a quotient of values is never whole: ``n*(n + 1)`` is always even. Long
+    division under the lexicographic order of monomials, with early exits for constants and single
+    terms; raises ZeroDivisionError for a divisor of 0.
     """
     if isinstance(divisor, int):
         return _divide_by_int(dividend, divisor)

@@ -1,7 +1,8 @@
 """Sums of squares: polynomials that are nowhere negative, whatever the signs of their atoms.
 
-A polynomial is a quadratic form in the square roots of its square terms where every other term is a product of two
-of them. Completing the square, one root after the other, shows whether the form is ever negative; all arithmetic is exact.
+A polynomial is a quadratic form in the square roots of its square terms where every other term is a
+product of two of them. Completing the square, one root after the other, shows whether the form is
+ever negative; all arithmetic is exact.
 
     25*a**2 - 20*a*b + 4*b**2  =  (5*a - 2*b)**2
 """
