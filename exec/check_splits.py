@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from dimsolve.ir.annotation import Mark
@@ -23,16 +22,9 @@ from .fixed_random import fixed_random
 from .operator_call import Call
 from .split_run import run_split
 from .verification import Culprit, Verification
-from .whole_run import Whole, run_whole
+from .whole_run import Whole, in_float64, run_whole
 
 Splits = tuple[tuple[str, int], ...]
-_WIDER = {
-    torch.float16: torch.float64,
-    torch.bfloat16: torch.float64,
-    torch.float32: torch.float64,
-    torch.complex32: torch.complex128,
-    torch.complex64: torch.complex128,
-}
 _MAX_PAIRS = 25
 
 
@@ -117,6 +109,22 @@ class CheckSplits:
         if holding:
             self._together(((holding[0], 2), (holding[-1], 3)), whole_for)
             self._together(tuple((name, 2) for name in (holding * 3)[:3]), whole_for)
+
+    def ties(self, whole_for: Callable[[Splits], Whole | None]) -> None:
+        """Notes where elements that tie have other gradients than on one device."""
+        for name in self.splits:
+            split = ((name, self.counts[0]),)
+            whole = whole_for(split)
+            cuts = (
+                NoCut("") if whole is None else cut(whole.solution, whole.call.declaration, split)
+            )
+            if whole is None or isinstance(cuts, NoCut):
+                continue
+            if any(not d.ok for d in run_split(whole, cuts, self.seed).differences):
+                self.note(
+                    f"where elements of several parts of {name} tie, each part has an equal share "
+                    "of the gradient, not each element: a transform rule can count them"
+                )
 
     def whole(self, call: Call) -> Whole:
         """Runs on one device, compared with the annotation. Raises Lie, or what the call raises."""
@@ -265,16 +273,6 @@ def _untried(name: str, counts: Sequence[int]) -> Culprit:
         f"'{name}' was not split: the function does not run where its length is a multiple "
         f"of {' or '.join(map(str, counts))}",
         f"give a call whose '{name}' can be split: verify(target, args=...)",
-    )
-
-
-def in_float64(arguments: Arguments) -> Arguments:
-    """Returns the arguments with tensors of their own, floating ones as float64."""
-    return arguments.with_values(
-        {
-            place: tensor.detach().to(_WIDER.get(tensor.dtype, tensor.dtype)).clone()
-            for place, tensor in arguments.tensors()
-        }
     )
 
 

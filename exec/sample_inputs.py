@@ -37,12 +37,13 @@ STAR_RANKS: tuple[int, ...] = (2, 1, 3)
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One way to call: how many dimensions ``*`` has, which optional tensors are absent, and which
-    tensors hold integers or bools, where their types do not tell.
+    tensors hold integers, where their types do not tell. ``ties``: many elements are equal.
     """
 
     star: int = 2
     absent: frozenset[int] = frozenset()
     whole: frozenset[int] = frozenset()
+    ties: bool = False
 
     def __str__(self) -> str:
         words = [f"* is {self.star} dimensions"] if self.star != 2 else []
@@ -178,7 +179,8 @@ class Sampler:
             else:
                 shape = shapes[number] or ()
                 element = "whole" if number in variant.whole else parameter.element
-                inputs.append(_tensor(shape, element, highest, generator))
+                tensor = _tensor(shape, element, highest, generator)
+                inputs.append((tensor > 0).to(tensor.dtype) if variant.ties else tensor)
         rest = promise.parameters[len(annotation.inputs) :]
         kwargs = {
             parameter.name: value

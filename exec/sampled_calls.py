@@ -15,11 +15,11 @@ from dimsolve.ir.errors import Diagnostic, DimsolveError, OperatorError
 from dimsolve.ir.operator import Operator
 
 from .arguments import Arguments
-from .check_splits import CheckSplits, Lie, Splits, in_float64
+from .check_splits import CheckSplits, Lie, Splits
 from .operator_call import Call
 from .sample_inputs import CannotSample, Sampler, Sizes, Variant, integer_guesses, variants
 from .verification import Culprit
-from .whole_run import Whole
+from .whole_run import Whole, in_float64
 
 
 def check_samples(operator: Operator, check: CheckSplits) -> None:
@@ -43,6 +43,9 @@ def check_samples(operator: Operator, check: CheckSplits) -> None:
         if samples.variant.whole - variant.whole:
             check.note(f"run with {samples.variant}")
         check.all_splits(samples.whole_for, samples.base)
+        if samples.base.call.declaration.reduction in ("max", "min"):
+            tied = replace(samples, variant=replace(samples.variant, ties=True), known={})
+            check.ties(tied.whole_for)
     for variant, error in failures:
         if ran:
             check.note(f"not run where {variant}: {_first_line(error)}")

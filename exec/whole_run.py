@@ -16,9 +16,17 @@ from torch import Tensor
 
 from dimsolve.solver.solution import Solution
 
-from .arguments import Place
+from .arguments import Arguments, Place
 from .gradients import gradients_of, random_like, requires_gradient
 from .operator_call import Call, function_of, invoke, outputs_of
+
+_WIDER = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex32: torch.complex128,
+    torch.complex64: torch.complex128,
+}
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,16 @@ def _run_whole(
         differentiable,
         returned,
         problem,
+    )
+
+
+def in_float64(arguments: Arguments) -> Arguments:
+    """Returns the arguments with tensors of their own, floating ones as float64."""
+    return arguments.with_values(
+        {
+            place: tensor.detach().to(_WIDER.get(tensor.dtype, tensor.dtype)).clone()
+            for place, tensor in arguments.tensors()
+        }
     )
 
 

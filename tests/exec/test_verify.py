@@ -283,3 +283,13 @@ def test_it_prints_as_a_report() -> None:
         f"{lies.__name__}.all_frozen: holds",
         "  a not split: 'a' is marked '^': no split of it is legal",
     ]
+
+
+def test_ties_between_parts_are_told() -> None:
+    verification = ds.verify(lies.largest_as_largest)
+    assert verification.ok and verification.splits["a"] == (2, 3, 4)
+    assert verification.notes == (
+        "where elements of several parts of a tie, each part has an equal share of the gradient, "
+        "not each element: a transform rule can count them",
+    )
+    assert not ds.verify(registered.largest).notes
