@@ -24,20 +24,25 @@ PREFIXES = (
 """Where builtins say that they live, and where people import them from."""
 
 _METHODS = """
-abs acos acosh add addcdiv addcmul angle asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not
-bitwise_or bitwise_right_shift bitwise_xor ceil clamp clamp_max clamp_min conj conj_physical copysign cos cosh
-deg2rad digamma div eq erf erfc erfinv exp exp2 expm1 float_power floor floor_divide fmax fmin fmod frac gcd ge gt
-heaviside hypot i0 isclose isfinite isinf isnan isneginf isposinf isreal lcm ldexp le lerp lgamma log log10 log1p
-log2 logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logit lt maximum minimum mul nan_to_num ne
-neg nextafter polygamma positive pow rad2deg reciprocal remainder resolve_conj round rsqrt sgn sigmoid sign signbit
-sin sinc sinh sqrt square sub tan tanh trunc xlogy softmax log_softmax adjoint aminmax amax amin all any argmax
-argmin argsort addbmm addmm addmv addr allclose baddbmm bernoulli bincount bmm broadcast_to chunk count_nonzero cummax
-cummin cumprod cumsum diag diag_embed diagonal diff dist dot flatten fliplr flipud histc inner isin kron kthvalue
-logcumsumexp logsumexp matmul max mean median min mm mode movedim msort multinomial mv nanmean nanmedian nansum narrow
-nonzero norm numel outer prod quantile ravel renorm repeat_interleave roll rot90 select sort split split_with_sizes
-squeeze std sum swapaxes t tensor_split tile topk trace transpose tril triu unbind unflatten unique unique_consecutive
-unsqueeze var vdot hsplit vsplit dsplit diagflat diagonal_scatter igamma igammac mvlgamma frexp is_complex is_signed is_floating_point masked_fill index_select gather take_along_dim take scatter scatter_add scatter_reduce
-index_add index_copy index_fill index_put masked_select masked_scatter select_scatter slice_scatter
+abs acos acosh add addbmm addcdiv addcmul addmm addmv addr adjoint all allclose amax amin aminmax
+angle any argmax argmin argsort argwhere asin asinh atan atan2 atanh baddbmm bernoulli bincount
+bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor bmm
+broadcast_to ceil chunk clamp clamp_max clamp_min conj conj_physical copysign cos cosh
+count_nonzero cummax cummin cumprod cumsum deg2rad diag diag_embed diagflat diagonal
+diagonal_scatter diff digamma dist div dot dsplit eq erf erfc erfinv exp exp2 expm1 flatten fliplr
+flipud float_power floor floor_divide fmax fmin fmod frac frexp gather gcd ge gt heaviside histc
+hsplit hypot i0 igamma igammac index_add index_copy index_fill index_put index_select inner
+is_complex is_floating_point is_signed isclose isfinite isinf isnan isneginf isposinf isreal kron
+kthvalue lcm ldexp le lerp lgamma log log10 log1p log2 log_softmax logaddexp logaddexp2
+logcumsumexp logical_and logical_not logical_or logical_xor logit logsumexp lt masked_fill
+masked_scatter masked_select matmul max maximum mean median min minimum mm mode movedim msort mul
+multinomial mv mvlgamma nan_to_num nanmean nanmedian nansum narrow ne neg nextafter nonzero norm
+numel outer positive pow prod quantile rad2deg ravel reciprocal remainder renorm repeat_interleave
+resolve_conj roll rot90 round rsqrt scatter scatter_add scatter_reduce select select_scatter sgn
+sigmoid sign signbit sin sinc sinh slice_scatter softmax sort split split_with_sizes sqrt square
+squeeze std sub sum swapaxes t take take_along_dim tan tanh tensor_split tile topk trace transpose
+tril triu true_divide trunc unbind unflatten unique unique_consecutive unsafe_split unsqueeze var
+vdot vsplit xlogy
 """
 """Methods with the parameters of the function ``torch.NAME``."""
 
@@ -61,32 +66,39 @@ _SAME = {
     "negative": "neg",
     "not_equal": "ne",
     "subtract": "sub",
-    "true_divide": "div",
+}
+"""Two names of one function, of the method, and of the method in place."""
+
+_SAME_FUNCTION = {
     "concat": "cat",
     "concatenate": "cat",
     "ger": "outer",
     "moveaxis": "movedim",
     "row_stack": "vstack",
     "swapdims": "swapaxes",
+    "trapz": "trapezoid",
+    "unsafe_chunk": "chunk",
+    "unsafe_split_with_sizes": "split_with_sizes",
 }
-"""Two names of one function, and of the method."""
+"""Two names of one function."""
 
 _FUNCTIONAL = """
-celu hardshrink logsigmoid prelu relu relu6 rrelu selu softplus softshrink threshold conv1d conv2d conv3d conv_transpose1d
-conv_transpose2d conv_transpose3d pixel_shuffle pixel_unshuffle channel_shuffle avg_pool1d adaptive_avg_pool1d
-adaptive_max_pool1d max_pool1d max_pool2d max_pool3d max_pool1d_with_indices
+adaptive_avg_pool1d avg_pool1d celu channel_shuffle conv1d conv2d conv3d conv_transpose1d
+conv_transpose2d conv_transpose3d hardshrink max_pool1d_with_indices pixel_shuffle pixel_unshuffle
+prelu relu rrelu selu threshold
 """
-"""Functions of torch.nn.functional that torch has under its own name too, with the same parameters.
-"""
+"""Functions of torch.nn.functional that torch has under its own name too, with the same parameters."""
 
 _IN_PLACE = """
-abs acos acosh add addcdiv addcmul asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or
-bitwise_right_shift bitwise_xor ceil clamp clamp_max clamp_min conj_physical copysign cos cosh deg2rad digamma div eq
-erf erfc erfinv exp exp2 expm1 float_power floor floor_divide fmod frac gcd ge gt heaviside hypot i0 lcm ldexp le lerp
-lgamma log log10 log1p log2 logical_and logical_not logical_or logical_xor logit lt mul nan_to_num ne neg nextafter
-polygamma pow rad2deg reciprocal relu remainder round rsqrt sgn sigmoid sign sin sinc sinh sqrt square sub tan tanh
-trunc xlogy cumprod cumsum masked_fill masked_scatter scatter scatter_add scatter_reduce index_add index_copy index_fill
-index_put tril triu renorm addbmm addmm addmv addr baddbmm
+abs acos acosh add addbmm addcdiv addcmul addmm addmv addr asin asinh atan atan2 atanh baddbmm
+bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil clamp
+clamp_max clamp_min conj_physical copysign cos cosh cumprod cumsum deg2rad digamma div eq erf erfc
+erfinv exp exp2 expm1 float_power floor floor_divide fmod frac gcd ge gt heaviside hypot i0
+index_add index_copy index_fill index_put lcm ldexp le lerp lgamma log log10 log1p log2
+logical_and logical_not logical_or logical_xor logit lt masked_fill masked_scatter mul nan_to_num
+ne neg nextafter pow rad2deg reciprocal relu remainder renorm round rsqrt scatter scatter_add
+scatter_reduce sgn sigmoid sign sin sinc sinh sqrt square sub tan tanh tril triu true_divide trunc
+xlogy
 """
 """Methods ``NAME_`` that write the result of ``torch.Tensor.NAME`` to the tensor."""
 
@@ -94,7 +106,11 @@ ALIASES: dict[str, str] = {
     **{f"torch.Tensor.{name}": f"torch.{name}" for name in _METHODS.split()},
     **{f"torch.{name}": f"torch.{same}" for name, same in _SAME.items()},
     **{f"torch.Tensor.{name}": f"torch.{same}" for name, same in _SAME.items()},
+    **{f"torch.{name}": f"torch.{same}" for name, same in _SAME_FUNCTION.items()},
     **{f"torch.{name}": f"torch.nn.functional.{name}" for name in _FUNCTIONAL.split()},
+    "torch.Tensor.ger": "torch.outer",
+    "torch.Tensor.moveaxis": "torch.movedim",
+    "torch.Tensor.swapdims": "torch.swapaxes",
     "torch.Tensor.relu": "torch.nn.functional.relu",
     "torch.Tensor.prelu": "torch.nn.functional.prelu",
     "torch.Tensor.hardshrink": "torch.nn.functional.hardshrink",
@@ -105,9 +121,6 @@ ALIASES: dict[str, str] = {
     "torch.Tensor.__len__": "builtins.len",
     "torch.Tensor.ndimension": "torch.Tensor.dim",
     "torch.Tensor.nelement": "torch.numel",
-    "torch.argwhere": "torch.nonzero",
-    "torch.Tensor.argwhere": "torch.nonzero",
-    "torch.trapz": "torch.trapezoid",
     "torch.special.gammainc": "torch.igamma",
     "torch.special.gammaincc": "torch.igammac",
     "torch.special.multigammaln": "torch.mvlgamma",
@@ -121,7 +134,6 @@ ALIASES: dict[str, str] = {
     "torch.group_norm": "torch.nn.functional.group_norm",
     "torch.Tensor.logdet": "torch.logdet",
     "torch.nn.functional.pdist": "torch.pdist",
-    "torch.scaled_dot_product_attention": "torch.nn.functional.scaled_dot_product_attention",
     "builtins.round": "builtins.int",
     "math.trunc": "builtins.int",
     "torch.inverse": "torch.linalg.inv",
@@ -138,11 +150,7 @@ ALIASES: dict[str, str] = {
     "torch.Tensor.cov": "torch.cov",
     "torch.Tensor.corrcoef": "torch.corrcoef",
     "torch.Tensor.detach_": "torch.detach",
-    "torch.unsafe_chunk": "torch.chunk",
     "torch.Tensor.unsafe_chunk": "torch.chunk",
-    "torch.unsafe_split": "torch.split",
-    "torch.Tensor.unsafe_split": "torch.split",
-    "torch.unsafe_split_with_sizes": "torch.split_with_sizes",
     "torch.Tensor.unsafe_split_with_sizes": "torch.split_with_sizes",
     "torch.resolve_neg": "torch.Tensor.resolve_neg",
     "torch.det": "torch.linalg.det",
@@ -150,7 +158,6 @@ ALIASES: dict[str, str] = {
     "torch.special.softmax": "torch.softmax",
     "torch.special.log_softmax": "torch.log_softmax",
     "torch.nn.functional.sigmoid": "torch.sigmoid",
-    "torch.nn.functional.hardswish_": "torch.nn.functional.hardswish",
     "torch.special.expit": "torch.sigmoid",
     "torch.special.exp2": "torch.exp2",
     "torch.special.expm1": "torch.expm1",

@@ -28,28 +28,40 @@ from .writing import opaque
 
 FAMILIES = (
     "activation",
+    "adaptive_pooling",
     "attention",
+    "class_losses",
     "conversion",
     "convolution",
     "creation",
+    "distances",
     "einsum",
     "elementwise",
     "embedding",
     "expansion",
+    "images",
     "indexing",
     "joining",
     "linalg",
     "losses",
+    "moving",
     "normalization",
+    "norms",
+    "operators",
     "pooling",
+    "positions",
     "products",
     "python",
     "recurrent",
     "reductions",
+    "reshaping",
+    "scattering",
+    "searching",
     "shaping",
     "sorting",
     "spectral",
     "subscripts",
+    "vectors",
     "vision",
 )
 
@@ -184,17 +196,24 @@ def specimens(path: str) -> tuple[Example, ...]:
     resolved = _resolve(path)
     if resolved is None:
         return ()
-    return tuple(
-        call for call in resolved[0].examples if not resolved[1] or _can_write(resolved[0], call)
-    )
+    item, writes = resolved
+    if writes:
+        return tuple(call for call in item.examples if _can_write(item, call))
+    if canonical_path(path).startswith("torch.Tensor."):
+        return tuple(call for call in item.examples if _first_is_tensor(call))
+    return item.examples
+
+
+def _first_is_tensor(call: Example) -> bool:
+    """Whether the call can be one of a method."""
+    return bool(call.args) and isinstance(call.args[0], Sample)
 
 
 def _can_write(item: Entry, call: Example) -> bool:
     """Whether the first argument can hold the result."""
     try:
-        return isinstance(call.args[0], Sample) and bool(
-            Declare(item, True)(*call.args, **call.kwargs).mutates
-        )
+        declaration = Declare(item, True)(*call.args, **call.kwargs)
+        return _first_is_tensor(call) and bool(declaration.mutates)
     except ShapeError:
         return False
 

@@ -17,7 +17,6 @@ from .entry import Form, entry
 from .samples import DType, example, t
 from .values import NotKnown, is_tensor
 
-
 _DTYPE = re.compile(r"torch\.(bool|u?int\d+|b?float\d+\w*|complex\d+)")
 
 
@@ -101,7 +100,7 @@ _METHODS = {
 }
 """Methods that name a dtype."""
 
-_SAME = "contiguous clone detach cpu cuda pin_memory requires_grad_ resolve_neg retain_grad alias"
+_SAME = "contiguous clone detach cpu cuda pin_memory requires_grad_ resolve_neg retain_grad"
 
 ENTRIES = (
     entry(
@@ -124,7 +123,7 @@ ENTRIES = (
             same,
             *(
                 [example(t(12, 6))]
-                if name not in ("cuda", "pin_memory", "retain_grad", "alias", "requires_grad_")
+                if name not in ("cuda", "pin_memory", "retain_grad", "requires_grad_")
                 else []
             ),
         )

@@ -12,18 +12,18 @@ from __future__ import annotations
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.poly import Dim, divide_exactly, product
+from dimsolve.solver.poly import Dim, divide_exactly
 
 from . import errors
-from .dtypes import dtype_of, result_type
+from .dtypes import result_type
 from .entry import Form, entry
 from .samples import example, t
 from .values import NotKnown, dims_of, per_dim
 from .windows import Window, slide, slide_back
-from .writing import Names, annotation, bare, group, length_word
+from .writing import Names, annotation, group
 
 
-def _windows(sizes: Any, stride: Any, padding: Any, dilation: Any, spatial: int) -> list[Window]:
+def windows_of(sizes: Any, stride: Any, padding: Any, dilation: Any, spatial: int) -> list[Window]:
     """The windows of a convolution; ``"same"`` pads so that lengths stay, the odd element behind."""
     strides, dilations = per_dim(stride, spatial), per_dim(dilation, spatial)
     if padding == "same":
@@ -71,7 +71,7 @@ def convolution(spatial: int) -> Form:
         if out is None:
             raise errors.not_a_multiple("a group of output channels", kernel[0], groups)
         g, c, o = _channels(names, groups, kernel[1], out, arguments)
-        windows = _windows(kernel[2:], stride, padding, dilation, spatial)
+        windows = windows_of(kernel[2:], stride, padding, dilation, spatial)
         pairs = [
             slide(n, w, names, arguments) for n, w in zip(dims[-spatial:], windows, strict=True)
         ]
@@ -108,7 +108,7 @@ def transposed_convolution(spatial: int) -> Form:
         if inner is None:
             raise errors.not_a_multiple("a group of input channels", kernel[0], groups)
         g, c, o = _channels(names, groups, inner, kernel[1], arguments)
-        windows = _windows(kernel[2:], stride, padding, dilation, spatial)
+        windows = windows_of(kernel[2:], stride, padding, dilation, spatial)
         extras = per_dim(output_padding, spatial)
         pairs = [
             slide_back(n, w, extra, names, arguments)
@@ -168,99 +168,6 @@ def _joined(
     )
 
 
-def pixel_shuffle(input: Any, upscale_factor: int) -> Declaration:
-    """Returns the declaration of channels laid out as larger images."""
-    rank, r = len(dims_of(input)), str(upscale_factor)
-    batch = Names({"c", "h", "w"}).take(rank - 3)
-    return Declaration(
-        annotation(
-            [[*batch, group("c", r, r), "h", "w"]], [[*batch, "c", group("h", r), group("w", r)]]
-        ),
-        (input,),
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
-    )
-
-
-def pixel_unshuffle(input: Any, downscale_factor: int) -> Declaration:
-    """Returns the declaration of images laid out as channels."""
-    rank, r = len(dims_of(input)), str(downscale_factor)
-    batch = Names({"c", "h", "w"}).take(rank - 3)
-    return Declaration(
-        annotation(
-            [[*batch, "c", group("h", r), group("w", r)]], [[*batch, group("c", r, r), "h", "w"]]
-        ),
-        (input,),
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
-    )
-
-
-def channel_shuffle(input: Any, groups: Any) -> Declaration:
-    """Returns the declaration of channels dealt out over the groups."""
-    dims = dims_of(input)
-    names = Names({"n", "g", "c"})
-    rest = names.take(len(dims) - 2)
-    return Declaration(
-        annotation([["n", "(g c)", *rest]], [["n", "(c g)", *rest]]),
-        (input,),
-        arguments={"g": groups},
-        sizes={"groups": "g"},
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
-    )
-
-
-def unfold(
-    input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-) -> Declaration:
-    """Returns the declaration of F.unfold: every window a column."""
-    dims = dims_of(input)
-    if len(dims) not in (3, 4):
-        raise errors.wrong_rank("unfold", "input", dims, "3 or 4 dimensions")
-    sizes = per_dim(kernel_size, 2)
-    windows = _windows(sizes, stride, padding, dilation, 2)
-    if any(n is None for n in dims[-2:]):
-        raise NotKnown("the lengths of an image are not known")
-    count = product(w.result(n) for n, w in zip(dims[-2:], windows, strict=True) if n is not None)
-    names, arguments = Names({"c"}), dict[str, Any]()
-    batch = names.take(len(dims) - 3)
-    sides = names.take(2, "^")
-    word = length_word(names, arguments, count)
-    return Declaration(
-        annotation([[*batch, "c", *sides]], [[*batch, group("c", *map(str, sizes)), word]]),
-        (input,),
-        arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
-    )
-
-
-def fold(
-    input: Any,
-    output_size: Any,
-    kernel_size: Any,
-    dilation: Any = 1,
-    padding: Any = 0,
-    stride: Any = 1,
-) -> Declaration:
-    """Returns the declaration of F.fold: columns added up into images."""
-    dims = dims_of(input)
-    if len(dims) not in (2, 3):
-        raise errors.wrong_rank("fold", "input", dims, "2 or 3 dimensions")
-    sizes = per_dim(kernel_size, 2)
-    names, arguments = Names({"c"}), dict[str, Any]()
-    batch, column = names.take(len(dims) - 2), names.one("^")
-    sides = [length_word(names, arguments, size) for size in per_dim(output_size, 2)]
-    return Declaration(
-        annotation([[*batch, group("c", *map(str, sizes)), column]], [[*batch, "c", *sides]]),
-        (input,),
-        arguments={k: v for k, v in arguments.items() if k in map(bare, sides)},
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
-    )
-
-
 ENTRIES = (
     entry(
         "torch.nn.functional.conv1d",
@@ -300,14 +207,4 @@ ENTRIES = (
         transposed_convolution(3),
         example(t(2, 4, 2, 3, 2), t(4, 6, 2, 2, 2), t(6)),
     ),
-    entry("torch.nn.functional.pixel_shuffle", pixel_shuffle, example(t(2, 24, 6, 4), 2)),
-    entry("torch.nn.functional.pixel_unshuffle", pixel_unshuffle, example(t(2, 6, 12, 8), 2)),
-    entry("torch.nn.functional.channel_shuffle", channel_shuffle, example(t(2, 12, 4, 3), 4)),
-    entry(
-        "torch.nn.functional.unfold",
-        unfold,
-        example(t(2, 12, 6, 4), (2, 3)),
-        example(t(2, 6, 4, 4), 2, stride=2),
-    ),
-    entry("torch.nn.functional.fold", fold, example(t(2, 24, 9), (4, 4), (2, 2))),
 )

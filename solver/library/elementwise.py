@@ -166,6 +166,17 @@ ENTRIES = (
         example(between(0.5, 2, 12, 24), 4),
         example(between(1, 9, 12, 24), 2.0, rounding_mode="floor"),
     ),
+    entry(
+        "torch.true_divide",
+        Pointwise(("input", "other"), 2, "real", "first"),
+        *_TWO_POSITIVE,
+        example(between(0.5, 2, 12, 24), 4),
+    ),
+    entry(
+        "torch.Tensor.polygamma",
+        Pointwise(("input", "n"), 2, "real"),
+        example(between(0.5, 3, 12, 24), 1),
+    ),
     entry("torch.neg", Pointwise(("input",), linear="first"), *_ANY),
     entry("torch.positive", Pointwise(("input",), linear="first"), *_ANY),
     entry("torch.abs", Pointwise(("input",), dtype="abs"), *_ANY),

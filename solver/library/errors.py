@@ -209,3 +209,12 @@ def window_too_long(length: Any, size: Any, padding: Any, dilation: Any) -> Shap
         "the window does not fit",
         f"a window of {size} with dilation {dilation} in a length of {length} with padding {padding}",
     )
+
+
+def in_place_dtype(result: str, dtype: str) -> ShapeError:
+    """The result of an in-place operation is of a kind of number that the tensor cannot hold."""
+    return _error(
+        "in-place",
+        "the result does not fit the tensor it is written to",
+        f"it is {result}, and the tensor is {dtype}",
+    )

@@ -20,10 +20,10 @@ from .broadcast import broadcast
 from .dtypes import dtype_of
 from .entry import entry
 from .pointwise import Pointwise
-from .samples import Sample, example, mask, t, whole
-from .subscripts import getitem, setitem
-from .values import Lengths, NotKnown, axis, dims_of, is_tensor
-from .writing import Names, annotation, bare, freeze
+from .samples import example, mask, t, whole
+from .subscripts import getitem
+from .values import Lengths, axis, dims_of, is_tensor
+from .writing import Names, annotation
 
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Declaration:
@@ -31,7 +31,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Declaration:
     places.
     """
     if input is None and other is None:
-        from .sorting import nonzero
+        from .searching import nonzero
 
         return nonzero(condition, as_tuple=True)
     found = Pointwise(("condition", "input", "other"), 3, "choice")(condition, input, other)
@@ -147,141 +147,6 @@ def take(input: Any, index: Any) -> Declaration:
     )
 
 
-def scattered(
-    input: Any, dim: int, index: Any, src: Any, *, summed: bool, mutates: bool = False
-) -> Declaration:
-    """Returns the declaration of elements written or added along a dimension.
-
-    Where they are added, the places that are written from may be cut: every rank adds its own, and
-    the tensor is a summand.
-    """
-    dims, places = dims_of(input), dims_of(index, "the index")
-    names = Names()
-    place = axis(dim, len(dims))
-    source, picked = _rows(dims, places, place, names)
-    mark = "+" if summed else "^"
-    picked = [
-        word if word.isdecimal() or n != place else bare(word) + mark
-        for n, word in enumerate(picked)
-    ]
-    inputs, rows = [input, index], [source, picked]
-    if is_tensor(src):
-        values = dims_of(src, "the source")
-        inputs.append(src)
-        same = (
-            [a == b for a, b in zip(values, places, strict=True)]
-            if len(values) == len(places)
-            else []
-        )
-        rows.append(
-            [word if equal else names.one("^") for word, equal in zip(picked, same, strict=True)]
-            if same
-            else []
-        )
-        if same and not all(same):
-            picked = rows[1] = [
-                w if e or w.isdecimal() else bare(w) + "^"
-                for w, e in zip(picked, same, strict=True)
-            ]
-            rows[0] = [
-                bare(w) + "^" if w in rows[2] or (not e and not w.isdecimal()) else w
-                for w, e in zip(source, same, strict=True)
-            ]
-            rows = [freeze(row) for row in rows]
-            source = rows[0]
-    elif summed:
-        picked = rows[1] = freeze(picked)
-        rows[0] = source = freeze(source)
-    return Declaration(
-        annotation(rows, [rows[0]]),
-        tuple(inputs),
-        value_split=(0,) if summed else (),
-        dtypes=(dtype_of(input),),
-        mutates=(0,) if mutates else (),
-        linear=((0, 2),) if summed and is_tensor(src) else (),
-        frozen=""
-        if any("^" not in word and not word.isdecimal() for word in rows[0] + rows[1])
-        else "the places may be anywhere",
-    )
-
-
-def scatter(
-    input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: Any = None
-) -> Declaration:
-    """Returns the declaration of torch.scatter."""
-    if reduce == "multiply":
-        raise NotKnown("scatter with multiply is not known of")
-    return scattered(
-        input,
-        dim,
-        index,
-        src if src is not None else value,
-        summed=reduce == "add" and is_tensor(src),
-    )
-
-
-def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Declaration:
-    """Returns the declaration of torch.scatter_add."""
-    return scattered(input, dim, index, src, summed=True)
-
-
-def scatter_reduce(
-    input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
-) -> Declaration:
-    """Returns the declaration of torch.scatter_reduce: only sums that keep the tensor itself can be
-    cut where they write from.
-    """
-    return scattered(input, dim, index, src, summed=reduce == "sum" and include_self)
-
-
-def _sliced(
-    input: Any, dim: int, index: Any, source: Any, mark: str
-) -> tuple[list[str], list[str], list[str]]:
-    dims = dims_of(input)
-    names = Names()
-    row = names.take(len(dims))
-    place = axis(dim, len(dims))
-    word = names.one(mark)
-    whole_row = [*row[:place], f"{row[place]}^", *row[place + 1 :]]
-    return whole_row, [word], [*row[:place], word, *row[place + 1 :]]
-
-
-def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Declaration:
-    """Returns the declaration of slices added along a dimension."""
-    row, word, slices = _sliced(input, dim, index, source, "+")
-    return Declaration(
-        annotation([row, word, slices], [row]),
-        (input, index, source),
-        value_split=(0,),
-        dtypes=(dtype_of(input),),
-        linear=((0, 2),),
-    )
-
-
-def index_copy(input: Any, dim: int, index: Any, source: Any) -> Declaration:
-    """Returns the declaration of slices written along a dimension."""
-    row, word, slices = _sliced(input, dim, index, source, "^")
-    return Declaration(
-        annotation([row, word, slices], [row]), (input, index, source), dtypes=(dtype_of(input),)
-    )
-
-
-def index_fill(input: Any, dim: int, index: Any, value: Any) -> Declaration:
-    """Returns the declaration of a value written to slices along a dimension."""
-    row, word, _ = _sliced(input, dim, index, None, "^")
-    inputs = [input, index, *([value] if is_tensor(value) else [])]
-    rows = [row, word, *([[]] if is_tensor(value) else [])]
-    return Declaration(annotation(rows, [row]), tuple(inputs), dtypes=(dtype_of(input),))
-
-
-def index_put(
-    input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False
-) -> Declaration:
-    """Returns the declaration of values written to places of index tensors."""
-    found = setitem(input, tuple(slice(None) if i is None else i for i in indices), values)
-    return replace(found, mutates=(), returns="tensor", sizes={})
-
-
 def index(input: Any, indices: Sequence[Any]) -> Declaration:
     """Returns the declaration of reading places of index tensors."""
     return getitem(input, tuple(slice(None) if i is None else i for i in indices))
@@ -298,54 +163,6 @@ def masked_select(input: Any, mask: Any) -> Declaration:
         dtypes=(dtype_of(input),),
         frozen="how many elements there are depends on the data",
     )
-
-
-def masked_scatter(input: Any, mask: Any, source: Any) -> Declaration:
-    """Returns the declaration of a source written element by element where a mask is set."""
-    names = Names()
-    spread = broadcast([dims_of(input), dims_of(mask, "the mask")], names, "^")
-    other = names.take(len(dims_of(source, "the source")), "^")
-    return Declaration(
-        annotation([*spread.inputs, other], [spread.output]),
-        (input, mask, source),
-        dtypes=(dtype_of(input),),
-        frozen="where an element of the source goes depends on all of the mask before",
-    )
-
-
-def select_scatter(input: Any, src: Any, dim: int, index: Any) -> Declaration:
-    """Returns the declaration of one slice replaced."""
-    dims = dims_of(input)
-    names = Names()
-    place = axis(dim, len(dims))
-    row = [names.one("^" if n == place else "") for n in range(len(dims))]
-    return Declaration(
-        annotation([row, [*row[:place], *row[place + 1 :]]], [row]),
-        (input, src),
-        dtypes=(dtype_of(input),),
-        linear=((0, 1),),
-    )
-
-
-def slice_scatter(
-    input: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
-) -> Declaration:
-    """Returns the declaration of a range of slices replaced."""
-    dims, values = dims_of(input), dims_of(src, "the source")
-    names = Names()
-    place = axis(dim, len(dims))
-    row = [names.one("^" if n == place else "") for n in range(len(dims))]
-    word = "1" if values[place] == 1 else names.one("^")
-    return Declaration(
-        annotation([row, [*row[:place], word, *row[place + 1 :]]], [row]),
-        (input, src),
-        dtypes=(dtype_of(input),),
-        linear=((0, 1),),
-    )
-
-
-def _columns(count: int, *shape: int) -> Sample:
-    return whole(count, *shape)
 
 
 _WHERE = (
@@ -387,52 +204,6 @@ ENTRIES = (
         example(t(12, 6), whole(6, 1, 4), 1),
     ),
     entry("torch.take", take, example(t(12, 6), whole(72, 12, 4))),
-    entry(
-        "torch.scatter",
-        scatter,
-        example(t(12, 6), 1, whole(6, 12, 1), t(12, 1)),
-        example(t(12, 6), 1, whole(6, 12, 1), 2.0),
-    ),
-    entry(
-        "torch.scatter_add",
-        scatter_add,
-        example(t(12, 6), 1, whole(6, 12, 24), t(12, 24)),
-        example(t(6, 12), 0, whole(6, 24, 12), t(24, 12)),
-        example(t(12, 6), 1, whole(6, 4, 3), t(4, 3)),
-    ),
-    entry(
-        "torch.scatter_reduce",
-        scatter_reduce,
-        example(t(12, 6), 1, whole(6, 12, 24), t(12, 24), "sum"),
-        example(t(12, 6), 1, whole(6, 12, 4), t(12, 4), "amax"),
-    ),
-    entry(
-        "torch.index_add",
-        index_add,
-        example(t(6, 4), 0, whole(6, 12), t(12, 4)),
-        example(t(12, 6), 1, whole(6, 12), t(12, 12)),
-    ),
-    entry(
-        "torch.index_copy",
-        index_copy,
-        example(t(6, 12), 0, _columns(1, 1), t(1, 12)),
-        example(t(12, 6), 1, _columns(1, 1), t(12, 1)),
-    ),
-    entry("torch.index_fill", index_fill, example(t(12, 6), 1, whole(6, 2), 0.5)),
-    entry(
-        "torch.index_put",
-        index_put,
-        example(t(12, 6), (whole(12, 1), whole(6, 1)), t(1)),
-        example(t(12, 6), (whole(12, 4),), 1.0 and t()),
-    ),
     entry("torch.ops.aten.index", index, example(t(12, 6), (whole(12, 4),))),
     entry("torch.masked_select", masked_select, example(t(12, 6), mask(12, 6))),
-    entry("torch.masked_scatter", masked_scatter, example(t(12, 6), mask(12, 6), t(72))),
-    entry("torch.select_scatter", select_scatter, example(t(12, 6), t(12), 1, 2)),
-    entry(
-        "torch.slice_scatter",
-        slice_scatter,
-        example(t(12, 6), t(4, 6), 0, 2, 6),
-        example(t(12, 6), t(12, 3), 1, 0, None, 2),
-    ),
 )

@@ -21,22 +21,17 @@ from dimsolve.solver.poly import Dim, divide_exactly
 from . import errors
 from .dtypes import dtype_of, result_type
 from .entry import Form, entry
-from .lengths import at_least, common_divisor, never_equal
-from .samples import example, t
+from .lengths import common_divisor, never_equal
 from .pointwise import spread
-from .shaping import moved
-from .slices import slice_dim
+from .samples import example, t
 from .values import (
     Lengths,
     NotKnown,
-    axes,
     axis,
     dims_of,
     is_dim,
-    is_tensor,
     known,
     listed,
-    rest_of,
 )
 from .writing import Names, annotation, bare, group, length_word
 
@@ -275,159 +270,6 @@ def unbind(input: Any, dim: int = 0) -> Declaration:
     )
 
 
-def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Declaration:
-    """Returns the declaration of F.pad: pairs (before, after), the last dimension first; a negative
-    pad cuts off.
-    """
-    dims = dims_of(input)
-    if len(pad) % 2 or len(pad) > 2 * len(dims):
-        raise errors.wrong_number("paddings", len(pad), 2 * len(dims))
-    names = Names()
-    arguments: dict[str, Any] = {}
-    source, target = [], []
-    for n, length in enumerate(dims):
-        index = 2 * (len(dims) - 1 - n)
-        before, after = (pad[index], pad[index + 1]) if index < len(pad) else (0, 0)
-        if before == 0 and after == 0:
-            word = "1" if length == 1 else names.one()
-            source.append(word)
-            target.append(word)
-            continue
-        source.append("1" if length == 1 else names.one("^"))
-        padded = None if length is None else length + before + after
-        if isinstance(padded, int) and padded < 0:
-            raise errors.out_of_range("the padding", f"({before}, {after})", length)
-        if padded is None:
-            raise NotKnown("the length of a dimension that is padded is not known")
-        target.append(length_word(names, arguments, padded))
-    linear = ((0,),) if mode != "constant" or not value else ()
-    return Declaration(
-        annotation([source], [target]),
-        (input,),
-        arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=linear,
-    )
-
-
-def whole_dims(input: Any, dims: Sequence[int]) -> Declaration:
-    """Returns the declaration of a function that moves elements along these dimensions, which stay
-    whole.
-    """
-    names = Names()
-    lengths = dims_of(input)
-    row = ["1" if d == 1 else names.one("^" if n in dims else "") for n, d in enumerate(lengths)]
-    return moved(input, row, row)
-
-
-def roll(input: Any, shifts: Any, dims: Any = None) -> Declaration:
-    """Returns the declaration of torch.roll; without dims it rolls the flattened tensor."""
-    rank = len(dims_of(input))
-    places = dims if isinstance(dims, list | tuple) else () if dims is None else (dims,)
-    return whole_dims(input, [axis(dim, rank) for dim in places] or range(rank))
-
-
-def flip(input: Any, *dims: Any, **named: Any) -> Declaration:
-    """Returns the declaration of torch.flip."""
-    places = rest_of(dims, named, "dims")
-    return whole_dims(input, axes(places, len(dims_of(input)), empty_means_all=False))
-
-
-def fliplr(input: Any) -> Declaration:
-    """Returns the declaration of a flip of dimension 1."""
-    return flip(input, 1)
-
-
-def flipud(input: Any) -> Declaration:
-    """Returns the declaration of a flip of dimension 0."""
-    return flip(input, 0)
-
-
-def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Declaration:
-    """Returns the declaration of a rotation in the plane of two dimensions."""
-    rank = len(dims_of(input))
-    a, b = axes(tuple(dims), rank)
-    names = Names()
-    row = [names.one("^" if n in (a, b) else "") for n in range(rank)]
-    turned = list(row)
-    if k % 2:
-        turned[a], turned[b] = row[b], row[a]
-    return moved(input, row, turned)
-
-
-def narrow(input: Any, dim: int, start: Any, length: Any) -> Declaration:
-    """Returns the declaration of a slice given by its start and its length."""
-    dims = dims_of(input)
-    place = axis(dim, len(dims))
-    if is_tensor(start):
-        raise NotKnown("the start of narrow is a tensor")
-    names = Names()
-    row = names.take(len(dims))
-    arguments: dict[str, Any] = {}
-    total = dims[place]
-    first = start if not (isinstance(start, int) and start < 0) or total is None else total + start
-    if isinstance(total, int) and isinstance(first, int) and isinstance(length, int):
-        if first < 0 or first + length > total:
-            raise errors.out_of_range("narrow", f"{first} to {first + length}", total)
-    if total is not None and not at_least(total, first + length):
-        cut_before, cut_after = names.one("^"), length_word(names, arguments, length)
-        source, target = list(row), list(row)
-        source[place], target[place] = cut_before, cut_after
-        return moved(input, source, target, arguments=arguments)
-    cut = slice_dim(total, slice(first, first + length), Names(set(map(bare, row))), arguments)
-    sizes = {}
-    if cut.sizes:
-        sizes["length"] = cut.after
-        if "start" in cut.sizes:
-            sizes["start"] = cut.sizes["start"]
-    source, target = list(row), list(row)
-    source[place], target[place] = cut.before, cut.after
-    return moved(input, source, target, arguments=arguments, sizes=sizes)
-
-
-def select(input: Any, dim: int, index: Any) -> Declaration:
-    """Returns the declaration of one element of a dimension."""
-    dims = dims_of(input)
-    place = axis(dim, len(dims))
-    length = dims[place]
-    if isinstance(length, int) and isinstance(index, int) and not -length <= index < length:
-        raise errors.out_of_range("the index", index, length)
-    names = Names()
-    row = [names.one("^" if n == place else "") for n in range(len(dims))]
-    return moved(input, row, [*row[:place], *row[place + 1 :]])
-
-
-def diff(
-    input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None
-) -> Declaration:
-    """Returns the declaration of differences along a dimension, with tensors put before and behind."""
-    dims = dims_of(input)
-    place = axis(dim, len(dims))
-    names = Names()
-    row = names.take(len(dims))
-    arguments: dict[str, Any] = {}
-    tensors = [x for x in (prepend, input, append) if x is not None]
-    lengths = known(tuple(dims_of(x)[place] for x in tensors), "a tensor of diff")
-    total = sum(lengths[1:], lengths[0]) - n
-    if isinstance(total, int):
-        total = max(total, 0)
-    order = [x for x in (input, prepend, append) if x is not None]
-    patterns = []
-    for tensor in order:
-        word = "1" if dims_of(tensor)[place] == 1 else names.one("^")
-        patterns.append([*row[:place], word, *row[place + 1 :]])
-    target = [*row[:place], length_word(names, arguments, total), *row[place + 1 :]]
-    dtype = dtype_of(input)
-    return Declaration(
-        annotation(patterns, [target]),
-        tuple(order),
-        arguments=arguments,
-        dtypes=("bool" if dtype == "bool" else result_type(order),),
-        linear=(tuple(range(len(order))),) if dtype != "bool" else (),
-        frozen="" if len(dims) > 1 else "every difference needs the element before it",
-    )
-
-
 _JOINED = (
     example([t(12, 6), t(12, 6)], 1),
     example([t(12, 6), t(12, 12), t(12, 6)], -1),
@@ -478,41 +320,6 @@ ENTRIES = (
     entry(
         "torch.broadcast_tensors", broadcast_tensors, example(t(12, 1), t(6)), example(t(12), t(12))
     ),
+    entry("torch.unsafe_split", split, example(t(12, 24), 8, 1)),
     entry("torch.unbind", unbind, example(t(3, 12)), example(t(12, 2, 6), 1)),
-    entry(
-        "torch.nn.functional.pad",
-        pad,
-        example(t(12, 6), (1, 2)),
-        example(t(12, 6, 4), (0, 0, 1, 1), value=2.0),
-        example(t(12, 6, 8), (1, 1), mode="reflect"),
-        example(t(12, 6), (-1, 0)),
-    ),
-    entry(
-        "torch.roll",
-        roll,
-        example(t(12, 6), 1, -1),
-        example(t(12, 6), (1, 2), (0, 1)),
-        example(t(2, 12, 6), (1, 2), (1, 2)),
-        example(t(12, 6), 3),
-    ),
-    entry("torch.flip", flip, example(t(12, 6), (1,)), example(t(2, 12, 6), (-1, 0))),
-    entry("torch.Tensor.flip", flip, example(t(12, 6), 1), example(t(2, 12, 6), -1, 0)),
-    entry("torch.fliplr", fliplr, example(t(12, 6))),
-    entry("torch.flipud", flipud, example(t(12, 6))),
-    entry("torch.rot90", rot90, example(t(4, 6, 12)), example(t(12, 4, 6), 1, (1, 2))),
-    entry(
-        "torch.narrow",
-        narrow,
-        example(t(12, 24), 1, 12, 12),
-        example(t(12, 24), 1, 8, 8),
-        example(t(12, 24), 0, 1, 5),
-    ),
-    entry("torch.select", select, example(t(12, 6), 1, 2), example(t(12, 6, 4), -1, -1)),
-    entry(
-        "torch.diff",
-        diff,
-        example(t(12, 6)),
-        example(t(12, 6), 1, -1, t(12, 1)),
-        example(t(12, 6), 2, 1),
-    ),
 )

@@ -15,14 +15,13 @@ from typing import Any
 
 from dimsolve.ir.operator import Declaration
 from dimsolve.solver.dims import minimum
-from dimsolve.solver.poly import Dim
 
 from . import errors
 from .broadcast import broadcast
-from .dtypes import complex_of, dtype_of, real_of, result_type
+from .dtypes import complex_of, dtype_of, real_of
 from .entry import Entry, Form, entry
 from .samples import Sample, constant, example, t
-from .values import NotKnown, axis, dims_of, known
+from .values import NotKnown, dims_of
 from .writing import Names, annotation, freeze_text, length_word
 
 _VECTORS_OR_MATRIX = "a part of the batch may be taken for another kind of right side"
@@ -73,7 +72,7 @@ def _square(
     dtypes, ``whole`` integers.
     """
 
-    def declare(A: Any, *args: Any, **kwargs: Any) -> Declaration:  # noqa: N803
+    def declare(A: Any, *args: Any, **kwargs: Any) -> Declaration:
         dtype = dtype_of(A)
         dtypes = [
             real_of(dtype) if n in real else whole_as if n in whole else dtype
@@ -84,7 +83,7 @@ def _square(
     return declare
 
 
-def _shortest(A: Any, arguments: dict[str, Any]) -> str:  # noqa: N803
+def _shortest(A: Any, arguments: dict[str, Any]) -> str:
     """The word for the smaller side of a matrix."""
     rows, columns = dims_of(A)[-2:]
     if rows is None or columns is None:
@@ -92,7 +91,7 @@ def _shortest(A: Any, arguments: dict[str, Any]) -> str:  # noqa: N803
     return length_word(Names({"m", "n"}), arguments, minimum(rows, columns))
 
 
-def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> Declaration:  # noqa: N803
+def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> Declaration:
     """Returns the declaration of the singular value decomposition."""
     arguments: dict[str, Any] = {}
     k = _shortest(A, arguments)
@@ -102,14 +101,14 @@ def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> Declaratio
     return matrices([A], [["m^", "n^"]], outputs, [dtype, real_of(dtype), dtype], arguments)
 
 
-def svdvals(A: Any, *, driver: Any = None) -> Declaration:  # noqa: N803
+def svdvals(A: Any, *, driver: Any = None) -> Declaration:
     """Returns the declaration of the singular values."""
     arguments: dict[str, Any] = {}
     k = _shortest(A, arguments)
     return matrices([A], [["m^", "n^"]], [[k]], [real_of(dtype_of(A))], arguments)
 
 
-def qr(A: Any, mode: str = "reduced") -> Declaration:  # noqa: N803
+def qr(A: Any, mode: str = "reduced") -> Declaration:
     """Returns the declaration of the QR decomposition."""
     arguments: dict[str, Any] = {}
     k = _shortest(A, arguments)
@@ -122,17 +121,17 @@ def qr(A: Any, mode: str = "reduced") -> Declaration:  # noqa: N803
     return matrices([A], [["m^", "n^"]], [["m^", side], [side, "n^"]], [dtype, dtype], arguments)
 
 
-def pinv(A: Any, *args: Any, **kwargs: Any) -> Declaration:  # noqa: N803
+def pinv(A: Any, *args: Any, **kwargs: Any) -> Declaration:
     """Returns the declaration of the pseudo-inverse."""
     return matrices([A], [["m^", "n^"]], [["n^", "m^"]], [dtype_of(A)])
 
 
-def matrix_rank(A: Any, *args: Any, **kwargs: Any) -> Declaration:  # noqa: N803
+def matrix_rank(A: Any, *args: Any, **kwargs: Any) -> Declaration:
     """Returns the declaration of the rank of each matrix."""
     return matrices([A], [["m^", "n^"]], [[]], ["int64"])
 
 
-def condition(A: Any, p: Any = None) -> Declaration:  # noqa: N803
+def condition(A: Any, p: Any = None) -> Declaration:
     """Returns the declaration of the condition number of each matrix."""
     return matrices([A], [["m^", "n^"]], [[]], [real_of(dtype_of(A))])
 
@@ -140,14 +139,14 @@ def condition(A: Any, p: Any = None) -> Declaration:  # noqa: N803
 def eig(*outputs: str) -> Form:
     """Returns the declaration of eig and eigvals, whose results are complex."""
 
-    def declare(A: Any) -> Declaration:  # noqa: N803
+    def declare(A: Any) -> Declaration:
         dtype = complex_of(dtype_of(A))
         return matrices([A], [["n^", "n^"]], [o.split() for o in outputs], [dtype] * len(outputs))
 
     return declare
 
 
-def solve(A: Any, B: Any, *, left: bool = True) -> Declaration:  # noqa: N803
+def solve(A: Any, B: Any, *, left: bool = True) -> Declaration:
     """Returns the declaration of a linear system: the columns of B are solved one by one."""
     a, b = dims_of(A), dims_of(B, "the right side")
     if len(b) == 1 or (len(b) == len(a) - 1 and b == a[:-1]):
@@ -162,123 +161,29 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Declaration:  # noqa: N803
 
 def solve_triangular(
     A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
-) -> Declaration:  # noqa: N803
+) -> Declaration:
     """Returns the declaration of a triangular system."""
     side = ["n^", "k"] if left else ["k", "n^"]
     return matrices([A, B], [["n^", "n^"], side], [side], [dtype_of(B)], linear=((1,),))
 
 
-def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Declaration:  # noqa: N803
+def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Declaration:
     """Returns the declaration of a system whose Cholesky factor is given."""
     return matrices(
         [B, L], [["n^", "k"], ["n^", "n^"]], [["n^", "k"]], [dtype_of(B)], linear=((0,),)
     )
 
 
-def lu_factor(A: Any, *, pivot: bool = True) -> Declaration:  # noqa: N803
+def lu_factor(A: Any, *, pivot: bool = True) -> Declaration:
     """Returns the declaration of an LU decomposition in one matrix, with its pivots."""
     arguments: dict[str, Any] = {}
     k = _shortest(A, arguments)
     return matrices([A], [["m^", "n^"]], [["m^", "n^"], [k]], [dtype_of(A), "int32"], arguments)
 
 
-def matrix_power(A: Any, n: int) -> Declaration:  # noqa: N803
+def matrix_power(A: Any, n: int) -> Declaration:
     """Returns the declaration of a power of each matrix."""
     return matrices([A], [["n^", "n^"]], [["n^", "n^"]], [dtype_of(A)])
-
-
-def cross(input: Any, other: Any, dim: Any = None) -> Declaration:
-    """Returns the declaration of torch.cross; the dimension is written out, for without it the
-    first of length 3 is taken.
-    """
-    shapes = [dims_of(input), dims_of(other, "the other tensor")]
-    if dim is None:
-        dim = next((n for n, length in enumerate(shapes[0]) if length == 3), None)
-        if dim is None or None in shapes[0]:
-            raise NotKnown("which dimension has length 3 is not known")
-    return _crossed([input, other], dim, fixed=True)
-
-
-def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Declaration:
-    """Returns the declaration of torch.linalg.cross."""
-    return _crossed([input, other], dim, fixed=False)
-
-
-def _crossed(tensors: list[Any], dim: int, *, fixed: bool) -> Declaration:
-    shapes = [dims_of(tensor) for tensor in tensors]
-    place = axis(dim, len(shapes[0]))
-    if len(shapes[0]) != len(shapes[1]):
-        raise errors.wrong_rank(
-            "cross", "the other tensor", shapes[1], f"{len(shapes[0])} dimensions"
-        )
-    names = Names()
-    rests = [shape[:place] + shape[place + 1 :] for shape in shapes]
-    spread = broadcast(rests, names)
-    rows = [[*row[:place], "3", *row[place:]] for row in (*spread.inputs, spread.output)]
-    return Declaration(
-        annotation(rows[:2], rows[2:]),
-        tuple(tensors),
-        arguments=spread.arguments,
-        fresh=tuple(spread.fresh),
-        fixed={"dim": place} if fixed else {},
-        dtypes=(result_type(tensors),),
-        linear=((0,), (1,)),
-        frozen="" if spread.output else "the two vectors are seen whole",
-    )
-
-
-def vecdot(x: Any, y: Any, *, dim: int = -1) -> Declaration:
-    """Returns the declaration of inner products along a dimension."""
-    shapes = [dims_of(x), dims_of(y, "the other tensor")]
-    if len(shapes[0]) != len(shapes[1]):
-        raise NotKnown("vecdot of tensors with different numbers of dimensions is not known of")
-    place = axis(dim, len(shapes[0]))
-    names = Names()
-    spread = broadcast([shape[:place] + shape[place + 1 :] for shape in shapes], names)
-    word = names.one("+")
-    rows = [[*row[:place], word, *row[place:]] for row in spread.inputs]
-    return Declaration(
-        annotation(rows, [spread.output]),
-        (x, y),
-        arguments=spread.arguments,
-        fresh=tuple(spread.fresh),
-        dtypes=(result_type((x, y)),),
-        linear=((0,), (1,)),
-    )
-
-
-def block_diag(*tensors: Any) -> Declaration:
-    """Returns the declaration of matrices along a diagonal."""
-    names, arguments = Names(), dict[str, Any]()
-    rows: list[list[str]] = []
-    totals: list[Dim] = [0, 0]
-    for tensor in tensors:
-        dims = dims_of(tensor)
-        if len(dims) > 2:
-            raise NotKnown("only vectors and matrices are known of")
-        rows.append(names.take(len(dims), "^"))
-        sides = (*(1,) * (2 - len(dims)), *known(dims))
-        totals = [a + b for a, b in zip(totals, sides, strict=True)]
-    target = [length_word(names, arguments, total) for total in totals]
-    return Declaration(
-        annotation(rows, [target]),
-        tuple(tensors),
-        arguments=arguments,
-        dtypes=(result_type(tensors),),
-        linear=(tuple(range(len(tensors))),),
-        frozen="a part of a block does not lie on the diagonal of the parts",
-    )
-
-
-def covariance(input: Any, **options: Any) -> Declaration:
-    """Returns the declaration of cov and corrcoef: rows are compared with each other over all
-    columns.
-    """
-    if len(dims_of(input)) != 2 or any(value is not None for value in options.values()):
-        raise NotKnown("only a matrix without weights is known of")
-    return Declaration(
-        "a^ b^ -> a^ a^", (input,), dtypes=(dtype_of(input),), frozen="every row meets every other"
-    )
 
 
 def _definite(*shape: int) -> Sample:
@@ -321,8 +226,6 @@ def _entries() -> list[Entry]:
                 example(_definite(4, 4), t(12, 4), upper=False, left=False),
             ),
         ),
-        ("cross", linalg_cross, (example(t(12, 3), t(12, 3)), example(t(3, 12), t(3, 1), dim=0))),
-        ("vecdot", vecdot, (example(t(12, 6), t(12, 6)), example(t(12, 6), t(12, 1), dim=0))),
     ]
     return [entry(f"torch.linalg.{name}", declare, *calls) for name, declare, calls in one]
 
@@ -331,14 +234,4 @@ ENTRIES = (
     *_entries(),
     entry("torch.logdet", _square(""), *_A),
     entry("torch.cholesky_solve", cholesky_solve, example(t(2, 4, 12), _definite(2, 4, 4))),
-    entry(
-        "torch.cross",
-        cross,
-        example(t(12, 3), t(12, 3)),
-        example(t(3, 12), t(3, 12)),
-        example(t(3, 3), t(3, 3), 1),
-    ),
-    entry("torch.block_diag", block_diag, example(t(2, 3), t(4, 4))),
-    entry("torch.cov", covariance, example(t(4, 12))),
-    entry("torch.corrcoef", covariance, example(t(4, 12))),
 )

@@ -15,11 +15,10 @@ from dimsolve.ir.operator import Declaration
 from dimsolve.solver.poly import divide_exactly
 
 from . import errors
-from .broadcast import broadcast
-from .dtypes import dtype_of, floating, result_type
+from .dtypes import dtype_of
 from .entry import entry
 from .samples import between, constant, example, t
-from .values import axes, axis, dims_of
+from .values import axes, dims_of
 from .writing import Names, Pattern, annotation, group
 
 
@@ -178,48 +177,6 @@ def normalize(
     return _with_optional(input, row, [])
 
 
-def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Declaration:
-    """Returns the declaration of the cosine between vectors along one dimension."""
-    shapes = [dims_of(x1), dims_of(x2, "the other tensor")]
-    rank = max(map(len, shapes))
-    place = axis(dim, rank)
-    names = Names()
-    spread = broadcast(shapes, names)
-    inputs = [_frozen_at(row, place - (rank - len(row))) for row in spread.inputs]
-    output = [word for n, word in enumerate(spread.output) if n != place]
-    return Declaration(
-        annotation(inputs, [output]),
-        (x1, x2),
-        arguments={k: v for k, v in spread.arguments.items() if k in " ".join(output)},
-        dtypes=(floating(result_type((x1, x2))),),
-        frozen="" if output else "the vectors are compared whole",
-    )
-
-
-def pairwise_distance(
-    x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
-) -> Declaration:
-    """Returns the declaration of distances between vectors in the last dimension."""
-    names = Names()
-    spread = broadcast([dims_of(x1), dims_of(x2, "the other tensor")], names)
-    last = len(spread.output) - 1
-    inputs = [_frozen_at(row, len(row) - 1) for row in spread.inputs]
-    output = spread.output[:last] + ["1"] * keepdim
-    return Declaration(
-        annotation(inputs, [output]),
-        (x1, x2),
-        dtypes=(floating(result_type((x1, x2))),),
-        frozen="" if spread.output[:last] else "the vectors are compared whole",
-    )
-
-
-def _frozen_at(row: list[str], place: int) -> list[str]:
-    if place < 0:
-        return row
-    word = row[place]
-    return [*row[:place], word if word.isdecimal() else word.rstrip("^") + "^", *row[place + 1 :]]
-
-
 _IMAGE = t(12, 6, 4, 2)
 _CHANNEL = t(6)
 _STATISTICS = (constant(t(6)), constant(between(0.5, 2, 6)))
@@ -270,17 +227,5 @@ ENTRIES = (
         normalize,
         example(t(12, 6)),
         example(t(12, 6, 4), p=1.0, dim=-1),
-    ),
-    entry(
-        "torch.nn.functional.cosine_similarity",
-        cosine_similarity,
-        example(t(12, 6), t(12, 6)),
-        example(t(12, 6, 4), t(6, 1), dim=-2),
-    ),
-    entry(
-        "torch.nn.functional.pairwise_distance",
-        pairwise_distance,
-        example(t(12, 6), t(12, 6)),
-        example(t(12, 6), t(12, 6), keepdim=True),
     ),
 )

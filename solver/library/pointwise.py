@@ -134,8 +134,13 @@ def in_place(declaration: Declaration) -> Declaration:
         if wrong:
             shapes = [dims_of(tensor) for tensor in declaration.inputs]
             raise errors.in_place_broadcast(shapes)
+    dtype, result = (
+        dtype_of(declaration.inputs[0]),
+        declaration.dtypes[0] if declaration.dtypes else None,
+    )
+    if dtype is not None and result is not None and kind(result) > kind(dtype):
+        raise errors.in_place_dtype(result, dtype)
     unused = {bare(word) for word in words} - {bare(word) for word in first_words}
-    dtype = dtype_of(declaration.inputs[0])
     return replace(
         declaration,
         annotation=f"{before} -> {first}",

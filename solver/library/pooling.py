@@ -9,22 +9,20 @@ cut max_pool2d(x, 3, 1, 1)          n c h^ w^ -> n c i^ j^ adaptive_avg_pool2d(x
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.poly import Dim, divide_exactly
 
 from . import errors
 from .dtypes import dtype_of
 from .entry import Entry, Form, entry
-from .samples import Sample, distinct, example, places, t
-from .values import Lengths, NotKnown, dims_of, is_dim, per_dim
+from .samples import Sample, distinct, example, t
+from .values import Lengths, NotKnown, dims_of, per_dim
 from .windows import Window, slide
-from .writing import Names, annotation, bare, group, length_word
+from .writing import Names, annotation, length_word
 
 
-def _image(input: Any, spatial: int) -> tuple[Lengths, Names, list[str]]:
+def image_words(input: Any, spatial: int) -> tuple[Lengths, Names, list[str]]:
     """The lengths of an image, and words for its batch and channels."""
     dims = dims_of(input)
     if len(dims) not in (spatial + 1, spatial + 2):
@@ -41,7 +39,7 @@ def pooled(
     """Returns the declaration of windows that slide; indices count in the whole image, so that one
     stays whole then.
     """
-    dims, names, leading = _image(input, spatial)
+    dims, names, leading = image_words(input, spatial)
     arguments: dict[str, Any] = {}
     pairs = []
     for length, window in zip(dims[-spatial:], windows, strict=True):
@@ -66,7 +64,7 @@ def pooled(
     )
 
 
-def _windows(
+def windows_of(
     sizes: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, spatial: int
 ) -> list[Window]:
     kernel = per_dim(sizes, spatial)
@@ -90,7 +88,7 @@ def max_pool(spatial: int, *, with_indices: bool = False) -> Form:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Declaration:
-        windows = _windows(kernel_size, stride, padding, dilation, ceil_mode, spatial)
+        windows = windows_of(kernel_size, stride, padding, dilation, ceil_mode, spatial)
         return pooled(input, spatial, windows, linear=False, indices=with_indices or return_indices)
 
     return declare
@@ -108,7 +106,7 @@ def avg_pool(spatial: int) -> Form:
         count_include_pad: bool = True,
         divisor_override: Any = None,
     ) -> Declaration:
-        windows = _windows(kernel_size, stride, padding, 1, ceil_mode, spatial)
+        windows = windows_of(kernel_size, stride, padding, 1, ceil_mode, spatial)
         return pooled(input, spatial, windows, linear=True)
 
     return declare
@@ -121,151 +119,18 @@ def lp_pool(spatial: int) -> Form:
         input: Any, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
     ) -> Declaration:
         return pooled(
-            input, spatial, _windows(kernel_size, stride, 0, 1, ceil_mode, spatial), linear=False
+            input, spatial, windows_of(kernel_size, stride, 0, 1, ceil_mode, spatial), linear=False
         )
 
     return declare
 
 
-def _adaptive_word(
-    length: Dim | None, size: Dim | None, names: Names, arguments: dict[str, Any], *, mean: bool
-) -> tuple[str, str]:
-    """The words of a dimension before and after it is pooled to a size; None keeps its length."""
-    if size is None or size == length:
-        word = "1" if length == 1 else names.one()
-        return word, word
-    if not is_dim(size) or length is None:
-        raise NotKnown("a size of the result is not known")
-    if size == 1:
-        return names.one("+" if mean else "^"), "1"
-    width = divide_exactly(length, size)
-    if isinstance(width, int):
-        word = names.one()
-        return group(word, str(width)), word
-    return names.one("^"), length_word(names, arguments, size)
-
-
-def adaptive_pool(spatial: int, *, mean: bool, with_indices: bool = False) -> Form:
-    """Returns the declaration of adaptive_avg_pool and adaptive_max_pool in so many dimensions."""
-
-    def declare(input: Any, output_size: Any, return_indices: bool = False) -> Declaration:
-        dims, names, leading = _image(input, spatial)
-        arguments: dict[str, Any] = {}
-        sizes = per_dim(output_size, spatial)
-        pairs = [
-            _adaptive_word(length, size, names, arguments, mean=mean)
-            for length, size in zip(dims[-spatial:], sizes, strict=True)
-        ]
-        indices = with_indices or return_indices
-        source, target = [b for b, _ in pairs], [a for _, a in pairs]
-        remade = isinstance(output_size, list | tuple) and len(output_size) == spatial
-        if indices or not (remade or spatial == 1 or all(after == "1" for after in target)):
-            source, target, arguments = _whole_image(dims[-spatial:], sizes, names)
-            remade = False
-        dtype = dtype_of(input)
-        return Declaration(
-            annotation([[*leading, *source]], [[*leading, *target]] * (1 + indices)),
-            (input,),
-            arguments=arguments,
-            sizes={"output_size": " ".join(target)} if remade or spatial == 1 else {},
-            reduction="avg" if mean else "sum",
-            dtypes=(dtype, "int64") if indices else (dtype,),
-            linear=((0,),) if mean else (),
-            returns="tuple" if indices else "tensor",
-        )
-
-    return declare
-
-
-def _whole_image(
-    lengths: Lengths, sizes: Sequence[Any], names: Names
-) -> tuple[list[str], list[str], dict[str, Any]]:
-    """The words of an image that stays whole: one written size for all dimensions cannot be made
-    anew.
-    """
-    arguments: dict[str, Any] = {}
-    source, target = [], []
-    for length, size in zip(lengths, sizes, strict=True):
-        word = "1" if length == 1 else names.one("^")
-        source.append(word)
-        target.append(word if size is None else length_word(names, arguments, size))
-    return source, target, arguments
-
-
-def max_unpool(spatial: int) -> Form:
-    """Returns the declaration of max_unpool1d, 2d, 3d: values put back to their places in the whole
-    image.
-    """
-
-    def declare(
-        input: Any,
-        indices: Any,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        output_size: Any = None,
-    ) -> Declaration:
-        dims, names, leading = _image(input, spatial)
-        if output_size is not None:
-            raise NotKnown("max_unpool with an output_size is not known of")
-        arguments: dict[str, Any] = {}
-        source, target = [], []
-        windows = _windows(kernel_size, stride, padding, 1, False, spatial)
-        for length, window in zip(dims[-spatial:], windows, strict=True):
-            if length is None:
-                raise NotKnown("the length of a dimension with windows is not known")
-            source.append("1" if length == 1 else names.one("^"))
-            result = (length - 1) * window.stride - 2 * window.before + window.size
-            target.append(length_word(names, arguments, result))
-        row = [*leading, *source]
-        return Declaration(
-            annotation([row, row], [[*leading, *target]]),
-            (input, indices),
-            arguments={k: v for k, v in arguments.items() if k in map(bare, target)},
-            dtypes=(dtype_of(input),),
-        )
-
-    return declare
-
-
-def fractional(spatial: int) -> Form:
-    """Returns the declaration of fractional_max_pool2d, 3d, whose windows are drawn."""
-
-    def declare(
-        input: Any,
-        kernel_size: Any,
-        output_size: Any = None,
-        output_ratio: Any = None,
-        return_indices: bool = False,
-        _random_samples: Any = None,
-    ) -> Declaration:
-        if output_size is None or _random_samples is not None:
-            raise NotKnown("only an output_size and drawn windows are known of")
-        dims, names, leading = _image(input, spatial)
-        source, target, arguments = _whole_image(
-            dims[-spatial:], per_dim(output_size, spatial), names
-        )
-        found = Declaration(
-            annotation([[*leading, *source]], [[*leading, *target]]),
-            (input,),
-            arguments=arguments,
-            dtypes=(dtype_of(input),),
-            random=True,
-        )
-        if not return_indices:
-            return found
-        text = f"{found.annotation}, {found.annotation.split(' -> ')[1]}"
-        return replace(found, annotation=text, dtypes=(dtype_of(input), "int64"), returns="tuple")
-
-    return declare
-
-
-_SHAPES = {1: (12, 8), 2: (12, 8, 6), 3: (12, 4, 6, 4)}
+SHAPES = {1: (12, 8), 2: (12, 8, 6), 3: (12, 4, 6, 4)}
 """Channels and lengths of an example by the number of spatial dimensions."""
 
 
-def _image_of(spatial: int) -> Sample:
-    return t(2, *_SHAPES[spatial])
+def image_of(spatial: int) -> Sample:
+    return t(2, *SHAPES[spatial])
 
 
 def _entries() -> list[Entry]:
@@ -273,8 +138,8 @@ def _entries() -> list[Entry]:
     for n in (1, 2, 3):
         place, image, peaks = (
             f"torch.nn.functional.{{}}{n}d",
-            _image_of(n),
-            distinct(2, *_SHAPES[n]),
+            image_of(n),
+            distinct(2, *SHAPES[n]),
         )
         plain = (example(peaks, 2), example(peaks, 3, 1, 1), example(peaks, 2, return_indices=True))
         entries += [
@@ -291,37 +156,11 @@ def _entries() -> list[Entry]:
                 example(image, 3, 2, 1),
                 example(image, 3, 2, ceil_mode=True),
             ),
+            entry(f"torch.max_pool{n}d", max_pool(n), *plain[:2]),
             entry(
                 place.format("lp_pool"), lp_pool(n), example(image, 3, 2), example(image, 1, 3, 2)
             ),
-            entry(
-                place.format("adaptive_avg_pool"),
-                adaptive_pool(n, mean=True),
-                example(image, 1),
-                example(image, (2,) * n),
-                example(image, 3),
-            ),
-            entry(
-                place.format("adaptive_max_pool"),
-                adaptive_pool(n, mean=False),
-                example(peaks, 1),
-                example(peaks, (2,) * n),
-                example(peaks, 3, return_indices=True),
-            ),
-            entry(
-                place.format("adaptive_max_pool") + "_with_indices",
-                adaptive_pool(n, mean=False, with_indices=True),
-                example(peaks, 2),
-            ),
-            entry(
-                place.format("max_unpool"),
-                max_unpool(n),
-                example(t(12, *[3] * n), places(n, 12, *[3] * n), 2),
-            ),
         ]
-    for n in (2, 3):
-        path = f"torch.nn.functional.fractional_max_pool{n}d"
-        entries.append(entry(path, fractional(n), example(t(2, 12, *[8] * n), 2, 3)))
     return entries
 
 

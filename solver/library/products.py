@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.dims import floor_div
 from dimsolve.solver.poly import Dim
 
 from . import errors
@@ -21,7 +20,7 @@ from .dtypes import dtype_of, result_type
 from .entry import Form, entry
 from .samples import example, t
 from .values import NotKnown, as_tuple, axes, dims_of
-from .writing import Names, Pattern, annotation, bare, length_word
+from .writing import Names, Pattern, annotation
 
 _EACH = ((0,), (1,))
 
@@ -252,52 +251,6 @@ def chain(*matrices: Any) -> Declaration:
     return contraction(listed, rows, output)
 
 
-def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Declaration:
-    """Returns the declaration of distances between rows: the coordinates stay whole."""
-    a, b = dims_of(x1), dims_of(x2, "the other tensor")
-    names = Names()
-    batch = broadcast([a[:-2], b[:-2]], names)
-    rows, columns, width = names.one(), names.one(), names.one("^")
-    text = annotation(
-        [[*batch.inputs[0], rows, width], [*batch.inputs[1], columns, width]],
-        [[*batch.output, rows, columns]],
-    )
-    return Declaration(
-        text,
-        (x1, x2),
-        arguments=batch.arguments,
-        fresh=tuple(batch.fresh),
-        fixed=_way_to_compute(p, compute_mode, a[-2], b[-2]),
-        dtypes=(result_type((x1, x2)),),
-    )
-
-
-def pdist(input: Any, p: float = 2.0) -> Declaration:
-    """Returns the declaration of distances between all pairs of rows."""
-    rows, _ = dims_of(input)
-    arguments: dict[str, Any] = {}
-    count = None if rows is None else floor_div(rows * (rows - 1), 2)
-    word = length_word(Names({"n", "d"}), arguments, count)
-    return Declaration(
-        f"n^ d^ -> {word}",
-        (input,),
-        arguments=arguments,
-        fresh=(bare(word),) if count is None else (),
-        dtypes=(dtype_of(input),),
-        frozen="every row meets every other",
-    )
-
-
-def _way_to_compute(p: float, mode: Any, rows: Any, columns: Any) -> dict[str, Any]:
-    """torch chooses by the number of rows, and the ways differ in their rounding: the whole's way is taken."""
-    if p != 2 or mode not in (None, "use_mm_for_euclid_dist_if_necessary"):
-        return {}
-    if not isinstance(rows, int) or not isinstance(columns, int):
-        return {}
-    many = rows > 25 or columns > 25
-    return {"compute_mode": f"{'' if many else 'donot_'}use_mm_for_euclid_dist"}
-
-
 def grouped_mm(
     input: Any, weight: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None
 ) -> Declaration:
@@ -386,10 +339,6 @@ ENTRIES = (
         chain,
         example([t(12, 4), t(4, 6), t(6, 24)]),
         example([t(12), t(12, 6), t(6)]),
-    ),
-    entry("torch.pdist", pdist, example(t(6, 4))),
-    entry(
-        "torch.cdist", cdist, example(t(2, 12, 6), t(2, 4, 6)), example(t(12, 6), t(4, 6), p=1.0)
     ),
     entry(
         "torch.nn.functional.grouped_mm",

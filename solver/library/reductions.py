@@ -22,7 +22,7 @@ from .samples import between, distinct, example, mask, t, whole
 from .values import NotKnown, axes, axis, dims_of, is_dim, is_tensor, rest_of
 from .writing import Names, annotation
 
-_RULES: dict[str, Callable[[str | None], str | None]] = {
+RULES: dict[str, Callable[[str | None], str | None]] = {
     "same": lambda dtype: dtype,
     "summed": summed,
     "real": floating,
@@ -72,7 +72,7 @@ def _summing(reduction: str, rule: str, *, linear: bool) -> Form:
     def declare(
         input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     ) -> Declaration:
-        result = dtype_name(dtype) or _RULES[rule](dtype_of(input))
+        result = dtype_name(dtype) or RULES[rule](dtype_of(input))
         return reduced(input, dim, keepdim, reduction=reduction, dtype=result, linear=linear)
 
     return declare
@@ -84,7 +84,7 @@ def _extreme(reduction: str, rule: str) -> Form:
     def declare(input: Any, dim: Any = None, keepdim: bool = False) -> Declaration:
         # any and all over no dimension reduce nothing.
         everything = rule == "same"
-        dtype = _RULES[rule](dtype_of(input))
+        dtype = RULES[rule](dtype_of(input))
         return reduced(
             input, dim, keepdim, reduction=reduction, dtype=dtype, empty_means_all=everything
         )
@@ -111,7 +111,7 @@ def _spread(outputs: int) -> Form:
     ) -> Declaration:
         if isinstance(dim, bool):
             dim = None
-        dtype = _RULES["abs"](dtype_of(input))
+        dtype = RULES["abs"](dtype_of(input))
         return reduced(input, dim, bool(keepdim), mark="^", dtype=dtype, outputs=outputs)
 
     return declare
@@ -202,55 +202,6 @@ def quantile(
     return replace(found, annotation=f"{left}, {word} -> {target}", inputs=(input, q), frozen="")
 
 
-_NORMS = {1: ("+", "sum"), 0: ("+", "sum"), float("inf"): ("+", "max"), float("-inf"): ("+", "min")}
-"""Mark and reduction of vector norms that parts have and that can be joined."""
-
-
-def vector_norm(
-    x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
-) -> Declaration:
-    """Returns the declaration of a norm of vectors."""
-    mark, reduction = _NORMS.get(ord, ("^", "sum"))
-    result = dtype_name(dtype) or _RULES["abs"](dtype_of(x))
-    return reduced(x, dim, keepdim, mark=mark, reduction=reduction, dtype=result)
-
-
-def norm(
-    input: Any,
-    p: Any = "fro",
-    dim: Any = None,
-    keepdim: bool = False,
-    out: Any = None,
-    dtype: Any = None,
-) -> Declaration:
-    """Returns the declaration of torch.norm: a vector norm, or the Frobenius norm, which is one."""
-    if p == "nuc":
-        raise NotKnown("the nuclear norm is not known of")
-    return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
-
-
-def linalg_norm(
-    A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
-) -> Declaration:
-    """Returns the declaration of torch.linalg.norm where it is a vector norm; of matrices all is
-    whole.
-    """
-    rank = len(dims_of(A))
-    places = axes(dim, rank)
-    if ord is None:
-        return vector_norm(A, 2, dim, keepdim, dtype=dtype)
-    if len(places) == 1:
-        return vector_norm(A, ord, dim, keepdim, dtype=dtype)
-    return reduced(A, dim, keepdim, mark="^", dtype=dtype_name(dtype) or _RULES["abs"](dtype_of(A)))
-
-
-def matrix_norm(
-    A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
-) -> Declaration:
-    """Returns the declaration of a norm of matrices."""
-    return reduced(A, dim, keepdim, mark="^", dtype=dtype_name(dtype) or _RULES["abs"](dtype_of(A)))
-
-
 def sum_to_size(input: Any, *size: Any, **named: Any) -> Declaration:
     """Returns the declaration of the sum that undoes an expand."""
     dims, sizes = dims_of(input), rest_of(size, named, "size")
@@ -290,21 +241,6 @@ def trace(input: Any) -> Declaration:
         dtypes=(summed(dtype_of(input)),),
         linear=((0,),),
         frozen="a part of the rows has another diagonal",
-    )
-
-
-def dist(input: Any, other: Any, p: Any = 2) -> Declaration:
-    """Returns the declaration of the norm of a difference."""
-    from .broadcast import broadcast
-
-    mark, reduction = _NORMS.get(p, ("^", "sum"))
-    spread = broadcast([dims_of(input), dims_of(other, "the other tensor")], Names(), mark)
-    return Declaration(
-        annotation(spread.inputs, [[]]),
-        (input, other),
-        reduction=reduction,  # type: ignore[arg-type]
-        dtypes=(dtype_of(input),),
-        frozen="the result needs all elements at once" if mark == "^" else "",
     )
 
 
@@ -377,28 +313,11 @@ def _table() -> list[Entry]:
             (example(distinct(12, 6), 0.3, -1), example(distinct(12, 6), between(0.1, 0.9, 2), 0)),
         ),
         (
-            "norm",
-            norm,
-            (example(t(12, 6)), example(t(12, 6), 1, -1), example(t(12, 6), float("inf"), 0, True)),
-        ),
-        (
-            "linalg.vector_norm",
-            vector_norm,
-            (example(t(12, 6), 1, -1), example(t(12, 6), 3, 0), example(t(12, 6))),
-        ),
-        (
-            "linalg.norm",
-            linalg_norm,
-            (example(t(12, 6)), example(t(12, 6), 1, -1), example(t(2, 6, 4), "fro", (-2, -1))),
-        ),
-        ("linalg.matrix_norm", matrix_norm, (example(t(12, 4, 6)), example(t(12, 4, 6), 1))),
-        (
             "Tensor.sum_to_size",
             sum_to_size,
             (example(t(12, 4, 6), 4, 1), example(t(12, 6), (12, 1))),
         ),
         ("trace", trace, (example(t(6, 6)), example(t(4, 6)))),
-        ("dist", dist, (example(t(12, 6), t(12, 6)), example(t(12, 6), t(12, 6), 1))),
     ]
     return [entry(f"torch.{name}", declare, *examples) for name, declare, examples in rows]
 

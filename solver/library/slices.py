@@ -51,13 +51,18 @@ def slice_dim(length: Dim | None, part: slice, names: Names, arguments: dict[str
         blocks = _blocks(length, start, stop, part, names)
         if blocks is not None:
             return blocks
-    elif stop == length and isinstance(start, int) and start < step:
-        if divide_exactly(length, step) is not None:
-            word = names.one()
-            return Sliced(group(word, str(step)), word)
+    elif _every_one(length, start, stop, step):
+        word = names.one()
+        return Sliced(group(word, str(step)), word)
     count: Dim = stop - start if at_least(stop, start) else maximum(stop - start, 0)
     before = "1" if length == 1 else names.one("^")
     return Sliced(before, length_word(names, arguments, ceil_div(count, step)))
+
+
+def _every_one(length: Dim, start: Dim, stop: Dim, step: Any) -> bool:
+    """Whether the slice takes one element of every block of ``step``."""
+    whole = stop == length and divide_exactly(length, step) is not None
+    return whole and isinstance(start, int) and start < step
 
 
 def _open_length(part: slice, step: Any, names: Names) -> Sliced:

@@ -1,0 +1,199 @@
+"""Pooling to a size, and back.
+
+adaptive_avg_pool2d(x, 1)       n c h+ w+ -> n c 1 1             P(avg)
+adaptive_avg_pool2d(x, (4, 1))  n c (h 6) w+ -> n c h 1          from (24, w): a rank's output_size is its (h, 1)
+adaptive_max_pool2d(x, 3)       n c h^ w^ -> n c i^ j^           windows of different lengths
+max_unpool2d(x, places, 2)      n c h^ w^, n c h^ w^ -> n c i^ j^
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from dimsolve.ir.operator import Declaration
+from dimsolve.solver.poly import Dim, divide_exactly
+
+from .dtypes import dtype_of
+from .entry import Entry, Form, entry
+from .pooling import SHAPES, image_of, image_words, windows_of
+from .samples import distinct, example, places, t
+from .values import Lengths, NotKnown, is_dim, per_dim
+from .writing import Names, annotation, bare, group, length_word
+
+
+def _adaptive_word(
+    length: Dim | None, size: Dim | None, names: Names, arguments: dict[str, Any], *, mean: bool
+) -> tuple[str, str]:
+    """The words of a dimension before and after it is pooled to a size; None keeps its length."""
+    if size is None or size == length:
+        word = "1" if length == 1 else names.one()
+        return word, word
+    if not is_dim(size) or length is None:
+        raise NotKnown("a size of the result is not known")
+    if size == 1:
+        return names.one("+" if mean else "^"), "1"
+    width = divide_exactly(length, size)
+    if isinstance(width, int):
+        word = names.one()
+        return group(word, str(width)), word
+    return names.one("^"), length_word(names, arguments, size)
+
+
+def adaptive_pool(spatial: int, *, mean: bool, with_indices: bool = False) -> Form:
+    """Returns the declaration of adaptive_avg_pool and adaptive_max_pool in so many dimensions."""
+
+    def declare(input: Any, output_size: Any, return_indices: bool = False) -> Declaration:
+        dims, names, leading = image_words(input, spatial)
+        arguments: dict[str, Any] = {}
+        sizes = per_dim(output_size, spatial)
+        pairs = [
+            _adaptive_word(length, size, names, arguments, mean=mean)
+            for length, size in zip(dims[-spatial:], sizes, strict=True)
+        ]
+        indices = with_indices or return_indices
+        source, target = [b for b, _ in pairs], [a for _, a in pairs]
+        remade = isinstance(output_size, list | tuple) and len(output_size) == spatial
+        if indices or not (remade or spatial == 1 or all(after == "1" for after in target)):
+            source, target, arguments = _whole_image(dims[-spatial:], sizes, names)
+            remade = False
+        dtype = dtype_of(input)
+        return Declaration(
+            annotation([[*leading, *source]], [[*leading, *target]] * (1 + indices)),
+            (input,),
+            arguments=arguments,
+            sizes={"output_size": " ".join(target)} if remade or spatial == 1 else {},
+            reduction="avg" if mean else "sum",
+            dtypes=(dtype, "int64") if indices else (dtype,),
+            linear=((0,),) if mean else (),
+            returns="tuple" if indices else "tensor",
+        )
+
+    return declare
+
+
+def _whole_image(
+    lengths: Lengths, sizes: Sequence[Any], names: Names
+) -> tuple[list[str], list[str], dict[str, Any]]:
+    """The words of an image that stays whole: one written size for all dimensions cannot be made
+    anew.
+    """
+    arguments: dict[str, Any] = {}
+    source, target = [], []
+    for length, size in zip(lengths, sizes, strict=True):
+        word = "1" if length == 1 else names.one("^")
+        source.append(word)
+        target.append(word if size is None else length_word(names, arguments, size))
+    return source, target, arguments
+
+
+def max_unpool(spatial: int) -> Form:
+    """Returns the declaration of max_unpool1d, 2d, 3d: values put back to their places in the whole
+    image.
+    """
+
+    def declare(
+        input: Any,
+        indices: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        output_size: Any = None,
+    ) -> Declaration:
+        dims, names, leading = image_words(input, spatial)
+        if output_size is not None:
+            raise NotKnown("max_unpool with an output_size is not known of")
+        arguments: dict[str, Any] = {}
+        source, target = [], []
+        windows = windows_of(kernel_size, stride, padding, 1, False, spatial)
+        for length, window in zip(dims[-spatial:], windows, strict=True):
+            if length is None:
+                raise NotKnown("the length of a dimension with windows is not known")
+            source.append("1" if length == 1 else names.one("^"))
+            result = (length - 1) * window.stride - 2 * window.before + window.size
+            target.append(length_word(names, arguments, result))
+        row = [*leading, *source]
+        return Declaration(
+            annotation([row, row], [[*leading, *target]]),
+            (input, indices),
+            arguments={k: v for k, v in arguments.items() if k in map(bare, target)},
+            dtypes=(dtype_of(input),),
+        )
+
+    return declare
+
+
+def fractional(spatial: int) -> Form:
+    """Returns the declaration of fractional_max_pool2d, 3d, whose windows are drawn."""
+
+    def declare(
+        input: Any,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Any = None,
+    ) -> Declaration:
+        if output_size is None or _random_samples is not None:
+            raise NotKnown("only an output_size and drawn windows are known of")
+        dims, names, leading = image_words(input, spatial)
+        source, target, arguments = _whole_image(
+            dims[-spatial:], per_dim(output_size, spatial), names
+        )
+        found = Declaration(
+            annotation([[*leading, *source]], [[*leading, *target]]),
+            (input,),
+            arguments=arguments,
+            dtypes=(dtype_of(input),),
+            random=True,
+        )
+        if not return_indices:
+            return found
+        text = f"{found.annotation}, {found.annotation.split(' -> ')[1]}"
+        return replace(found, annotation=text, dtypes=(dtype_of(input), "int64"), returns="tuple")
+
+    return declare
+
+
+def _entries() -> list[Entry]:
+    entries: list[Entry] = []
+    for n in (1, 2, 3):
+        place, image = f"torch.nn.functional.{{}}{n}d", image_of(n)
+        peaks = distinct(2, *SHAPES[n])
+        entries += [
+            entry(
+                place.format("adaptive_avg_pool"),
+                adaptive_pool(n, mean=True),
+                example(image, 1),
+                example(image, (2,) * n),
+                example(image, 3),
+            ),
+            entry(
+                place.format("adaptive_max_pool"),
+                adaptive_pool(n, mean=False),
+                example(peaks, 1),
+                example(peaks, (2,) * n),
+                example(peaks, 3, return_indices=True),
+            ),
+            entry(
+                place.format("adaptive_max_pool") + "_with_indices",
+                adaptive_pool(n, mean=False, with_indices=True),
+                example(peaks, 2),
+            ),
+            entry(
+                place.format("max_unpool"),
+                max_unpool(n),
+                example(t(12, *[3] * n), places(n, 12, *[3] * n), 2),
+            ),
+        ]
+    for n in (2, 3):
+        path = f"torch.nn.functional.fractional_max_pool{n}d"
+        entries.append(entry(path, fractional(n), example(t(2, 12, *[8] * n), 2, 3)))
+    peaks = distinct(2, *SHAPES[1])
+    pool = adaptive_pool(1, mean=False, with_indices=True)
+    entries.append(entry("torch.adaptive_max_pool1d", pool, example(peaks, 2)))
+    return entries
+
+
+ENTRIES = tuple(_entries())
