@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .bounds import bound, exclude, propagate
+from .bounds import bound, exclude, propagate, sharpened
 from .budget import Budget, OutOfBudgetError
 from .charts import WHOLE, Chart
 from .claims import Sign
 from .drafts import Draft, Empty, Goal, Split
 from .elimination import solve, solve_products
+from .floors import express
 from .inequality import is_empty
-from .poly import Dim, TooLarge
+from .poly import Dim, TooLarge, terms_of
 
 MAX_CHARTS = 256
+MAX_TERMS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +54,27 @@ def finished(drafts: Sequence[Draft], budget: Budget) -> Atlas:
     waiting = list(reversed(drafts))
     charts: list[Chart] = []
     complete = True
-    while waiting:
-        draft = waiting.pop()
-        try:
+    try:
+        while waiting:
+            draft = waiting[-1]
             cases = _worked(draft, MAX_CHARTS - len(waiting) - len(charts))
             if cases is None and not is_empty(draft.chart(), budget):
                 charts.append(draft.chart())
+            complete = complete and not draft.dropped
+            waiting.pop()
             waiting.extend(reversed(cases or ()))
-        except OutOfBudgetError:
-            complete = False
-            charts.append(draft.chart())
-        complete = complete and not draft.dropped
+    except OutOfBudgetError:
+        complete = False
+        charts.extend(draft.chart() for draft in waiting)
     return Atlas(tuple(charts), complete)
 
 
 def _worked(draft: Draft, room: int) -> list[Draft] | None:
-    """Works a draft off: the drafts that replace it ([] where it is empty), or None where it is done."""
+    """Works a draft off: the drafts that replace it ([] where it is empty), or None where it is
+    done.
+    """
     try:
-        while draft.pending or propagate(draft):
+        while draft.pending or propagate(draft) or draft.later or sharpened(draft):
             cases = _run(draft, room)
             if cases is not None:
                 return cases
@@ -82,19 +87,25 @@ def _worked(draft: Draft, room: int) -> list[Draft] | None:
 
 
 def _run(draft: Draft, room: int) -> list[Draft] | None:
-    """Takes all pending goals; returns the cases where a goal asks for a distinction."""
-    while draft.pending:
-        goal = draft.pending.pop()
+    """Takes all pending goals, and last those that ask for a case distinction; returns the cases of
+    the first one.
+    """
+    last = not draft.pending and bool(draft.later)
+    while draft.pending or last:
+        goal = draft.later.pop(0) if last else draft.pending.pop()
         draft.budget.spend(10)
         try:
             _take(draft, *goal)
         except TooLarge:
             draft.dropped = True
         except Split as split:
-            if len(split.cases) > room:
+            if not last:
+                draft.later.append(goal)
+            elif len(split.cases) <= room:
+                return [_case(draft, goal, *case) for case in split.cases]
+            else:
                 draft.dropped = True
-                continue
-            return [_case(draft, goal, *case) for case in split.cases]
+        last = False
     return None
 
 
@@ -108,7 +119,9 @@ def _case(draft: Draft, goal: Goal, goals: Sequence[Goal], calls: Mapping[str, D
 
 def _take(draft: Draft, dim: Dim, sign: Sign) -> None:
     """Adds one goal, solved as far as it can be."""
-    written = draft.express(dim)
+    written = express(draft, dim)
+    if len(terms_of(written)) > MAX_TERMS:
+        raise TooLarge
     match sign:
         case Sign.ZERO:
             solve(draft, written)

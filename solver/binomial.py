@@ -1,9 +1,10 @@
 """Which constants divide a polynomial at every point: decided completely, in the binomial basis.
 
-Every polynomial is an integer combination of products of binomial coefficients, ``x**e = sum S(e, j) * j! * C(x, j)`` with
-the Stirling numbers S of the second kind. Those products take the value 1 at their own index and 0 at every smaller
-one, so n divides p(x) for all integers x exactly when n divides every coefficient (Polya 1915). The gcd of the
-coefficients is the *fixed divisor* of p. Values are periodic modulo n, so bounds from below change nothing.
+Every polynomial is an integer combination of products of binomial coefficients, ``x**e = sum S(e,
+j) * j! * C(x, j)`` with the Stirling numbers S of the second kind. Those products take the value 1
+at their own index and 0 at every smaller one, so n divides p(x) for all integers x exactly when n
+divides every coefficient (Polya 1915). The gcd of the coefficients is the *fixed divisor* of p.
+Values are periodic modulo n, so bounds from below change nothing.
 
     n*(n + 1)  =  2*C(n, 1) + 2*C(n, 2)      fixed divisor 2
 """
@@ -32,7 +33,8 @@ def _stirling_row(exponent: int) -> tuple[int, ...]:
 
 
 def binomial_coefficients(dim: Poly) -> dict[Monomial, int]:
-    """Returns the coefficient of each product of C(atom, j), keyed by its (atom, j) pairs as a monomial.
+    """Returns the coefficient of each product of C(atom, j), keyed by its (atom, j) pairs as a
+    monomial.
 
     Raises `TooLarge` past MAX_INDICES products.
 
@@ -66,7 +68,8 @@ def binomial_coefficients(dim: Poly) -> dict[Monomial, int]:
 
 
 def fixed_divisor_of(dim: Dim) -> int:
-    """Returns the greatest constant that divides dim at all integers; 0 for 0. The atoms may take any value.
+    """Returns the greatest constant that divides dim at all integers; 0 for 0. The atoms may take
+    any value.
 
     >>> from .poly import symbol
     >>> n = symbol("n")
@@ -91,10 +94,11 @@ def divides_everywhere(divisor: int, dim: Dim) -> bool:
 
 
 def failing_point(divisor: int, dim: Dim, least: Mapping[str, int]) -> dict[str, int] | None:
-    """Returns values, each at least least[atom] (1 where absent), at which divisor does not divide dim; None where none exist.
+    """Returns values, each at least least[atom] (1 where absent), at which divisor does not divide
+    dim; None where none exist.
 
-    Grid points close to the bounds are tried first; the least failing index of the binomial basis, moved up by
-    multiples of the divisor, is certain.
+    Grid points close to the bounds are tried first; the least failing index of the binomial basis,
+    moved up by multiples of the divisor, is certain.
     """
     if divides_everywhere(divisor, dim):
         return None

@@ -1,4 +1,5 @@
-"""Adding order to a draft: bounds of single atoms where possible, polynomials that are not negative otherwise.
+"""Adding order to a draft: bounds of single atoms where possible, polynomials that are not negative
+otherwise.
 
 2*a >= 2*b + 3        a - b - 2 >= 0          (integers: the constant is rounded)
 a*a <= 10             1 <= a <= 3             (one unknown: decided completely)
@@ -10,31 +11,34 @@ from __future__ import annotations
 from math import gcd
 
 from .claims import Sign
-from .drafts import Draft, Empty, Goal, Split
+from .drafts import Draft, Empty, Goal, Split, cancelled, tightened
 from .elimination import coefficients_of, misses_zero
 from .integers import integer_root
 from .poly import UNIT, Dim, Monomial, Poly, build, symbol, terms_of
 from .univariate import Run, sign_runs
 
-MAX_ROUNDS = 60
+MAX_ROUNDS = 6
+MAX_TERMS = 12
+MAX_BITS = 512
 MAX_PIECES = 6
 
 
 def bound(draft: Draft, dim: Dim) -> None:
     """Adds dim >= 0 to the draft; raises Empty where it cannot be."""
+    dim = tightened(dim)
     if isinstance(dim, int):
         if dim < 0:
             raise Empty
         return
-    common = gcd(*(c for m, c in dim.terms.items() if m))
-    dim = build({m: c // common for m, c in dim.terms.items() if c // common})
     low, high = draft.range(dim)
     if low is not None and low >= 0:
         return
     if high is not None and high < 0:
         raise Empty
     assert isinstance(dim, Poly)
-    if not _bound_one(draft, dim):
+    if UNIT not in dim.terms and (factor := draft.common_factor(list(dim.terms))):
+        bound(draft, cancelled(dim, factor))
+    elif not _bound_one(draft, dim):
         _keep(draft, dim)
 
 
@@ -101,32 +105,36 @@ def narrow(draft: Draft, atom: str, coefficient: int, constant: int) -> bool:
 
 
 def _keep(draft: Draft, dim: Poly) -> None:
-    """Adds an inequality in several atoms, unless a kept one says as much; with its opposite it is an equation."""
+    """Adds an inequality in several atoms, unless a kept one says as much; with its opposite it is
+    an equation.
+    """
     constant = dim.terms.get(UNIT, 0)
+    lead, coefficient = next((m, c) for m, c in dim.terms.items() if m)
     for i, other in enumerate(draft.nonnegative):
-        total = dim + other
-        if isinstance(total, int):
+        met = terms_of(other).get(lead)
+        if met == -coefficient and isinstance(total := dim + other, int):
             if total < 0:
                 raise Empty
             if total == 0:
                 del draft.nonnegative[i]
                 draft.pending.append((dim, Sign.ZERO))
                 return
-        gap = other - dim
-        if isinstance(gap, int):
+        elif met == coefficient and isinstance(gap := other - dim, int):
             if gap > 0:
                 draft.nonnegative[i] = dim
             return
-    if constant < 0 and len(dim.terms) == 2:
-        _positive_factors(draft, dim)
     draft.nonnegative.append(dim)
+    if constant < 0:
+        _not_at_zero(draft, dim)
 
 
-def _positive_factors(draft: Draft, dim: Poly) -> None:
-    """``c*x*y >= 1`` with x, y >= 0: none of them is 0."""
-    (monomial,) = (m for m in dim.terms if m)
-    if dim.terms[monomial] > 0 and all(draft.lower.get(a, 1) in (0, 1) for a, _ in monomial):
-        for atom, _ in monomial:
+def _not_at_zero(draft: Draft, dim: Poly) -> None:
+    """An atom from 0 upwards at whose 0 the inequality fails is at least 1: ``x*y + x >= 1`` has x
+    >= 1.
+    """
+    for atom in sorted({a for m in dim.terms for a, _ in m if draft.lower.get(a, 1) == 0}):
+        _, high = draft.range(build({m: c for m, c in dim.terms.items() if atom not in dict(m)}))
+        if high is not None and high < 0:
             narrow(draft, atom, 1, -1)
 
 
@@ -149,20 +157,32 @@ def exclude(draft: Draft, dim: Dim) -> None:
         draft.nonzero.append(dim)
 
 
+def sharpened(draft: Draft) -> bool:
+    """Takes the exclusions again whose sign is known by now; returns whether that gave a goal."""
+    kept, draft.nonzero = draft.nonzero, []
+    for dim in kept:
+        exclude(draft, dim)
+    return bool(draft.pending)
+
+
 def propagate(draft: Draft) -> bool:
-    """Derives bounds of atoms from what is kept; returns whether one changed. Only so many rounds: some never end."""
+    """Derives bounds of atoms from what is kept; returns whether one changed.
+
+    Each call looks at everything once; after MAX_ROUNDS it stops, because some chains never end.
+    """
     if draft.rounds >= MAX_ROUNDS:
         return False
-    known = [*draft.nonnegative, *draft.zero, *(-dim for dim in draft.zero)]
-    for dim in known:
-        if not isinstance(dim, Poly) or len(dim.terms) > 12:
+    changed = False
+    for dim in (*draft.nonnegative, *draft.zero, *(-dim for dim in draft.zero)):
+        if not isinstance(dim, Poly) or len(dim.terms) > MAX_TERMS:
             continue
-        draft.budget.spend(4 * len(dim.terms))
         for monomial, coefficient in dim.terms.items():
             if monomial and _propagate_one(draft, dim, monomial, coefficient):
-                draft.rounds += 1
-                return True
-    return False
+                changed = True
+                if draft.pending:
+                    return True
+    draft.rounds += changed
+    return changed
 
 
 def _propagate_one(draft: Draft, dim: Poly, monomial: Monomial, coefficient: int) -> bool:
@@ -173,10 +193,12 @@ def _propagate_one(draft: Draft, dim: Poly, monomial: Monomial, coefficient: int
     if coefficient > 0:
         if len(monomial) > 1 or monomial[0][1] > 1:
             return False
-        return narrow(draft, monomial[0][0], coefficient, most)
+        return most.bit_length() <= MAX_BITS and narrow(draft, monomial[0][0], coefficient, most)
     if most < 0 or not all((draft.lower.get(a, 1) or 0) >= 1 for a, _ in monomial):
         return False
     limit = most // -coefficient
+    if limit.bit_length() > MAX_BITS:
+        return False
     for atom, exponent in monomial:
         others = 1
         for other, e in monomial:

@@ -1,8 +1,9 @@
 """A count of work, so that every question ends.
 
-Deciding sums and products over the integers is undecidable in general, and much of what is decidable is not cheap. Each
-question gets a number of steps; loops spend them, and past the last one the question is given up: unknown, never a hang.
-Steps are counted, not seconds, so that the same question always has the same answer.
+Deciding sums and products over the integers is undecidable in general, and much of what is
+decidable is not cheap. Each question gets a number of steps; loops spend them, and past the last
+one the question is given up: unknown, never a hang. Steps are counted, not seconds, so that the
+same question always has the same answer.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class Budget:
             raise OutOfBudgetError
 
     def part(self, steps: int) -> Budget:
-        """Returns a budget of at most this many steps, taken from this one; hand back what is left with `refund`."""
+        """Returns a budget of at most this many steps, taken from this one; hand back what is left
+        with `refund`.
+        """
         granted = max(0, min(steps, self.left))
         self.left -= granted
         return Budget(granted)

@@ -1,26 +1,30 @@
 """A chart: one part of the values that the facts allow, written with parameters that vary freely.
 
-The fact ``k % 64 == 0`` becomes the chart ``k = 64*$1, $1 >= 1``; ``h*t == 6`` becomes four charts of constants. A question is
-put into every chart: it holds always when it holds in each, because the charts together cover all values. What no
-substitution expresses stays beside it as polynomials that are not negative, zero, or not zero.
+The fact ``k % 64 == 0`` becomes the chart ``k = 64*$1, $1 >= 1``; ``h*t == 6`` becomes four charts
+of constants. A question is put into every chart: it holds always when it holds in each, because the
+charts together cover all values. What no substitution expresses stays beside it as polynomials that
+are not negative, zero, or not zero.
 
-An atom without a bound of its own is a symbol of the caller, at least 1; parameters begin with ``$``, which no symbol does.
+An atom without a bound of its own is a symbol of the caller, at least 1; parameters begin with
+``$``, which no symbol does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import comb
 from typing import TypeAlias
 
-from .poly import Dim, Monomial, Poly, TooLarge, replace, symbol, terms_of
+from .poly import Dim, Monomial, TooLarge, build, terms_of
 
 Range: TypeAlias = "tuple[int | None, int | None]"
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """values: symbol -> Dim in the atoms that are left. lower: atom -> bound, None for any integer; 1 where absent.
+    """values: symbol -> Dim in the atoms that are left. lower: atom -> bound, None for any integer;
+    1 where absent.
 
     calls: a floor, minimum or maximum -> the polynomial that it is in this chart. fresh: the
     number of the newest parameter.
@@ -47,7 +51,8 @@ class Chart:
 
 
 WHOLE = Chart()
-MAX_SHIFTED = 60
+MAX_SHIFTED = 40
+MAX_MOVED = 150
 
 
 def range_of(dim: Dim, lower: Mapping[str, int | None], upper: Mapping[str, int]) -> Range:
@@ -55,8 +60,8 @@ def range_of(dim: Dim, lower: Mapping[str, int | None], upper: Mapping[str, int]
 
     >>> from .poly import symbol
     >>> a, b = symbol("a"), symbol("b")
-    >>> range_of(a * b + 2 * a, {}, {}), range_of((a - 1) * (b - 1), {}, {}), range_of(a - b, {}, {"a": 4})
-    ((3, None), (0, None), (None, 3))
+    >>> range_of(a * b + 2 * a, {}, {}), range_of((a - 1) * (b - 1), {}, {}), range_of(a - b, {},
+    {"a": 4}) ((3, None), (0, None), (None, 3))
     """
     if isinstance(dim, int):
         return dim, dim
@@ -73,13 +78,33 @@ def range_of(dim: Dim, lower: Mapping[str, int | None], upper: Mapping[str, int]
 
 
 def shifted(dim: Dim, lower: Mapping[str, int | None]) -> Dim:
-    """Returns dim with every bounded atom x written as its least value plus x: then all of them are at least 0."""
-    moves: dict[str, Dim] = {}
-    for monomial in terms_of(dim):
-        for atom, _ in monomial:
-            if atom not in moves and (bound := lower.get(atom, 1)):
-                moves[atom] = symbol(atom) + bound
-    return replace(dim, moves)
+    """Returns dim with every bounded atom x written as its least value plus x: then all are at
+    least 0.
+    """
+    terms = dict(terms_of(dim))
+    moves = {a: move for m in terms for a, _ in m if (move := lower.get(a, 1))}
+    for atom, move in moves.items():
+        terms = _moved(terms, atom, move)
+        if len(terms) > MAX_MOVED:
+            raise TooLarge
+    return build({m: c for m, c in terms.items() if c})
+
+
+def _moved(terms: Mapping[Monomial, int], atom: str, move: int) -> dict[Monomial, int]:
+    """The terms with atom + move in place of atom, by the binomial theorem; some may be 0."""
+    result: dict[Monomial, int] = {}
+    for monomial, coefficient in terms.items():
+        for place, (name, exponent) in enumerate(monomial):
+            if name == atom:
+                before, after = monomial[:place], monomial[place + 1 :]
+                for k in range(exponent + 1):
+                    kept = (*before, (atom, k), *after) if k else before + after
+                    weight = coefficient * comb(exponent, k) * move ** (exponent - k)
+                    result[kept] = result.get(kept, 0) + weight
+                break
+        else:
+            result[monomial] = result.get(monomial, 0) + coefficient
+    return result
 
 
 def _sum_range(terms: Mapping[Monomial, int], bounds: Mapping[str, Range]) -> Range:
@@ -141,19 +166,3 @@ def _times(a: Range, b: Range) -> Range:
         None if low_open or (not ends and not high_open) else min(ends, default=None),
         None if high_open or (not ends and not low_open) else max(ends, default=None),
     )
-
-
-def lowest(dim: Dim, chart: Chart) -> int | None:
-    """Returns a lower bound of dim in the chart, from the bounds of its atoms."""
-    return range_of(dim, chart.lower, chart.upper)[0]
-
-
-def is_nonnegative(dim: Dim, chart: Chart) -> bool:
-    """Whether the bounds of the atoms alone show that dim is never negative."""
-    low = lowest(dim, chart)
-    return low is not None and low >= 0
-
-
-def negative(dim: Dim) -> Dim:
-    """Returns -dim."""
-    return -dim if isinstance(dim, int) else Poly({m: -c for m, c in dim.terms.items()})

@@ -1,7 +1,7 @@
 """A claim between two lengths, in canonical form: what facts, questions and conditions are made of.
 
-``Claim(8*s, EQ, n)`` is a `Relation` whose sides are Dims. Every comparison of integers is one of three:
-``p >= 0``, ``p == 0``, ``p != 0``; `Sign` names them and `difference` brings a claim to one.
+``Claim(8*s, EQ, n)`` is a `Relation` whose sides are Dims. Every comparison of integers is one of
+three: ``p >= 0``, ``p == 0``, ``p != 0``; `Sign` names them and `difference` brings a claim to one.
 
     a < b    ->  b - a - 1 >= 0          k % 8 == 0   ->  (k % 8) == 0
 """
@@ -66,11 +66,12 @@ class Claim:
         return COMPARE[self.comparison](left, right)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def claim_of(relation: Relation) -> Claim:
     """Returns the canonical claim of a written relation.
 
-    Raises ZeroDivisionError for a division by a constant 0 and `solver.poly.TooLarge` past its limits.
+    Raises ZeroDivisionError for a division by a constant 0 and `solver.poly.TooLarge` past its
+    limits.
     """
     return Claim(
         from_expression(relation.left), relation.comparison, from_expression(relation.right)

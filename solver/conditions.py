@@ -47,6 +47,7 @@ def condition_of(claim: Claim, facts: Facts) -> tuple[str, ...]:
 
     >>> from .facts import NO_FACTS
     >>> from .dims import mod
+    >>> from .poly import symbol
     >>> condition_of(Claim(mod(8 * symbol("s"), 3), Comparison.EQ, 0), NO_FACTS)
     ('s % 3 == 0',)
     """

@@ -11,32 +11,41 @@ from math import gcd
 
 from .atlas import Atlas
 from .binomial import divides_everywhere, fixed_divisor_of
-from .budget import Budget
+from .budget import Budget, OutOfBudgetError
 from .charts import Chart
 from .dims import Call, floor_div, substitute
-from .drafts import Draft, Empty, Split
+from .drafts import Draft, Split
 from .facts import Facts
+from .floors import express
 from .poly import Dim, TooLarge, atoms_of, divide_exactly
+from .remainders import divides_over_rationals
 
 STEPS = 2_000
 
 
-def in_chart(dim: Dim, chart: Chart) -> Dim | None:
-    """Returns dim written in the chart's parameters; None where that takes a case distinction or too much."""
+def in_chart(dim: Dim, chart: Chart) -> tuple[Dim, Draft | Chart] | None:
+    """Returns dim written in the chart's parameters and where their bounds stand.
+
+    A floor gets a parameter of its own, so the bounds are those of a draft. None where writing it
+    takes a case distinction or too much.
+    """
     if isinstance(dim, int) or (
         chart.is_whole and not any(isinstance(a, Call) for a in atoms_of(dim))
     ):
-        return dim
+        return dim, chart
+    draft = Draft(chart, [], Budget(STEPS))
     try:
-        return Draft(chart, [], Budget(STEPS)).express(dim)
-    except (Empty, Split, TooLarge, ZeroDivisionError):
+        return express(draft, dim), draft
+    except (OutOfBudgetError, Split, TooLarge, ZeroDivisionError):
         return None
 
 
 def fixed_divisor(dim: Dim, facts: Facts) -> int:
-    """Returns the greatest constant that divides dim for all values that satisfy the facts; 0 where dim is always 0.
+    """Returns the greatest constant that divides dim for all values that satisfy the facts; 0 where
+    dim is always 0.
 
-    It is the greatest where the facts are solved by charts that vary freely, else a constant that does divide.
+    It is the greatest where the facts are solved by charts that vary freely, else a constant that
+    does divide.
 
     >>> from .facts import NO_FACTS, read_facts
     >>> from .poly import symbol
@@ -48,7 +57,7 @@ def fixed_divisor(dim: Dim, facts: Facts) -> int:
     for chart in facts.atlas.charts:
         written = in_chart(dim, chart)
         try:
-            result = gcd(result, 1 if written is None else fixed_divisor_of(written))
+            result = gcd(result, 1 if written is None else fixed_divisor_of(written[0]))
         except TooLarge:
             return 1
         if result == 1:
@@ -57,24 +66,31 @@ def fixed_divisor(dim: Dim, facts: Facts) -> int:
 
 
 def always_divides(divisor: Dim, dividend: Dim, atlas: Atlas) -> bool:
-    """Whether it is proved that divisor divides dividend at all values of the atlas at which divisor is not 0."""
+    """Whether it is proved that divisor divides dividend at all values of the atlas at which
+    divisor is not 0.
+    """
     return all(_divides_in(divisor, dividend, chart) for chart in atlas.charts)
 
 
 def _divides_in(divisor: Dim, dividend: Dim, chart: Chart) -> bool:
-    d, p = in_chart(divisor, chart), in_chart(dividend, chart)
-    if d is None or p is None or d == 0:
-        return False
+    d, p = divisor, dividend
+    if not chart.is_whole or any(isinstance(a, Call) for a in atoms_of(d) | atoms_of(p)):
+        draft = Draft(chart, [], Budget(STEPS))
+        try:
+            d, p = express(draft, d), express(draft, p)
+        except (OutOfBudgetError, Split, TooLarge, ZeroDivisionError):
+            return False
     try:
         if isinstance(d, int):
-            return divides_everywhere(d, p)
-        return divide_exactly(p, d) is not None
+            return d != 0 and divides_everywhere(d, p)
+        return divides_over_rationals(d, p)
     except TooLarge:
         return False
 
 
 def exact_quotient(dividend: Dim, divisor: Dim, facts: Facts) -> Dim | None:
-    """Returns dividend / divisor in the caller's symbols where divisibility is a theorem under the facts, else None.
+    """Returns dividend / divisor in the caller's symbols where divisibility is a theorem under the
+    facts, else None.
 
     >>> from .facts import read_facts
     >>> from .poly import symbol

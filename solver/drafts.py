@@ -1,30 +1,41 @@
 """A chart in the making: what is known so far, and the goals that are still to be added.
 
-Lengths are written in the atoms that are left: solved symbols are replaced, a floor gets a parameter of its own
-(``q = a//b`` with ``0 <= a - b*q < b``), a minimum or a divisor of unknown sign asks for a case distinction. The rules that
-add goals live in `dimsolve.solver.equations` and `dimsolve.solver.bounds`.
+Solved symbols are replaced everywhere at once, so what is kept is always written in the atoms that
+are left. How a length is written in them is in `dimsolve.solver.floors`, the rules that add goals
+are in `dimsolve.solver.elimination` and `dimsolve.solver.bounds`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import gcd
 from typing import TypeAlias
 
 from .budget import Budget
 from .charts import Chart, Range, range_of
 from .claims import Sign
-from .dims import Call, Function, apply
-from .poly import Dim, Poly, atoms_of, replace, symbol, terms_of
-from .remainders import divided, known_remainder
+from .dims import Call, apply
+from .poly import (
+    Dim,
+    Monomial,
+    atoms_of,
+    build,
+    divide_exactly,
+    replace,
+    symbol,
+    terms_of,
+)
 
 Goal: TypeAlias = tuple[Dim, Sign]
 
+MAX_NEAR = 6
 
-class Empty(Exception):
+
+class Empty(Exception):  # noqa: N818 - a finding, not an error
     """No values satisfy the draft."""
 
 
-class Split(Exception):
+class Split(Exception):  # noqa: N818 - a request, not an error
     """The goal needs a case distinction. Each case: goals to add first, and what calls are there."""
 
     def __init__(self, *cases: tuple[Sequence[Goal], Mapping[str, Dim]]) -> None:
@@ -33,12 +44,28 @@ class Split(Exception):
 
 
 class Draft:
-    """The content of a `Chart`, mutable, with pending goals; the last one is taken first."""
+    """The content of a `Chart`, mutable, with the goals that are still to be added.
+
+    pending: the last one is taken first. later: those that need a case distinction, taken when
+    nothing else is left. dropped: a goal was too large and left out. rounds: how often bounds were
+    propagated.
+    """
 
     __slots__ = (
-        "budget", "calls", "dropped", "fresh", "lower", "nonnegative", "nonzero", "pending",
-        "rounds", "upper", "values", "zero",
-    )  # fmt: skip
+        "budget",
+        "calls",
+        "dropped",
+        "fresh",
+        "later",
+        "lower",
+        "nonnegative",
+        "nonzero",
+        "pending",
+        "rounds",
+        "upper",
+        "values",
+        "zero",
+    )
 
     def __init__(self, chart: Chart, goals: Sequence[Goal], budget: Budget) -> None:
         self.values = dict(chart.values)
@@ -50,6 +77,7 @@ class Draft:
         self.calls = dict(chart.calls)
         self.fresh = chart.fresh
         self.pending = list(reversed(goals))
+        self.later: list[Goal] = []
         self.budget = budget
         self.dropped = False
         self.rounds = 0
@@ -70,119 +98,67 @@ class Draft:
     def copy(self) -> Draft:
         """Returns an independent draft with the same content."""
         other = Draft(self.chart(), self.pending[::-1], self.budget)
+        other.later = list(self.later)
         other.dropped, other.rounds = self.dropped, self.rounds
         return other
 
-    def parameter(self, least: int | None) -> Dim:
-        """Returns a new atom that is at least least, or any integer."""
+    def parameter(self, least: int | None, most: int | None = None) -> Dim:
+        """Returns a new atom that is at least least, or any integer, and at most most."""
         self.fresh += 1
         name = f"${self.fresh}"
         self.lower[name] = least
+        if most is not None and least is not None:
+            self.upper[name] = most
+        elif most is not None:
+            self.pending.append((most - symbol(name), Sign.NONNEGATIVE))
         return symbol(name)
 
     def range(self, dim: Dim) -> Range:
         """Returns bounds of dim from the bounds of its atoms."""
+        self.budget.spend(2 + 6 * len(terms_of(dim)))
         return range_of(dim, self.lower, self.upper)
 
-    def express(self, dim: Dim) -> Dim:
-        """Returns dim as a polynomial in the atoms that are left.
-
-        Raises Split where that takes a case distinction, ZeroDivisionError where dim has no value.
+    def knows(self, dim: Dim) -> bool:
+        """Whether dim >= 0 follows from the bounds of its atoms, or from these and one other
+        inequality.
         """
+        dim = tightened(dim)
         if isinstance(dim, int):
-            return dim
-        values = self.values
-        if not any(a in values or isinstance(a, Call) for m in dim.terms for a, _ in m):
-            return dim
-        total: Dim = 0
-        for monomial, coefficient in dim.terms.items():
-            term: Dim = coefficient
-            for atom, exponent in monomial:
-                if isinstance(atom, Call):
-                    base = self.express_call(atom.function, atom.arguments)
-                else:
-                    base = values[atom] if atom in values else symbol(atom)
-                term = term * base**exponent
-            total = total + term
-            self.budget.spend(1 + len(terms_of(total)) // 4)
-        return total
-
-    def express_call(self, function: Function, arguments: Sequence[Dim]) -> Dim:
-        """Returns the polynomial that a function of these arguments is here."""
-        written = tuple(self.express(argument) for argument in arguments)
-        if function is Function.MOD:
-            a, b = written
-            return a - b * self.express_call(Function.FLOORDIV, (a, b))
-        if function is Function.CEILDIV:
-            a, b = written
-            return -self.express_call(Function.FLOORDIV, (-a, b))
-        folded = apply(function, written)
-        for atom in atoms_of(folded):
-            if isinstance(atom, Call):
-                known = self.calls.get(atom)
-                if known is None:
-                    known = self._new_call(atom)
-                    self.calls[atom] = known
-                folded = replace(folded, {atom: known})
-        return folded
-
-    def _new_call(self, call: Call) -> Dim:
-        """A new parameter for a floor, with what is true of it; a minimum or maximum is split."""
-        if call.function is Function.FLOORDIV:
-            return self._new_floor(*call.arguments)
-        sign = -1 if call.function is Function.MIN else 1
-        cases: list[tuple[list[Goal], dict[str, Dim]]] = []
-        for i, chosen in enumerate(call.arguments):
-            goals = [
-                ((chosen - other) * sign - (1 if j < i else 0), Sign.NONNEGATIVE)
-                for j, other in enumerate(call.arguments)
-                if j != i
-            ]
-            cases.append((goals, {call: chosen}))
-        raise Split(*cases)
-
-    def _new_floor(self, a: Dim, b: Dim) -> Dim:
-        """A floor that does not fold: divided as far as possible, then bounded."""
-        if isinstance(b, Poly):
-            whole, rest = divided(a, b)
-            if whole != 0:
-                return whole + self.express_call(Function.FLOORDIV, (rest, b))
-        low, high = self.range(b)
-        if high is not None and high <= -1:
-            return self.express_call(Function.FLOORDIV, (-a, -b))
-        if low is None or low < 1:
-            raise Split(([(b - 1, Sign.NONNEGATIVE)], {}), ([(-b - 1, Sign.NONNEGATIVE)], {}))
-        least, most = _quotient_range(self.range(a), low, high)
-        if self._at_least(a, 0) and self._at_least(b - 1 - a, 0):
-            return 0
-        if self._at_least(a + b, 0) and self._at_least(-1 - a, 0):
-            return -1
-        if least is not None and least == most:
-            return least
-        quotient = self.parameter(least)
-        rest = a - b * quotient
-        remainder = known_remainder(a, b)
-        if remainder is not None:
-            self.pending.append((rest - remainder, Sign.ZERO))
-        else:
-            self.pending.append((rest, Sign.NONNEGATIVE))
-            self.pending.append((b - 1 - rest, Sign.NONNEGATIVE))
-        if most is not None:
-            self.pending.append((most - quotient, Sign.NONNEGATIVE))
-        return quotient
-
-    def _at_least(self, dim: Dim, least: int) -> bool:
+            return dim >= 0
         low, _ = self.range(dim)
-        return low is not None and low >= least
+        if low is not None and low >= 0:
+            return True
+        said = [d for d, sign in self.pending if sign is Sign.NONNEGATIVE] + self.nonnegative
+        near = [d for d in said if any(terms_of(d).get(m) == c for m, c in dim.terms.items() if m)]
+        return any(
+            (low := self.range(dim - d)[0]) is not None and low >= 0 for d in near[:MAX_NEAR]
+        )
+
+    def is_positive(self, atom: str) -> bool:
+        """Whether the atom is known to be at least 1."""
+        least = self.lower.get(atom, 1)
+        return least is not None and least >= 1
+
+    def common_factor(self, monomials: Sequence[Monomial]) -> Monomial:
+        """Returns the greatest monomial of positive atoms that divides all of these."""
+        first, *others = monomials
+        exponents = {a: e for a, e in first if self.is_positive(a)}
+        for monomial in others:
+            if not exponents:
+                break
+            have = dict(monomial)
+            exponents = {a: min(e, have[a]) for a, e in exponents.items() if a in have}
+        return tuple(sorted(exponents.items()))
 
     def set(self, atom: str, value: Dim) -> None:
         """Replaces an atom everywhere; its bounds, and all that mentions it, become goals again."""
         change = {atom: value}
-        self.budget.spend(10 + len(self.pending) + len(self.nonnegative))
+        self.budget.spend(20 + 2 * sum(len(terms_of(dim)) for dim in self._everything()))
         values = {name: replace(old, change) for name, old in self.values.items()}
         if not atom.startswith("$"):
             values[atom] = value
         goals: list[Goal] = [(replace(dim, change), sign) for dim, sign in self.pending]
+        later: list[Goal] = [(replace(dim, change), sign) for dim, sign in self.later]
         kept: list[list[Dim]] = []
         for dims, sign in (
             (self.nonnegative, Sign.NONNEGATIVE),
@@ -197,8 +173,17 @@ class Draft:
             goals.append((value - least, Sign.NONNEGATIVE))
         if most is not None:
             goals.append((most - value, Sign.NONNEGATIVE))
-        self.values, self.pending, self.calls = values, goals, calls
+        self.values, self.pending, self.later, self.calls = values, goals, later, calls
         self.nonnegative, self.zero, self.nonzero = kept
+
+    def _everything(self) -> Iterator[Dim]:
+        """All that a replacement looks at."""
+        yield from self.values.values()
+        yield from self.calls.values()
+        for dims in (self.nonnegative, self.zero, self.nonzero):
+            yield from dims
+        for goals in (self.pending, self.later):
+            yield from (dim for dim, _ in goals)
 
     def _renamed_calls(self, change: Mapping[str, Dim], goals: list[Goal]) -> dict[str, Dim]:
         """The known calls in the atoms that are left; one that folds now becomes an equation."""
@@ -218,11 +203,20 @@ class Draft:
         return calls
 
 
-def _quotient_range(a: Range, low: int, high: int | None) -> Range:
-    """Bounds of a//b for a within its range and 1 <= low <= b <= high."""
-    least, most = a
-    if least is not None:
-        least = least // low if least < 0 else 0 if high is None else least // high
-    if most is not None:
-        most = most // low if most >= 0 else -1 if high is None else most // high
-    return least, most
+def tightened(dim: Dim) -> Dim:
+    """Returns the sharpest inequality of integers that says the same.
+
+    >>> str(tightened(2 * symbol("a") - 3))
+    'a - 2'
+    """
+    if isinstance(dim, int):
+        return dim
+    common = gcd(*(c for m, c in dim.terms.items() if m))
+    return build({m: c // common for m, c in dim.terms.items() if c // common})
+
+
+def cancelled(dim: Dim, factor: Monomial) -> Dim:
+    """Returns dim / factor, a monomial that divides every term."""
+    quotient = divide_exactly(dim, build({factor: 1}))
+    assert quotient is not None
+    return quotient

@@ -1,23 +1,25 @@
-"""Solving equations inside a draft: exact, and complete where the equation is of a kind that has a solution theory.
+"""Solving equations inside a draft: exact, and complete where the equation is of a kind that has a
+solution theory.
 
     b == a + 3            replaces b
-    6*a == 4*b + 2        linear: a = 2*t + 1, b = 3*t + 1      (Euclid's algorithm on the coefficients)
-    a*b == 6*c            products: four cases, see `dimsolve.solver.monomials`
-    n*n - n == 12         one unknown: its integer roots
-    a*a == 4*q + 1        constant modulus: a = 2*t + 1         (residue classes)
+    6*a == 4*b + 2        linear: a = 2*t + 1, b = 3*t + 1      (Euclid's algorithm on the
+    coefficients) a*b == 6*c            products: four cases, see `dimsolve.solver.monomials` n*n -
+    n == 12         one unknown: its integer roots a*a == 4*q + 1        constant modulus: a = 2*t +
+    1         (residue classes)
 
 What fits none of these stays in the chart as a polynomial that is zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import gcd
 
 from .charts import Range
 from .claims import Sign
 from .dims import floor_div
-from .drafts import Draft, Empty, Goal, Split
+from .drafts import Draft, Empty, Goal, Split, cancelled
+from .integers import divisors
 from .monomials import Balance, Family, solve_balances
 from .poly import (
     UNIT,
@@ -27,19 +29,20 @@ from .poly import (
     atoms_of,
     build,
     divide_exactly,
-    divide_monomials,
     symbol,
     terms_of,
 )
-from .residues import residue_table
+from .residues import ResidueTable, residue_table
 from .univariate import Run, sign_runs
 
 MARK = "!"
 """Atoms that begin with it stand for a question, and are always replaced."""
 
 MAX_ROOTS = 16
+MAX_VALUES = 8
 MAX_CLASSES = 16
 MAX_ATOMS = 10
+MAX_DIVISORS = 24
 
 
 def solve(draft: Draft, dim: Dim) -> None:
@@ -53,11 +56,20 @@ def solve(draft: Draft, dim: Dim) -> None:
         return
     if misses_zero(draft.range(dim)):
         raise Empty
+    _raise_factors(draft, dim)
     reduced = _reduced(draft, dim)
     if isinstance(reduced, int):
         solve(draft, reduced)
         return
-    for rule in (_isolate, _step_of_euclid, _factor, _roots, _split_residues):
+    for rule in (
+        _isolate,
+        _step_of_euclid,
+        _roots,
+        _factor,
+        _split_divisors,
+        _split_residues,
+        _split_quotient,
+    ):
         if rule(draft, reduced):
             return
     if reduced not in draft.zero:
@@ -76,44 +88,34 @@ def misses_zero(values: Range) -> bool:
     return (low is not None and low > 0) or (high is not None and high < 0)
 
 
+def _raise_factors(draft: Draft, dim: Poly) -> None:
+    """``x == y*z`` with x >= 1 and y, z >= 0: neither y nor z is 0."""
+    if len(dim.terms) != 2 or sum(c > 0 for c in dim.terms.values()) != 1:
+        return
+    for one, other in (list(dim.terms), list(dim.terms)[::-1]):
+        if all(draft.is_positive(atom) for atom, _ in one):
+            for atom, _ in other:
+                if draft.lower.get(atom, 1) == 0:
+                    draft.pending.append((symbol(atom) - 1, Sign.NONNEGATIVE))
+                    draft.lower[atom] = 1
+
+
 def _reduced(draft: Draft, dim: Poly) -> Dim:
-    """dim without its content and without factors that are never zero; Empty where no integers solve it."""
+    """dim without its content and without factors that are never zero; Empty where no integers
+    solve it.
+    """
     constant = dim.terms.get(UNIT, 0)
     common = gcd(*(c for m, c in dim.terms.items() if m))
     if constant % common:
         raise Empty
-    terms = {m: c // common for m, c in dim.terms.items()}
-    if constant == 0:
-        factor = _common_factor(draft, terms)
-        if factor:
-            terms = {_cancelled(m, factor): c for m, c in terms.items()}
-    return build(terms)
-
-
-def _common_factor(draft: Draft, terms: Mapping[Monomial, int]) -> Monomial:
-    """The greatest monomial of positive atoms that divides every term."""
-    first, *others = terms
-    exponents = {a: e for a, e in first if is_positive(draft, a)}
-    for monomial in others:
-        have = dict(monomial)
-        exponents = {a: min(e, have[a]) for a, e in exponents.items() if a in have}
-    return tuple(sorted(exponents.items()))
-
-
-def is_positive(draft: Draft, atom: str) -> bool:
-    """Whether the atom is known to be at least 1."""
-    least = draft.lower.get(atom, 1)
-    return least is not None and least >= 1
-
-
-def _cancelled(monomial: Monomial, factor: Monomial) -> Monomial:
-    quotient = divide_monomials(monomial, factor)
-    assert quotient is not None
-    return quotient
+    reduced = build({m: c // common for m, c in dim.terms.items()})
+    return cancelled(reduced, draft.common_factor(list(dim.terms)))
 
 
 def _isolate(draft: Draft, dim: Poly) -> bool:
-    """Replaces an atom that occurs once, alone, with coefficient 1 or -1; best one whose bounds are met anyway."""
+    """Replaces an atom that occurs once, alone, with coefficient 1 or -1; best one whose bounds are
+    met anyway.
+    """
     counts: dict[str, int] = {}
     for monomial in dim.terms:
         for atom, _ in monomial:
@@ -126,6 +128,8 @@ def _isolate(draft: Draft, dim: Poly) -> bool:
         if counts[atom] > 1:
             continue
         value = symbol(atom) - dim * coefficient
+        if has_few_values(draft, atom) and any(sum(e for _, e in m) > 1 for m in terms_of(value)):
+            continue
         new_names = any(a.startswith("$") for a in atoms_of(value))
         score = _fits(draft, atom, value), atom.startswith("$") != new_names, atom
         if best is None or score > best[0]:
@@ -134,6 +138,12 @@ def _isolate(draft: Draft, dim: Poly) -> bool:
         return False
     draft.set(best[1], best[2])
     return True
+
+
+def has_few_values(draft: Draft, atom: str) -> bool:
+    """Whether an atom is better tried value by value than replaced by a product."""
+    least, most = draft.lower.get(atom, 1), draft.upper.get(atom)
+    return least is not None and most is not None and most - least < MAX_VALUES
 
 
 def _fits(draft: Draft, atom: str, value: Dim) -> bool:
@@ -146,7 +156,9 @@ def _fits(draft: Draft, atom: str, value: Dim) -> bool:
 
 
 def _step_of_euclid(draft: Draft, dim: Poly) -> bool:
-    """Replaces the atom with the least coefficient so that all others get smaller (Pugh's Omega test, 1991)."""
+    """Replaces the atom with the least coefficient so that all others get smaller (Pugh's Omega
+    test, 1991).
+    """
     if any(len(m) > 1 or (m and m[0][1] > 1) for m in dim.terms):
         return False
     lead = min((m for m in dim.terms if m), key=lambda m: (abs(dim.terms[m]), m))
@@ -162,12 +174,14 @@ def _step_of_euclid(draft: Draft, dim: Poly) -> bool:
 
 
 def _factor(draft: Draft, dim: Poly) -> bool:
-    """``factor * (x + rest) == 0``, found by writing dim as a line in x: x is -rest unless the factor is 0."""
+    """``factor * (x + rest) == 0``, found by writing dim as a line in x: x is -rest unless the
+    factor is 0.
+    """
     names = sorted(atoms_of(dim))
     if len(names) > MAX_ATOMS or len(dim.terms) > 24:
         return False
     for name in names:
-        slope, rest = _line_in(dim, name)
+        slope, rest = line_in(dim, name)
         if isinstance(slope, int) or len(slope.terms) == 1:
             continue
         quotient = divide_exactly(rest, slope)
@@ -181,11 +195,13 @@ def _factor(draft: Draft, dim: Poly) -> bool:
     return False
 
 
-def _line_in(dim: Poly, name: str) -> tuple[Dim, Dim]:
-    """(slope, rest) of dim == slope*name + rest; slope 0 where name occurs with a higher power."""
+def line_in(dim: Dim, name: str) -> tuple[Dim, Dim]:
+    """Returns (slope, rest) of dim == slope*name + rest; slope 0 where name occurs with a higher
+    power.
+    """
     slope: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
-    for monomial, coefficient in dim.terms.items():
+    for monomial, coefficient in terms_of(dim).items():
         exponent = dict(monomial).get(name, 0)
         if exponent > 1:
             return 0, dim
@@ -233,35 +249,91 @@ def coefficients_of(dim: Poly) -> list[int]:
     return coefficients
 
 
+def _split_divisors(draft: Draft, dim: Poly) -> bool:
+    """``x * (...) == constant``: x is one of the constant's divisors."""
+    constant = dim.terms.get(UNIT, 0)
+    if not constant:
+        return False
+    first, *others = (dict(m) for m in dim.terms if m)
+    shared = [a for a in first if all(a in m for m in others)]
+    found = divisors(abs(constant), MAX_DIVISORS) if shared else None
+    if found is None:
+        return False
+    name = min(shared, key=lambda a: (not draft.is_positive(a), a))
+    power = min(m[name] for m in (first, *others))
+    least, most = draft.lower.get(name, 1), draft.upper.get(name)
+    values = [d for d in found if constant % d**power == 0]
+    if not draft.is_positive(name):
+        values = [-d for d in reversed(values)] + values
+    values = [v for v in values if (least is None or v >= least) and (most is None or v <= most)]
+    if not values:
+        raise Empty
+    raise Split(*(([(symbol(name) - value, Sign.ZERO)], {}) for value in values))
+
+
 def _split_residues(draft: Draft, dim: Poly) -> bool:
-    """``c*q + p == 0`` with a constant c: the residue classes in which c divides p, one case each."""
-    for monomial, modulus in sorted(dim.terms.items(), key=lambda term: abs(term[1])):
-        if len(monomial) != 1 or monomial[0][1] != 1:
-            continue
-        name, rest = monomial[0][0], dim - build({monomial: modulus})
-        if name in atoms_of(rest):
-            continue
-        table = residue_table(rest, abs(modulus), draft.budget)
+    """A constant that divides some terms divides the sum of the others: the residue classes in
+    which it does.
+    """
+    if _balance(draft, dim) is not None:
+        return False
+    moduli = {
+        abs(c)
+        for m, c in dim.terms.items()
+        if len(m) == 1 and m[0][1] == 1 and sum(m[0][0] in dict(n) for n in dim.terms) == 1
+    }
+    for modulus in sorted(moduli):
+        table = residue_table(dim, modulus, draft.budget)
         if table is None:
             continue
         if not table.classes:
             raise Empty
         if table.is_everything or len(table.classes) > MAX_CLASSES:
             continue
-        cases: list[tuple[list[Goal], dict[str, Dim]]] = []
-        for residues in table.classes:
-            goals: list[Goal] = []
-            for atom, period, residue in zip(table.atoms, table.periods, residues, strict=True):
-                if period > 1:
-                    whole = period * floor_div(symbol(atom), period)
-                    goals.append((symbol(atom) - whole - residue, Sign.ZERO))
-            cases.append((goals, {}))
-        raise Split(*cases)
+        raise Split(*((goals, {}) for goals in class_goals(table)))
+    return False
+
+
+def class_goals(table: ResidueTable) -> list[list[Goal]]:
+    """Returns, for each class of the table, the goals that say that the atoms are in it."""
+    cases: list[list[Goal]] = []
+    for residues in table.classes:
+        goals: list[Goal] = []
+        for atom, period, residue in zip(table.atoms, table.periods, residues, strict=True):
+            if period > 1:
+                whole = period * floor_div(symbol(atom), period)
+                goals.append((symbol(atom) - whole - residue, Sign.ZERO))
+        cases.append(goals)
+    return cases
+
+
+def _split_quotient(draft: Draft, dim: Poly) -> bool:
+    """``x * (p*y + r) == b(y)``: p*y + r divides p**k * b(y), hence the constant that is left where
+    p*y + r is 0.
+    """
+    if len(atoms_of(dim)) != 2:
+        return False
+    for name in sorted(atoms_of(dim)):
+        slope, rest = line_in(dim, name)
+        if isinstance(slope, int) or isinstance(rest, int) or atoms_of(slope) != atoms_of(rest):
+            continue
+        line, curve = coefficients_of(slope), coefficients_of(rest)
+        if len(line) != 2:
+            continue
+        constant = sum(
+            c * (-line[0]) ** i * line[1] ** (len(curve) - 1 - i) for i, c in enumerate(curve)
+        )
+        found = divisors(abs(constant), MAX_DIVISORS) if constant else None
+        if found is not None:
+            values = [-d for d in reversed(found)] + found
+            raise Split(*(([(slope - value, Sign.ZERO)], {}) for value in values))
     return False
 
 
 def solve_products(draft: Draft) -> list[Draft] | None:
-    """Returns the cases in which all equations between products are solved; None where there are none to solve."""
+    """Returns the cases in which all equations between products are solved; None where there are
+    none to solve.
+    """
     found = {dim: balance for dim in draft.zero if (balance := _balance(draft, dim)) is not None}
     if not found or len({a for b in found.values() for a in b.exponents}) > MAX_ATOMS:
         return None
@@ -277,7 +349,7 @@ def _balance(draft: Draft, dim: Dim) -> Balance | None:
     terms = list(terms_of(dim).items())
     if len(terms) != 2 or terms[0][1] * terms[1][1] > 0:
         return None
-    if not all(is_positive(draft, atom) for atom in atoms_of(dim)):
+    if not all(draft.is_positive(atom) for atom in atoms_of(dim)):
         return None
     (left, c), (right, d) = terms
     exponents = dict(left)

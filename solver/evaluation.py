@@ -1,8 +1,9 @@
 """What a written relation says at given integers, exactly, with nothing rewritten.
 
-A counterexample is returned only after it has been put into the claim and the facts *as written*. So this file walks
-the trees of `dimsolve.ir.expression` and shares no code with the canonical forms that proofs work on. An expression has no
-value where a divisor is 0; a relation has none where a side has none.
+A counterexample is returned only after it has been put into the claim and the facts *as written*.
+So this file walks the trees of `dimsolve.ir.expression` and shares no code with the canonical forms
+that proofs work on. An expression has no value where a divisor is 0; a relation has none where a
+side has none.
 
     7 % 2 == 0  is False        a // (a - 1) == 1  has no value at a = 1
 """
@@ -63,7 +64,8 @@ def _power(base: int, exponent: int) -> int:
 def valuation(expression: Expression) -> Valuation:
     """Returns the function from symbol values to the expression's value.
 
-    It raises ZeroDivisionError where there is none, and `solver.poly.TooLarge` for powers past the limit.
+    It raises ZeroDivisionError where there is none, and `solver.poly.TooLarge` for powers past the
+    limit.
     """
     match expression:
         case Literal(value):
@@ -94,9 +96,11 @@ def _operation(operator: Operator, parts: tuple[Valuation, ...]) -> Valuation:
             raise AssertionError(operator)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def predicate_of(relation: Relation) -> Test:
-    """Returns the function from symbol values to what the relation says there: None where it has no value.
+    """Returns the function from symbol values to what the relation says there.
+
+    It gives None where a side has no value, or one past the limits.
 
     >>> from dimsolve.ir.read_expression import read_relation
     >>> test = predicate_of(read_relation("a // (a - 1) == 2"))
@@ -109,7 +113,7 @@ def predicate_of(relation: Relation) -> Test:
     def test(values: Values) -> bool | None:
         try:
             return compare(left(values), right(values))
-        except ZeroDivisionError:
+        except (ZeroDivisionError, TooLarge):
             return None
 
     return test
@@ -124,5 +128,20 @@ def names_of(expression: Expression) -> frozenset[str]:
             return frozenset({name})
         case Operation(_, operands):
             return frozenset().union(*(names_of(operand) for operand in operands))
+        case _:
+            assert_never(expression)
+
+
+def always_has_value(expression: Expression) -> bool:
+    """Whether every divisor is written out and not 0: then the expression has a value everywhere."""
+    match expression:
+        case Literal() | Name():
+            return True
+        case Operation(operator, operands):
+            if operator in (Operator.FLOORDIV, Operator.MOD, Operator.CEILDIV):
+                divisor = operands[1]
+                if not isinstance(divisor, Literal) or divisor.value == 0:
+                    return False
+            return all(always_has_value(operand) for operand in operands)
         case _:
             assert_never(expression)

@@ -2,7 +2,8 @@
 
 1. Put the claim into the charts of the facts: often it is an identity there, or bounds decide it.
 2. Try a few small values: most false claims fail at one of them.
-3. Take the claim's opposite as a further fact. If that has no chart, the claim is a theorem; if it has, its charts say
+3. Take the claim's opposite as a further fact. If that has no chart, the claim is a theorem; if it
+has, its charts say
    where to look for a counterexample.
 """
 
@@ -14,51 +15,57 @@ from typing import TypeAlias
 
 from .atlas import atlas_of
 from .budget import Budget, OutOfBudgetError
-from .charts import Chart, range_of
+from .charts import WHOLE, Chart, range_of
 from .claims import Claim, Sign, difference
 from .dims import Call, Function
 from .divisibility import always_divides, in_chart
+from .drafts import Goal
 from .facts import Facts
 from .poly import Dim, Poly, TooLarge
 from .refine import refined
 from .search import points
 
-FIRST_LOOK = 600
-SEARCH = 8_000
-STEPS = 60_000
-MAX_DEPTH = 6
+FIRST_LOOK = 80
+SEARCH = 5_000
+STEPS = 30_000
+MAX_DEPTH = 7
 
 Predicate: TypeAlias = Callable[[Mapping[str, int]], "bool | None"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """proved: it holds everywhere. disproved: it holds nowhere. holds, fails: values at which it was seen to."""
+    """proved: it holds everywhere. disproved: it holds nowhere; both where it has no value
+    anywhere.
+
+    holds, fails: values at which it was seen to. reason: why, in words.
+    """
 
     proved: bool = False
     disproved: bool = False
     holds: Mapping[str, int] | None = None
     fails: Mapping[str, int] | None = None
+    reason: str = ""
 
 
 def examine(claim: Claim, predicate: Predicate, symbols: Iterable[str], facts: Facts) -> Finding:
     """Returns what could be found out about a claim under facts.
 
-    predicate says what the claim, as it was written, is at given values; symbols are those that it needs.
+    predicate says what the claim, as it was written, is at given values; symbols are those that it
+    needs.
     """
-    if shown(claim, facts):
-        return Finding(proved=True)
+    reason = shown(claim, facts)
+    if reason is not None:
+        return Finding(proved=True, reason=reason)
     names = sorted(facts.symbols.union(symbols))
     seen = _Seen(predicate)
     seen.look(points(facts, facts.atlas.charts, names, Budget(FIRST_LOOK)))
     budget = Budget(STEPS)
-    if seen.fails is None:
-        if _refuted(claim.negated(), facts, names, seen, budget):
-            return Finding(proved=True)
-    if seen.holds is None:
-        if _refuted(claim, facts, names, seen, budget):
-            return Finding(disproved=True, fails=seen.fails)
-    return Finding(holds=seen.holds, fails=seen.fails)
+    proved = seen.fails is None and _refuted(claim.negated(), facts, names, seen, budget)
+    disproved = seen.holds is None and _refuted(claim, facts, names, seen, budget)
+    under = " under the facts" if facts.relations else ""
+    reason = f"its opposite is impossible{under}" if proved else f"it is impossible{under}"
+    return Finding(proved, disproved, seen.holds, seen.fails, reason)
 
 
 class _Seen:
@@ -82,57 +89,137 @@ class _Seen:
             if self.holds is not None and self.fails is not None:
                 return
 
-    def is_new(self, before: tuple[object, object]) -> bool:
-        """Whether something was seen that was not before."""
-        return (self.holds is None, self.fails is None) != before
+    @property
+    def missing(self) -> tuple[bool, bool]:
+        """Whether no value was seen yet at which it holds, and none at which it fails."""
+        return self.holds is None, self.fails is None
+
+    def look_at(
+        self, charts: Sequence[Chart], facts: Facts, names: Sequence[str], budget: Budget
+    ) -> None:
+        """Searches charts, with a part of the budget."""
+        part = budget.part(SEARCH)
+        self.look(points(facts, charts, names, part))
+        budget.refund(part)
 
 
 def _refuted(claim: Claim, facts: Facts, names: Sequence[str], seen: _Seen, budget: Budget) -> bool:
-    """Whether no values satisfy facts and claim. Looks for such values on the way, and stops when one is seen."""
-    before = seen.holds is None, seen.fails is None
+    """Whether no values satisfy facts and claim. Looks for such values on the way, and stops when
+    one is seen.
+
+    Perhaps the claim is impossible without any facts. Else it is added to the charts of the facts,
+    and the facts to the charts of the claim: which of them gives simpler equations is not known
+    before. What is left is cut finer and finer.
+    """
+    before = seen.missing
     try:
-        goal = difference(claim)
-        charts: tuple[Chart, ...] = ()
-        for base in facts.atlas.charts:
-            charts += atlas_of([goal], budget, base).charts
-        for depth in range(MAX_DEPTH):
+        sides = _sides(claim)
+        if facts.goals and _is_impossible(sides, budget.part(budget.left // 4)):
+            return True
+        best: tuple[Chart, ...] | None = None
+        for goals, bases in _starts(sides, facts):
+            part = budget.part(budget.left // 2)
+            charts = _charts(goals, bases, part)
             if not charts:
                 return True
-            seen.look(points(facts, charts, names, Budget(min(SEARCH, max(budget.left, 0)))))
-            budget.spend(SEARCH // 4)
-            if seen.is_new(before):
+            budget.refund(part)
+            seen.look_at(charts, facts, names, budget)
+            if seen.missing != before:
                 return False
-            finer: tuple[Chart, ...] = ()
-            for chart in charts:
-                parts = refined(chart, budget, depth)
-                if parts is None:
-                    return False
-                finer += parts
-            charts = finer
+            best = charts if best is None or len(charts) < len(best) else best
+        for depth in range(MAX_DEPTH):
+            best = _finer(best or (), budget, depth)
+            if not best:
+                return True
+            seen.look_at(best, facts, names, budget)
+            if seen.missing != before:
+                return False
     except (OutOfBudgetError, TooLarge):
         pass
     return False
 
 
-def shown(claim: Claim, facts: Facts) -> bool:
-    """Whether the claim holds in every chart of the facts by arithmetic alone: an identity, bounds, a fixed divisor."""
+def _is_impossible(sides: list[tuple[Goal, ...]], budget: Budget) -> bool:
+    """Whether a claim can be shown to hold nowhere, without any facts."""
+    try:
+        charts = _charts(sides, (WHOLE,), budget)
+        for depth in range(MAX_DEPTH):
+            if not charts:
+                return True
+            charts = _finer(charts, budget, depth)
+    except (OutOfBudgetError, TooLarge):
+        pass
+    return False
+
+
+def _starts(
+    sides: list[tuple[Goal, ...]], facts: Facts
+) -> list[tuple[list[tuple[Goal, ...]], tuple[Chart, ...]]]:
+    """(alternatives of goals, charts to add them to): the claim to the facts, and the facts to the
+    claim.
+    """
+    given = sides, facts.atlas.charts
+    if not facts.goals:
+        return [given]
+    turned = [(*side, *facts.goals) for side in sides], (WHOLE,)
+    return [given, turned] if len(facts.atlas.charts) == 1 else [turned, given]
+
+
+def _sides(claim: Claim) -> list[tuple[Goal, ...]]:
+    """The claim as alternatives of goals: what is not zero is at least 1 or at most -1."""
+    dim, sign = difference(claim)
+    if sign is not Sign.NONZERO or divisibility(claim.negated()) is not None:
+        return [((dim, sign),)]
+    return [((dim - 1, Sign.NONNEGATIVE),), ((-dim - 1, Sign.NONNEGATIVE),)]
+
+
+def _charts(
+    alternatives: Sequence[tuple[Goal, ...]], bases: Sequence[Chart], budget: Budget
+) -> tuple[Chart, ...]:
+    found: tuple[Chart, ...] = ()
+    for base in bases:
+        for goals in alternatives:
+            found += atlas_of(goals, budget, base).charts
+    return found
+
+
+def _finer(charts: Sequence[Chart], budget: Budget, depth: int) -> tuple[Chart, ...]:
+    """The charts cut into parts. Raises OutOfBudgetError where one cannot be cut."""
+    found: tuple[Chart, ...] = ()
+    for chart in charts:
+        parts = refined(chart, budget, depth)
+        if parts is None:
+            raise OutOfBudgetError
+        found += parts
+    return found
+
+
+def shown(claim: Claim, facts: Facts) -> str | None:
+    """Returns why the claim holds in every chart of the facts by arithmetic alone; None where it
+    takes more.
+
+    Three reasons: an identity, the bounds of the symbols, a divisor of all values.
+    """
     divides = divisibility(claim)
     if divides is not None and always_divides(*divides, facts.atlas):
-        return True
+        return f"{divides[0]} divides {divides[1]}"
     try:
         dim, sign = difference(claim)
     except TooLarge:
-        return False
-    return all(_shown_in(dim, sign, chart) for chart in facts.atlas.charts)
+        return None
+    if all(_shown_in(dim, sign, chart) for chart in facts.atlas.charts):
+        return "both sides are the same" if sign is Sign.ZERO else "by the bounds of the symbols"
+    return None
 
 
 def _shown_in(dim: Dim, sign: Sign, chart: Chart) -> bool:
-    written = in_chart(dim, chart)
-    if written is None:
+    found = in_chart(dim, chart)
+    if found is None:
         return False
+    written, bounds = found
     if sign is Sign.ZERO:
         return written == 0
-    low, high = range_of(written, chart.lower, chart.upper)
+    low, high = range_of(written, bounds.lower, bounds.upper)
     if sign is Sign.NONNEGATIVE:
         return low is not None and low >= 0
     return (low is not None and low > 0) or (high is not None and high < 0)

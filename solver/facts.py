@@ -1,8 +1,9 @@
 """What is known about the symbols.
 
-Facts are relations between lengths: ``k % 64 == 0``, ``s >= 2``, ``h*t == n``. They are read once; their charts (see
-`dimsolve.solver.charts`) are made once, and every question about them starts from there. Facts that contradict each
-other are an error that says so, because everything would follow from them.
+Facts are relations between lengths: ``k % 64 == 0``, ``s >= 2``, ``h*t == n``. They are read once;
+their charts (see `dimsolve.solver.charts`) are made once, and every question about them starts from
+there. Facts that contradict each other are an error that says so, because everything would follow
+from them.
 """
 
 from __future__ import annotations
@@ -18,25 +19,30 @@ from dimsolve.ir.read_expression import read_relations
 from .atlas import WORLD, Atlas, atlas_of
 from .budget import Budget
 from .claims import claim_of, difference
+from .drafts import Goal
 from .evaluation import names_of, predicate_of
 from .poly import TooLarge
 
-STEPS = 30_000
+STEPS = 20_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Facts:
-    """Facts that have been read. The same relations are the same object, so that answers can be kept by it.
+    """Facts that have been read. The same relations are the same object, so that answers can be
+    kept by it.
 
-    symbols: the names that occur. atlas: the values they allow, in charts.
+    symbols: the names that occur. goals: the relations in canonical form. atlas: the values they
+    allow, in charts.
     """
 
     relations: tuple[Relation, ...]
     symbols: frozenset[str]
+    goals: tuple[Goal, ...] = field(repr=False)
     atlas: Atlas = field(repr=False)
 
     def holds(self, values: Mapping[str, int]) -> bool:
-        """Whether every fact, as it was written, is true at these values; one without a value there is not.
+        """Whether every fact, as it was written, is true at these values; one without a value there
+        is not.
 
         >>> read_facts(["k % 8 == 0"]).holds({"k": 24})
         True
@@ -44,13 +50,14 @@ class Facts:
         return all(predicate_of(relation)(values) is True for relation in self.relations)
 
 
-NO_FACTS = Facts((), frozenset(), WORLD)
+NO_FACTS = Facts((), frozenset(), (), WORLD)
 
 
 def read_facts(facts: Iterable[str | Relation] | Facts) -> Facts:
     """Returns the facts, read; the same ones give the same object.
 
-    Raises ShapeError where the facts contradict each other, AnnotationError for text that is no relation.
+    Raises ShapeError where the facts contradict each other, AnnotationError for text that is no
+    relation.
 
     >>> str(read_facts(["k % 64 == 0", "2 <= s <= 8"]).relations[1])
     '2 <= s'
@@ -68,10 +75,10 @@ def read_facts(facts: Iterable[str | Relation] | Facts) -> Facts:
     return _facts_of(tuple(relations)) if relations else NO_FACTS
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _facts_of(relations: tuple[Relation, ...]) -> Facts:
     symbols = frozenset().union(*(names_of(r.left) | names_of(r.right) for r in relations))
-    goals = []
+    goals: list[Goal] = []
     for relation in relations:
         try:
             goals.append(difference(claim_of(relation)))
@@ -81,10 +88,9 @@ def _facts_of(relations: tuple[Relation, ...]) -> Facts:
             continue
     atlas = atlas_of(goals, Budget(STEPS))
     if not atlas.charts:
-        raise _contradiction(relations)
-    return Facts(
-        relations, symbols, Atlas(atlas.charts, atlas.complete and len(goals) == len(relations))
-    )
+        raise contradiction(relations)
+    complete = atlas.complete and len(goals) == len(relations)
+    return Facts(relations, symbols, tuple(goals), Atlas(atlas.charts, complete))
 
 
 def _no_value(relation: Relation) -> AnnotationError:
@@ -99,7 +105,8 @@ def _no_value(relation: Relation) -> AnnotationError:
     )
 
 
-def _contradiction(relations: tuple[Relation, ...]) -> ShapeError:
+def contradiction(relations: tuple[Relation, ...]) -> ShapeError:
+    """Returns the error that says that no values satisfy these facts."""
     listed = ", ".join(f"'{relation}'" for relation in relations)
     alone = len(relations) == 1
     return ShapeError(

@@ -1,4 +1,5 @@
-"""Integer arithmetic that proofs need: bounded factorisation, congruences, integer roots of one unknown.
+"""Integer arithmetic that proofs need: bounded factorisation, congruences, integer roots of one
+unknown.
 
 factors(768)               ->  {2: 8, 3: 1}
 solve_congruence(6, 4, 8)  ->  (2, 4)          6*x = 4 (mod 8)  where x = 2 (mod 4)
@@ -14,9 +15,11 @@ MAX_TRIAL = 4_096
 
 @lru_cache(maxsize=1024)
 def factors(number: int) -> dict[int, int] | None:
-    """Returns the prime factors of a positive number with their exponents, by bounded trial division.
+    """Returns the prime factors of a positive number with their exponents, by bounded trial
+    division.
 
-    None where a part larger than MAX_TRIAL**2 is left, whose factors are not known. Do not change the result.
+    None where a part larger than MAX_TRIAL**2 is left, whose factors are not known. Do not change
+    the result.
 
     >>> factors(768), factors(1), factors((10**9 + 7) * (10**9 + 9))
     ({2: 8, 3: 1}, {}, None)
@@ -36,13 +39,16 @@ def factors(number: int) -> dict[int, int] | None:
 
 
 def prime_powers(number: int) -> list[tuple[int, int]] | None:
-    """Returns the prime powers (p, e) of a positive number, least first; None where they are not known."""
+    """Returns the prime powers (p, e) of a positive number, least first; None where they are not
+    known.
+    """
     found = factors(number)
     return None if found is None else sorted(found.items())
 
 
 def solve_congruence(a: int, b: int, modulus: int) -> tuple[int, int] | None:
-    """Returns (r, m) such that ``a*x = b (mod modulus)`` exactly where ``x = r (mod m)``; None where it never is.
+    """Returns (r, m) such that ``a*x = b (mod modulus)`` exactly where ``x = r (mod m)``; None
+    where it never is.
 
     >>> solve_congruence(3, 1, 7), solve_congruence(2, 1, 4)
     ((5, 7), None)
@@ -55,7 +61,8 @@ def solve_congruence(a: int, b: int, modulus: int) -> tuple[int, int] | None:
 
 
 def join_congruences(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int] | None:
-    """Returns the (r, m) of both congruences together (the Chinese remainder theorem); None where they clash.
+    """Returns the (r, m) of both congruences together (the Chinese remainder theorem); None where
+    they clash.
 
     >>> join_congruences((1, 4), (3, 6)), join_congruences((1, 4), (0, 6))
     ((9, 12), None)
@@ -80,7 +87,8 @@ def integer_root(number: int, degree: int) -> int:
 
 
 def divisors(number: int, limit: int = 512) -> list[int] | None:
-    """Returns the divisors of a positive number in ascending order; None where there are too many or unknown ones.
+    """Returns the divisors of a positive number in ascending order; None where there are too many
+    or unknown ones.
 
     >>> divisors(12)
     [1, 2, 3, 4, 6, 12]

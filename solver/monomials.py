@@ -1,14 +1,16 @@
 """Equations between products of positive integers, solved completely.
 
-``a*b == c*d`` is linear in the exponents of every prime: v(a) + v(b) = v(c) + v(d). The non-negative solutions of such a
-system are the sums of finitely many minimal ones, its Hilbert basis; each becomes one parameter:
+``a*b == c*d`` is linear in the exponents of every prime: v(a) + v(b) = v(c) + v(d). The
+non-negative solutions of such a system are the sums of finitely many minimal ones, its Hilbert
+basis; each becomes one parameter:
 
     a*b == c*d      a = z1*z2, b = z3*z4, c = z1*z3, d = z2*z4
     a*a*a == b*b    a = z1**2, b = z1**3
-    a*b == 6*c      a prime of the constant may stand in a or in b: four cases, (1, 6), (2, 3), (3, 2), (6, 1)
+    a*b == 6*c      a prime of the constant may stand in a or in b: four cases, (1, 6), (2, 3), (3,
+    2), (6, 1)
 
-The minimal solutions are found by the algorithm of Contejean and Devie (An efficient incremental algorithm for solving
-systems of linear Diophantine equations, 1994).
+The minimal solutions are found by the algorithm of Contejean and Devie (An efficient incremental
+algorithm for solving systems of linear Diophantine equations, 1994).
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ MAX_CASES = 200
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """The product of atom**exponents[atom] equals numerator / denominator; exponents may be negative."""
+    """The product of atom**exponents[atom] equals numerator / denominator; exponents may be
+    negative.
+    """
 
     exponents: Mapping[str, int]
     numerator: int
@@ -38,7 +42,8 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """All solutions: in some case, each atom is its factor there times the product of parameters to its powers.
+    """All solutions: in some case, each atom is its factor there times the product of parameters to
+    its powers.
 
     cases: one factor per atom. powers[i]: the exponents of parameter i in each atom.
     """
@@ -49,7 +54,8 @@ class Family:
 
 
 def solve_balances(balances: Sequence[Balance], budget: Budget) -> Family | None:
-    """Returns all positive integer solutions; None where they are too many to list or a constant has no known factors.
+    """Returns all positive integer solutions; None where they are too many to list or a constant
+    has no known factors.
 
     A family without cases: there is no solution.
 
@@ -77,7 +83,9 @@ def solve_balances(balances: Sequence[Balance], budget: Budget) -> Family | None
 
 
 def _primes(balances: Sequence[Balance]) -> dict[int, list[int]]:
-    """prime -> its exponent in each right side; a key of -1 stands for a constant whose factors are not known."""
+    """prime -> its exponent in each right side; a key of -1 stands for a constant whose factors are
+    not known.
+    """
     found: dict[int, list[int]] = {}
     for i, balance in enumerate(balances):
         for number, sign in ((balance.numerator, 1), (balance.denominator, -1)):
@@ -89,12 +97,13 @@ def _primes(balances: Sequence[Balance]) -> dict[int, list[int]]:
 def minimal_solutions(
     rows: Sequence[Sequence[int]], sides: Sequence[int] | None, budget: Budget
 ) -> list[Vector] | None:
-    """Returns the minimal v >= 0 with rows * v = sides, in order; v is not 0 where sides is None (all zero).
+    """Returns the minimal v >= 0 with rows * v = sides, in order; v is not 0 where sides is None
+    (all zero).
 
     None past MAX_NODES steps.
 
-    >>> minimal_solutions([[3, -2]], None, Budget(1000)), minimal_solutions([[1, 1]], [2], Budget(1000))
-    ([(2, 3)], [(0, 2), (1, 1), (2, 0)])
+    >>> minimal_solutions([[3, -2]], None, Budget(1000)), minimal_solutions([[1, 1]], [2],
+    Budget(1000)) ([(2, 3)], [(0, 2), (1, 1), (2, 0)])
     """
     columns = [tuple(row[j] for row in rows) for j in range(len(rows[0]))]
     if sides is not None:

@@ -24,14 +24,20 @@ from .poly import (
 MAX_STEPS = 24
 
 
-def divided(a: Dim, b: Poly) -> tuple[Dim, Dim]:
-    """Returns (quotient, rest) with a == quotient*b + rest, where no term of rest holds b's leading term.
+def divided(a: Dim, b: Dim) -> tuple[Dim, Dim]:
+    """Returns (quotient, rest) with a == quotient*b + rest, where no term of rest holds b's leading
+    term.
+
+    A constant b leaves coefficients from 0 to b - 1.
 
     >>> from .poly import symbol
     >>> x = symbol("x")
     >>> [str(part) for part in divided(x**2 + 3 * x + 5, x + 1)]
     ['x + 2', '3']
     """
+    if isinstance(b, int):
+        quotient = build({m: c // b for m, c in terms_of(a).items() if c // b})
+        return quotient, a - quotient * b
     names = sorted(atoms_of(b))
 
     def order(monomial: Monomial) -> tuple[int, list[int]]:
@@ -40,8 +46,7 @@ def divided(a: Dim, b: Poly) -> tuple[Dim, Dim]:
 
     lead = max(b.terms, key=order)
     coefficient = b.terms[lead]
-    quotient: Dim = 0
-    rest = a
+    quotient, rest = 0, a
     for _ in range(MAX_STEPS):
         step: dict[Monomial, int] = {}
         for monomial, c in terms_of(rest).items():
@@ -56,12 +61,13 @@ def divided(a: Dim, b: Poly) -> tuple[Dim, Dim]:
 
 
 def known_remainder(a: Dim, b: Dim) -> int | None:
-    """Returns the r with a % b == r at all integers where b is not 0, if there is such a constant and it is found.
+    """Returns the r with a % b == r at all integers where b is not 0, if there is such a constant
+    and it is found.
 
     >>> from .poly import symbol
     >>> n = symbol("n")
-    >>> known_remainder(n * (n + 1), 2), known_remainder(4 * n * (n + 1) + 1, 8), known_remainder(n, 2)
-    (0, 1, None)
+    >>> known_remainder(n * (n + 1), 2), known_remainder(4 * n * (n + 1) + 1, 8), known_remainder(n,
+    2) (0, 1, None)
     """
     if isinstance(b, int):
         remainder = terms_of(a).get(UNIT, 0) % b
@@ -70,7 +76,8 @@ def known_remainder(a: Dim, b: Dim) -> int | None:
 
 
 def divides_over_rationals(divisor: Poly, dividend: Dim) -> bool:
-    """Whether dividend/divisor is a polynomial that is whole at all integers: then it divides wherever it is not 0.
+    """Whether dividend/divisor is a polynomial that is whole at all integers: then it divides
+    wherever it is not 0.
 
     By Gauss's lemma the divisor without its content c divides with integer coefficients, and c
     must divide the quotient everywhere.

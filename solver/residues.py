@@ -2,7 +2,8 @@
 
     n divides p  in the classes of Z/n that are listed; few of them, over the shortest periods
 
-The table of ``a*b`` modulo 2 is {(0, 0), (0, 1), (1, 0)}; that of ``4*s`` modulo 8 is s = 0 with period 2.
+The table of ``a*b`` modulo 2 is {(0, 0), (0, 1), (1, 0)}; that of ``4*s`` modulo 8 is s = 0 with
+period 2.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class ResidueTable:
 
 
 def residue_table(dim: Dim, modulus: int, budget: Budget) -> ResidueTable | None:
-    """Returns the classes in which modulus divides dim, over the shortest periods; None where they are too many to try.
+    """Returns the classes in which modulus divides dim, over the shortest periods; None where they
+    are too many to try.
 
     >>> from .poly import symbol
     >>> residue_table(symbol("s") ** 2, 8, Budget(1000))
@@ -56,7 +58,9 @@ def residue_table(dim: Dim, modulus: int, budget: Budget) -> ResidueTable | None
 
 
 def _period(hits: set[tuple[int, ...]], place: int, modulus: int) -> int:
-    """The least divisor of the modulus by which one coordinate can be moved without leaving the set."""
+    """The least divisor of the modulus by which one coordinate can be moved without leaving the
+    set.
+    """
     period = modulus
     for prime in factors(modulus) or ():
         while period % prime == 0 and _is_period(hits, place, period // prime, modulus):

@@ -1,27 +1,37 @@
 """Values that satisfy the facts, small ones first.
 
-A chart turns the search for values under facts into a walk over small parameters: under ``k % 64 == 0`` the first
-values are 64, 128, 192. Every point is put into the facts as written before it is handed out, so a chart that covers too
-much costs time and never an answer. The order is fixed: the same question has the same counterexample.
+A chart turns the search for values under facts into a walk over small parameters: under
+``k % 64 == 0`` the first values are 64, 128, 192. An equation that the chart could not solve gives
+the last of its atoms where that occurs once. Now and then a wide step is tried (10, 100, 10**6
+above a bound): some claims fail only far out. Every point is put into the facts as written before
+it is handed out, so a chart that covers too much costs time and never an answer. The order is
+fixed: the same question has the same counterexample.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice, zip_longest
+from typing import NamedTuple
 
 from .budget import Budget, OutOfBudgetError
 from .charts import Chart
 from .dims import evaluate
 from .facts import Facts
-from .poly import atoms_of
+from .integers import integer_root
+from .poly import Dim, Monomial, atoms_of, build, symbol, terms_of
 
 MAX_SUM = 40
+MAX_NAMES = 40
+CLOSE_POINTS = 24
+WIDE = (0, 1, 3, 9, 31, 100, 1_000, 10_000, 10**6, 10**9)
 
 
 def points(
     facts: Facts, charts: Sequence[Chart], symbols: Sequence[str], budget: Budget
 ) -> Iterator[dict[str, int]]:
-    """Yields values of the symbols that satisfy the facts, until the budget is spent. Charts take turns.
+    """Yields values of the symbols that satisfy the facts, until the budget is spent. Charts take
+    turns.
 
     symbols must contain those of the facts.
 
@@ -30,67 +40,149 @@ def points(
     >>> next(points(facts, facts.atlas.charts, ["k"], Budget(1000)))
     {'k': 64}
     """
-    walks = [_walk(chart, symbols) for chart in charts]
-    cost = 2 + len(symbols) + 2 * len(facts.relations)
+    walks = [_walk(chart, symbols, budget) for chart in charts]
     try:
         while walks:
             for walk in list(walks):
-                budget.spend(cost)
-                point = next(walk, None)
-                if point is None:
+                found = next(walk, None)
+                if found is None:
                     walks.remove(walk)
-                elif all(value >= 1 for value in point.values()) and facts.holds(point):
-                    yield point
+                elif found.point is not None:
+                    budget.spend(3 * len(facts.relations))
+                    if facts.holds(found.point):
+                        yield found.point
     except OutOfBudgetError:
         return
 
 
-def _walk(chart: Chart, symbols: Sequence[str]) -> Iterator[dict[str, int]]:
-    """The symbols' values at the chart's parameters, which grow from their bounds in all directions."""
-    values = [chart.values.get(name) for name in symbols]
-    names = sorted(
-        {
-            atom
-            for name, value in zip(symbols, values, strict=True)
-            for atom in ((name,) if value is None else atoms_of(value))
-        }
-    )
-    for steps in _graded(len(names)):
-        point: dict[str, int] = {}
-        for name, step in zip(names, steps, strict=True):
-            value = _at(chart, name, step)
-            if value is None:
-                break
-            point[name] = value
+class _Step(NamedTuple):
+    """One step of a walk: values of the symbols, or None where the chart has none there."""
+
+    point: dict[str, int] | None
+
+
+def _walk(chart: Chart, symbols: Sequence[str], budget: Budget) -> Iterator[_Step]:
+    """The symbols' values at the chart's parameters, which grow from their bounds in all
+    directions.
+    """
+    values = {name: chart.values.get(name, symbol(name)) for name in symbols}
+    last = _solved_last(chart)
+    used = set().union(*(atoms_of(dim) for dim in (*values.values(), *chart.zero)))
+    names = sorted(used - {power.atom for power in last})
+    cost = 2 + len(names) + sum(len(terms_of(dim)) for dim in (*values.values(), *chart.zero))
+    budget.spend(4 * cost)
+    for steps in _offsets(len(names)):
+        budget.spend(cost)
+        point = _at(chart, names, steps)
+        if point is None or not _solve_rest(chart, last, point):
+            yield _Step(None)
+            continue
+        found = {name: evaluate(value, point) for name, value in values.items()}
+        yield _Step(found if all(value >= 1 for value in found.values()) else None)
+
+
+class _Power(NamedTuple):
+    """slope * atom**exponent + rest == 0, with the atom nowhere else."""
+
+    atom: str
+    exponent: int
+    slope: Dim
+    rest: Dim
+
+
+def _solved_last(chart: Chart) -> list[_Power]:
+    """One atom of each equation that occurs in one power only, and in no earlier equation."""
+    found: list[_Power] = []
+    earlier: set[str] = set()
+    for dim in chart.zero:
+        powers = [_power_of(dim, name) for name in sorted(atoms_of(dim) - earlier, reverse=True)]
+        best = min((power for power in powers if power.exponent), key=_rarity, default=None)
+        if best is not None:
+            found.append(best)
+        earlier |= atoms_of(dim)
+    return found
+
+
+def _rarity(power: _Power) -> tuple[int, int]:
+    """How rarely the equation has a whole solution: one in as many as the slope says, fewer for
+    roots.
+    """
+    return power.exponent, abs(power.slope) if isinstance(power.slope, int) else 10**6
+
+
+def _power_of(dim: Dim, name: str) -> _Power:
+    """The equation as one of a power of the name; exponent 0 where several powers of it occur."""
+    slope: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    exponents: set[int] = set()
+    for monomial, coefficient in terms_of(dim).items():
+        exponent = dict(monomial).get(name, 0)
+        if exponent:
+            exponents.add(exponent)
+            slope[tuple(power for power in monomial if power[0] != name)] = coefficient
         else:
-            yield {
-                name: point[name] if value is None else evaluate(value, point)
-                for name, value in zip(symbols, values, strict=True)
-            }
+            rest[monomial] = coefficient
+    exponent = exponents.pop() if len(exponents) == 1 else 0
+    return _Power(name, exponent, build(slope), build(rest))
 
 
-def _at(chart: Chart, name: str, step: int) -> int | None:
-    """The step-th value of a parameter: upwards from its bound, or 0, 1, -1, 2, -2 where it has none."""
-    least, most = chart.lower.get(name, 1), chart.upper.get(name)
-    if least is not None:
-        value = least + step
-    elif most is not None:
-        return most - step
-    else:
-        value = (step + 1) // 2 * (1 if step % 2 else -1)
-    return value if most is None or value <= most else None
+def _solve_rest(chart: Chart, last: list[_Power], point: dict[str, int]) -> bool:
+    """Adds the atoms that equations give; False where one is not whole or out of its bounds."""
+    for name, exponent, slope, rest in last:
+        divisor = evaluate(slope, point)
+        if divisor == 0 or (dividend := -evaluate(rest, point)) % divisor:
+            return False
+        value = dividend // divisor
+        if exponent > 1:
+            if value < 0:
+                return False
+            root = integer_root(value, exponent)
+            if root**exponent != value:
+                return False
+            value = root
+        point[name] = value
+        least, most = chart.lower.get(name, 1), chart.upper.get(name)
+        if (least is not None and value < least) or (most is not None and value > most):
+            return False
+    return True
 
 
-def _graded(count: int) -> Iterator[tuple[int, ...]]:
-    """All tuples of that many numbers, small sums first, up to MAX_SUM."""
-    for total in range(MAX_SUM + 1 if count else 1):
-        yield from _with_sum(count, total)
+def _at(chart: Chart, names: Sequence[str], steps: Sequence[int]) -> dict[str, int] | None:
+    """Each parameter as many steps from its bound as said; 0, 1, -1, 2, -2, ... where it has none."""
+    point: dict[str, int] = {}
+    for name, step in zip(names, steps, strict=True):
+        least, most = chart.lower.get(name, 1), chart.upper.get(name)
+        value = (step + 1) // 2 * (1 if step % 2 else -1) if least is None else least + step
+        if most is not None and value > most:
+            return None
+        point[name] = value
+    return point
 
 
-def _with_sum(count: int, total: int) -> Iterator[tuple[int, ...]]:
-    if count <= 1:
-        yield (total,) * count
+def _offsets(count: int) -> Iterator[tuple[int, ...]]:
+    """Steps of that many parameters: close ones, then close and wide ones in turn."""
+    if count > MAX_NAMES:
+        yield (0,) * count
         return
-    for first in range(total + 1):
-        for rest in _with_sum(count - 1, total - first):
+    close = _graded(range(MAX_SUM), count)
+    wide = _graded(WIDE, count)
+    yield from islice(close, CLOSE_POINTS)
+    for pair in zip_longest(close, wide):
+        yield from (steps for steps in pair if steps is not None)
+
+
+def _graded(choices: Sequence[int], count: int) -> Iterator[tuple[int, ...]]:
+    """All tuples over the choices, by the sum of the places that are taken."""
+    for total in range((len(choices) - 1) * count + 1):
+        for places in _with_sum(count, total, len(choices) - 1):
+            yield tuple(choices[place] for place in places)
+
+
+def _with_sum(count: int, total: int, most: int) -> Iterator[tuple[int, ...]]:
+    if count <= 1:
+        if total <= most * count:
+            yield (total,) * count
+        return
+    for first in range(max(0, total - most * (count - 1)), min(total, most) + 1):
+        for rest in _with_sum(count - 1, total - first, most):
             yield (first, *rest)

@@ -1,9 +1,10 @@
 """Exact linear programming, as far as proofs need it: are these linear inequalities contradictory?
 
-``c + a*x >= 0`` for several rows and x >= 0. Starting from x = 0, a violated row is repaired by raising a variable that
-occurs in it with a positive coefficient; a violated row without one is a proof that no x exists: it is a non-negative
-combination of the given rows that can never be met (Farkas). Both choices take the least index, so it ends
-(Bland 1977). All numbers are integers; nothing is rounded.
+``c + a*x >= 0`` for several rows and x >= 0. Starting from x = 0, a violated row is repaired by
+raising a variable that occurs in it with a positive coefficient; a violated row without one is a
+proof that no x exists: it is a non-negative combination of the given rows that can never be met
+(Farkas). Both choices take the least index, so it ends (Bland 1977). All numbers are integers;
+nothing is rounded.
 
     x - 3 >= 0,  2 - x - y >= 0      contradictory: their sum is -1 - y >= 0
 """
@@ -17,7 +18,8 @@ from .budget import Budget
 
 
 def is_contradictory(rows: Sequence[Sequence[int]], budget: Budget) -> bool:
-    """Whether no rational x >= 0 has ``row[0] + row[1]*x[0] + row[2]*x[1] + ... >= 0`` for every row.
+    """Whether no rational x >= 0 has ``row[0] + row[1]*x[0] + row[2]*x[1] + ... >= 0`` for every
+    row.
 
     >>> is_contradictory([[-3, 1, 0], [2, -1, -1]], Budget(1000))
     True
@@ -44,7 +46,9 @@ def is_contradictory(rows: Sequence[Sequence[int]], budget: Budget) -> bool:
 
 
 def _pivot(table: list[list[int]], scales: list[int], row: int, column: int) -> None:
-    """Exchanges a row's variable and a column's. scales[i] * variable of row i == the sum in table[i]."""
+    """Exchanges a row's variable and a column's. scales[i] * variable of row i == the sum in
+    table[i].
+    """
     line = table[row]
     pivot = line[column]
     for i, other in enumerate(table):

@@ -1,7 +1,9 @@
-"""Polynomials of one unknown, decided completely: where on the integers is p negative, zero, positive?
+"""Polynomials of one unknown, decided completely: where on the integers is p negative, zero,
+positive?
 
-The difference ``p(x + 1) - p(x)`` has a lower degree. Where it keeps one sign, p is monotone, and bisection finds the at
-most two places where the sign of p changes. So the answer is exact for coefficients of any size.
+The difference ``p(x + 1) - p(x)`` has a lower degree. Where it keeps one sign, p is monotone, and
+bisection finds the at most two places where the sign of p changes. So the answer is exact for
+coefficients of any size.
 
     n*n - 10 from n = 1:   negative up to 3, positive from 4
 """
@@ -15,7 +17,9 @@ from .budget import Budget
 
 
 class Run(NamedTuple):
-    """All integers from start to stop (None: without end) at which the sign is the same: -1, 0 or 1."""
+    """All integers from start to stop (None: without end) at which the sign is the same: -1, 0 or
+    1.
+    """
 
     start: int
     stop: int | None
