@@ -14,10 +14,11 @@ from .budget import Budget, OutOfBudgetError
 from .charts import WHOLE, Chart
 from .claims import Sign
 from .drafts import Draft, Empty, Goal, Split
-from .elimination import solve, solve_products
+from .elimination import solve
 from .floors import express
 from .inequality import is_empty
 from .poly import Dim, TooLarge, terms_of
+from .product_equations import solve_products
 
 MAX_CHARTS = 256
 MAX_TERMS = 80

@@ -12,8 +12,9 @@ from math import gcd
 
 from .claims import Sign
 from .drafts import Draft, Empty, Goal, Split, cancelled, tightened
-from .elimination import coefficients_of, misses_zero
+from .elimination import misses_zero
 from .integers import integer_root
+from .one_atom import coefficients_of
 from .poly import UNIT, Dim, Monomial, Poly, build, symbol, terms_of
 from .univariate import Run, sign_runs
 

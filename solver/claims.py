@@ -15,7 +15,8 @@ from functools import lru_cache
 
 from dimsolve.ir.expression import Comparison, Relation
 
-from .dims import evaluate, from_expression, symbols_of
+from .canonical import from_expression
+from .dims import evaluate, symbols_of
 from .evaluation import COMPARE
 from .poly import Dim
 

@@ -19,8 +19,8 @@ from .claims import Claim, Sign, difference
 from .congruence_conditions import remainder_text, where_divides
 from .dims import Call, Function
 from .drafts import cancelled
-from .elimination import coefficients_of, line_in
 from .facts import Facts
+from .one_atom import coefficients_of, line_in
 from .poly import (
     UNIT,
     Dim,

@@ -15,11 +15,7 @@ from enum import Enum
 from math import gcd
 from typing import assert_never
 
-from dimsolve.ir.expression import Expression, Literal, Name, Operation, Operator
-
-from .budget import Budget, OutOfBudgetError
 from .poly import (
-    MAX_BITS,
     UNIT,
     Dim,
     Poly,
@@ -218,78 +214,6 @@ def apply(function: Function, arguments: tuple[Dim, ...]) -> Dim:
             return maximum(*arguments)
         case _:
             assert_never(function)
-
-
-def from_expression(expression: Expression) -> Dim:
-    """Returns the canonical Dim of what was written.
-
-    Raises ZeroDivisionError for a division by a constant 0 and `solver.poly.TooLarge` past its
-    limits.
-    """
-    try:
-        return _from_expression(expression, Budget(READ_STEPS))
-    except OutOfBudgetError:
-        raise TooLarge from None
-
-
-def _from_expression(expression: Expression, budget: Budget) -> Dim:
-    match expression:
-        case Literal(value):
-            return value
-        case Name(name):
-            return symbol(name)
-        case Operation(operator, operands):
-            dims = [_from_expression(operand, budget) for operand in operands]
-            budget.spend(sum(_size(dim) for dim in dims))
-            return _from_operation(operator, dims, budget)
-        case _:
-            assert_never(expression)
-
-
-def _size(dim: Dim) -> int:
-    return 1 if isinstance(dim, int) else len(dim.terms)
-
-
-def _from_operation(operator: Operator, operands: list[Dim], budget: Budget) -> Dim:
-    match operator:
-        case Operator.ADD:
-            return operands[0] + operands[1]
-        case Operator.SUBTRACT:
-            return operands[0] - operands[1]
-        case Operator.MULTIPLY:
-            return _times(operands[0], operands[1], budget)
-        case Operator.NEGATE:
-            return -operands[0]
-        case Operator.POWER:
-            return _power(operands[0], operands[1], budget)
-        case Operator.FLOORDIV:
-            return floor_div(*operands)
-        case Operator.MOD:
-            return mod(*operands)
-        case Operator.CEILDIV:
-            return ceil_div(*operands)
-        case Operator.MIN:
-            return minimum(*operands)
-        case Operator.MAX:
-            return maximum(*operands)
-        case _:
-            assert_never(operator)
-
-
-def _power(base: Dim, exponent: Dim, budget: Budget) -> Dim:
-    assert isinstance(exponent, int)
-    result: Dim = 1
-    for _ in range(exponent):
-        result = _times(result, base, budget)
-    return result
-
-
-def _times(a: Dim, b: Dim, budget: Budget) -> Dim:
-    budget.spend(_size(a) * _size(b))
-    result = a * b
-    if isinstance(result, int) and result.bit_length() > MAX_BITS:
-        raise TooLarge
-    return result
 
 
 def symbols_of(dim: Dim) -> set[str]:

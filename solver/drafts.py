@@ -31,12 +31,12 @@ Goal: TypeAlias = tuple[Dim, Sign]
 MAX_NEAR = 6
 
 
-class Empty(Exception):  # noqa: N818 - a finding, not an error
+class Empty(Exception):
     """No values satisfy the draft."""
 
 
-class Split(Exception):  # noqa: N818 - a request, not an error
-    """The goal needs a case distinction. Each case: goals to add first, and what calls are there."""
+class Split(Exception):
+    """The goal needs a case distinction. Each case: goals to add first, and what calls are."""
 
     def __init__(self, *cases: tuple[Sequence[Goal], Mapping[str, Dim]]) -> None:
         super().__init__()

@@ -1,13 +1,13 @@
-"""Solving equations inside a draft: exact, and complete where the equation is of a kind that has a
-solution theory.
+"""Solving equations inside a draft: exact, and complete where the kind of equation has a theory.
 
     b == a + 3            replaces b
-    6*a == 4*b + 2        linear: a = 2*t + 1, b = 3*t + 1      (Euclid's algorithm on the
-    coefficients) a*b == 6*c            products: four cases, see `dimsolve.solver.monomials` n*n -
-    n == 12         one unknown: its integer roots a*a == 4*q + 1        constant modulus: a = 2*t +
-    1         (residue classes)
+    6*a == 4*b + 2        linear: a = 2*t + 1, b = 3*t + 1, by Euclid's algorithm
+    n*n - n == 12         one unknown: its integer roots
+    (a + 1)*(b - c) == 0  a line in b: b = c
 
-What fits none of these stays in the chart as a polynomial that is zero.
+Products of positive atoms are solved together (`dimsolve.solver.product_equations`); some others
+leave a few cases (`dimsolve.solver.case_splits`). What fits none of these stays in the chart as a
+polynomial that is zero.
 """
 
 from __future__ import annotations
@@ -15,16 +15,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd
 
+from .case_splits import split_cases
 from .charts import Range
 from .claims import Sign
-from .dims import floor_div
-from .drafts import Draft, Empty, Goal, Split, cancelled
-from .integers import divisors
-from .monomials import Balance, Family, solve_balances
+from .drafts import Draft, Empty, Split, cancelled
+from .one_atom import coefficients_of, line_in
 from .poly import (
     UNIT,
     Dim,
-    Monomial,
     Poly,
     atoms_of,
     build,
@@ -32,17 +30,11 @@ from .poly import (
     symbol,
     terms_of,
 )
-from .residues import ResidueTable, residue_table
 from .univariate import Run, sign_runs
-
-MARK = "!"
-"""Atoms that begin with it stand for a question, and are always replaced."""
 
 MAX_ROOTS = 16
 MAX_VALUES = 8
-MAX_CLASSES = 16
 MAX_ATOMS = 10
-MAX_DIVISORS = 24
 
 
 def solve(draft: Draft, dim: Dim) -> None:
@@ -51,9 +43,6 @@ def solve(draft: Draft, dim: Dim) -> None:
         if dim:
             raise Empty
         return
-    if any(atom.startswith(MARK) for atom in atoms_of(dim)):
-        _answer(draft, dim)
-        return
     if misses_zero(draft.range(dim)):
         raise Empty
     _raise_factors(draft, dim)
@@ -61,25 +50,11 @@ def solve(draft: Draft, dim: Dim) -> None:
     if isinstance(reduced, int):
         solve(draft, reduced)
         return
-    for rule in (
-        _isolate,
-        _step_of_euclid,
-        _roots,
-        _factor,
-        _split_divisors,
-        _split_residues,
-        _split_quotient,
-    ):
-        if rule(draft, reduced):
-            return
+    if any(rule(draft, reduced) for rule in (_isolate, _step_of_euclid, _roots, _factor)):
+        return
+    split_cases(draft, reduced)
     if reduced not in draft.zero:
         draft.zero.append(reduced)
-
-
-def _answer(draft: Draft, dim: Poly) -> None:
-    """``!0 - value == 0``: keeps the value of a question."""
-    mark = next(atom for atom in atoms_of(dim) if atom.startswith(MARK))
-    draft.set(mark, symbol(mark) - dim * dim.terms[((mark, 1),)])
 
 
 def misses_zero(values: Range) -> bool:
@@ -195,23 +170,6 @@ def _factor(draft: Draft, dim: Poly) -> bool:
     return False
 
 
-def line_in(dim: Dim, name: str) -> tuple[Dim, Dim]:
-    """Returns (slope, rest) of dim == slope*name + rest; slope 0 where name occurs with a higher
-    power.
-    """
-    slope: dict[Monomial, int] = {}
-    rest: dict[Monomial, int] = {}
-    for monomial, coefficient in terms_of(dim).items():
-        exponent = dict(monomial).get(name, 0)
-        if exponent > 1:
-            return 0, dim
-        if exponent:
-            slope[tuple(power for power in monomial if power[0] != name)] = coefficient
-        else:
-            rest[monomial] = coefficient
-    return build(slope), build(rest)
-
-
 def _roots(draft: Draft, dim: Poly) -> bool:
     """One unknown: the integer roots within its bounds, one case each."""
     (name, *others) = atoms_of(dim)
@@ -238,133 +196,3 @@ def _roots(draft: Draft, dim: Poly) -> bool:
 def _zeros(runs: Sequence[Run]) -> list[int]:
     """The positions with sign 0; a polynomial that is not constant has no endless run of them."""
     return [x for run in runs if run.sign == 0 for x in range(run.start, (run.stop or 0) + 1)]
-
-
-def coefficients_of(dim: Poly) -> list[int]:
-    """Returns the coefficients of a polynomial in one atom, the constant first."""
-    degree = max(m[0][1] if m else 0 for m in dim.terms)
-    coefficients = [0] * (degree + 1)
-    for monomial, coefficient in dim.terms.items():
-        coefficients[monomial[0][1] if monomial else 0] = coefficient
-    return coefficients
-
-
-def _split_divisors(draft: Draft, dim: Poly) -> bool:
-    """``x * (...) == constant``: x is one of the constant's divisors."""
-    constant = dim.terms.get(UNIT, 0)
-    if not constant:
-        return False
-    first, *others = (dict(m) for m in dim.terms if m)
-    shared = [a for a in first if all(a in m for m in others)]
-    found = divisors(abs(constant), MAX_DIVISORS) if shared else None
-    if found is None:
-        return False
-    name = min(shared, key=lambda a: (not draft.is_positive(a), a))
-    power = min(m[name] for m in (first, *others))
-    least, most = draft.lower.get(name, 1), draft.upper.get(name)
-    values = [d for d in found if constant % d**power == 0]
-    if not draft.is_positive(name):
-        values = [-d for d in reversed(values)] + values
-    values = [v for v in values if (least is None or v >= least) and (most is None or v <= most)]
-    if not values:
-        raise Empty
-    raise Split(*(([(symbol(name) - value, Sign.ZERO)], {}) for value in values))
-
-
-def _split_residues(draft: Draft, dim: Poly) -> bool:
-    """A constant that divides some terms divides the sum of the others: the residue classes in
-    which it does.
-    """
-    if _balance(draft, dim) is not None:
-        return False
-    moduli = {
-        abs(c)
-        for m, c in dim.terms.items()
-        if len(m) == 1 and m[0][1] == 1 and sum(m[0][0] in dict(n) for n in dim.terms) == 1
-    }
-    for modulus in sorted(moduli):
-        table = residue_table(dim, modulus, draft.budget)
-        if table is None:
-            continue
-        if not table.classes:
-            raise Empty
-        if table.is_everything or len(table.classes) > MAX_CLASSES:
-            continue
-        raise Split(*((goals, {}) for goals in class_goals(table)))
-    return False
-
-
-def class_goals(table: ResidueTable) -> list[list[Goal]]:
-    """Returns, for each class of the table, the goals that say that the atoms are in it."""
-    cases: list[list[Goal]] = []
-    for residues in table.classes:
-        goals: list[Goal] = []
-        for atom, period, residue in zip(table.atoms, table.periods, residues, strict=True):
-            if period > 1:
-                whole = period * floor_div(symbol(atom), period)
-                goals.append((symbol(atom) - whole - residue, Sign.ZERO))
-        cases.append(goals)
-    return cases
-
-
-def _split_quotient(draft: Draft, dim: Poly) -> bool:
-    """``x * (p*y + r) == b(y)``: p*y + r divides p**k * b(y), hence the constant that is left where
-    p*y + r is 0.
-    """
-    if len(atoms_of(dim)) != 2:
-        return False
-    for name in sorted(atoms_of(dim)):
-        slope, rest = line_in(dim, name)
-        if isinstance(slope, int) or isinstance(rest, int) or atoms_of(slope) != atoms_of(rest):
-            continue
-        line, curve = coefficients_of(slope), coefficients_of(rest)
-        if len(line) != 2:
-            continue
-        constant = sum(
-            c * (-line[0]) ** i * line[1] ** (len(curve) - 1 - i) for i, c in enumerate(curve)
-        )
-        found = divisors(abs(constant), MAX_DIVISORS) if constant else None
-        if found is not None:
-            values = [-d for d in reversed(found)] + found
-            raise Split(*(([(slope - value, Sign.ZERO)], {}) for value in values))
-    return False
-
-
-def solve_products(draft: Draft) -> list[Draft] | None:
-    """Returns the cases in which all equations between products are solved; None where there are
-    none to solve.
-    """
-    found = {dim: balance for dim in draft.zero if (balance := _balance(draft, dim)) is not None}
-    if not found or len({a for b in found.values() for a in b.exponents}) > MAX_ATOMS:
-        return None
-    family = solve_balances(list(found.values()), draft.budget)
-    if family is None:
-        return None
-    solved = draft.copy()
-    solved.zero = [dim for dim in draft.zero if dim not in found]
-    return [_case(solved, family, factors) for factors in family.cases]
-
-
-def _balance(draft: Draft, dim: Dim) -> Balance | None:
-    terms = list(terms_of(dim).items())
-    if len(terms) != 2 or terms[0][1] * terms[1][1] > 0:
-        return None
-    if not all(draft.is_positive(atom) for atom in atoms_of(dim)):
-        return None
-    (left, c), (right, d) = terms
-    exponents = dict(left)
-    for atom, exponent in right:
-        exponents[atom] = exponents.get(atom, 0) - exponent
-    common = gcd(c, d)
-    return Balance({a: e for a, e in exponents.items() if e}, abs(d) // common, abs(c) // common)
-
-
-def _case(draft: Draft, family: Family, factors: tuple[int, ...]) -> Draft:
-    case = draft.copy()
-    parameters = [case.parameter(1) for _ in family.powers]
-    for i, atom in enumerate(family.atoms):
-        value: Dim = factors[i]
-        for parameter, powers in zip(parameters, family.powers, strict=True):
-            value = value * parameter ** powers[i]
-        case.set(atom, value)
-    return case

@@ -133,7 +133,7 @@ def names_of(expression: Expression) -> frozenset[str]:
 
 
 def always_has_value(expression: Expression) -> bool:
-    """Whether every divisor is written out and not 0: then the expression has a value everywhere."""
+    """Whether every divisor is written out and not 0: then there is a value everywhere."""
     match expression:
         case Literal() | Name():
             return True

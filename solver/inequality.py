@@ -77,7 +77,7 @@ def _given(chart: Chart) -> Iterable[Dim]:
 
 
 def _contradict(dims: list[Dim], lower: Mapping[str, int | None], budget: Budget) -> bool:
-    """Whether the inequalities contradict each other, with every monomial as a variable of its own."""
+    """Whether they contradict each other, with every monomial as a variable of its own."""
     budget.spend(10 + 2 * sum(len(terms_of(dim)) for dim in dims))
     terms = [dict(terms_of(dim)) for dim in dims if len(terms_of(dim)) <= MAX_TERMS]
     signed = {m for dim in terms for m in dim if not _is_square_like(m, lower)}

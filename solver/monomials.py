@@ -102,8 +102,10 @@ def minimal_solutions(
 
     None past MAX_NODES steps.
 
-    >>> minimal_solutions([[3, -2]], None, Budget(1000)), minimal_solutions([[1, 1]], [2],
-    Budget(1000)) ([(2, 3)], [(0, 2), (1, 1), (2, 0)])
+    >>> minimal_solutions([[3, -2]], None, Budget(1000))
+    [(2, 3)]
+    >>> minimal_solutions([[1, 1]], [2], Budget(1000))
+    [(0, 2), (1, 1), (2, 0)]
     """
     columns = [tuple(row[j] for row in rows) for j in range(len(rows[0]))]
     if sides is not None:

@@ -17,11 +17,11 @@ from math import prod
 from .atlas import finished
 from .binomial import divides_everywhere
 from .budget import Budget
+from .case_splits import class_goals
 from .charts import Chart
 from .claims import Sign
 from .dims import Call, Function
 from .drafts import Draft, Goal
-from .elimination import class_goals
 from .poly import Dim, Poly, TooLarge, atoms_of, replace, symbol, terms_of
 from .residues import residue_table
 

@@ -66,8 +66,10 @@ def known_remainder(a: Dim, b: Dim) -> int | None:
 
     >>> from .poly import symbol
     >>> n = symbol("n")
-    >>> known_remainder(n * (n + 1), 2), known_remainder(4 * n * (n + 1) + 1, 8), known_remainder(n,
-    2) (0, 1, None)
+    >>> known_remainder(n * (n + 1), 2), known_remainder(n, 2)
+    (0, None)
+    >>> known_remainder(4 * n * (n + 1) + 1, 8)
+    1
     """
     if isinstance(b, int):
         remainder = terms_of(a).get(UNIT, 0) % b

@@ -19,7 +19,8 @@ from .charts import Chart
 from .dims import evaluate
 from .facts import Facts
 from .integers import integer_root
-from .poly import Dim, Monomial, atoms_of, build, symbol, terms_of
+from .one_atom import Power, power_of
+from .poly import atoms_of, symbol, terms_of
 
 MAX_SUM = 40
 MAX_NAMES = 40
@@ -81,21 +82,12 @@ def _walk(chart: Chart, symbols: Sequence[str], budget: Budget) -> Iterator[_Ste
         yield _Step(found if all(value >= 1 for value in found.values()) else None)
 
 
-class _Power(NamedTuple):
-    """slope * atom**exponent + rest == 0, with the atom nowhere else."""
-
-    atom: str
-    exponent: int
-    slope: Dim
-    rest: Dim
-
-
-def _solved_last(chart: Chart) -> list[_Power]:
+def _solved_last(chart: Chart) -> list[Power]:
     """One atom of each equation that occurs in one power only, and in no earlier equation."""
-    found: list[_Power] = []
+    found: list[Power] = []
     earlier: set[str] = set()
     for dim in chart.zero:
-        powers = [_power_of(dim, name) for name in sorted(atoms_of(dim) - earlier, reverse=True)]
+        powers = [power_of(dim, name) for name in sorted(atoms_of(dim) - earlier, reverse=True)]
         best = min((power for power in powers if power.exponent), key=_rarity, default=None)
         if best is not None:
             found.append(best)
@@ -103,30 +95,14 @@ def _solved_last(chart: Chart) -> list[_Power]:
     return found
 
 
-def _rarity(power: _Power) -> tuple[int, int]:
+def _rarity(power: Power) -> tuple[int, int]:
     """How rarely the equation has a whole solution: one in as many as the slope says, fewer for
     roots.
     """
     return power.exponent, abs(power.slope) if isinstance(power.slope, int) else 10**6
 
 
-def _power_of(dim: Dim, name: str) -> _Power:
-    """The equation as one of a power of the name; exponent 0 where several powers of it occur."""
-    slope: dict[Monomial, int] = {}
-    rest: dict[Monomial, int] = {}
-    exponents: set[int] = set()
-    for monomial, coefficient in terms_of(dim).items():
-        exponent = dict(monomial).get(name, 0)
-        if exponent:
-            exponents.add(exponent)
-            slope[tuple(power for power in monomial if power[0] != name)] = coefficient
-        else:
-            rest[monomial] = coefficient
-    exponent = exponents.pop() if len(exponents) == 1 else 0
-    return _Power(name, exponent, build(slope), build(rest))
-
-
-def _solve_rest(chart: Chart, last: list[_Power], point: dict[str, int]) -> bool:
+def _solve_rest(chart: Chart, last: list[Power], point: dict[str, int]) -> bool:
     """Adds the atoms that equations give; False where one is not whole or out of its bounds."""
     for name, exponent, slope, rest in last:
         divisor = evaluate(slope, point)
@@ -148,7 +124,7 @@ def _solve_rest(chart: Chart, last: list[_Power], point: dict[str, int]) -> bool
 
 
 def _at(chart: Chart, names: Sequence[str], steps: Sequence[int]) -> dict[str, int] | None:
-    """Each parameter as many steps from its bound as said; 0, 1, -1, 2, -2, ... where it has none."""
+    """Each parameter as many steps from its bound; 0, 1, -1, 2, -2, ... where it has none."""
     point: dict[str, int] = {}
     for name, step in zip(names, steps, strict=True):
         least, most = chart.lower.get(name, 1), chart.upper.get(name)

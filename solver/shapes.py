@@ -18,7 +18,7 @@ from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
 from dimsolve.ir.expression import Expression
 from dimsolve.ir.read_expression import read_dimension, read_shape
 
-from .dims import from_expression
+from .canonical import from_expression
 from .poly import Dim, Poly, TooLarge, symbol
 
 Shape: TypeAlias = "tuple[Dim | None, ...]"
