@@ -40,7 +40,6 @@ class Step:
     shared: bool = False
 
 
-@lru_cache(maxsize=8192)
 def path(
     source: Layout, target: Layout, counts: tuple[int, ...], gradient: bool = True
 ) -> tuple[Step, ...]:
@@ -52,13 +51,21 @@ def path(
     >>> [step.axis for step in path((Shard(0), Shard(0)), (Replicate(), Shard(0)), (2, 2))]
     [1, 0, 1]
     """
+    return priced_path(source, target, counts, gradient)[1]
+
+
+@lru_cache(maxsize=8192)
+def priced_path(
+    source: Layout, target: Layout, counts: tuple[int, ...], gradient: bool = True
+) -> tuple[float, tuple[Step, ...]]:
+    """Returns the steps of `path` with what they cost: bytes sent, as a part of the whole value."""
     queue: list[tuple[float, int, Layout, tuple[Step, ...]]] = [(0.0, 0, source, ())]
     done: set[Layout] = set()
     number = 0
     while queue:
         cost, _, layout, steps = heapq.heappop(queue)
-        if layout == target and (steps or source == target):
-            return steps
+        if layout == target:
+            return cost, steps
         if layout in done:
             continue
         done.add(layout)

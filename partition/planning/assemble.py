@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dimsolve.ir.types import TensorType
 from dimsolve.solver.poly import Dim
 
+from ..conditions import essential
 from ..fingerprint import fingerprint
 from ..layouts import Layout, local_dims
 from ..mesh import Mesh
 from ..plan import (
     GraphId,
     InputPlan,
-    LocalTensor,
+    Made,
     Operand,
     OperatorPlan,
     OutputPlan,
@@ -52,6 +54,7 @@ class Assembly:
         self.made = [self._made(wire) for wire in network.wires]
         self.joints = Joints(network, mesh.axes)
         self.whole = [str(R)] * len(states)
+        self._texts: dict[Any, tuple[list[str], list[str | None] | None]] = {}
         self.draws = 0
 
     def plan(self, policy: str, conditions: Conditions) -> Plan:
@@ -62,7 +65,7 @@ class Assembly:
                 self.joints.join(wire, self.made[wire.number], uses)
         graph = self.network.graph
         operators = [self._operator(operator) for operator in self.network.operators]
-        reasons = {**dict.fromkeys(_conditions_of(graph), "the graph"), **conditions.reasons}
+        reasons = self._reasons(conditions)
         plan = Plan(
             graph=GraphId(name=graph.name, nodes=len(operators), fingerprint=fingerprint(graph)),
             mesh={name: str(size) for name, size in self.mesh.axes},
@@ -75,10 +78,17 @@ class Assembly:
             operators=operators,
             conversions=self.joints.plans,
             outputs=self._outputs(),
-            notes=conditions.notes,
+            notes=list(dict.fromkeys(conditions.notes)),
         )
         plan._planned = graph
         return plan
+
+    def _reasons(self, conditions: Conditions) -> dict[str, str]:
+        """The conditions of the graph and of the splits, without those that follow from others."""
+        own = list(getattr(self.network.graph, "conditions", ()))
+        facts = [str(fact) for fact in self.network.graph.facts]
+        kept = essential([*own, *conditions.reasons], facts) if conditions.reasons else own
+        return {text: conditions.reasons.get(text, "the graph") for text in kept}
 
     def _choices(self, operator: int) -> list[Choice]:
         return [state.choices[operator] for state in self.states]
@@ -104,22 +114,24 @@ class Assembly:
         layout = (R,) * len(self.states)
         return [Use(layout, (False,) * len(self.states), f"return:{wire.value.name}")]
 
-    def _local(self, wire: Wire, layout: Layout) -> list[str | None] | None:
-        return shape_text(local_dims(wire.dims, layout, self.counts, self.network.facts))
-
-    def _tensor(self, wire: Wire, layout: Layout) -> dict[str, object]:
+    def _tensor(self, wire: Wire, layout: Layout) -> dict[str, Any]:
+        key = (wire.dims, layout)
+        if key not in self._texts:
+            local = local_dims(wire.dims, layout, self.counts, self.network.facts)
+            self._texts[key] = [str(placement) for placement in layout], shape_text(local)
+        placements, shape = self._texts[key]
         return {
             "value": wire.value.name,
             "dtype": wire.dtype,
-            "placements": [str(placement) for placement in layout],
-            "shape": self._local(wire, layout),
+            "placements": placements,
+            "shape": shape,
         }
 
     def _input(self, wire: Wire) -> InputPlan:
         tensor = isinstance(wire.value.type, TensorType)
         layout = self.made[wire.number] if tensor else (R,) * len(self.states)
         return InputPlan(
-            **self._tensor(wire, layout),  # type: ignore[arg-type]
+            **self._tensor(wire, layout),
             name=wire.target,
             kind=wire.kind,  # type: ignore[arg-type]
             whole=shape_text(wire.dims),
@@ -181,19 +193,26 @@ class Assembly:
             else:
                 layout = tuple([choice.inputs[number] for choice in choices])
                 source = self.joints.sources[f"{operator.node.id}:{number}"]
-            found.append(Operand(**self._tensor(wire, layout), source=source))  # type: ignore[arg-type]
+            found.append(Operand(**self._tensor(wire, layout), source=source))
         return found
 
-    def _made_by(self, operator: Operator, choices: Sequence[Choice]) -> list[LocalTensor]:
+    def _made_by(self, operator: Operator, choices: Sequence[Choice]) -> list[Made]:
         found = []
         for value, number in zip(operator.node.outputs, operator.outputs, strict=False):
             if number is None:
                 found.append(
-                    LocalTensor(value=value.name, dtype=value.dtype, placements=self.whole, shape=None)
+                    Made(
+                        value=value.name,
+                        dtype=value.dtype,
+                        placements=self.whole,
+                        shape=None,
+                        gradient="never",
+                    )
                 )
             else:
                 wire = self.network.wires[number]
-                found.append(LocalTensor(**self._tensor(wire, self.made[number])))  # type: ignore[arg-type]
+                fields = self._tensor(wire, self.made[number])
+                found.append(Made(**fields, gradient=wire.gradient))
         return found
 
     def _randomness(self, operator: Operator, choices: Sequence[Choice]) -> Randomness | None:
@@ -212,9 +231,5 @@ class Assembly:
             tensor = isinstance(value.type, TensorType)
             layout = self.made[wire.number] if tensor else (R,) * len(self.states)
             source = self.joints.sources.get(f"return:{wire.value.name}", wire.value.name)
-            found.append(OutputPlan(**self._tensor(wire, layout), name=name, source=source))  # type: ignore[arg-type]
+            found.append(OutputPlan(**self._tensor(wire, layout), name=name, source=source))
         return found
-
-
-def _conditions_of(graph: object) -> list[str]:
-    return list(getattr(graph, "conditions", ()))

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from dimsolve.solver.poly import Dim, product
 
 from ..dtypes import item_bytes
-from ..layouts import Layout, Step, local_dims, path
+from ..layouts import Layout, Step, local_dims, priced_path
 from ..placement import Shard
 from ..plan import Collective, ConversionPlan
 from ..reshard import conversion, sends
@@ -61,13 +61,11 @@ class Joints:
     def join(self, wire: Wire, made: Layout, uses: Sequence[Use]) -> None:
         """Adds the conversions of one value."""
         joints: dict[tuple[str, Step], _Joint] = {}
-        needed = dict.fromkeys(use.layout for use in uses)
-        for layout in needed:
+        reached: dict[Layout, str] = {made: wire.value.name}
+        for layout in dict.fromkeys(use.layout for use in uses):
             alike = [use for use in uses if use.layout == layout]
-            common = tuple(all(flags) for flags in zip(*(u.shared for u in alike), strict=True))
-            gradient = wire.gradient != "never"
-            steps = path(made, layout, self.nominal, gradient)
-            whole = self._add(joints, wire, wire.value.name, _shared(steps, layout, common))
+            common = tuple([all(flags) for flags in zip(*(u.shared for u in alike), strict=True)])
+            whole = self._bring(joints, reached, wire, layout, common)
             for use in alike:
                 rest = [
                     Step(axis, layout, layout, True)
@@ -76,9 +74,35 @@ class Joints:
                 ]
                 source = self._add(joints, wire, whole, rest)
                 self.sources[use.name] = source
-                if source != wire.value.name:
-                    next(j for j in joints.values() if j.id == source).uses.append(use.name)
-        self.plans.extend(self._plan(wire, joint) for joint in joints.values())
+                for joint in joints.values():
+                    if joint.id == source:
+                        joint.uses.append(use.name)
+        self.plans.extend([self._plan(wire, joint) for joint in joints.values()])
+
+    def _bring(
+        self,
+        joints: dict[tuple[str, Step], _Joint],
+        reached: dict[Layout, str],
+        wire: Wire,
+        layout: Layout,
+        shared: Flags,
+    ) -> str:
+        """Adds the steps to a layout from the nearest one that there is already, and notes the
+        layouts on the way: those whose gradient is whole may serve other uses.
+        """
+        gradient = wire.gradient != "never"
+        start, (_, steps) = min(
+            ((each, priced_path(each, layout, self.nominal, gradient)) for each in reached),
+            key=lambda found: found[1][0],
+        )
+        source = reached[start]
+        for step in _shared(steps, layout, shared):
+            source = self._add(joints, wire, source, (step,))
+            if step.shared:
+                # From here on ranks have shares of the gradient: no other use may start here.
+                reached = {}
+            reached.setdefault(step.after, source)
+        return source
 
     def _add(
         self,

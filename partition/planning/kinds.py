@@ -31,7 +31,9 @@ from .choices import Choice, Contract, Duty, R, Refusal
 
 
 class Kind:
-    """One kind of operator. ``parts``: into how many parts outer axes cut each identifier."""
+    """One kind of operator. ``parts``: into how many parts outer axes cut each identifier;
+    ``replaced``: the function that a transform rule of an outer axis put in the operator's place.
+    """
 
     def __init__(
         self,
@@ -40,12 +42,14 @@ class Kind:
         facts: Facts,
         known: frozenset[str],
         parts: Mapping[str, Dim] | None = None,
+        replaced: object = None,
     ) -> None:
         self.solution = solution
         self.contract = contract
         self.facts = facts
         self.known = known
         self.parts = dict(parts or {})
+        self.replaced = replaced
         self.tensors = (*solution.layout.inputs, *solution.layout.outputs)
         self.inputs = len(solution.layout.inputs)
         self.lengths = {n: self._local(n, dim) for n, dim in solution.values.items()}
@@ -106,6 +110,9 @@ class Kind:
             return Refusal(self.contract.frozen, name)
         if rule.transform is not None and blocks != 1:
             return Refusal(f"the transform rule for {name} cuts contiguous parts only", name)
+        local = None if rule.transform is None else rule.transform.local
+        if local is not None and self.replaced not in (None, local):
+            return Refusal(f"{name} needs another function than an outer axis put here", name)
         return self._choice(rule, blocks)
 
     def _choice(self, rule: Rule, blocks: Dim) -> Choice | Refusal:
@@ -235,7 +242,15 @@ class Kind:
             parts = dict(self.parts)
             for duty in choice.duties:
                 parts[duty.name] = parts.get(duty.name, 1) * count
-            self._locals[key] = Kind(self.solution, self.contract, self.facts, self.known, parts)
+            local = None if choice.rule is None else self.rules[choice.rule].local
+            self._locals[key] = Kind(
+                self.solution,
+                self.contract,
+                self.facts,
+                self.known,
+                parts,
+                local or self.replaced,
+            )
         return self._locals[key]
 
 

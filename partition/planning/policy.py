@@ -63,6 +63,8 @@ class Policy:
 
 def policy_of(policy: Any, network: Network, mesh: Mesh) -> Policy:
     """Returns the policy for a graph and a mesh. Raises PlanError for what is none."""
+    if isinstance(policy, Policy):
+        return policy
     if policy is None:
         policy = DEFAULT
     if isinstance(policy, str):

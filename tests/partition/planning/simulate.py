@@ -151,6 +151,8 @@ def compare(
     whole, whole_gradients = whole_run(graph, state, inputs)
     ranks = split_run(plan, graph, state, inputs, sizes)
     worst, name = 0.0, ""
+    # A gradient that is nothing but rounding is compared with the largest one there is.
+    floor = max([1e-3, *(1e-5 * float(g.abs().max()) for g in whole_gradients.values() if g.numel())])
     outputs = max(
         (relative(part, one) for parts, _ in ranks for part, one in zip(parts, whole, strict=True)),
         default=0.0,
@@ -159,18 +161,20 @@ def compare(
         if entry.name in whole_gradients:
             parts = [gradients[entry.name] for _, gradients in ranks]
             if entry.kind == "input":
-                found = max(relative(part, whole_gradients[entry.name]) for part in parts)
+                found = max(relative(p, whole_gradients[entry.name], floor) for p in parts)
             else:
                 joined = assemble_parts(parts, placements_of(entry, sizes), mesh)
-                found = relative(joined, whole_gradients[entry.name])
+                found = relative(joined, whole_gradients[entry.name], floor)
                 # What is replicated must be so on every rank, not only on the first.
-                found = max(found, replicas(parts, placements_of(entry, sizes), mesh))
+                found = max(found, replicas(parts, placements_of(entry, sizes), mesh, floor))
             if found > worst:
                 worst, name = found, entry.name
     return Difference(outputs, worst, name)
 
 
-def replicas(parts: list[Tensor], placements: list[Placement], mesh: Mapping[str, int]) -> float:
+def replicas(
+    parts: list[Tensor], placements: list[Placement], mesh: Mapping[str, int], floor: float
+) -> float:
     """The largest difference between ranks that hold the same part."""
     groups: dict[tuple[int, ...], Tensor] = {}
     worst = 0.0
@@ -181,18 +185,18 @@ def replicas(parts: list[Tensor], placements: list[Placement], mesh: Mapping[str
             rest, coordinate = divmod(rest, count)
             key.append(coordinate if isinstance(placement, Shard) else 0)
         first = groups.setdefault(tuple(key), part)
-        worst = max(worst, relative(part, first))
+        worst = max(worst, relative(part, first, floor))
     return worst
 
 
-def relative(found: Tensor, wanted: Tensor) -> float:
+def relative(found: Tensor, wanted: Tensor, floor: float = 1e-3) -> float:
     if found.shape != wanted.shape:
         return float("inf")
     if not wanted.is_floating_point():
         return 0.0 if torch.equal(found, wanted) else float("inf")
     if wanted.numel() == 0:
         return 0.0
-    scale = max(float(wanted.detach().abs().max()), 1e-3)
+    scale = max(float(wanted.detach().abs().max()), floor)
     return float((found.detach() - wanted.detach()).abs().max()) / scale
 
 

@@ -1,0 +1,44 @@
+"""The lengths of a plan at sizes of its symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from dimsolve.solver.dims import evaluate, symbols_of
+from dimsolve.solver.poly import Dim
+from dimsolve.solver.shapes import dim_of_text
+
+from .dtypes import item_bytes
+from .plan import Axis, Plan
+from .plan_errors import plan_error
+
+
+class Sizes:
+    """Evaluates the expressions of one plan, each once. ``mesh``: the sizes of its axes."""
+
+    def __init__(self, plan: Plan, sizes: Mapping[str, int]) -> None:
+        self.sizes = dict(sizes)
+        self._known: dict[str, int] = {}
+        self.mesh: dict[Axis, int] = {axis: self.of(size) for axis, size in plan.mesh.items()}
+
+    def of(self, text: str) -> int:
+        """Returns the value of an expression; PlanError for a symbol without a size."""
+        if text not in self._known:
+            dim: Dim = dim_of_text(text)
+            missing = sorted(symbols_of(dim) - self.sizes.keys())
+            if missing:
+                raise plan_error(
+                    "no-size",
+                    "a size is missing",
+                    f"{text} needs a size for {', '.join(missing)}",
+                    "give it: " + ", ".join(f"{name}=..." for name in missing),
+                )
+            self._known[text] = evaluate(dim, self.sizes)
+        return self._known[text]
+
+    def bytes(self, shape: Sequence[str | None] | None, dtype: str | None) -> int:
+        """Returns the bytes of a tensor; 0 where its shape is not known."""
+        if shape is None or None in shape:
+            return 0
+        return prod(self.of(text) for text in shape if text is not None) * item_bytes(dtype)

@@ -1,0 +1,49 @@
+"""Thousands of random plans against the whole graph: ``python -m tests.partition.planning.sweep 2000``."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from random import Random
+
+from dimsolve.ir.errors import DimsolveError
+from dimsolve.partition.plan_errors import PlanError
+from dimsolve.partition.planning.planner import plan
+
+from .random_graphs import chaos, random_graph, random_mesh
+from .simulate import compare
+
+NAMED = ("data", "tensor", "data+tensor", "replicate")
+
+
+def one(seed: int) -> str:
+    """Runs one random plan; returns what came of it: ``ok``, or what went wrong."""
+    random = Random(seed)
+    grown = random_graph(random, random.randint(2, 10))
+    mesh = random_mesh(random)
+    policy = chaos(random) if random.random() < 0.75 else random.choice(NAMED)
+    try:
+        made = plan(grown.graph, mesh, policy)
+    except PlanError:
+        return "refused"
+    found = compare(made, grown.graph, grown.state, grown.inputs, {})
+    return "ok" if found.ok else f"wrong: {found}"
+
+
+def main() -> None:
+    first, count = (int(text) for text in (sys.argv[2:3] or ["0"]) + sys.argv[1:2])
+    results: Counter[str] = Counter()
+    for seed in range(first, first + count):
+        try:
+            result = one(seed)
+        except Exception as error:
+            text = str(error) if isinstance(error, DimsolveError) else repr(error)
+            result = f"{type(error).__name__}: {text}"
+        results[result.split(":")[0]] += 1
+        if result not in ("ok", "refused"):
+            print(seed, result[:1500], flush=True)
+    print(dict(results))
+
+
+if __name__ == "__main__":
+    main()
