@@ -60,6 +60,12 @@ class Policy:
     def __call__(self, state: AxisState, duties: Duties) -> list[str]:
         return self.decide(state, duties)
 
+    def decides(self, axis: str) -> Decide:
+        """Returns what decides along an axis."""
+        if self.decide is _data_and_tensor:
+            return data if axis.startswith(DATA_AXIS) else tensor
+        return self.decide
+
 
 def policy_of(policy: Any, network: Network, mesh: Mesh) -> Policy:
     """Returns the policy for a graph and a mesh. Raises PlanError for what is none."""

@@ -77,13 +77,16 @@ def tensor(state: AxisState, duties: Duties) -> list[str]:
 
 @dataclass(slots=True)
 class TensorPolicy:
-    """Takes groups along one axis. ``notes``: what was left whole, and why."""
+    """Takes groups along one axis. ``notes``: what was left whole, and why; ``offered``: all groups
+    that would help alone.
+    """
 
     state: AxisState
     duties: Duties
     notes: list[str] = field(default_factory=list)
     taken: list[Group] = field(default_factory=list)
     blocked: list[Group] = field(default_factory=list)
+    offered: list[Group] = field(default_factory=list)
     _heap: list[tuple[float, int, Group]] = field(default_factory=list)
     _number: int = 0
 
@@ -124,6 +127,7 @@ class TensorPolicy:
     def _queue(self, group: Group) -> None:
         self._weigh(group)
         if group.helps:
+            self.offered.append(group)
             heapq.heappush(self._heap, (group.ratio, group.number, group))
 
     def _weigh(self, group: Group) -> None:

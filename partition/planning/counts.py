@@ -1,0 +1,184 @@
+"""`graph_legal_parts`: which counts an axis may have for a whole graph under a policy.
+
+What a policy cuts does not depend on the count, but for the legality. So it is asked once with all
+counts taken for legal; what it cuts says what must divide what, and every count is held against it.
+Only where ``"tensor"`` may have another way to cut the same parameters it is asked again.
+
+    heads 32, key-value heads 8, d_ff 14336, vocabulary 128256      always 1, 2, 4, 8
+    16 never: view: c = 8 is never a multiple of 16; these are the key-value heads ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+from dimsolve.ir.errors import DimsolveError
+from dimsolve.ir.graph import Graph
+from dimsolve.solver.decision import Always, Decision, Never, Sometimes
+from dimsolve.solver.integers import divisors
+
+from ..conditions import essential
+from ..legal_parts import DEFAULT_BOUND, LegalParts
+from ..mesh import Mesh
+from ..plan_errors import PlanError
+from .choices import Choice
+from .duties import Duties, common_length
+from .flood import Flood
+from .illegal import group_error, too_fine
+from .network import Network
+from .policy import Policy, policy_of
+from .state import AxisState
+from .tensor import Group, TensorPolicy, tensor
+
+ASSUMED = 2
+"""The count that a policy is asked with: it only weighs ways against each other."""
+
+
+@dataclass(slots=True)
+class Assumed(Duties):
+    """Takes every duty for met."""
+
+    def decide(self, duty: object) -> Decision:
+        """Returns that the count divides."""
+        return Always("assumed")
+
+
+def graph_legal_parts(
+    graph: Graph, axis: str = "tp", policy: Any = None, *, up_to: int | None = None
+) -> LegalParts:
+    """Returns which counts an axis may have: always, under a condition, never; the last two up to
+    ``up_to`` (64). A policy is as for `dimsolve.plan`.
+
+    Raises PlanError for a policy that cannot be read, or asks for what is illegal at any count.
+    """
+    return _Counts(Network(graph), axis, policy, DEFAULT_BOUND if up_to is None else up_to).answer()
+
+
+class _Counts:
+    def __init__(self, network: Network, axis: str, policy: Any, bound: int) -> None:
+        self.network = network
+        self.axis = axis
+        self.bound = bound
+        self.given = policy
+        self.policy = self._policy(ASSUMED)
+        self.kinds = [operator.kind for operator in network.operators]
+        self.state = self._state(ASSUMED)
+        self.tensor: TensorPolicy | None = None
+        duties = Assumed(ASSUMED, network.facts)
+        if self.policy.decides(self.axis) is tensor:
+            self.tensor = TensorPolicy(self.state, duties)
+            self.tensor.run()
+        else:
+            self.policy(self.state, duties)
+        self.flood = Flood(
+            {n: c for n, c in enumerate(self.state.choices) if self.state.fixed[n]}, {}, []
+        )
+
+    def _policy(self, count: int) -> Policy:
+        return policy_of(self.given, self.network, Mesh.of({self.axis: count}))
+
+    def _state(self, count: int) -> AxisState:
+        return AxisState(self.network, self.axis, count, self.kinds)
+
+    def answer(self) -> LegalParts:
+        """Holds every count against what the policy cuts."""
+        always, conditional, forbidden, unknown = [1], {}, {}, {}
+        for count in range(2, self.bound + 1):
+            verdict, text = self._verdict(count)
+            match verdict:
+                case "always":
+                    always.append(count)
+                case "conditional":
+                    conditional[count] = text
+                case "never":
+                    forbidden[count] = text
+                case _:
+                    unknown[count] = text
+        greatest = self._greatest(always)
+        every = set(divisors(greatest) or ()) if 0 < greatest < 10**12 else set()
+        return LegalParts(
+            self.axis,
+            greatest,
+            tuple(sorted(every | set(always))),
+            conditional,
+            forbidden,
+            unknown,
+            self.bound,
+        )
+
+    def _greatest(self, always: list[int]) -> int:
+        """The greatest count whose divisors are all legal for every value."""
+        common = self._common(self.flood.choices.values())
+        if common == 0 or common > self.bound:
+            return common
+        legal = set(always)
+        return max(c for c in legal if legal.issuperset(divisors(c) or ()))
+
+    def _common(self, choices: Iterable[Choice]) -> int:
+        return common_length((d for c in choices for d in c.duties), self.network.facts)
+
+    def _verdict(self, count: int) -> tuple[str, str]:
+        duties = Duties(count, self.network.facts)
+        illegal = []
+        for number, choice in self.flood.choices.items():
+            for duty in choice.duties:
+                match duties.decide(duty):
+                    case Always():
+                        continue
+                    case Sometimes(_, _, conditions) if conditions:
+                        duties.conditions.update(dict.fromkeys(conditions, ""))
+                    case Never():
+                        illegal.append(number)
+                    case decision:
+                        return "unknown", decision.reason
+        if illegal:
+            return self._refused(count, duties, illegal)
+        if duties.conditions:
+            given = [str(relation) for relation in self.network.facts.relations]
+            return "conditional", " and ".join(essential(duties.conditions, given))
+        return "always", ""
+
+    def _refused(self, count: int, duties: Duties, illegal: list[int]) -> tuple[str, str]:
+        state = self.state
+        state.count = count
+        if self.tensor is None:
+            common = self._common(self.flood.choices[number] for number in illegal)
+            return "never", _reason(group_error(state, duties, self.flood, illegal, common))
+        for group in self.tensor.taken:
+            own = [number for number in illegal if number in group.flood.choices]
+            if not own:
+                continue
+            common = self._common(group.flood.choices.values())
+            hopeless = too_fine(count, common) and not self._other_way(group, count)
+            if gcd(count, common) > 1 or hopeless:
+                return "never", _reason(group_error(state, duties, group.flood, own, common))
+        return self._asked_again(count)
+
+    def _other_way(self, group: Group, count: int) -> bool:
+        """Whether some other group that was on offer could cut half of these parameters."""
+        assert self.tensor is not None
+        wanted = {wire for wire, _ in group.seeds}
+        reached: set[int] = set()
+        for other in self.tensor.offered:
+            common = self._common(other.flood.choices.values())
+            if common and common % count == 0:
+                reached.update(wire for wire, _ in other.seeds)
+        size = self.state.bytes
+        return 2 * sum(size[w] for w in wanted & reached) >= sum(size[w] for w in wanted)
+
+    def _asked_again(self, count: int) -> tuple[str, str]:
+        state, duties = self._state(count), Duties(count, self.network.facts)
+        try:
+            self._policy(count)(state, duties)
+        except PlanError as error:
+            return "never", _reason(error)
+        if duties.conditions:
+            return "conditional", " and ".join(essential(duties.conditions))
+        return "always", ""
+
+
+def _reason(error: DimsolveError) -> str:
+    return error.diagnostic.reason
