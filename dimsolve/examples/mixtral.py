@@ -8,7 +8,11 @@ from ._text import text_batch
 
 
 def tiny() -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """Returns a Mixtral of 2 layers: width 64, 4 experts of which 2 work on a token."""
+    """Returns a Mixtral of 2 layers: width 64, 4 experts of which 2 work on a token.
+
+    The experts work as one batched product, which has every dtype; the library's default, a grouped
+    product, has no float64.
+    """
     from transformers import MixtralConfig, MixtralForCausalLM
 
     config = MixtralConfig(
@@ -23,4 +27,6 @@ def tiny() -> tuple[Any, dict[str, Any], dict[str, Any]]:
         max_position_embeddings=512,
         use_cache=False,
     )
-    return MixtralForCausalLM(config), *text_batch(256)
+    model = MixtralForCausalLM(config)
+    model.set_experts_implementation("batched_mm")
+    return model, *text_batch(256)
