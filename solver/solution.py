@@ -15,7 +15,7 @@ from dimsolve.ir.annotation import Annotation
 from dimsolve.ir.read_annotation import read_annotation
 
 from .facts import NO_FACTS, Facts
-from .layout import Layout
+from .layout import Layout, Pattern
 from .poly import Dim, product
 from .problems import shape_text
 from .shapes import Shape
@@ -23,6 +23,12 @@ from .symbolic import to_sympy
 
 if TYPE_CHECKING:
     from .equations import Step
+
+
+def _length(pattern: Pattern, values: Mapping[str, Dim]) -> Dim:
+    if pattern.constant == 1 and len(pattern.names) == 1:
+        return values[pattern.names[0]]  # the usual dimension, without multiplying by one
+    return product([pattern.constant, *(values[name] for name in pattern.names)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +60,7 @@ class Solution:
         """The outputs' shapes as Dims; None for ``?``."""
         values = self.values
         return tuple(
-            None
-            if row is None
-            else tuple([product([p.constant, *(values[name] for name in p.names)]) for p in row])
+            None if row is None else tuple([_length(pattern, values) for pattern in row])
             for row in self.layout.outputs
         )
 

@@ -75,11 +75,14 @@ def to_sympy(dim: Dim) -> sympy.Expr:
     >>> to_sympy(8 * symbol("s") + 1)
     8*s + 1
     """
-    if isinstance(dim, int):
-        from sympy import Integer
+    return _number_to_sympy(dim) if isinstance(dim, int) else _poly_to_sympy(dim)
 
-        return Integer(dim)
-    return _poly_to_sympy(dim)
+
+@lru_cache(maxsize=8192)
+def _number_to_sympy(number: int) -> sympy.Expr:
+    from sympy import Integer
+
+    return Integer(number)
 
 
 @lru_cache(maxsize=8192)
