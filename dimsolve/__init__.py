@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dimsolve.exec.capture_errors import TraceError
     from dimsolve.exec.graph import Graph
     from dimsolve.exec.register import register_op
+    from dimsolve.exec.parallelize import parallelize
     from dimsolve.exec.trace import trace
     from dimsolve.exec.verification import Verification
     from dimsolve.exec.verify import verify
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from dimsolve.partition.legal_parts import LegalParts, legal_parts
     from dimsolve.partition.legality import Legality, check
     from dimsolve.partition.transform import TransformRule
+    from dimsolve.partition.planning.planner import plan
     from dimsolve.solver.infer import infer
     from dimsolve.solver.prove import Proof, prove
     from dimsolve.solver.solution import Solution
@@ -58,7 +60,9 @@ __all__ = [
     "check",
     "infer",
     "legal_parts",
+    "parallelize",
     "parse",
+    "plan",
     "prove",
     "register_op",
     "trace",
@@ -84,7 +88,9 @@ _HOMES = {
     "check": ("dimsolve.partition.legality", "check"),
     "infer": ("dimsolve.solver.infer", "infer"),
     "legal_parts": ("dimsolve.partition.legal_parts", "legal_parts"),
+    "parallelize": ("dimsolve.exec.parallelize", "parallelize"),
     "parse": ("dimsolve.ir.read_annotation", "read_annotation"),
+    "plan": ("dimsolve.partition.planning.planner", "plan"),
     "prove": ("dimsolve.solver.prove", "prove"),
     "register_op": ("dimsolve.exec.register", "register_op"),
     "verify": ("dimsolve.exec.verify", "verify"),
