@@ -166,6 +166,7 @@ def _unreadable(expression: Any, why: str) -> AnnotationError:
             code="not-a-dimension",
             title="this SymPy expression is not a dimension",
             reason=f"{expression!s:.80}: {why}",
-            hint='write it as text ("8*s"), or make it of Symbol(name, integer=True, positive=True)',
+            hint='write it as text ("8*s"), or make it of '
+            "Symbol(name, integer=True, positive=True)",
         )
     )
