@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dimsolve.exec.capture_errors import TraceError
     from dimsolve.exec.graph import Graph
-    from dimsolve.exec.register import register_op
     from dimsolve.exec.parallelize import parallelize
+    from dimsolve.exec.register import register_op
     from dimsolve.exec.trace import trace
     from dimsolve.exec.verification import Verification
     from dimsolve.exec.verify import verify
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from dimsolve.ir.read_annotation import read_annotation as parse
     from dimsolve.partition.legal_parts import LegalParts, legal_parts
     from dimsolve.partition.legality import Legality, check
-    from dimsolve.partition.transform import TransformRule
     from dimsolve.partition.planning.planner import plan
+    from dimsolve.partition.transform import TransformRule
     from dimsolve.solver.infer import infer
     from dimsolve.solver.prove import Proof, prove
     from dimsolve.solver.solution import Solution
