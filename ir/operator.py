@@ -1,11 +1,13 @@
 """Operators as data: a function, what it promises, and what it promises for one call.
 
-An `Operator` is a registered function or an entry of the library. Laid on the arguments of one call it gives a `Declaration`: the
-annotation that holds for that call, which values are its annotated inputs, and how size arguments follow from the
-lengths on a rank.
+An `Operator` is a registered function or an entry of the library. Laid on the arguments of one call
+it gives a `Declaration`: the annotation that holds for that call, which values are its annotated
+inputs, and how size arguments follow from the lengths on a rank.
 
     torch.Tensor.view(x, b, s, 8, 64)   x: (b, s, 512)
-    Declaration("b s (h d) -> b s h d", inputs=(x,), arguments={"h": 8, "d": 64}, sizes={"shape": "b s h d"})
+    Declaration(
+        "b s (h d) -> b s h d", (x,), arguments={"h": 8, "d": 64}, sizes={"shape": "b s h d"}
+    )
 
 Nothing here needs torch: a tensor is anything with ``shape`` and ``dtype``, real, fake or symbolic.
 """
@@ -21,25 +23,32 @@ from typing import Any, Literal
 class Declaration:
     """What an operator promises for one call.
 
-    annotation: text of the annotation language. inputs: the call's values for the annotated inputs, in order (None for an absent
-    optional tensor); a tensor that only lends its dtype or device is none of them. arguments: lengths that the inputs do not give
-    (ints, or Dims of the caller's symbols). sizes: the call's size parameters by name, each as a tensor of the annotation language
-    (``"b s h d"``, a list of lengths) or as one dimension (``"h"``, ``"(2 d)"``, a number); on a rank they are made anew from the
-    local lengths. A dotted name reaches inside: ``"index.2.stop"`` is the stop of the slice at place 2 of the parameter ``index``.
-    fixed: parameters that a rank's call must pass with these values, because their default depends on lengths. value_split:
-    inputs, by number, that are summands. reduction: what joins the parts of a ``+`` split. frozen: why nothing can be split,
-    where nothing can.
+    annotation: text of the annotation language. inputs: the call's values for the annotated inputs,
+    in order (None for an absent optional tensor); a tensor that only lends its dtype or device is
+    none of them. arguments: lengths that the inputs do not give (ints, or Dims of the caller's
+    symbols). sizes: the call's size parameters by name, each as a tensor of the annotation language
+    (``"b s h d"``, a list of lengths) or as one dimension (``"h"``, ``"(2 d)"``, a number); on a
+    rank they are made anew from the local lengths. A dotted name reaches inside: ``"index.2.stop"``
+    is the stop of the slice at place 2 of the parameter ``index``. fixed: parameters that a rank's
+    call must pass with these values, because their default depends on lengths. value_split: inputs,
+    by number, that are summands. reduction: what joins the parts of a ``+`` split. frozen: why
+    nothing can be split, where nothing can.
 
-    linear: sets of inputs, by number, in which together the outputs are linear (the others being fixed): partial sums in all of
-    a set give partial sums out; ``((0, 1),)`` for ``x + y``, ``((0,), (1,))`` for ``x * y``. mutates: the annotated inputs, by
-    number, that the call writes to. random: whether the call draws random numbers. fresh: identifiers of outputs whose length only
-    running can tell (``nonzero``): whoever infers gives each a symbol of its own as an argument. dtypes: the outputs' dtypes in order,
-    ``"float32"``, None where not known. returns: what Python gets: one tensor; a tuple of them; a ``value`` that is no
-    tensor and is known without running (a size); nothing, and the outputs are the inputs in ``mutates`` as they are after the call.
+    linear: sets of inputs, by number, in which together the outputs are linear (the others being
+    fixed): partial sums in all of a set give partial sums out; ``((0, 1),)`` for ``x + y``,
+    ``((0,), (1,))`` for ``x * y``. mutates: the annotated inputs, by number, that the call writes
+    to. random: whether the call draws random numbers. fresh: identifiers of outputs whose length
+    only running can tell (``nonzero``): whoever infers gives each a symbol of its own as an
+    argument. dtypes: the outputs' dtypes in order, ``"float32"``, None where not known. returns:
+    what Python gets: one tensor; a tuple of them; a ``value`` that is no tensor and is known
+    without running (a size); nothing, and the outputs are the inputs in ``mutates`` as they are
+    after the call.
 
-    transform_rules: `dimsolve.partition.transform.TransformRule` for this call; they come before the rules that the marks give.
+    transform_rules: `dimsolve.partition.transform.TransformRule` for this call; they come before
+    the rules that the marks give.
 
-    places: for each input its place in ``Node.operands()``, where a graph holds the call: a value may be used twice.
+    places: for each input its place in ``Node.operands()``, where a graph holds the call: a value
+    may be used twice.
     """
 
     annotation: str
@@ -63,13 +72,16 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A function with a promise. ``name`` is what policies and plans call it; ``path`` is where it is imported from.
+    """A function with a promise. ``name`` is what policies and plans call it; ``path`` is where it
+    is imported from.
 
-    ``declare(*args, **kwargs)`` gives the Declaration of one call. ``parameters`` are the names of the function's parameters in
-    order, ``"*shape"`` for one that takes the rest: where ``Declaration.sizes`` finds its places. ``function`` is the function
-    itself where somebody has it already, None where it is still to be imported from ``path``. ``defaults`` are those of the
+    ``declare(*args, **kwargs)`` gives the Declaration of one call. ``parameters`` are the names of
+    the function's parameters in order, ``"*shape"`` for one that takes the rest: where
+    ``Declaration.sizes`` finds its places. ``function`` is the function itself where somebody has
+    it already, None where it is still to be imported from ``path``. ``defaults`` are those of the
     function, by parameter: a transform rule's modifier sees them too. The rest is what
-    `dimsolve.register_op` was given; ``transform_rules`` is for reading only, ``declare`` hands them on with each call.
+    `dimsolve.register_op` was given; ``transform_rules`` is for reading only, ``declare`` hands
+    them on with each call.
     """
 
     name: str

@@ -61,7 +61,7 @@ def infer(
             facts if facts.__class__ is str else tuple(facts),
         )
     except TypeError:
-        # Something is not hashable, or no sequence: answer without the memory, with designed errors.
+        # Something is not hashable, or no sequence: answer without memory, with designed errors.
         return _infer(text, inputs, tuple((arguments or {}).items()), facts)
 
 
