@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from dimsolve.ir.read_annotation import read_annotation as parse
     from dimsolve.partition.legal_parts import LegalParts, legal_parts
     from dimsolve.partition.legality import Legality, check
+    from dimsolve.partition.mesh import MeshError
+    from dimsolve.partition.plan import Plan
+    from dimsolve.partition.plan_errors import PlanError
     from dimsolve.partition.planning.planner import plan
     from dimsolve.partition.transform import TransformRule
     from dimsolve.solver.infer import infer
@@ -50,7 +53,10 @@ __all__ = [
     "GraphError",
     "LegalParts",
     "Legality",
+    "MeshError",
     "OperatorError",
+    "Plan",
+    "PlanError",
     "Proof",
     "ShapeError",
     "Solution",
@@ -78,7 +84,10 @@ _HOMES = {
     "GraphError": ("dimsolve.ir.graph", "GraphError"),
     "LegalParts": ("dimsolve.partition.legal_parts", "LegalParts"),
     "Legality": ("dimsolve.partition.legality", "Legality"),
+    "MeshError": ("dimsolve.partition.mesh", "MeshError"),
     "OperatorError": ("dimsolve.ir.errors", "OperatorError"),
+    "Plan": ("dimsolve.partition.plan", "Plan"),
+    "PlanError": ("dimsolve.partition.plan_errors", "PlanError"),
     "Proof": ("dimsolve.solver.prove", "Proof"),
     "ShapeError": ("dimsolve.ir.errors", "ShapeError"),
     "Solution": ("dimsolve.solver.solution", "Solution"),

@@ -22,6 +22,7 @@ from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.span import Span
 from dimsolve.partition.legal_parts import LegalParts
 from dimsolve.partition.legality import Legality
+from dimsolve.partition.plan import Plan
 from dimsolve.solver.prove import Proof
 from dimsolve.solver.solution import Solution
 
@@ -278,8 +279,8 @@ def _values(values: Mapping[str, int] | None) -> dict[str, int] | None:
 
 
 def model_of(
-    result: Annotation | Solution | Legality | LegalParts | Proof | DimsolveError,
-) -> Model:
+    result: Annotation | Solution | Legality | LegalParts | Proof | Plan | DimsolveError,
+) -> BaseModel:
     """Returns the model of what a public function returned or raised.
 
     >>> from dimsolve import prove
@@ -297,6 +298,8 @@ def model_of(
             return LegalPartsModel.of(result)
         case Proof():
             return ProofModel.of(result)
+        case Plan():
+            return result
         case DimsolveError():
             return Problem.of(result)
         case _:

@@ -5,18 +5,64 @@ with dimsolve.Graph("f") as g:
     x = g.input("x", "n, 4", "float32")
     g.output(g.call("exp", x))
 g.run(torch.ones(3, 4))          runs it on this device, shapes checked
-g.legal_parts("n")               which counts the dimension n may be cut into
+g.legal_parts("tp", "tensor")    which counts an axis may have under a policy
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dimsolve.ir.node import Algorithm, Node
 from dimsolve.solver.typed_graph import TypedGraph
+
+if TYPE_CHECKING:
+    from dimsolve.partition.legal_parts import LegalParts
 
 
 class Graph(TypedGraph):
     """A function of typed values: see `dimsolve.solver.typed_graph` for building and asking."""
+
+    _wishes: list[dict[str, Any]] | None = None
+
+    def legal_parts(
+        self, axis: str = "tp", policy: Any = None, *, up_to: int | None = None
+    ) -> LegalParts:
+        """Returns which counts a mesh axis may have for this graph under a policy: always, under a
+        condition, never, the last two up to ``up_to`` (64). See `dimsolve.plan` for policies.
+        """
+        from dimsolve.partition.planning.counts import graph_legal_parts
+
+        return graph_legal_parts(self, axis, policy, up_to=up_to)
+
+    def partition(
+        self,
+        node: Node,
+        algo: Algorithm,
+        *,
+        idx: int,
+        dim: int,
+        num: Any,
+        axis: str | None = None,
+    ) -> None:
+        """Asks for a split, as a policy ``PAS(graph, resource)`` does: a plan of this graph that is
+        given no other policy makes it.
+        """
+        wish = {"node": node, "algo": algo, "idx": idx, "dim": dim, "num": num, "axis": axis}
+        self._wishes = [*(self._wishes or ()), wish]
+
+    @property
+    def requested(self) -> Any:
+        """The policy that asks for the splits of `partition`; None where there were none."""
+        wishes = self._wishes
+        if not wishes:
+            return None
+
+        def requested(graph: Any, resource: Any) -> Any:
+            for wish in wishes:
+                graph.partition(**wish)
+            return graph
+
+        return requested
 
     def run(self, *args: Any, state: Any = None, externals: Any = None, **kwargs: Any) -> Any:
         """Runs the graph on one device and returns what it returns.

@@ -45,17 +45,26 @@ def load_target(text: str) -> Target:
     """Returns the target; AnnotationError where there is no such function, or it returns
     something else.
     """
-    home, _, name = text.strip().rpartition(":")
-    module = _module(text, home)
-    factory = getattr(module, name, None)
-    if not callable(factory):
-        raise _bad_target(text, f"{home} has no function {name}")
+    factory = load_function(text)
+    name = text.strip().rpartition(":")[2]
     returned = factory()
     if not isinstance(returned, tuple) or not 2 <= len(returned) <= 3:
         raise _bad_target(text, f"{name} returns {type(returned).__name__}")
     model, example, *dynamic = returned
     args, kwargs = ((), example) if isinstance(example, Mapping) else (tuple(example), {})
     return Target(name, model, args, kwargs, dynamic[0] if dynamic else None)
+
+
+def load_function(text: str) -> Callable[..., Any]:
+    """Returns the function that ``module:function`` or ``file.py:function`` names; AnnotationError
+    where there is none.
+    """
+    home, _, name = text.strip().rpartition(":")
+    function = getattr(_module(text, home), name, None)
+    if not callable(function):
+        raise _bad_target(text, f"{home} has no function {name}")
+    found: Callable[..., Any] = function
+    return found
 
 
 def _module(text: str, home: str) -> Any:

@@ -337,8 +337,24 @@ class Node:
         """Returns the values in the arguments, from left to right, each as often as it occurs."""
         return [*values_in(self.args), *values_in(self.kwargs)]
 
+    def algorithm(self, tag: str) -> Algorithm:
+        """Returns the way of partitioning with this tag, for ``graph.partition``. There is one,
+        ``"dim"``: along annotated dimensions.
+        """
+        if tag != "dim":
+            raise ValueError(f"{self.id} has no algorithm {tag!r}; write node.algorithm('dim')")
+        return Algorithm(self, tag)
+
     def __repr__(self) -> str:
         return f"<Node {self.id}: {self.signature}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """A way to partition a node, by its tag."""
+
+    node: Node
+    tag: str
 
 
 InputKind: TypeAlias = Literal["input", "parameter", "buffer", "constant", "size"]

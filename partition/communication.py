@@ -22,7 +22,7 @@ class Traffic(NamedTuple):
     collective: Collective
     axis: Axis
     direction: str
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple's count of equal items is of no use here
     bytes: int
 
 

@@ -12,9 +12,11 @@ operators 185, split 160
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
-from .plan import ConversionPlan, OperatorPlan, Plan
+from .plan import Collective, ConversionPlan, OperatorPlan, Plan
+from .reshard import SENT
 
 Row = Sequence[str]
 
@@ -30,6 +32,31 @@ def explain(plan: Plan) -> str:
     lines += _table(f"operators {len(plan.operators)}, split {len(split)}", map(_operator, split))
     lines += _table(f"conversions {len(plan.conversions)}", map(_conversion, plan.conversions))
     return "\n".join(lines)
+
+
+def summary(plan: Plan) -> str:
+    """Returns the plan in a few lines: what it needs, what a rank holds, what is communicated."""
+    mesh = ", ".join(f"{axis}={size}" for axis, size in plan.mesh.items())
+    lines = [f"{plan.graph.name} over {mesh or 'one rank'}, policy {plan.policy}"]
+    lines += _table("needs", [(text, plan.reasons.get(text, "")) for text in plan.conditions])
+    lines += _table("left whole", [(note,) for note in plan.notes])
+    lines += _table(f"inputs {len(plan.inputs)}", _inputs(plan))
+    split = sum(1 for operator in plan.operators if operator.splits)
+    lines += ["", f"operators {len(plan.operators)}, split {split}"]
+    counts = Counter(
+        (conversion.axis, direction, collective)
+        for conversion in plan.conversions
+        for direction, collectives in _ways(conversion)
+        for collective in collectives
+    )
+    rows = [(axis, direction, each, str(n)) for (axis, direction, each), n in counts.items()]
+    return "\n".join([*lines, *_table("collectives in a step", rows)])
+
+
+def _ways(conversion: ConversionPlan) -> Iterator[tuple[str, list[Collective]]]:
+    yield "forward", [each for each in conversion.forward if SENT[each][0]]
+    if conversion.backward_runs == "always":
+        yield "backward", [each for each in conversion.backward if SENT[each][0]]
 
 
 def _inputs(plan: Plan) -> Iterable[Row]:

@@ -51,6 +51,15 @@ Split: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
+OptionalSplit: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        metavar="NAME|IDX,DIM",
+        help="What is split: an identifier, or a dimension such as 0,1 (input 0, dim 1).",
+        show_default=False,
+    ),
+]
 Contiguous: TypeAlias = Annotated[
     bool, typer.Option("--contiguous", help="Ask only for layouts of one block per rank.")
 ]

@@ -124,7 +124,7 @@ def show_legality(legality: Legality) -> Iterator[Block]:
 
 def show_legal_parts(counts: LegalParts) -> Iterator[Block]:
     """The counts, and what makes each one legal or not."""
-    forbidden = [_ranges(list(counts.forbidden)), *list(counts.forbidden.values())[:1]]
+    forbidden = [ranges(list(counts.forbidden)), *list(counts.forbidden.values())[:1]]
     yield [
         *_listed("always", [", ".join(map(str, counts.always))] if counts.always else []),
         *_listed("conditional", _per_count(counts.conditional), "yellow"),
@@ -138,7 +138,7 @@ def _per_count(texts: Mapping[int, str]) -> list[str]:
     return [f"{count:>{width}} if {text}" for count, text in texts.items()]
 
 
-def _ranges(counts: Sequence[int]) -> str:
+def ranges(counts: Sequence[int]) -> str:
     """Returns ascending counts as people write them: ``3, 5-7, 9``."""
     runs: list[list[int]] = []
     for count in counts:

@@ -15,6 +15,7 @@ from .options import (
     Facts,
     Inputs,
     Json,
+    OptionalSplit,
     Split,
     arguments_of,
     facts_of,
@@ -99,7 +100,7 @@ def check(
 
 def legal_parts(
     annotation: AnnotationText,
-    split: Split,
+    split: OptionalSplit = None,
     inputs: Inputs = None,
     arguments: Arguments = None,
     facts: Facts = None,
@@ -115,13 +116,26 @@ def legal_parts(
             show_default=False,
         ),
     ] = None,
+    axis: Annotated[
+        str,
+        typer.Option("--axis", metavar="NAME", help="Of a model: the axis that is asked about."),
+    ] = "tp",
+    policy: Annotated[
+        str, typer.Option("--policy", metavar="NAME", help="Of a model: the policy that cuts it.")
+    ] = "data+tensor",
     json: Json = False,
 ) -> None:
-    """List the legal counts of a split: always, under a condition, never."""
+    """List the legal counts of a split, or of a mesh axis for a model given as module:function."""
     from dimsolve import legal_parts as ask
 
+    from .plans import legal_parts_of_model
     from .show import show_legal_parts
+    from .targets import is_target
 
+    if is_target(annotation):
+        legal_parts_of_model(annotation, axis, policy, up_to, json=json)
+    if split is None:
+        raise typer.BadParameter("an annotation needs --split, what is split", param_hint="--split")
     shapes, named = inputs_of(inputs), arguments_of(arguments)
     answer(
         lambda: ask(

@@ -21,14 +21,15 @@ SWITCH = "torch._C._set_grad_enabled"
 CUT = frozenset({"detach", "detach_", "no_grad", "argmax", "argmin", "argsort"})
 """Operators, by their names, whose results have no gradient whatever their dtype."""
 
+_OF_INPUT: dict[str, Gradient] = {"parameter": "always", "input": "inputs"}
 _ORDER: tuple[Gradient, ...] = ("never", "inputs", "always")
 
 
 def gradient_flags(network: Network) -> None:
     """Fills in the gradient of every value of a network."""
     for wire in network.wires:
-        if wire.kind and differentiable(wire.dtype):
-            wire.gradient = {"parameter": "always", "input": "inputs"}.get(wire.kind, "never")  # type: ignore[assignment]
+        if differentiable(wire.dtype):
+            wire.gradient = _OF_INPUT.get(wire.kind, "never")
     enabled = True
     for operator in network.operators:
         switched = _switch(operator.node)

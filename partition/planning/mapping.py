@@ -14,8 +14,6 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
-from dimsolve.solver.poly import Dim
-
 from ..mesh import Mesh
 from ..plan_errors import PlanError, plan_error
 from .network import Network, Operator
@@ -90,12 +88,12 @@ def _matches_nothing(pattern: str, network: Network) -> PlanError:
 
 def _no_taker(pattern: str, split: Split, matched: list[Operator]) -> PlanError:
     operator = matched[0]
-    names: list[Dim] = list(operator.kind.solution.layout.marks)
+    names = ", ".join(operator.kind.solution.layout.marks) or "none"
     return plan_error(
         "unknown-split",
         "no node that a pattern matches has its split",
         f"'{pattern:.60}' matches {len(matched)} nodes, the first is {operator.node.id} with the "
-        f"identifiers {', '.join(map(str, names)) or 'none'}; {split!r} is in none of them",
+        f"identifiers {names}; {split!r} is in none of them",
         text=operator.kind.solution.text,
     )
 

@@ -72,7 +72,7 @@ def policy_of(policy: Any, network: Network, mesh: Mesh) -> Policy:
     if isinstance(policy, Policy):
         return policy
     if policy is None:
-        policy = DEFAULT
+        policy = getattr(network.graph, "requested", None) or DEFAULT
     if isinstance(policy, str):
         if policy not in NAMED:
             raise _unknown(policy)
@@ -81,7 +81,7 @@ def policy_of(policy: Any, network: Network, mesh: Mesh) -> Policy:
         requests = requests_of(policy, network, mesh)
         name = ", ".join(f"{pattern}: {dict(splits)}" for pattern, splits in policy.items())
     elif callable(policy):
-        requests = requests_from(policy, network, mesh)
+        requests = requests_from(policy, network.graph, mesh)
         name = getattr(policy, "__name__", "function")
     else:
         raise _unknown(policy)
