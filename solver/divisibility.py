@@ -17,7 +17,7 @@ from .dims import Call, floor_div, substitute
 from .drafts import Draft, Split
 from .facts import Facts
 from .floors import express
-from .poly import Dim, TooLarge, atoms_of, divide_exactly
+from .poly import Dim, TooLarge, atoms_of, build, divide_exactly
 from .remainders import divides_over_rationals
 
 STEPS = 2_000
@@ -107,7 +107,22 @@ def exact_quotient(dividend: Dim, divisor: Dim, facts: Facts) -> Dim | None:
     exact = None if known[1] == 0 else divide_exactly(*known)
     if exact is not None:
         return exact
-    return floor_div(dividend, divisor) if always_divides(divisor, dividend, facts.atlas) else None
+    if not always_divides(divisor, dividend, facts.atlas):
+        return None
+    return _quotient_of_factor(dividend, divisor, facts) or floor_div(dividend, divisor)
+
+
+def _quotient_of_factor(dividend: Dim, divisor: Dim, facts: Facts) -> Dim | None:
+    """``m*n`` by 8 is ``m*(n//8)`` where 8 divides n: only the factor that is divided stands in the floor."""
+    if isinstance(dividend, int) or len(dividend.terms) > 1:
+        return None
+    ((monomial, coefficient),) = dividend.terms.items()
+    for power in monomial if len(monomial) > 1 else ():
+        factor = build({(power,): coefficient})
+        if always_divides(divisor, factor, facts.atlas):
+            rest = build({tuple(other for other in monomial if other != power): 1})
+            return rest * floor_div(factor, divisor)
+    return None
 
 
 def simplify(dim: Dim, facts: Facts) -> Dim:

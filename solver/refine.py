@@ -28,13 +28,14 @@ from .residues import residue_table
 MAX_VALUES = 16
 MAX_MODULUS = 1_024
 MAX_PERIOD = 16
+OBSTRUCTIONS = {4, 7, 8, 9}
 
 
 def refined(chart: Chart, budget: Budget, depth: int) -> tuple[Chart, ...] | None:
     """Returns charts that together cover the chart, by the first distinction that applies; None
     where none does.
     """
-    ways = (_by_sign, _by_value, _by_residue, *_TURNS[depth % 3])
+    ways = (_no_residue, _by_sign, _by_value, _by_residue, *_TURNS[depth % 3])
     budget.spend(10 + 2 * sum(len(terms_of(dim)) for dim in _conditions(chart)))
     for way in ways:
         try:
@@ -45,6 +46,16 @@ def refined(chart: Chart, budget: Budget, depth: int) -> tuple[Chart, ...] | Non
             charts = finished(drafts, budget).charts
             budget.spend(0)
             return charts
+    return None
+
+
+def _no_residue(chart: Chart, budget: Budget, depth: int) -> list[Draft] | None:
+    """An equation that has no solution modulo some number has none."""
+    for dim in chart.zero if depth == 0 else ():
+        for modulus in sorted({abs(c) for m, c in terms_of(dim).items() if m} | OBSTRUCTIONS):
+            table = residue_table(dim, modulus, budget) if modulus > 1 else None
+            if table is not None and not table.classes:
+                return []
     return None
 
 

@@ -1,0 +1,82 @@
+"""Law: a verdict is a theorem, a counterexample is one, a condition is necessary and sufficient."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dimsolve.ir.errors import AnnotationError, ShapeError
+from dimsolve.solver.prove import Proof, prove
+
+from .claim_texts import claims, facts, identities
+from .python_value import all_hold, box, says
+
+SIZES = {0: 1, 1: 60, 2: 22, 3: 9}
+MANY = settings(max_examples=500, deadline=None)
+
+
+def answered(claim: str, given_facts: Sequence[str]) -> Proof | None:
+    """The proof, checked against brute force; None where the facts contradict each other."""
+    names = set(re.findall(r"\b[abc]\b", " ".join((claim, *given_facts))))
+    points = [v for v in box(names, SIZES) if all_hold(given_facts, v)]
+    try:
+        proof = prove(claim, facts=given_facts)
+    except ShapeError:
+        assert not points, (claim, given_facts)
+        return None
+    except AnnotationError as error:
+        assert error.diagnostic.code == "no-value"
+        assert all(says(claim, v) is None for v in points), (claim, given_facts)
+        return None
+    check(proof, claim, given_facts, points)
+    return proof
+
+
+def check(
+    proof: Proof, claim: str, given_facts: Sequence[str], points: list[dict[str, int]]
+) -> None:
+    about = (claim, given_facts, proof)
+    values = [(v, says(claim, v)) for v in points]
+    if proof.verdict == "proved":
+        assert all(value is not False for _, value in values), about
+    if proof.verdict == "refuted":
+        assert proof.counterexample is not None, about
+        assert all_hold(given_facts, proof.counterexample), about
+        assert says(claim, proof.counterexample) is False, about
+        assert all(number >= 1 for number in proof.counterexample.values()), about
+    else:
+        assert proof.counterexample is None
+    if proof.verdict == "refuted" and not proof.conditions:
+        assert not any(value for _, value in values), about
+    if proof.conditions:
+        for v, value in values:
+            assert value is None or all_hold(proof.conditions, v) == value, (about, v)
+
+
+@MANY
+@given(claims(), st.lists(facts(), max_size=3))
+def test_random_claims(claim: str, given_facts: list[str]) -> None:
+    answered(claim, given_facts)
+
+
+@MANY
+@given(identities(), st.lists(facts(), max_size=2))
+def test_true_claims_are_never_refuted(claim: str, given_facts: list[str]) -> None:
+    proof = answered(claim, given_facts)
+    assert proof is None or proof.verdict != "refuted", (claim, given_facts)
+
+
+@settings(max_examples=300, deadline=None)
+@given(identities())
+def test_true_claims_of_these_kinds_are_proved(claim: str) -> None:
+    proof = answered(claim, ())
+    assert proof is not None and proof.verdict == "proved", claim
+
+
+@MANY
+@given(claims())
+def test_without_facts(claim: str) -> None:
+    answered(claim, ())
