@@ -17,7 +17,7 @@ from .sizes import Sizes
 
 
 class Traffic(NamedTuple):
-    """The collectives of one sort in a step. ``bytes``: sent by one rank in all of them together."""
+    """The collectives of one sort in a step. ``bytes``: sent by one rank in all of them."""
 
     collective: Collective
     axis: Axis

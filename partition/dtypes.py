@@ -8,8 +8,8 @@ DEFAULT_BYTES = 4
 def item_bytes(dtype: str | None) -> int:
     """Returns the bytes of one element; 4 for a dtype that is not known.
 
-    >>> item_bytes("bfloat16"), item_bytes("bool"), item_bytes("complex64"), item_bytes("float8_e4m3fn")
-    (2, 1, 8, 1)
+    >>> item_bytes("bfloat16"), item_bytes("bool"), item_bytes("float8_e4m3fn")
+    (2, 1, 1)
     """
     if dtype is None:
         return DEFAULT_BYTES

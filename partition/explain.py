@@ -22,7 +22,7 @@ Row = Sequence[str]
 
 
 def explain(plan: Plan) -> str:
-    """Returns what is cut and what is communicated: a line per cut parameter, operator, conversion."""
+    """Returns what is cut and what is communicated: a line per input, operator and conversion."""
     mesh = ", ".join(f"{axis}={size}" for axis, size in plan.mesh.items())
     lines = [f"{plan.graph.name} over {mesh or 'one rank'}, policy {plan.policy}"]
     lines += _table("needs", [(text, plan.reasons.get(text, "")) for text in plan.conditions])

@@ -110,7 +110,7 @@ def _name(name: object) -> str:
 
 
 def _size(name: str, size: Any) -> Dim:
-    if isinstance(size, bool) or isinstance(size, float):
+    if isinstance(size, bool | float):
         raise _problem(f"the size of '{name}' is {size!r}")
     dim = to_dim(size)
     if isinstance(dim, int) and dim < 1:

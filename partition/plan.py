@@ -126,10 +126,10 @@ class OperatorPlan(Model):
 class ConversionPlan(Model):
     """A change of placement along one axis, and what its gradient does on the way back.
 
-    source: a value, or the conversion before this one. before, after: the placements of all axes; they
-    differ at ``axis`` at most. forward, backward: the collectives there and on the way back; [] is
-    the identity. shared_gradient: the result is replicated along the axis and
-    used by work that is not, so its gradient is a sum over the ranks. gradient: the placement of
+    source: a value, or the conversion before this one. before, after: the placements of all axes;
+    they differ at ``axis`` at most. forward, backward: the collectives there and on the way back;
+    [] is the identity. shared_gradient: the result is replicated along the axis and used by work
+    that is not, so its gradient is a sum over the ranks. gradient: the placement of
     the result's gradient along the axis, and of the source's. backward_runs: whether the value has
     a gradient in training; ``inputs``: only if the caller asks for the gradient of an input. bytes:
     what one rank sends. uses: ``node:operand`` for nodes, ``return:name`` for outputs; conversions

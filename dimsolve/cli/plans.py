@@ -1,4 +1,4 @@
-"""``dimsolve plan`` and ``dimsolve legal-parts`` for whole models: module:function, file.py:function."""
+"""``dimsolve plan``, and ``dimsolve legal-parts`` for whole models."""
 
 from __future__ import annotations
 
@@ -82,8 +82,7 @@ def legal_parts_of_model(
 
 def _policy(text: str) -> Any:
     """A policy by name, or the function that a module or file has."""
-    home, colon, name = text.rpartition(":")
-    if not colon:
+    if ":" not in text:
         return text
     from dimsolve.exec.target import load_function
 

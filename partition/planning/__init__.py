@@ -1,1 +1,1 @@
-"""From a graph, a mesh and a policy to choices: which identifier of each operator each axis cuts."""
+"""From a graph, a mesh and a policy to choices: which identifier each axis cuts, per operator."""

@@ -5,9 +5,9 @@ these are tensors of the neighbours. So a seed spreads through the graph in both
 an operator cannot take it (what is refused is kept with the reason), or turns it into a partial
 value. The flood of the rows of ``o_proj.weight`` is the Megatron pattern of one attention layer:
 
-    o_proj.weight S(1)  <- o_proj input S(2) <- reshape <- attention S(1) <- view <- q_proj.weight S(0)
-                                                         attention S(1) <- view <- k_proj.weight S(0)
-    o_proj output P(sum)
+    o_proj.weight S(1)  <- input S(2) <- reshape <- attention S(1) <- view <- q_proj.weight S(0)
+                                                    attention S(1) <- view <- k_proj.weight S(0)
+    o_proj's output P(sum)
 
 A flood does not depend on the count: whether it divides the lengths is asked of `Flood.duties`.
 """

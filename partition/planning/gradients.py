@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dimsolve.ir.node import Node
-from dimsolve.ir.types import TensorType
 
 if TYPE_CHECKING:
     from .network import Gradient, Network
@@ -37,11 +36,10 @@ def gradient_flags(network: Network) -> None:
         if not enabled or operator.node.name in CUT:
             continue
         flags = [network.wires[wire].gradient for wire in operator.inputs if wire is not None]
-        most = max(flags, key=_ORDER.index, default="never")
+        most: Gradient = max(flags, key=_ORDER.index, default="never")
         for value, number in zip(operator.node.outputs, operator.outputs, strict=False):
-            if number is not None and isinstance(value.type, TensorType):
-                if differentiable(value.type.dtype):
-                    network.wires[number].gradient = most
+            if number is not None and differentiable(value.dtype):
+                network.wires[number].gradient = most
 
 
 def _switch(node: Node) -> bool | None:

@@ -159,8 +159,8 @@ def _name(collectives: tuple[Collective, ...]) -> list[Collective]:
 
 
 def _shared(steps: Sequence[Step], layout: Layout, flags: Flags) -> Iterator[Step]:
-    """The steps with their gradients shared: the last one of an axis that ends replicated, or one of
-    its own where the axis does not change.
+    """The steps with their gradients shared: the last one of an axis, or one of its own where the
+    axis does not change.
     """
     last = {step.axis: number for number, step in enumerate(steps)}
     for number, step in enumerate(steps):

@@ -25,10 +25,10 @@ from dimsolve.solver.facts import NO_FACTS, Facts, read_facts
 from dimsolve.solver.infer import infer
 from dimsolve.solver.poly import Dim
 
-from .rules import rules_for
 from .choices import Contract
 from .gradients import gradient_flags
 from .kinds import Kind
+from .rules import rules_for
 from .writes import Writes, find_writes
 
 NOMINAL = 16

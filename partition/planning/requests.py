@@ -120,8 +120,8 @@ def _twice(
     return plan_error(
         "two-splits",
         "one operator is asked for two splits along one axis",
-        f"{place(operator.node)}: {first[1].origin} asks for {first[0]}, {second[1].origin} asks for "
-        f"{second[0]}, both along {state.axis}",
+        f"{place(operator.node)}: {first[1].origin} asks for {first[0]}, "
+        f"{second[1].origin} asks for {second[0]}, both along {state.axis}",
         "name two axes of the mesh, or one split",
         text=state.kinds[operator.number].solution.text,
     )

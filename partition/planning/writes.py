@@ -18,13 +18,14 @@ from dimsolve.ir.graph import Graph
 from dimsolve.ir.node import Node, Value
 from dimsolve.ir.types import TensorType
 
-VIEWS = frozenset(
-    "view view_as reshape reshape_as transpose swapaxes swapdims permute movedim moveaxis T mT H mH t "
-    "getitem select narrow expand expand_as broadcast_to squeeze unsqueeze flatten unflatten "
-    "split chunk unbind tensor_split hsplit vsplit dsplit diagonal unfold real imag detach "
-    "contiguous to type type_as float double half bfloat16 int long bool positive "
-    "as_strided ravel squeeze_ unsqueeze_ transpose_ t_ slice_scatter identity dropout".split()
-)
+_VIEWS = """
+view view_as reshape reshape_as transpose swapaxes swapdims permute movedim moveaxis T mT H mH
+t getitem select narrow expand expand_as broadcast_to squeeze unsqueeze flatten unflatten
+split chunk unbind tensor_split hsplit vsplit dsplit diagonal unfold real imag detach
+contiguous to type type_as float double half bfloat16 int long bool positive as_strided ravel
+squeeze_ unsqueeze_ transpose_ t_ identity dropout
+"""
+VIEWS = frozenset(_VIEWS.split())
 """Functions, by name, whose result may share memory with their first argument."""
 
 
