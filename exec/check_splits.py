@@ -146,7 +146,14 @@ class CheckSplits:
         solution = infer(declaration.annotation, shapes, arguments=arguments)
         if solution.free:
             names = ", ".join(f"'{name}'" for name in solution.free)
-            raise Lie(Culprit(solution.free[0], f"the call does not give the length of {names}"))
+            raise Lie(
+                Culprit(
+                    solution.free[0],
+                    f"the call does not give the length of {names}",
+                    f"give the function a parameter '{solution.free[0]}', or write the length "
+                    "as a number",
+                )
+            )
         return solution
 
     def _check_outputs(self, whole: Whole) -> None:

@@ -25,8 +25,8 @@ def requires_gradient(output: Any) -> bool:
 def random_like(tensor: Tensor, generator: torch.Generator) -> Tensor:
     """Returns normally distributed values in the shape and dtype of the tensor."""
     dtype = torch.complex128 if tensor.is_complex() else torch.float64
-    values = torch.randn(tensor.shape, dtype=dtype, generator=generator)
-    return values.to(tensor.dtype)
+    values = torch.randn(tensor.shape, dtype=dtype, generator=generator, device="cpu")
+    return values.to(tensor.device, tensor.dtype)
 
 
 def gradients_of(

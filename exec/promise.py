@@ -43,7 +43,7 @@ class Promise:
     def __call__(self, *args: Any, **kwargs: Any) -> Declaration:
         """Returns the declaration. Raises OperatorError where the call does not fit."""
         values = self._values(args, kwargs)
-        text = self.annotation_for([value for _, value in values])
+        text = self.annotation_for(values)
         annotation = read_annotation(text)
         count = len(annotation.inputs)
         if count > len(values):
@@ -65,17 +65,25 @@ class Promise:
             transform_rules=self.transform_rules,
         )
 
-    def annotation_for(self, values: Sequence[Any]) -> str:
-        """Returns the text for these values, one per parameter in order."""
+    def annotation_for(self, values: Sequence[tuple[str, Any]]) -> str:
+        """Returns the text for these values and the names of their parameters.
+
+        A function of ``(*inputs, **kwargs)`` gets all up to the last tensor as inputs.
+        """
         if isinstance(self.annotation, str):
             return self.annotation
-        names = [parameter.name for parameter in self.parameters]
-        count = max((i + 1 for i, p in enumerate(self.parameters) if p.is_tensor), default=0)
-        # A *parameter may have given several values, or none: names belong to the last ones.
-        count += len(values) - len(names)
-        rest = dict(zip(names[len(names) - (len(values) - count) :], values[count:], strict=True))
+        tensors = {
+            parameter.name
+            for parameter in self.parameters
+            if parameter.is_tensor or parameter.kind is inspect.Parameter.VAR_POSITIONAL
+        }
+        count = max(
+            (i + 1 for i, (name, v) in enumerate(values) if name in tensors or is_tensor(v)),
+            default=0,
+        )
+        inputs = [value for _, value in values[:count]]
         try:
-            text = self.annotation(*values[:count], **rest)
+            text = self.annotation(*inputs, **dict(values[count:]))
         except Exception as error:
             raise errors.annotation_function_failed(self.name, error) from error
         if not isinstance(text, str):

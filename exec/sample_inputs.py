@@ -10,6 +10,7 @@ last equal, which is told: an annotation should say it by one name.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, cycle
@@ -130,6 +131,7 @@ class Sampler:
 
     operator: Operator
     seed: int
+    device: str = "cpu"
 
     @property
     def promise(self) -> Promise:
@@ -144,8 +146,9 @@ class Sampler:
         if isinstance(promise.annotation, str):
             return promise.annotation
         values = [
-            self._stand_in(number, parameter, variant)
+            (parameter.name, self._stand_in(number, parameter, variant))
             for number, parameter in enumerate(promise.parameters)
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
         ]
         return promise.annotation_for(values)
 
@@ -163,7 +166,7 @@ class Sampler:
         text = self.text(variant)
         lengths = lengths_for(layout, multiples, sizes)
         annotation = read_annotation(text)
-        generator = torch.Generator().manual_seed(self.seed)
+        generator = torch.Generator("cpu").manual_seed(self.seed)
         shapes = [
             None if patterns is None else shape_of(patterns, lengths) for patterns in layout.inputs
         ]
@@ -179,7 +182,7 @@ class Sampler:
             else:
                 shape = shapes[number] or ()
                 element = "whole" if number in variant.whole else parameter.element
-                tensor = _tensor(shape, element, highest, generator)
+                tensor = _tensor(shape, element, highest, generator).to(self.device)
                 inputs.append((tensor > 0).to(tensor.dtype) if variant.ties else tensor)
         rest = promise.parameters[len(annotation.inputs) :]
         kwargs = {
@@ -209,8 +212,8 @@ class Sampler:
     def _stand_in(self, number: int, parameter: Parameter, variant: Variant) -> Any:
         if number in variant.absent:
             return None
-        if parameter.is_tensor:
-            return torch.zeros((6,) * variant.star, dtype=torch.float64)
+        if parameter.is_tensor or parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            return torch.zeros((6,) * variant.star, dtype=torch.float64, device=self.device)
         return parameter.default if parameter.has_default else _PLAIN.get(parameter.type)
 
     def _opaque(
@@ -224,7 +227,7 @@ class Sampler:
             value = self._value(parameter, lengths)
             return parameter.default if value is _LEAVE else value
         shape = next((shape for shape in shapes if shape is not None), ())
-        return _tensor(shape, parameter.element, 2, generator)
+        return _tensor(shape, parameter.element, 2, generator).to(self.device)
 
     def _value(self, parameter: Parameter, lengths: Mapping[str, int]) -> Any:
         if parameter.name in lengths:
@@ -254,7 +257,8 @@ def _names(parameters: Sequence[Parameter], count: int) -> list[Parameter]:
 
 def _tensor(shape: Sequence[int], element: str, highest: int, generator: torch.Generator) -> Tensor:
     if element == "bool":
-        return torch.rand(shape, generator=generator) < 0.5
+        return torch.rand(tuple(shape), generator=generator, device="cpu") < 0.5
     if element == "whole":
-        return torch.randint(0, max(highest, 1), tuple(shape), generator=generator)
-    return torch.randn(tuple(shape), generator=generator, dtype=torch.float64)
+        high = max(highest, 1)
+        return torch.randint(high, tuple(shape), generator=generator, device="cpu")
+    return torch.randn(tuple(shape), generator=generator, dtype=torch.float64, device="cpu")

@@ -22,9 +22,9 @@ from .verification import Culprit
 from .whole_run import Whole, in_float64
 
 
-def check_samples(operator: Operator, check: CheckSplits) -> None:
+def check_samples(operator: Operator, check: CheckSplits, device: str) -> None:
     """Checks every way to call the function. Raises OperatorError where no inputs can be made."""
-    sampler = Sampler(operator, check.seed)
+    sampler = Sampler(operator, check.seed, device)
     failures: list[tuple[Variant, Exception]] = []
     ran = False
     for variant in variants(operator):

@@ -52,7 +52,7 @@ class Outcome:
 def run_split(whole: Whole, cuts: Cuts, seed: int) -> Outcome:
     """Runs the same call on all ranks of the cuts' mesh and compares."""
     world: SimulatedWorld[_Rank] = SimulatedWorld(cuts.mesh)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator("cpu").manual_seed(seed)
     parts = [
         None if tensor is None else random_parts(tensor, cuts.inputs(i), cuts.mesh, generator)
         for i, tensor in enumerate(whole.inputs)
@@ -96,7 +96,7 @@ class _Program:
         outputs = annotated_outputs(call, self._run(member, given), given)
         self._check_shapes(outputs, member.rank)
         self.shown[member.rank] = [_detached(output) for output in outputs]
-        member.world.all_reduce(torch.zeros(()))  # now all have shown theirs
+        member.world.all_reduce(torch.zeros((), device="cpu"))  # now all have shown theirs
         gradients: list[Tensor | None] = [None] * len(leaves)
         if not self.whole.no_gradient:
             shares = [self._share(number, member.rank) for number in range(len(outputs))]

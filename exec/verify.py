@@ -42,14 +42,16 @@ def verify(
     examples: Iterable[Example] | None = None,
     counts: Sequence[int] = (2, 3, 4),
     seed: int = 0,
+    device: str = "cpu",
 ) -> Verification:
     """Returns whether an operator's annotation holds, and which identifier lies, by how much.
 
     target: a registered function, an autograd.Function or its ``apply``, a function of the library
     or its path (``"torch.matmul"``), ``"module:function"``, or an Operator. args, kwargs: of one
     call; examples: several calls ``(args, kwargs)``; else inputs are made. Floating tensors are
-    given as float64. counts: the numbers of parts; of a given call they split what they divide. The
-    answer is the same each time, and random numbers elsewhere go on as if nothing had run.
+    given as float64. counts: the numbers of parts; of a given call they split what they divide.
+    device: where inputs are made. The answer is the same each time, and random numbers elsewhere go
+    on as if nothing had run.
 
     Raises OperatorError for a target that nothing is known of, or whose inputs cannot be made.
     """
@@ -65,7 +67,7 @@ def verify(
             for positional, named in given:
                 check.call(operator, Arguments(tuple(positional), dict(named)))
         else:
-            check_samples(operator, check)
+            check_samples(operator, check, device)
     return check.verification()
 
 

@@ -86,7 +86,7 @@ def _run_whole(
     arguments = call.arguments.with_values(placed(call, given))
     result = invoke(function_of(call.operator), arguments, call.operator.parameters)
     outputs = annotated_outputs(call, result, given)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator("cpu").manual_seed(seed)
     weights = [random_like(o, generator) if requires_gradient(o) else None for o in outputs]
     problem = ""
     gradients: list[Tensor | None] = [None] * len(leaves)
