@@ -30,7 +30,7 @@ Sizes = Mapping[str, int]
 def batches(
     plan: Plan, example: Mapping[str, Any], dynamic: Mapping[str, Any] | None, steps: int
 ) -> Iterator[dict[str, Any]]:
-    """Yields so many whole batches, the first of the example's sizes where these are legal."""
+    """Yields so many whole batches, the first of the example's sizes."""
     for number, sizes in enumerate(sizes_for(plan, example, dynamic, steps)):
         yield batch_of(example, dynamic, sizes, seed=number)
 
@@ -38,16 +38,18 @@ def batches(
 def sizes_for(
     plan: Plan, example: Mapping[str, Any], dynamic: Mapping[str, Any] | None, steps: int
 ) -> list[dict[str, int]]:
-    """Returns the symbols' sizes of every step: different ones, as far as the plan allows."""
+    """Returns the symbols' sizes of every step: the example's, then others that the plan allows.
+
+    Raises PlanError where it does not allow the example's.
+    """
     first = _example_sizes(example, dynamic)
-    legal = [sizes for sizes in _near(first) if _is_legal(plan, sizes)]
-    found = legal[:1]
-    for sizes in legal:
-        if len(found) < steps and not any(_shares(sizes, other) for other in found):
+    plan.check(first)
+    found = [first]
+    for sizes in _near(first):
+        if len(found) == steps or not first:
+            break
+        if not any(_shares(sizes, other) for other in found) and _is_legal(plan, sizes):
             found.append(sizes)
-    found.extend(s for s in legal if s not in found)
-    if not found:
-        plan.check(first)
     return [found[step % len(found)] for step in range(steps)]
 
 
@@ -98,8 +100,7 @@ def _example_sizes(example: Mapping[str, Any], dynamic: Mapping[str, Any] | None
 
 
 def _near(first: Sizes) -> Iterator[dict[str, int]]:
-    """Sizes around the example's, itself first."""
-    yield dict(first)
+    """Sizes around the example's."""
     steps = (0, 1, -1, 2, -2, 3, 4, -4, 6, 8, -8, 12, 16, 24, 32)
     for moves in product(steps, repeat=min(len(first), 3)):
         sizes = dict(first)
@@ -118,4 +119,4 @@ def _is_legal(plan: Plan, sizes: Sizes) -> bool:
 
 
 def _shares(sizes: Sizes, other: Sizes) -> bool:
-    return any(sizes[name] == other[name] for name in sizes) or not sizes
+    return any(sizes[name] == other[name] for name in sizes)

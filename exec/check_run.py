@@ -34,16 +34,20 @@ SMALL = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """The largest relative differences from one device; 0.0 is equal to the last bit."""
+    """The largest relative differences from one device; 0.0 is equal to the last bit.
+
+    excess: the largest of them over what rounding explains for the tensor's dtype.
+    """
 
     outputs: float
     loss: float
     gradients: float
+    excess: float
 
     @property
-    def largest(self) -> float:
-        """The largest of all."""
-        return max(self.outputs, self.loss, self.gradients)
+    def ok(self) -> bool:
+        """Whether rounding explains all of them."""
+        return self.excess <= 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,11 @@ class CheckedStep:
     loss: float
     seconds: float
     differences: Differences | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the step was equal to one device, or was not compared."""
+        return self.differences is None or self.differences.ok
 
 
 class CheckedRun:
@@ -89,21 +98,29 @@ class CheckedRun:
         whole = self.model(**batch)
         whole_loss = loss_of(whole)
         whole_loss.backward()  # type: ignore[no-untyped-call]
-        pairs = zip(tensors_of(result), tensors_of(whole), strict=True)
-        outputs = max((relative(a, b) for (_, a), (_, b) in pairs), default=0.0)
-        gradients = max((d for _, d in self.gradient_differences()), default=0.0)
+        found = [
+            [(0.0, 0.0), *self._outputs(result, whole)],
+            [_measured(relative(loss, whole_loss), loss)],
+            [(0.0, 0.0), *[_measured(d, p) for _, p, d in self.gradient_differences()]],
+        ]
         self.reference.step()
-        mine = torch.tensor(
-            [outputs, relative(loss, whole_loss), gradients],
-            dtype=torch.float64,
-            device=loss.device,
-        ).nan_to_num(nan=torch.inf)
+        largest = [max(amount for amount, _ in kind) for kind in found]
+        excess = max(over for kind in found for _, over in kind)
+        mine = torch.tensor([*largest, excess], dtype=torch.float64, device=loss.device)
         for end in self.part.ends.communicators.values():
             mine = end.all_reduce(mine, Reduction.MAX)
         return Differences(*mine.tolist())
 
-    def gradient_differences(self) -> Iterator[tuple[str, float]]:
-        """Yields each parameter's name and how far this rank's part of its gradient is off."""
+    def _outputs(self, result: Any, whole: Any) -> Iterator[tuple[float, float]]:
+        found, wanted = dict(tensors_of(result)), dict(tensors_of(whole))
+        for name, tensor in wanted.items():
+            if name in found:
+                yield _measured(relative(found[name], tensor), tensor)
+
+    def gradient_differences(self) -> Iterator[tuple[str, Tensor, float]]:
+        """Yields each parameter with its name, and how far this rank's part of its gradient is
+        off.
+        """
         assert self.model is not None
         whole = {n: p.grad for n, p in self.model.named_parameters() if p.requires_grad}
         largest = max((float(g.abs().max()) for g in whole.values() if _filled(g)), default=0.0)
@@ -111,10 +128,10 @@ class CheckedRun:
             wanted, found = whole.get(name), parameter.grad
             if wanted is None or found is None:
                 empty = (wanted is None or not wanted.any()) and (found is None or not found.any())
-                yield name, 0.0 if empty else float("inf")
+                yield name, parameter, 0.0 if empty else float("inf")
                 continue
             held: Held = self.part.held(name)
-            yield name, relative(found, held.part(wanted), floor=SMALL * largest)
+            yield name, parameter, relative(found, held.part(wanted), floor=SMALL * largest)
 
     def _synchronize(self) -> None:
         if self.part.ends.device.type == "cuda":
@@ -176,7 +193,7 @@ def tensors_of(result: Any) -> list[tuple[str, Tensor]]:
     ]
 
 
-def tolerance_of(model: torch.nn.Module) -> float:
-    """Returns the largest difference that rounding explains for a model's dtype."""
-    dtypes = {p.dtype for p in model.parameters() if p.is_floating_point()}
-    return max((TOLERANCE.get(dtype, 5e-2) for dtype in dtypes), default=1e-9)
+def _measured(amount: float, tensor: Tensor) -> tuple[float, float]:
+    """A difference, and the same over what rounding explains; not a number is endless."""
+    amount = amount if amount == amount else float("inf")
+    return amount, amount / TOLERANCE.get(tensor.dtype, 5e-2)

@@ -17,7 +17,7 @@ from .failure import Failure, RankFailure, failure_of
 from .mesh_ends import MeshEnds
 from .program import Program
 from .torch_communicator import CollectiveError
-from .watch import watch
+from .watch import Stopped, watch
 
 _TOLD = "__dimsolve_failure__"
 
@@ -36,6 +36,26 @@ def explain(error: BaseException, program: Program | None, ends: MeshEnds) -> Fa
     guard = watch()
     if guard is not None and not isinstance(error, AgreementError | CallError | CollectiveError):
         guard.report(failure)
+    return failure
+
+
+def explain_run(error: BaseException, rank: int) -> Failure:
+    """Returns what ended this rank's run as data, and tells the other ranks."""
+    known: Failure | None = getattr(error, _TOLD, None)
+    guard = watch()
+    if known is not None:
+        failure = known
+    elif isinstance(error, RankFailure):
+        return error.failure
+    elif isinstance(error, Stopped):
+        blamed = None if guard is None else guard.blame()
+        return blamed or Failure(rank, f"rank {rank}", "it was stopped by the launcher")
+    else:
+        failure = failure_of(error, rank, f"rank {rank}", None)
+    if guard is not None:
+        guard.report(failure)
+        told = guard.failure
+        return told if told is not None and not isinstance(error, AgreementError) else failure
     return failure
 
 

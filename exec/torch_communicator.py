@@ -12,6 +12,9 @@ the shape.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,6 +23,9 @@ from torch import Tensor
 
 from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.partition.placement import Reduction
+
+from .failure import rank_failure
+from .watch import Stopped, watch
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -53,6 +59,9 @@ _PLAIN = frozenset(
 )
 """The dtypes that every backend moves and reduces as they are."""
 
+MOMENT = timedelta(milliseconds=500)
+"""How long a rank waits for others before it looks whether one of them has failed."""
+
 _WIDER = {
     torch.int16: torch.int32,
     torch.uint16: torch.int32,
@@ -67,7 +76,7 @@ class CollectiveError(DimsolveError):
 class TorchCommunicator:
     """One rank's end of a process group. ``axis`` names the mesh axis, ``label`` who is calling."""
 
-    __slots__ = ("axis", "group", "label", "rank", "size")
+    __slots__ = ("_blocks", "axis", "group", "label", "rank", "size")
 
     def __init__(self, group: Any, axis: str = "", label: str = "") -> None:
         self.group = group
@@ -75,6 +84,7 @@ class TorchCommunicator:
         self.label = label
         self.rank: int = group.rank()
         self.size: int = group.size()
+        self._blocks = dist.get_backend(group) != "nccl"
 
     def labelled(self, label: str) -> TorchCommunicator:
         """Returns the same end under a name that errors tell: the conversion that it serves."""
@@ -88,22 +98,11 @@ class TorchCommunicator:
             return joined / self.size if reduction is Reduction.AVG else joined
         return self._reduce_carried(tensor.detach(), reduction)
 
-    def start_all_reduce(self, tensor: Tensor) -> Any:
-        """Starts to replace a contiguous tensor by its sum over the ranks.
-
-        Returns a handle whose ``wait()`` ends it.
-        """
-        return self.group.allreduce([tensor])
-
     def all_gather(self, tensor: Tensor) -> Tensor:
         """(...) -> (size, ...), equal on all ranks."""
         given = _carried(tensor)
         rows = given.new_empty((self.size, *given.shape))
-        flat = rows.view(-1)
-        try:
-            self.group._allgather_base(flat, given.view(-1)).wait()
-        except RuntimeError as error:
-            raise self._failed("all-gather", tensor, error) from error
+        self._do("all-gather", tensor, self.group._allgather_base, rows.view(-1), given.view(-1))
         return _restored(rows, tensor, (self.size, *tensor.shape))
 
     def reduce_scatter(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
@@ -114,20 +113,16 @@ class TorchCommunicator:
         mine = given.new_empty(given.shape[1:])
         options = dist.ReduceScatterOptions()
         options.reduceOp = _OPERATIONS[reduction]
-        try:
-            self.group._reduce_scatter_base(mine.view(-1), given.view(-1), options).wait()
-        except RuntimeError as error:
-            raise self._failed("reduce-scatter", tensor, error) from error
+        call = self.group._reduce_scatter_base
+        self._do("reduce-scatter", tensor, call, mine.view(-1), given.view(-1), options)
         return mine / self.size if reduction is Reduction.AVG else mine
 
     def all_to_all(self, tensor: Tensor) -> Tensor:
         """(size, ...) -> (size, ...)."""
         given = _carried(tensor)
         rows = torch.empty_like(given)
-        try:
-            self.group.alltoall_base(rows.view(-1), given.view(-1), [], []).wait()
-        except RuntimeError as error:
-            raise self._failed("all-to-all", tensor, error) from error
+        call = self.group.alltoall_base
+        self._do("all-to-all", tensor, call, rows.view(-1), given.view(-1), [], [])
         return _restored(rows, tensor, tensor.shape)
 
     def broadcast(self, tensor: Tensor, root: int) -> Tensor:
@@ -135,19 +130,27 @@ class TorchCommunicator:
         joined = _carried(tensor).clone()
         options = dist.BroadcastOptions()
         options.rootRank = root
-        try:
-            self.group.broadcast([joined], options).wait()
-        except RuntimeError as error:
-            raise self._failed("broadcast", tensor, error) from error
+        self._do("broadcast", tensor, self.group.broadcast, [joined], options)
         return _restored(joined, tensor, tensor.shape)
 
     def _reduce(self, tensor: Tensor, operation: Any) -> None:
-        options = dist.AllreduceOptions()
-        options.reduceOp = operation
+        self._do("all-reduce", tensor, self.group.allreduce, [tensor], _options(operation))
+
+    def _do(
+        self, collective: str, tensor: Tensor, call: Callable[..., Any], *arguments: Any
+    ) -> None:
+        """Calls the process group and waits; a GPU's queue waits by itself."""
         try:
-            self.group.allreduce([tensor], options).wait()
-        except RuntimeError as error:
-            raise self._failed("all-reduce", tensor, error) from error
+            work = call(*arguments)
+            if not self._blocks:
+                work.wait()
+                return
+            while not _ended(work):
+                guard = watch()
+                if guard is not None and guard.failure is not None:
+                    raise self._failed(collective, tensor, "another rank failed")
+        except (RuntimeError, Stopped) as error:
+            raise self._failed(collective, tensor, _plain_words(str(error))) from error
 
     def _reduce_carried(self, tensor: Tensor, reduction: Reduction) -> Tensor:
         """The reduction of what the backend cannot reduce as it is."""
@@ -168,18 +171,38 @@ class TorchCommunicator:
 
         return reduce_parts(self.all_gather(tensor), reduction)
 
-    def _failed(self, collective: str, tensor: Tensor, error: RuntimeError) -> CollectiveError:
+    def _failed(self, collective: str, tensor: Tensor, reason: str) -> DimsolveError:
+        """What this rank raises: the failure of the rank that is to blame, where one is known."""
         dtype = str(tensor.dtype).removeprefix("torch.")
         along = f" along {self.axis}" if self.axis else ""
         caller = f" for {self.label}" if self.label else ""
+        rank = dist.get_rank()
+        what = f"{collective} of {dtype} {tuple(tensor.shape)}{along}{caller}"
+        guard = watch()
+        blamed = None if guard is None else guard.blame()
+        if blamed is not None and blamed.rank != rank:
+            return rank_failure(blamed, f"rank {rank}: the {what}")
         return CollectiveError(
-            Diagnostic(
-                code="collective-failed",
-                title=f"rank {dist.get_rank()}: {collective} of {dtype} {tuple(tensor.shape)}"
-                f"{along}{caller} failed",
-                reason=_plain_words(str(error)),
-            )
+            Diagnostic("collective-failed", f"rank {rank}: the {what} failed", reason=reason)
         )
+
+
+@lru_cache(maxsize=8)
+def _options(operation: Any) -> Any:
+    options = dist.AllreduceOptions()
+    options.reduceOp = operation
+    return options
+
+
+def _ended(work: Any) -> bool:
+    """Waits for a moment; whether the work has ended."""
+    try:
+        work.wait(MOMENT)
+    except RuntimeError as error:
+        if str(error).startswith("Operation timed out"):
+            return False
+        raise
+    return True
 
 
 def communicators_of(mesh: DeviceMesh) -> dict[str, TorchCommunicator]:

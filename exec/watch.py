@@ -30,6 +30,10 @@ SILENCE = 1.5
 """Seconds without a beat after which a rank is taken for dead."""
 
 
+class Stopped(BaseException):
+    """This process was told to end, because another rank has ended."""
+
+
 class Watch:
     """This process' watch over its process group."""
 
@@ -67,6 +71,10 @@ class Watch:
         while self.failure is None and time.monotonic() < until:
             time.sleep(INTERVAL / 4)
         return self.failure
+
+    def blame(self) -> Failure | None:
+        """Returns the failure that made a collective of this rank fail, as far as it is known."""
+        return self.known_failure(3 * INTERVAL) or self.silent_rank()
 
     def silent_rank(self) -> Failure | None:
         """Returns the failure of a rank whose beats have stopped; None where all go on."""
