@@ -1,8 +1,8 @@
 """Losses over classes, cut over the batch and over the classes.
 
-    mean of cross_entropy, n cut    a rank sums its losses and divides by what all ranks count          P(sum)
-    cross_entropy, c cut            logits S(1): the ranks join the sums of exponentials, and each adds
-                                    the loss of the targets that it holds                               P(sum)
+    n cut, mean    a rank sums its losses and divides by what all ranks count       P(sum)
+    c cut          the logits are S(1), the ranks join the sums of exponentials,
+                   and each adds the loss of the targets that it holds              P(sum)
 
 A target that is ignored counts nowhere. With weights of classes the count is the sum of the
 weights.
@@ -101,7 +101,8 @@ def log_probabilities(part: Part, input: torch.Tensor, dim: int) -> torch.Tensor
     largest = part.all_reduce(input.detach().amax(dim, keepdim=True), "max")
     shifted = input - largest
     total: torch.Tensor = part.all_reduce(shifted.exp().sum(dim, keepdim=True))
-    return shifted - total.log()
+    logs: torch.Tensor = shifted - total.log()
+    return logs
 
 
 def picked_losses(

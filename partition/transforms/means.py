@@ -46,7 +46,8 @@ def weighted_mse(
     """Returns this rank's share of a weighted mean of squares."""
     from torch.nn.functional import mse_loss
 
-    return mse_loss(input, target, reduction="sum", weight=weight) / part.all_reduce(weight.sum())
+    total = mse_loss(input, target, reduction="sum", weight=weight)  # type: ignore[call-arg]
+    return total / part.all_reduce(weight.sum())
 
 
 def weighted_l1(
@@ -61,4 +62,5 @@ def weighted_l1(
     """Returns this rank's share of a weighted mean of distances."""
     from torch.nn.functional import l1_loss
 
-    return l1_loss(input, target, reduction="sum", weight=weight) / part.all_reduce(weight.sum())
+    total = l1_loss(input, target, reduction="sum", weight=weight)  # type: ignore[call-arg]
+    return total / part.all_reduce(weight.sum())

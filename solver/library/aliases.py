@@ -87,7 +87,8 @@ adaptive_avg_pool1d avg_pool1d celu channel_shuffle conv1d conv2d conv3d conv_tr
 conv_transpose2d conv_transpose3d hardshrink max_pool1d_with_indices pixel_shuffle pixel_unshuffle
 prelu relu rrelu selu threshold
 """
-"""Functions of torch.nn.functional that torch has under its own name too, with the same parameters."""
+"""Functions of torch.nn.functional that torch has under its own name too, with the same parameters.
+"""
 
 _IN_PLACE = """
 abs acos acosh add addbmm addcdiv addcmul addmm addmv addr asin asinh atan atan2 atanh baddbmm

@@ -1,9 +1,9 @@
 """Attention.
 
-    scaled_dot_product_attention(q, k, v)                    b h l e^, b h s^ e^, b h s^ v -> b h l v
-    with is_causal                                           l^: a row must know where it stands
-    with enable_gqa, 32 query heads on 8 key heads           b (g r) l e^, b g s^ e^, b g s^ v -> b (g r) l v
-    with a mask (b, 1, l, s)                                 the mask is cut with b and l
+    scaled_dot_product_attention(q, k, v)    b h l e^, b h s^ e^, b h s^ v -> b h l v
+    with is_causal                           l^: a row must know where it stands
+    with enable_gqa, 32 query on 8 key heads b (g r) l e^, b g s^ e^, b g s^ v -> b (g r) l v
+    with a mask (b, 1, l, s)                 the mask is cut with b and l
 
 ``s`` stays whole, as the softmax runs over it, and so does ``e``: the softmax of a sum is no sum.
 """
@@ -13,12 +13,12 @@ from __future__ import annotations
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.poly import divide_exactly
 
 from . import errors
 from .broadcast import broadcast
 from .dtypes import dtype_of
 from .entry import entry
+from .lengths import quotient
 from .samples import example, mask, t
 from .values import Lengths, NotKnown, dims_of
 from .writing import Names, annotation, bare, group
@@ -81,11 +81,7 @@ def _grouped_heads(
     queries, keys, values = (shape[-3] for shape in shapes)
     if queries is None or keys is None or keys != values:
         raise NotKnown("the numbers of heads are not known to fit")
-    share = divide_exactly(queries, keys)
-    if share is None:
-        if isinstance(queries, int) and isinstance(keys, int):
-            raise errors.not_a_multiple("the share of query heads", queries, keys)
-        raise NotKnown("the numbers of heads are not known to fit")
+    share = quotient("the share of query heads", queries, keys)
     spread = broadcast([shape[:-3] for shape in shapes], names)
     heads = "1" if keys == 1 else names.one()
     repeats = "1" if share == 1 else names.one()
@@ -208,6 +204,6 @@ ENTRIES = (
             t(4, 4),
             t(4),
         ),
-        note="heads are counted inside it: cut attention by heads through scaled_dot_product_attention",
+        note="heads are counted inside it: scaled_dot_product_attention can be cut by heads",
     ),
 )

@@ -1,7 +1,7 @@
 """The library: `find` an operator by the path that a captured model speaks, and its example calls.
 
     find("torch.nn.functional.linear").declare(x, w, b).annotation      "* k+, n k+, n -> * n"
-    find("torch.Tensor.add_")                                           add, and it writes to its first input
+    find("torch.Tensor.add_")       add, and it writes to its first input
 
 Entries live in families, which are imported when something is first looked up; spellings are in the
 alias table.
@@ -24,7 +24,7 @@ from .entry import Entry
 from .pointwise import Pointwise, in_place
 from .samples import Example, Sample
 from .values import NotKnown, tensors_in
-from .writing import opaque
+from .writing import opaque, with_reason
 
 FAMILIES = (
     "activation",
@@ -65,6 +65,9 @@ FAMILIES = (
     "vision",
 )
 
+
+_ODD = (AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError)
+"""What a declaration raises when it is given what is no tensor, no length and no dimension."""
 
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x2": "other"}
 """Names of parameters that torch takes from NumPy beside its own."""
@@ -150,28 +153,16 @@ class Declare:
             declaration = self.entry.declare(*args, **kwargs)
         except NotKnown as problem:
             return opaque(tensors_in([*args, *kwargs.values()]), 1, str(problem))
-        except TypeError as problem:
-            if _fits(self.entry.declare, args, kwargs):
-                raise
+        except _ODD as problem:
             reason = f"{self.entry.path} is not known with these arguments: {problem}"
             return opaque(tensors_in([*args, *kwargs.values()]), 1, reason)
-        return in_place(declaration) if self.writes else declaration
+        return with_reason(in_place(declaration) if self.writes else declaration)
 
     def _named_by_torch(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments with torch's own names, which it lets NumPy's stand for."""
         own = _parameters(self.entry.declare)
         names = {name: NUMPY_NAMES.get(name, name) for name in kwargs}
         return {name if name in own else names[name]: kwargs[name] for name in kwargs}
-
-
-def _fits(
-    declare: Callable[..., Declaration], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> bool:
-    try:
-        inspect.signature(declare).bind(*args, **kwargs)
-    except TypeError:
-        return False
-    return True
 
 
 def _parameters(declare: Callable[..., Declaration]) -> tuple[str, ...]:
@@ -246,7 +237,7 @@ def summary(path: str) -> Summary | None:
     """Returns what the library says of a callable, None where it does not know it.
 
     >>> summary("torch.add").annotations
-    ('*, * -> *', 'a b, b -> a b', 'a 1 b, c b -> a c b', '* -> *')
+    ('*, * -> *', 'a b, b -> a b', 'a 1 c, b c -> a b c', '* -> *')
     """
     operator, resolved = find(path), _resolve(path)
     if operator is None or resolved is None:

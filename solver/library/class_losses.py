@@ -1,11 +1,11 @@
 """Losses of rows: over classes, between vectors, of sequences.
 
-    cross_entropy(x, y)                      n^ c^, n^ -> ()          parts may ignore different numbers of targets
+    cross_entropy(x, y)                      n^ c^, n^ -> ()        counted by the data
     cross_entropy(x, y, reduction="none")    n c^ a b, n a b -> n a b
     triplet_margin_loss(a, p, n)             n+ d^, n+ d^, n+ d^ -> ()    P(avg)
 
-A mean over class targets divides by what the data count: targets not ignored, weights of classes. Its
-batch is cut through a rule of `dimsolve.partition.transforms`, as the classes are.
+A mean over class targets divides by what the data count: targets not ignored, weights of classes.
+Its batch is cut through a rule of `dimsolve.partition.transforms`, as the classes are.
 """
 
 from __future__ import annotations

@@ -41,7 +41,9 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Declaration:
 
 
 def _is_dtype(value: Any) -> bool:
-    """Whether a positional argument is a dtype: devices and memory formats are other words of torch."""
+    """Whether a positional argument is a dtype: devices and memory formats are other words of
+    torch.
+    """
     return not isinstance(value, str) and _DTYPE.fullmatch(str(value)) is not None
 
 

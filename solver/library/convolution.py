@@ -12,11 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.poly import Dim, divide_exactly
+from dimsolve.solver.dims import floor_div
+from dimsolve.solver.poly import Dim
 
 from . import errors
 from .dtypes import result_type
 from .entry import Form, entry
+from .lengths import quotient
 from .samples import example, t
 from .values import NotKnown, dims_of, per_dim
 from .windows import Window, slide, slide_back
@@ -24,13 +26,13 @@ from .writing import Names, annotation, group
 
 
 def windows_of(sizes: Any, stride: Any, padding: Any, dilation: Any, spatial: int) -> list[Window]:
-    """The windows of a convolution; ``"same"`` pads so that lengths stay, the odd element behind."""
+    """The windows of a convolution; ``"same"`` keeps lengths, the odd padding is behind."""
     strides, dilations = per_dim(stride, spatial), per_dim(dilation, spatial)
     if padding == "same":
         spans = [d * (k - 1) for k, d in zip(sizes, dilations, strict=True)]
         if any(s != 1 for s in strides):
             raise errors.not_understood("a convolution", "padding='same' with a stride")
-        pairs = [(span // 2, span - span // 2) for span in spans]
+        pairs = [(floor_div(span, 2), span - floor_div(span, 2)) for span in spans]
     else:
         pads = per_dim(0 if padding == "valid" else padding, spatial)
         pairs = [(pad, pad) for pad in pads]
@@ -67,9 +69,7 @@ def convolution(spatial: int) -> Form:
         dims, kernel = _checked(input, weight, spatial)
         names, arguments = Names(), dict[str, Any]()
         batch = names.take(len(dims) - spatial - 1)
-        out = divide_exactly(kernel[0], groups)
-        if out is None:
-            raise errors.not_a_multiple("a group of output channels", kernel[0], groups)
+        out = quotient("a group of output channels", kernel[0], groups)
         g, c, o = _channels(names, groups, kernel[1], out, arguments)
         windows = windows_of(kernel[2:], stride, padding, dilation, spatial)
         pairs = [
@@ -104,9 +104,7 @@ def transposed_convolution(spatial: int) -> Form:
         dims, kernel = _checked(input, weight, spatial)
         names, arguments = Names(), dict[str, Any]()
         batch = names.take(len(dims) - spatial - 1)
-        inner = divide_exactly(kernel[0], groups)
-        if inner is None:
-            raise errors.not_a_multiple("a group of input channels", kernel[0], groups)
+        inner = quotient("a group of input channels", kernel[0], groups)
         g, c, o = _channels(names, groups, inner, kernel[1], arguments)
         windows = windows_of(kernel[2:], stride, padding, dilation, spatial)
         extras = per_dim(output_padding, spatial)

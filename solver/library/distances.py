@@ -57,7 +57,9 @@ def pdist(input: Any, p: float = 2.0) -> Declaration:
 
 
 def _way_to_compute(p: float, mode: Any, rows: Any, columns: Any) -> dict[str, Any]:
-    """torch chooses by the number of rows, and the ways differ in their rounding: the whole's way is taken."""
+    """torch chooses by the number of rows, and the ways differ in their rounding: the whole's way
+    is taken.
+    """
     if p != 2 or mode not in (None, "use_mm_for_euclid_dist_if_necessary"):
         return {}
     if not isinstance(rows, int) or not isinstance(columns, int):

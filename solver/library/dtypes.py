@@ -3,9 +3,9 @@
 A dtype is its name; a torch dtype, a stand-in's text and Python's own types are made names by
 `dtype_name`. None is a dtype that is not known, and what depends on it is not known either.
 
-    promote_types("int64", "float16")          float16
-    result_type([("float16", 2)], [3.0])       float16     a Python number does not widen its own kind
-    result_type([("int64", 2), ("float64", 0)])  float32?  no: float64, a higher kind counts from a scalar tensor too
+    promote_types("int64", "float16")       float16
+    result_type((float16 tensor, 3.0))      float16     a number does not widen its own kind
+    result_type((int64 tensor, 3.0))        float32     but a higher kind counts
 """
 
 from __future__ import annotations
@@ -61,8 +61,10 @@ def bits(dtype: str) -> int:
 def promote_types(a: str | None, b: str | None) -> str | None:
     """Returns the dtype that holds both, as torch.promote_types says.
 
-    >>> promote_types("uint8", "int8"), promote_types("float16", "bfloat16"), promote_types("float64", "complex64")
-    ('int16', 'float32', 'complex128')
+    >>> promote_types("uint8", "int8"), promote_types("float16", "bfloat16")
+    ('int16', 'float32')
+    >>> promote_types("float64", "complex64")
+    'complex128'
     """
     if a is None or b is None or a == b:
         return a if a == b else None
@@ -110,26 +112,30 @@ def result_type(operands: Iterable[Any]) -> str | None:
             ranks[0 if len(operand.shape) else 1].append(dtype)
         elif operand is not None:
             ranks[2].append(_number_type(operand))
-    result: str | None = None
-    for number, group in enumerate(ranks):
-        for dtype in group[:1]:
-            joined: str | None = dtype
-            for other in group[1:]:
-                joined = promote_types(joined, other)
-            if joined is None:
-                return None
-            result = _widen(result, joined, wrapped=number == 2)
-    return result
+    joined = [_join(group) for group in ranks]
+    if any(group and dtype is None for group, dtype in zip(ranks, joined, strict=True)):
+        return None
+    return _combine(joined[0], _combine(joined[1], joined[2]))
 
 
-def _widen(result: str | None, later: str, *, wrapped: bool) -> str:
-    if result is None:
-        return later
-    if kind(later) <= kind(result):
-        return result
-    if wrapped and kind(later) == 3:
-        return _HALF.get(result, "complex64")
-    return later
+def _join(dtypes: list[str]) -> str | None:
+    joined: str | None = dtypes[0] if dtypes else None
+    for dtype in dtypes[1:]:
+        joined = promote_types(joined, dtype)
+    return joined
+
+
+def _combine(higher: str | None, lower: str | None) -> str | None:
+    """The dtype of what counts first and what counts after it; the width of the first is kept."""
+    if higher is None or lower is None:
+        return higher or lower
+    if kind(higher) == 2 and kind(lower) == 3:
+        return _HALF.get(higher, "complex64")
+    if kind(higher) >= 2:
+        return higher
+    if kind(higher) == 0 or kind(lower) >= 2:
+        return promote_types(higher, lower)
+    return higher
 
 
 def _number_type(value: Any) -> str:

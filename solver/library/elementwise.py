@@ -29,7 +29,8 @@ _WHOLE = (example(whole(9, 12, 24)), example(whole(9, 12)))
 
 _ONE: dict[str, dict[tuple[Example, ...], str]] = {
     "real": {
-        _ANY: "asinh atan cos cosh deg2rad erf erfc exp exp2 expm1 rad2deg sin sinc sinh tan tanh i0",
+        _ANY: "asinh atan cos cosh deg2rad erf erfc exp exp2 expm1 rad2deg sin sinc sinh tan tanh "
+        "i0",
         _POSITIVE: "digamma lgamma log log10 log1p log2 reciprocal rsqrt sqrt",
         _UNIT: "acos asin atanh erfinv",
         _OVER_ONE: "acosh",
@@ -74,7 +75,8 @@ _PAIRS: dict[tuple[str, str], dict[tuple[Example, ...], str]] = {
         _TWO_TENSORS: "maximum minimum fmax fmin hypot logaddexp logaddexp2 nextafter",
         _TWO_POSITIVE: "fmod remainder",
         _TWO_STEPS: "floor_divide heaviside",
-        _TWO_WHOLE: "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift gcd lcm",
+        _TWO_WHOLE: "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift "
+        "gcd lcm",
     },
     ("real", "no"): {
         _TWO_TENSORS: "atan2 copysign",

@@ -86,7 +86,8 @@ def no_remainder(dims: Sequence[Any], sizes: Sequence[Any], total: Any, rest: An
     return _error(
         "view",
         "-1 stands for no whole length",
-        f"{shape_text(dims)} has {total} elements, and {rest} of {shape_text(sizes)} does not divide it",
+        f"{shape_text(dims)} has {total} elements, "
+        f"and {rest} of {shape_text(sizes)} does not divide it",
     )
 
 
@@ -115,7 +116,8 @@ def expand_too_few(dims: Sequence[Any], sizes: Sequence[Any]) -> ShapeError:
     return _error(
         "expand",
         "there are fewer sizes than dimensions",
-        f"{shape_text(dims)} has {_count(len(dims), 'dimension')}, {shape_text(sizes)} has {_count(len(sizes), 'size')}",
+        f"{shape_text(dims)} has {_count(len(dims), 'dimension')}, "
+        f"{shape_text(sizes)} has {_count(len(sizes), 'size')}",
         "the number of sizes must be at least the number of dimensions",
     )
 
@@ -125,7 +127,8 @@ def expand_new_dim(sizes: Sequence[Any], position: int) -> ShapeError:
     return _error(
         "expand",
         "a new dimension needs a size",
-        f"size {position} of {shape_text(sizes)} is -1, and the tensor has no such dimension to keep",
+        f"size {position} of {shape_text(sizes)} is -1, "
+        "and the tensor has no such dimension to keep",
         "-1 keeps a length; write the length of a new dimension",
     )
 
@@ -207,7 +210,8 @@ def window_too_long(length: Any, size: Any, padding: Any, dilation: Any) -> Shap
     return _error(
         "window",
         "the window does not fit",
-        f"a window of {size} with dilation {dilation} in a length of {length} with padding {padding}",
+        f"a window of {size} with dilation {dilation} "
+        f"in a length of {length} with padding {padding}",
     )
 
 

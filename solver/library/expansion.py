@@ -1,9 +1,9 @@
 """expand and repeat: dimensions of length 1 made longer, dimensions repeated, new leading ones.
 
-    expand(x, b, 8, s)     (b, 1, s)       a 1 b -> a c b             c=8; a rank's sizes are its a, c and b
-    expand(x, 2, -1, -1)   (b, s)          a b -> c a b               c=2: a new dimension may be cut, each rank makes its part
-    repeat(x, 1, 3)        (b, s)          a b -> a (c b)             c=3; b is cut in every copy at once, c whole copies at a time
-    repeat_interleave(x, 3, 1)             a b -> a (b c)
+    expand(x, b, 8, s)   of (b, 1, s)    a 1 c -> a b c      b=8; a rank's sizes are its a, b and c
+    expand(x, 2, -1)     of (s,)         b -> a b            a=2; each rank makes its part of a
+    repeat(x, 1, 3)      of (b, s)       a b -> a (c b)      c=3; b is cut in every copy at once
+    repeat_interleave(x, 3, 1)           a b -> a (b c)
 
 Sizes that are -1 keep a length; on a rank it is the length there. A repeat is a reshape, an expand
 and a reshape; its own splits are those three taken together.

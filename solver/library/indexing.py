@@ -23,7 +23,7 @@ from .pointwise import Pointwise
 from .samples import example, mask, t, whole
 from .subscripts import getitem
 from .values import Lengths, axis, dims_of, is_tensor
-from .writing import Names, annotation
+from .writing import Names, annotation, group
 
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Declaration:
@@ -114,12 +114,9 @@ def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Declaration:
     dims, places = dims_of(input), dims_of(indices, "the index")
     names = Names()
     if dim is None:
-        row = names.take(len(dims), "^")
-        word = ["(" + " ".join(names.take(len(places))) + ")"] if len(places) > 1 else names.take(1)
-        source = names.take(0) or [w for w in word[0].strip("()").split(" ")]
-        return Declaration(
-            annotation([row, source], [word]), (input, indices), dtypes=(dtype_of(input),)
-        )
+        row, picked = names.take(len(dims), "^"), names.take(len(places))
+        text = annotation([row, picked], [[group(*picked)]])
+        return Declaration(text, (input, indices), dtypes=(dtype_of(input),))
     place = axis(dim, len(dims))
     others = [dims[:place] + dims[place + 1 :], places[:place] + places[place + 1 :]]
     spread = broadcast(others, names)
@@ -153,7 +150,7 @@ def index(input: Any, indices: Sequence[Any]) -> Declaration:
 
 
 def masked_select(input: Any, mask: Any) -> Declaration:
-    """Returns the declaration of the elements where a mask is set: how many, only running can tell."""
+    """Returns the declaration of the elements where a mask is set: only running tells how many."""
     names = Names({"u"})
     spread = broadcast([dims_of(input), dims_of(mask, "the mask")], names, "^")
     return Declaration(
@@ -200,6 +197,7 @@ ENTRIES = (
     entry(
         "torch.take_along_dim",
         take_along_dim,
+        example(t(12, 6), whole(72, 12, 4)),
         example(t(12, 6), whole(6, 12, 4), 1),
         example(t(12, 6), whole(6, 1, 4), 1),
     ),

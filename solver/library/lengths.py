@@ -11,6 +11,9 @@ from math import gcd
 from dimsolve.ir.expression import Comparison
 from dimsolve.solver.poly import Dim, Poly, content, divide_exactly, terms_of
 
+from . import errors
+from .values import NotKnown
+
 
 def never_equal(a: Dim, b: Dim) -> bool:
     """Whether two lengths differ for all values of the symbols.
@@ -59,13 +62,27 @@ def _always(a: Dim, comparison: Comparison, b: Dim) -> bool:
     return isinstance(decide(a, comparison, b, NO_FACTS), Always)
 
 
+def quotient(what: str, length: Dim, divisor: Dim) -> Dim:
+    """Returns length / divisor where it is whole for all values.
+
+    Raises ShapeError where it never is, and NotKnown where symbols decide it.
+    """
+    exact = divide_exactly(length, divisor)
+    if exact is not None:
+        return exact
+    if isinstance(length, int) and isinstance(divisor, int):
+        raise errors.not_a_multiple(what, length, divisor)
+    raise NotKnown(f"{what} is {length} / {divisor}, which is not known to be whole")
+
+
 def common_divisor(lengths: Iterable[Dim]) -> Dim:
     """Returns a length that divides all of them for every value: the greatest for numbers and for
     single terms.
 
     >>> from dimsolve.solver.poly import symbol
-    >>> common_divisor([12, 8]), str(common_divisor([6 * symbol("s"), 4 * symbol("s") * symbol("k")]))
-    (4, '2*s')
+    >>> s, k = symbol("s"), symbol("k")
+    >>> common_divisor([12, 8]), common_divisor([6 * s, 4 * s * k])
+    (4, Poly(2*s))
     """
     zero: Dim = 0
     return reduce(_common, lengths, zero)

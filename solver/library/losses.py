@@ -3,7 +3,6 @@
     mse_loss(x, y, reduction="none")    *, * -> *
     mse_loss(x, y, reduction="sum")     a+ b+, a+ b+ -> ()     P(sum)
     mse_loss(x, y)                      a+ b+, a+ b+ -> ()     P(avg): equal parts have equal counts
-    cross_entropy(x, y)                 n^ c^, n^ -> ()        parts may ignore different numbers of targets
 
 A mean over something that the data decide (targets not ignored, weights of classes, weights) is no
 mean of means. The batch of those is cut through a rule of `dimsolve.partition.transforms`, which
@@ -112,7 +111,7 @@ def soft_margin_loss(
 def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Declaration:
-    """Returns the declaration of huber_loss: its weight does not change what the mean divides by."""
+    """Returns the declaration of huber_loss, whose mean divides by the number of elements."""
     tensors = [x for x in (input, target, weight) if x is not None]
     return pointwise_loss(tensors, reduction_of(reduction))
 

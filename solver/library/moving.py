@@ -1,9 +1,8 @@
 """Elements that move along a dimension, which stays whole; the others may be cut.
 
-pad(x, (1, 0))        a b^ -> a c^        c = b + 1
-roll(x, 1, -1)        a b^ -> a b^
-narrow(x, 1, 8, 8)    a (3 b) -> a b      from 24: the second of three blocks; a rank's start and length are its b
-diff(x)               a b^ -> a c^        c = b - 1
+pad(x, (1, 0))        a b^ -> a c^        c = b + 1 roll(x, 1, -1)        a b^ -> a b^ narrow(x, 1,
+8, 8)    a (3 b) -> a b      from 24: the second of three blocks; a rank's start and length are its
+b diff(x)               a b^ -> a c^        c = b - 1
 """
 
 from __future__ import annotations
@@ -156,7 +155,7 @@ def select(input: Any, dim: int, index: Any) -> Declaration:
 def diff(
     input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None
 ) -> Declaration:
-    """Returns the declaration of differences along a dimension, with tensors put before and behind."""
+    """Returns the declaration of differences along a dimension of tensors put together."""
     dims = dims_of(input)
     place = axis(dim, len(dims))
     names = Names()

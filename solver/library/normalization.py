@@ -120,7 +120,7 @@ def batch_norm(
     eps: float = 1e-5,
     *rest: Any,
 ) -> Declaration:
-    """Returns the declaration of a norm of each channel over the batch, or by running statistics."""
+    """Returns the declaration of a norm of each channel, by the batch or running statistics."""
     dims = dims_of(input)
     if len(dims) < 2:
         raise errors.wrong_rank("batch_norm", "input", dims, "at least 2 dimensions")

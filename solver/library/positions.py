@@ -77,7 +77,9 @@ def window(window_length: Any, *args: Any, dtype: Any = None, **rest: Any) -> De
 
 
 def _triangle_indices(*, lower: bool) -> Form:
-    """Returns the declaration of tril_indices, triu_indices: one column for each place of a triangle."""
+    """Returns the declaration of tril_indices, triu_indices: one column for each place of a
+    triangle.
+    """
 
     def declare(
         row: Any, col: Any, offset: int = 0, *, dtype: Any = None, **rest: Any
@@ -141,7 +143,7 @@ _diagonal = diagonal
 def torch_diagonal_of_linalg(
     A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1
 ) -> Declaration:
-    """Returns the declaration of torch.linalg.diagonal, whose default is the last two dimensions."""
+    """Returns the declaration of torch.linalg.diagonal, by default of the last dimensions."""
     return diagonal(A, offset, dim1, dim2)
 
 

@@ -44,7 +44,7 @@ def reduced(
     empty_means_all: bool = True,
     linear: bool = False,
 ) -> Declaration:
-    """Returns the declaration of a reduction over dimensions, with ``mark`` on those that go away."""
+    """Returns the declaration of a reduction; ``mark`` is that of the dimensions that go away."""
     dims = dims_of(input)
     places = axes(dim, len(dims), empty_means_all=empty_means_all)
     names = Names()

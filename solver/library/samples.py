@@ -20,8 +20,9 @@ class Sample:
 
     normal: of the normal distribution; uniform: between low and high; whole: integers from low,
     below high; distinct: no two equal, in random order; ascending: sorted along the last dimension;
-    signs: -1 and 1; places: numbered along the last dimensions; definite: symmetric positive definite matrices. grad: whether torch has a
-    gradient in it, where it is of reals; the tensor then requires one.
+    signs: -1 and 1; places: numbered along the last dimensions; definite: symmetric positive
+    definite matrices. grad: whether torch has a gradient in it, where it is of reals; the tensor
+    then requires one.
     """
 
     shape: tuple[Any, ...]
@@ -130,7 +131,7 @@ def between(low: float, high: float, *shape: int, dtype: str = "float64") -> Sam
 
 
 def whole(high: int, *shape: int, low: int = 0, dtype: str = "int64") -> Sample:
-    """Returns a sample of integers from low (0) up to and without high: indices, classes, counts."""
+    """Returns a sample of integers from low (0), below high: indices, classes, counts."""
     return Sample(shape, dtype, "whole", low, high)
 
 

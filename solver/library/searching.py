@@ -55,7 +55,7 @@ def bucketize(
 
 
 def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0) -> Declaration:
-    """Returns the declaration of a histogram: with written bounds the counts of parts are summed."""
+    """Returns the declaration of a histogram: between written bounds counts are summed."""
     rank = len(dims_of(input))
     bounded = not is_tensor(min) and not is_tensor(max) and min != max
     names = Names()
@@ -116,7 +116,7 @@ def unique_consecutive(
 
 
 def nonzero(input: Any, *, as_tuple: bool = False) -> Declaration:
-    """Returns the declaration of the places of nonzero elements: how many, only running can tell."""
+    """Returns the declaration of the places of nonzero elements: only running tells how many."""
     dims = dims_of(input)
     row = Names({"u"}).take(len(dims), "^")
     outputs = [["u^"]] * max(len(dims), 1) if as_tuple else [["u^", str(len(dims))]]

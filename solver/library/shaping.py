@@ -74,7 +74,7 @@ def swapaxes(input: Any, axis0: int, axis1: int) -> Declaration:
 
 
 def matrix_transpose(input: Any) -> Declaration:
-    """Returns the declaration of ``t``, ``mT`` and ``adjoint``: the last two dimensions exchanged."""
+    """Returns the declaration of ``t``, ``mT``, ``adjoint``: the last dimensions exchanged."""
     rank = len(dims_of(input))
     return (
         transpose(input, -2, -1)

@@ -160,7 +160,7 @@ def _place_indices(
 
 
 def getitem(input: Any, index: Any) -> Declaration:
-    """Returns the declaration of reading a subscript; of a tuple, a list or a dict the item itself."""
+    """Returns the declaration of reading a subscript; of a tuple or a dict the item itself."""
     if not is_tensor(input):
         return Declaration("-> ?", (), returns="value", value=input[index])
     found = read_subscript(dims_of(input), index, Names())
@@ -206,7 +206,7 @@ def setitem(input: Any, index: Any, value: Any) -> Declaration:
 
 
 def _value_pattern(dims: Lengths, target: list[str], names: Names) -> list[str]:
-    """The words of a value that is broadcast to what a subscript names; leading ones may be more."""
+    """The words of a value that is broadcast to what a subscript names."""
     extra = len(dims) - len(target)
     if any(length != 1 for length in dims[: max(extra, 0)]):
         raise errors.cannot_assign(dims, len(target))

@@ -102,7 +102,9 @@ def listed(sizes: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def rest_of(values: Sequence[Any], named: dict[str, Any], name: str) -> tuple[Any, ...]:
-    """Returns what ``*name`` takes, also where it is given by its name. Raises NotKnown for other names."""
+    """Returns what ``*name`` takes, also where it is given by its name. Raises NotKnown for other
+    names.
+    """
     if set(named) - {name}:
         raise NotKnown(f"the argument '{min(set(named) - {name})}' is not known of")
     return listed((named[name],) if name in named else values)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from dimsolve.ir.operator import Declaration
@@ -111,7 +112,23 @@ def length_word(
     return word
 
 
+_IDENTIFIER = re.compile(r"(?:[^\W\d]\w*|\*)([+^]?)")
+WHOLE = "each part of the result needs all of the input"
+
+
+def with_reason(declaration: Declaration) -> Declaration:
+    """Returns the declaration with a reason exactly where it has identifiers and all are frozen.
+
+    >>> with_reason(Declaration("a^ -> a^", ())).frozen
+    'each part of the result needs all of the input'
+    """
+    marks = _IDENTIFIER.findall(declaration.annotation)
+    if not marks or all(mark == "^" for mark in marks) is bool(declaration.frozen):
+        return declaration
+    return replace(declaration, frozen="" if declaration.frozen else WHOLE)
+
+
 def opaque(tensors: Sequence[Any], outputs: int, reason: str, **more: Any) -> Declaration:
-    """Returns a declaration that says nothing but ``?``: all replicated, shapes not known, and why."""
+    """Returns a declaration that says nothing but ``?``, and why: all is replicated."""
     text = annotation([None] * len(tensors), [None] * outputs)
     return Declaration(text, tuple(tensors), frozen=reason, **more)

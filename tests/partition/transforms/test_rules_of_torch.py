@@ -75,7 +75,7 @@ def test_cross_entropy_is_cut_over_batch_and_classes(
         CROSS_ENTROPY,
         normal(24, 12),
         ignored(24),
-        weight if not smoothing or weight is None else weight,
+        weight,
         reduction=reduction,
         label_smoothing=smoothing,
     )

@@ -1,0 +1,56 @@
+"""Law: shapes are broadcast as torch broadcasts them, and lengths share an identifier exactly where
+they are equal.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dimsolve.ir.errors import ShapeError
+from dimsolve.solver.infer import infer
+from dimsolve.solver.library.broadcast import broadcast
+from dimsolve.solver.library.writing import Names, annotation
+from dimsolve.solver.poly import symbol
+
+SHAPES = st.lists(st.sampled_from([0, 1, 1, 2, 3]), max_size=4).map(tuple)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(SHAPES, min_size=1, max_size=3))
+def test_numbers(shapes: list[tuple[int, ...]]) -> None:
+    try:
+        wanted = tuple(torch.broadcast_shapes(*shapes))
+    except RuntimeError:
+        with pytest.raises(ShapeError):
+            broadcast(shapes, Names())
+        return
+    found = broadcast(shapes, Names())
+    text = annotation(found.inputs, [found.output])
+    solution = infer(text, shapes, arguments=found.arguments)
+    assert solution.output_dims == (wanted,) and not found.fresh
+    assert "^" not in text
+
+
+VALUES = st.sampled_from([1, 2, 5])
+
+
+@settings(max_examples=200, deadline=None)
+@given(VALUES, VALUES, st.sampled_from([None, 1, 2]))
+def test_symbols_have_the_right_length_wherever_they_can_be_broadcast(
+    n: int, m: int, number: int | None
+) -> None:
+    shapes = [(symbol("n"),), (symbol("m"),), *([(number,)] if number else [])]
+    values = [n, m, *([number] if number else [])]
+    found = broadcast(shapes, Names())
+    try:
+        (wanted,) = torch.broadcast_shapes(*[(value,) for value in values])
+    except RuntimeError:
+        return
+    length = found.arguments.get(found.output[0].rstrip("^"), number)
+    from dimsolve.solver.dims import evaluate
+
+    assert evaluate(length, {"n": n, "m": m}) == wanted
+    assert all(word.endswith("^") or word == "1" for row in found.inputs for word in row)
