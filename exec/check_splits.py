@@ -11,11 +11,12 @@ from torch import Tensor
 
 from dimsolve.ir.annotation import Mark
 from dimsolve.ir.operator import Operator
+from dimsolve.partition.rules import NoRule
 from dimsolve.solver.infer import infer
 from dimsolve.solver.solution import Solution
 
 from .arguments import Arguments
-from .cuts import NoCut, cut, partial_sums
+from .cuts import NoCut, cut, partial_sums, rule_for
 from .diagnosis import culprit_of, input_name, not_linear
 from .differences import relative
 from .fixed_random import fixed_random
@@ -206,7 +207,7 @@ class CheckSplits:
         return any(
             isinstance(a, Tensor)
             and isinstance(b, Tensor)
-            and relative(b.detach(), a.detach()) > 1e-12
+            and relative(b.detach(), a.detach()) > 1e-9
             for a, b in pairs
         )
 
@@ -223,6 +224,13 @@ class CheckSplits:
 
     def _alone(self, name: str, whole_for: Callable[[Splits], Whole | None], base: Whole) -> bool:
         """Splits one identifier into every count; returns whether it holds where it is legal."""
+        rule = rule_for(base.solution, base.call.declaration, name)
+        if isinstance(rule, NoRule):
+            if _is_unjoined(base, name):
+                self.blame(Culprit(name, f"'{name}' cannot be split: {rule.reason}"))
+            else:
+                self.frozen.setdefault(name, rule.reason)
+            return False
         held, ran = False, False
         for count in self.counts:
             whole = whole_for(((name, count),))
@@ -231,9 +239,6 @@ class CheckSplits:
             ran = True
             cuts = cut(whole.solution, whole.call.declaration, ((name, count),))
             if isinstance(cuts, NoCut):
-                if _is_unjoined(whole, name):
-                    self.blame(Culprit(name, f"'{name}' cannot be split: {cuts.reason}"))
-                    return False
                 self.frozen.setdefault(name, cuts.reason)
                 continue
             outcome = run_split(whole, cuts, self.seed)
@@ -243,7 +248,7 @@ class CheckSplits:
             self._keep(outcome.differences)
             self.splits.setdefault(name, set()).add(count)
             held = True
-        if not ran and base.solution.layout.marks[name] is not Mark.FROZEN:
+        if not ran:
             self.blame(_untried(name, self.counts))
         return held
 

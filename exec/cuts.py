@@ -16,7 +16,8 @@ from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.operator import Declaration
 from dimsolve.partition.legality import Legality, judge
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate
-from dimsolve.partition.rules import Rule
+from dimsolve.partition.rules import NoRule, Rule
+from dimsolve.partition.transform import choose_rule
 from dimsolve.solver.infer import infer
 from dimsolve.solver.solution import Solution
 
@@ -41,6 +42,17 @@ class Cuts:
     def outputs(self, number: int) -> tuple[Placement, ...]:
         """The placements of one output, one per axis."""
         return tuple(rule.outputs[number] for rule in self.rules)
+
+
+def rule_for(solution: Solution, declaration: Declaration, name: str) -> Rule | NoRule:
+    """Returns what splitting one identifier does, whatever the count."""
+    return choose_rule(
+        solution,
+        name,
+        transform_rules=declaration.transform_rules,
+        value_split=declaration.value_split,
+        reduction=Reduction(declaration.reduction),
+    )
 
 
 def partial_sums(solution: Solution, summands: Sequence[int], count: int) -> Cuts:

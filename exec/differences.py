@@ -12,17 +12,8 @@ from torch import Tensor
 
 from dimsolve.partition.placement import Placement, Replicate
 
+from .precision import ROUNDING
 from .sharding import assemble
-
-_ALLOWED = {
-    torch.float64: 1e-9,
-    torch.complex128: 1e-9,
-    torch.float32: 1e-4,
-    torch.complex64: 1e-4,
-    torch.float16: 2e-2,
-    torch.bfloat16: 2e-2,
-}
-"""The largest difference that rounding explains, relative to the largest element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +57,7 @@ def compare(
         same = all(_same(part, wanted) for part in parts)
         return Difference(kind, number, 0.0 if same else inf, 0.0)
     wanted = wanted.detach()
-    allowed = _ALLOWED.get(wanted.dtype, 0.0)
+    allowed = ROUNDING.get(wanted.dtype, 0.0)
     joined, spread = _joined(list(parts), placements, list(mesh.values()))
     amount = max(relative(joined, wanted), spread)
     factor = _factor(joined, wanted, allowed) if amount > allowed else None

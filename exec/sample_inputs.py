@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, cycle
 from math import lcm, prod
 from typing import Any
@@ -34,11 +34,15 @@ BASE = (2, 3, 5, 7)
 STAR_RANKS: tuple[int, ...] = (2, 1, 3)
 """How many dimensions ``*`` stands for, in the order of trying."""
 
+RANKS = (2, 1, 3, 4, 5)
+"""The ranks of the tensors that an annotation function is shown, in the order of trying."""
+
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to call: how many dimensions ``*`` has, which optional tensors are absent, and which
-    tensors hold integers, where their types do not tell. ``ties``: many elements are equal.
+    """One way to call: how many dimensions ``*`` has (or the tensors that an annotation function
+    is shown), which optional tensors are absent, and which tensors hold integers, where their types
+    do not tell. ``ties``: many elements are equal.
     """
 
     star: int = 2
@@ -47,7 +51,7 @@ class Variant:
     ties: bool = False
 
     def __str__(self) -> str:
-        words = [f"* is {self.star} dimensions"] if self.star != 2 else []
+        words = [f"tensors have {self.star} dimensions"] if self.star != 2 else []
         words += [f"input {number} is None" for number in sorted(self.absent)]
         words += [f"input {number} holds integers" for number in sorted(self.whole)]
         return ", ".join(words)
@@ -102,7 +106,7 @@ def variants(operator: Operator) -> Iterator[Variant]:
     tensors = [i for i, p in enumerate(promise.parameters) if p.is_tensor and p.is_optional]
     absences = [frozenset[int]()] + ([frozenset(tensors)] if tensors else [])
     text = promise.annotation
-    stars = STAR_RANKS
+    stars = RANKS if callable(text) else STAR_RANKS
     if isinstance(text, str) and not _has_star(read_annotation(text)):
         stars = (2,)
     for absent in absences:
@@ -151,6 +155,21 @@ class Sampler:
             if parameter.kind is not inspect.Parameter.VAR_KEYWORD
         ]
         return promise.annotation_for(values)
+
+    def repeats(self, variant: Variant, seen: set[tuple[str, Variant]]) -> bool:
+        """Whether an annotation function gives nothing new for tensors of this rank.
+
+        Raises OperatorError where it cannot answer for them.
+        """
+        text = self.text(variant)
+        has_star = _has_star(read_annotation(text))
+        if has_star and variant.star not in STAR_RANKS:
+            return True
+        key = (text, replace(variant, star=variant.star if has_star else 2))
+        if key in seen:
+            return True
+        seen.add(key)
+        return False
 
     def layout(self, variant: Variant) -> Layout:
         """Returns the layout of that annotation."""

@@ -26,8 +26,16 @@ def check_samples(operator: Operator, check: CheckSplits, device: str) -> None:
     """Checks every way to call the function. Raises OperatorError where no inputs can be made."""
     sampler = Sampler(operator, check.seed, device)
     failures: list[tuple[Variant, Exception]] = []
+    refused: OperatorError | None = None
+    texts: set[tuple[str, Variant]] = set()
     ran = False
     for variant in variants(operator):
+        try:
+            if sampler.repeats(variant, texts):
+                continue
+        except OperatorError as problem:
+            refused = refused or problem
+            continue
         try:
             samples = _working(sampler, variant, check)
         except Lie as lie:
@@ -46,6 +54,8 @@ def check_samples(operator: Operator, check: CheckSplits, device: str) -> None:
         if samples.base.call.declaration.reduction in ("max", "min"):
             tied = replace(samples, variant=replace(samples.variant, ties=True), known={})
             check.ties(tied.whole_for)
+    if refused is not None and not ran and not failures:
+        raise refused
     for variant, error in failures:
         if ran:
             check.note(f"not run where {variant}: {_first_line(error)}")

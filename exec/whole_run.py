@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from dimsolve.solver.solution import Solution
 from .arguments import Arguments, Place
 from .gradients import gradients_of, random_like, requires_gradient
 from .operator_call import Call, function_of, invoke, outputs_of
+from .precision import rounding_of
 
 _WIDER = {
     torch.float16: torch.float64,
@@ -48,6 +50,13 @@ class Whole:
     differentiable: frozenset[int]
     returned: dict[int, int]
     no_gradient: str = ""
+
+    @cached_property
+    def rounding(self) -> float:
+        """The largest difference that the types inside the function explain."""
+        return rounding_of(
+            lambda: _run_whole(self.call, self.solution, 0, self.inputs, self.differentiable)
+        )
 
 
 def run_whole(call: Call, solution: Solution, seed: int) -> Whole:

@@ -165,3 +165,34 @@ def never_runs(x: Tensor) -> Tensor:
 @ds.register_op("a+ b -> b", partial="max")
 def largest_as_largest(x: Tensor) -> Tensor:
     return x.amax(0)
+
+
+def _convolution(*inputs, **kwargs):  # type: ignore[no-untyped-def]
+    image, kernel = inputs[0].shape, inputs[1].shape
+    rows, columns = image[2] - kernel[2] + 1, image[3] - kernel[3] + 1
+    return f"n c+ h^ w^, o c+ p^ q^, o -> n o {rows} {columns}"
+
+
+@ds.register_op(_convolution, value_split=("bias",))
+def convolution(x: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
+    return functional.conv2d(x, kernel, bias)
+
+
+@ds.register_op("a b+, b+ -> a")
+def product_in_float32(x: Tensor, y: Tensor) -> Tensor:
+    return (x.float() @ y.float()).to(x.dtype)
+
+
+@ds.register_op("a b+, b+ -> a")
+def almost_a_product(x: Tensor, y: Tensor) -> Tensor:
+    return x @ y + 1e-6
+
+
+@ds.register_op("(h t) -> h t")
+def length_not_told(x: Tensor) -> Tensor:
+    return x.reshape(2, -1)
+
+
+@ds.register_op("n c^, n -> ()", transform_rules=(ds.TransformRule(split="n", outputs=("R",)),))
+def loss_said_replicated(x: Tensor, target: torch.LongTensor) -> Tensor:
+    return functional.cross_entropy(x, target)

@@ -293,3 +293,34 @@ def test_ties_between_parts_are_told() -> None:
         "not each element: a transform rule can count them",
     )
     assert not ds.verify(registered.largest).notes
+
+
+def test_float32_inside_is_rounding_and_no_lie() -> None:
+    verification = ds.verify(lies.product_in_float32)
+    assert verification.ok and 1e-9 < verification.differences["gradients"] < 1e-6
+    (text,) = told(lies.almost_a_product)
+    assert text.startswith("'b' split into 2 parts: output 0 is off by ")
+
+
+def test_an_annotation_function_is_shown_tensors_of_every_rank() -> None:
+    verification = ds.verify(lies.convolution)
+    assert verification.ok and set(verification.splits) == {"n", "c", "o"}
+    assert set(verification.frozen) == {"h", "w", "p", "q"} and not verification.notes
+
+
+def test_a_length_that_nothing_tells() -> None:
+    assert told(lies.length_not_told) == [
+        "the call does not give the length of 'h', 't'\n"
+        "  hint: give the function a parameter 'h', or write the length as a number"
+    ]
+
+
+def test_replicas_that_differ() -> None:
+    (text,) = told(lies.loss_said_replicated)
+    assert text.startswith("'n' split into 2 parts: output 0 ")
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_gradients_are_compared_in_every_mode(mode: Any) -> None:
+    with mode():
+        assert not ds.verify(lies.wrong_only_in_backward).ok
