@@ -5,6 +5,7 @@
 A pattern (with ``*``, ``?`` and ``[...]``) is matched against the path of the module that made the
 call, the node's id, the operator's name, and module and name joined by a dot. A split is an
 identifier of the annotation or (index, dim); of the nodes of a module those take it that have it.
+Of two patterns that match one node the later counts.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def requests_of(policy: Mapping[str, Any], network: Network, mesh: Mesh) -> list
     nothing, a split that no matched node has, or text that is no split; MeshError for an axis that
     does not exist.
     """
-    found: list[Request] = []
+    found: dict[tuple[int, str], Request] = {}
     for pattern, splits in policy.items():
         if not isinstance(pattern, str) or not isinstance(splits, Mapping):
             raise _unreadable(pattern, splits)
@@ -38,9 +39,10 @@ def requests_of(policy: Mapping[str, Any], network: Network, mesh: Mesh) -> list
             takers = [operator for operator in matched if _has(operator, read)]
             if not takers:
                 raise _no_taker(pattern, read, matched)
-            origin = f"'{pattern}'"
-            found.extend(Request(operator.number, axis, read, origin) for operator in takers)
-    return found
+            for operator in takers:
+                request = Request(operator.number, axis, read, f"'{pattern}'")
+                found[operator.number, axis] = request
+    return list(found.values())
 
 
 def _matches(pattern: str, operator: Operator) -> bool:
