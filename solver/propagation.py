@@ -363,6 +363,9 @@ class Propagation:
     def restore(self) -> None:
         """Takes up deduction where types were read from JSON."""
         graph = self.graph
+        for function in graph.functions.values():
+            callee: Any = function
+            callee.propagation.restore()
         for fact in graph.facts:
             graph.system.assume(fact)
         for value in graph.values.values():
