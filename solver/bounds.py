@@ -175,37 +175,53 @@ def propagate(draft: Draft) -> bool:
         return False
     changed = False
     for dim in (*draft.nonnegative, *draft.zero, *(-dim for dim in draft.zero)):
-        if not isinstance(dim, Poly) or len(dim.terms) > MAX_TERMS:
-            continue
-        for monomial, coefficient in dim.terms.items():
-            if monomial and _propagate_one(draft, dim, monomial, coefficient):
-                changed = True
-                if draft.pending:
-                    return True
+        if isinstance(dim, Poly) and len(dim.terms) <= MAX_TERMS and _propagate_one(draft, dim):
+            changed = True
+            if draft.pending:
+                return True
     draft.rounds += changed
     return changed
 
 
-def _propagate_one(draft: Draft, dim: Poly, monomial: Monomial, coefficient: int) -> bool:
-    """From ``coefficient * monomial >= -rest``, with the rest at its greatest."""
-    _, most = draft.range(dim - build({monomial: coefficient}))
-    if most is None:
+def _propagate_one(draft: Draft, dim: Poly) -> bool:
+    """From ``coefficient * monomial >= -rest`` for each term, with the rest at its greatest."""
+    draft.budget.spend(4 * len(dim.terms))
+    most = {m: draft.term_range(m, c)[1] for m, c in dim.terms.items()}
+    unbounded = [m for m, high in most.items() if high is None]
+    if len(unbounded) > 1:
         return False
+    total = sum(high for high in most.values() if high is not None)
+    changed = False
+    for monomial in unbounded or list(most):
+        rest = total - (most[monomial] or 0)
+        if monomial and rest.bit_length() <= MAX_BITS:
+            changed |= _bound_factors(draft, monomial, dim.terms[monomial], rest)
+            if draft.pending:
+                return True
+    return changed
+
+
+def _bound_factors(draft: Draft, monomial: Monomial, coefficient: int, rest: int) -> bool:
+    """From ``coefficient * monomial >= -rest``: bounds of its atoms."""
     if coefficient > 0:
-        if len(monomial) > 1 or monomial[0][1] > 1:
-            return False
-        return most.bit_length() <= MAX_BITS and narrow(draft, monomial[0][0], coefficient, most)
-    if most < 0 or not all((draft.lower.get(a, 1) or 0) >= 1 for a, _ in monomial):
+        return (
+            len(monomial) == 1
+            and monomial[0][1] == 1
+            and narrow(draft, monomial[0][0], coefficient, rest)
+        )
+    if rest < 0 or not all(draft.is_positive(atom) for atom, _ in monomial):
         return False
-    limit = most // -coefficient
-    if limit.bit_length() > MAX_BITS:
-        return False
+    limit = rest // -coefficient
+    changed = False
     for atom, exponent in monomial:
         others = 1
         for other, e in monomial:
             if other != atom:
                 others *= (draft.lower.get(other, 1) or 1) ** e
-        top = integer_root(limit // others, exponent) if exponent > 1 else limit // others
-        if narrow(draft, atom, -1, top):
-            return True
-    return False
+        top = limit // others
+        if exponent > 1:
+            top = integer_root(top, exponent)
+        changed |= narrow(draft, atom, -1, top)
+        if draft.pending:
+            break
+    return changed

@@ -16,7 +16,7 @@ from functools import lru_cache
 from dimsolve.ir.expression import Comparison, Relation
 
 from .canonical import from_expression
-from .dims import evaluate, symbols_of
+from .dims import Call, Function, evaluate, symbols_of
 from .evaluation import COMPARE
 from .poly import Dim
 
@@ -57,6 +57,18 @@ class Claim:
     def symbols(self) -> set[str]:
         """Returns the symbols that occur."""
         return symbols_of(self.left) | symbols_of(self.right)
+
+    def divisibility(self) -> tuple[Dim, Dim] | None:
+        """Returns (divisor, dividend) where the claim is ``dividend % divisor == 0``."""
+        if self.right != 0 or self.comparison is not Comparison.EQ or isinstance(self.left, int):
+            return None
+        (monomial, coefficient), *more = self.left.terms.items()
+        if more or len(monomial) != 1 or abs(coefficient) != 1 or monomial[0][1] != 1:
+            return None
+        call = monomial[0][0]
+        if not isinstance(call, Call) or call.function is not Function.MOD:
+            return None
+        return call.arguments[1], call.arguments[0]
 
     def test(self, values: Mapping[str, int]) -> bool | None:
         """Returns what the claim says at these values; None where a side has no value."""

@@ -1,11 +1,13 @@
-"""Lengths with floors, remainders, minima and maxima; and from written expressions to lengths.
+"""Lengths with floors, remainders, minima and maxima.
 
 What no polynomial can express becomes an atom of its own, a `Call`. Making one applies only
-rewrites that hold for all integers wherever the call has a value (it has none where a divisor is
-0): constants fold, exact quotients divide, a known multiple of the divisor leaves the floor.
-Everything deeper is a proof, not a normal form, and lives in `dimsolve.solver.prove`.
+rewrites that hold for all lengths wherever the call has a value (it has none where a divisor is
+0): constants fold, exact quotients divide, a known multiple of the divisor leaves the floor, a
+floor of a floor is one floor. Everything deeper is a proof, not a normal form, and lives in
+`dimsolve.solver.prove`.
 
     (4*a + 7)//4  ->  a + 1          (6*a)//4  ->  (3*a)//2          max(a, 3, 2, a)  ->  max(3, a)
+    (a//b)//c  ->  a//(b*c)          (2*a + 1)//4  ->  a//2
 """
 
 from __future__ import annotations

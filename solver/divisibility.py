@@ -113,7 +113,7 @@ def exact_quotient(dividend: Dim, divisor: Dim, facts: Facts) -> Dim | None:
 
 
 def _quotient_of_factor(dividend: Dim, divisor: Dim, facts: Facts) -> Dim | None:
-    """``m*n`` by 8 is ``m*(n//8)`` where 8 divides n: only the factor that is divided stands in the floor."""
+    """``m*n`` by 8 is ``m*(n//8)`` where 8 divides n: only the factor it divides is floored."""
     if isinstance(dividend, int) or len(dividend.terms) > 1:
         return None
     ((monomial, coefficient),) = dividend.terms.items()

@@ -118,6 +118,10 @@ class Draft:
         self.budget.spend(2 + 6 * len(terms_of(dim)))
         return range_of(dim, self.lower, self.upper)
 
+    def term_range(self, monomial: Monomial, coefficient: int) -> Range:
+        """Returns bounds of one term."""
+        return range_of(build({monomial: coefficient}), self.lower, self.upper)
+
     def knows(self, dim: Dim) -> bool:
         """Whether dim >= 0 follows from the bounds of its atoms, or from these and one other
         inequality.

@@ -1,4 +1,4 @@
-"""What a claim says at integers, by Python's own grammar: an oracle that shares nothing with ours."""
+"""What a claim says at integers by Python's grammar: an oracle that shares nothing with ours."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from fractions import Fraction
 from itertools import product
 
@@ -15,10 +16,11 @@ from dimsolve.solver.charts import Chart, range_of
 from dimsolve.solver.dims import evaluate
 from dimsolve.solver.inequality import is_empty
 from dimsolve.solver.poly import Dim, symbol
+from dimsolve.solver.relaxation import is_nonnegative
 from dimsolve.solver.simplex import is_contradictory
 from dimsolve.solver.squares import is_sum_of_squares
 
-from .claim_texts import polynomials
+from .claim_texts import lengths, polynomials
 
 texts = polynomials(3, 3)
 bounds = st.fixed_dictionaries({name: st.none() | st.integers(-3, 3) for name in "abc"})
@@ -78,6 +80,24 @@ def test_empty_charts_are_empty(
             assert any(evaluate(d, point) < 0 for d in chart.nonnegative) or any(
                 evaluate(d, point) != 0 for d in chart.zero
             )
+
+
+@settings(max_examples=400, deadline=None)
+@given(lengths(), lengths(1), st.integers(-3, 9), bounds)
+def test_what_is_shown_by_relaxation_holds(
+    one: str, other: str, offset: int, lower: dict[str, int | None]
+) -> None:
+    chart = Chart(lower=lower)
+    try:
+        difference = dim(f"{one} - ({other})") + offset
+    except ZeroDivisionError:
+        return
+    if not is_nonnegative(difference, chart):
+        return
+    for point in POINTS:
+        if all(least is None or point[name] >= least for name, least in lower.items()):
+            with suppress(ZeroDivisionError):
+                assert evaluate(difference, point) >= 0
 
 
 @settings(max_examples=200, deadline=None)
