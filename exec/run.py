@@ -138,8 +138,9 @@ class Frame:
             lengths += actual
             owners += [entry] * len(actual)
         unknown = set().union(*[symbols_of(p) for p in patterns if p is not None])
+        known: dict[str, Dim] = dict(self.sizes)
         try:
-            found = match(patterns, lengths, unknown)
+            found = match(patterns, lengths, unknown - known.keys(), known=known)
         except Mismatch as mismatch:
             entry = owners[mismatch.place]
             actual = _shape_of(self.env[entry.value]) or ()

@@ -34,7 +34,7 @@ from dimsolve.ir.node import (
 )
 from dimsolve.ir.types import Dim, ScalarType, ShapeType, TensorType, Type
 
-from . import graph_problems
+from . import functions, graph_problems
 from .dims import evaluate, symbols_of
 from .paths import path_of
 from .poly import symbol
@@ -307,14 +307,33 @@ class TypedGraph(Graph):
         old = node.outputs
         self._append(OperatorCall(path_of(function)), args, kwargs)
         new = self._nodes[-1]
-        for before, after in zip(old, new.outputs, strict=True):
-            self.propagation.refine(after, before.type, f"the type of %{before.name} is kept")
+        try:
+            for before, after in zip(old, new.outputs, strict=True):
+                self.propagation.refine(after, before.type, f"the type of %{before.name} is kept")
+        except ShapeError:
+            self.erase(new)
+            raise
         self.move(new, node)
         for before, after in zip(old, new.outputs, strict=True):
             self.replace_uses(before, after)
         self.erase(node)
         self.propagation.settle()
         return new
+
+    def outline(self, nodes: Sequence[Node], name: str) -> Node:
+        """Moves nodes into a function of their own and calls it in their place; returns the call.
+
+        Function and call keep the types that were known. Nothing between the nodes may need what
+        they make.
+        """
+        return functions.outline(self, list(nodes), name)
+
+    def shape_function(self) -> TypedGraph:
+        """Returns the function from the shapes of the inputs to those of the results, without data.
+
+        Raises DimsolveError where a result's shape depends on data.
+        """
+        return functions.shape_function(self)
 
     # ---- JSON
 
