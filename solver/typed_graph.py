@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from dimsolve.ir.errors import ShapeError
 from dimsolve.ir.expression import Relation
 from dimsolve.ir.graph import Graph
 from dimsolve.ir.graph_json import graph_from_json, graph_to_json
