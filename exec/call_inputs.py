@@ -60,7 +60,7 @@ class CallInputs:
         for name, value in found.items():
             if name not in self.names:
                 self._check(name, value)
-        missing = [name for name in self.names if name not in found]
+        missing = [name for name in self.names if found.get(name) is None]
         if missing:
             raise _absent(missing)
         return found

@@ -36,6 +36,7 @@ from dimsolve.solver.poly import Poly
 from dimsolve.solver.typed_graph import TypedGraph
 
 from . import run_errors as errors
+from .registration_errors import presence_changed
 from .resolve import resolve
 
 State = Any
@@ -82,8 +83,13 @@ class Frame:
         if len(args) > len(names):
             raise errors.too_many_arguments(self.graph.name, len(names), len(args))
         given = {**dict(zip(names, args, strict=False)), **kwargs}
+        for name, value in kwargs.items():
+            if name not in names and hasattr(value, "shape"):
+                raise presence_changed(self.graph.name, name, traced=False)
         for entry in entries:
-            self.env[entry.value] = _find(self.graph.name, entry, given)
+            self.env[entry.value] = found = _find(self.graph.name, entry, given)
+            if found is None and isinstance(entry.value.type, TensorType):
+                raise presence_changed(self.graph.name, entry.target, traced=True)
         for entry in self.graph.inputs:
             if entry.kind in ("parameter", "buffer", "constant"):
                 self.env[entry.value] = self._held(entry)

@@ -202,3 +202,23 @@ def test_transform_rules_come_before_the_marks(function: Any, splits: str) -> No
 def test_ties_for_the_largest_share_the_gradient_as_on_one_device() -> None:
     x = torch.tensor([[1.0, 2.0], [3.0, 2.0], [3.0, 0.0], [3.0, 2.0]])
     assert ds.verify(functions.largest, args=(x,), counts=(2, 4)).ok
+
+
+class Optionally(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor | None = None) -> Any:
+        return functions.reduced(x, y, keep=True)
+
+
+def test_a_traced_graph_refuses_an_optional_tensor_that_changed() -> None:
+    x = torch.ones(4, 6)
+    without, with_it = ds.trace(Optionally(), (x,)), ds.trace(Optionally(), (x, x))
+    assert without.run(x).shape == with_it.run(x, x).shape == (4, 6)
+    with pytest.raises(ds.OperatorError) as raised:
+        without.run(x, y=x)
+    assert str(raised.value) == (
+        "an optional tensor changed between tracing and running\n"
+        "  'y' of 'Optionally' was None when the model was traced and is a tensor now\n"
+        "  hint: trace again with a tensor for 'y'; a plan holds for one of the two"
+    )
+    with pytest.raises(ds.OperatorError, match="was a tensor when the model was traced"):
+        with_it.run(x, None)
