@@ -52,33 +52,52 @@ def memory_of(plan: Plan, sizes: Mapping[str, int], optimizer_states: int) -> Me
 
 def _activations(plan: Plan, sizes: Sizes) -> int:
     """The peak of live bytes over the forward pass."""
-    gradient = _with_gradient(plan)
-    conversions = {entry.id: entry for entry in plan.conversions}
-    last = _last_uses(plan)
-    live: dict[str, int] = {}
-    kept = peak = 0
+    live = _Live(plan, sizes)
     for number, operator in enumerate(plan.operators):
-        made = {
-            operand.source: sizes.bytes(operand.shape, operand.dtype)
-            for operand in operator.operands
-            if operand.source in conversions and conversions[operand.source].forward
-        }
-        if operator.name not in VIEWS:
-            made |= {out.value: sizes.bytes(out.shape, out.dtype) for out in operator.outputs}
-        for name, size in made.items():
-            if name in live:
-                continue
-            live[name] = size
-            kept += size
-        peak = max(peak, kept)
-        for name in [name for name in made if name in live and name not in gradient]:
-            if last.get(name, number) <= number:
-                kept -= live.pop(name)
         for operand in operator.operands:
-            name = operand.source
-            if name in live and name not in gradient and last.get(name, number) <= number:
-                kept -= live.pop(name)
-    return peak
+            live.take(operand.source)
+        if operator.name not in VIEWS:
+            for output in operator.outputs:
+                live.add(output.value, sizes.bytes(output.shape, output.dtype))
+        live.drop([operand.source for operand in operator.operands], number)
+        live.drop([output.value for output in operator.outputs], number)
+    for output in plan.outputs:
+        live.take(output.source)
+    return live.peak
+
+
+class _Live:
+    """What is in memory while the plan runs. ``peak``: the most bytes so far."""
+
+    def __init__(self, plan: Plan, sizes: Sizes) -> None:
+        self.sizes = sizes
+        self.conversions = {entry.id: entry for entry in plan.conversions}
+        self.kept = _with_gradient(plan)
+        self.last = _last_uses(plan)
+        self.bytes: dict[str, int] = {}
+        self.total = self.peak = 0
+
+    def take(self, source: str) -> None:
+        """A value, or a conversion, is used: what was not converted yet is converted now."""
+        entry = self.conversions.get(source)
+        if entry is None or source in self.bytes:
+            return
+        self.take(entry.source)
+        if entry.forward:
+            self.add(source, self.sizes.bytes(entry.shape_after, entry.dtype))
+
+    def add(self, name: str, size: int) -> None:
+        """Something is made."""
+        if name not in self.bytes:
+            self.bytes[name] = size
+            self.total += size
+            self.peak = max(self.peak, self.total)
+
+    def drop(self, names: list[str], number: int) -> None:
+        """What nothing needs after this operator is freed; what has a gradient is not."""
+        for name in names:
+            if name not in self.kept and self.last.get(name, number) <= number:
+                self.total -= self.bytes.pop(name, 0)
 
 
 def _last_uses(plan: Plan) -> dict[str, int]:
