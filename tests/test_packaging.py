@@ -168,6 +168,34 @@ def test_ruff_bans_it(line: str) -> None:
     assert run.returncode == 1 and "TID251" in run.stdout, run.stdout + run.stderr
 
 
+def imported(*directories: str) -> set[str]:
+    """The top-level names from outside that the Python files below directories import."""
+    names = set()
+    for directory in directories:
+        for file in (ROOT / directory).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                match node:
+                    case ast.Import():
+                        names |= {alias.name.split(".")[0] for alias in node.names}
+                    case ast.ImportFrom(module=str(module), level=0):
+                        names.add(module.split(".")[0])
+    return names - sys.stdlib_module_names - {"dimsolve"}
+
+
+def test_what_is_imported_is_asked_for() -> None:
+    """A fresh environment has nothing else: not what happens to be installed here."""
+
+    def declared(requirements: list[str]) -> set[str]:
+        return {re.split(r"[^\w-]", text)[0].replace("-", "_") for text in requirements}
+
+    extras = project()["project"]["optional-dependencies"]
+    core = declared(project()["project"]["dependencies"]) | {"starlette"}  # it is fastapi's
+    models = declared(extras["models"])
+    assert imported("dimsolve", *ROOMS) <= core | models
+    assert models & imported("dimsolve/cli", "dimsolve/service", *ROOMS) == set()
+    assert imported("tests") <= core | models | declared(extras["test"])
+
+
 def test_ci_calls_the_commands_of_the_readme() -> None:
     """What a new user types is what CI runs, word for word."""
     commands = re.findall(r"^pip install .*$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
