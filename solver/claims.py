@@ -18,7 +18,7 @@ from dimsolve.ir.expression import Comparison, Relation
 from .canonical import from_expression
 from .dims import Call, Function, evaluate, symbols_of
 from .evaluation import COMPARE
-from .poly import Dim
+from .poly import Dim, Poly, divide_exactly, symbol
 
 
 class Sign(Enum):
@@ -99,6 +99,25 @@ def difference(claim: Claim) -> tuple[Dim, Sign]:
     >>> str(p), sign.value
     ('-a + b - 1', '>= 0')
     """
+    dim, sign = _difference(claim)
+    return _without_common_symbols(dim), sign
+
+
+def _without_common_symbols(dim: Dim) -> Dim:
+    """Divides by the symbols that all terms share: they are positive, so no sign changes."""
+    if isinstance(dim, int) or len(dim.terms) < 2:
+        return dim
+    shared = set.intersection(*[set(atoms) for atoms in map(dict, dim.terms)])
+    for atom in sorted(shared):
+        while not isinstance(atom, Call) and isinstance(dim, Poly):
+            quotient = divide_exactly(dim, symbol(atom))
+            if quotient is None:
+                break
+            dim = quotient
+    return dim
+
+
+def _difference(claim: Claim) -> tuple[Dim, Sign]:
     left, right = claim.left, claim.right
     match claim.comparison:
         case Comparison.EQ:
