@@ -1,0 +1,16 @@
+"""The HTTP service: the Python functions for other programs, over JSON.
+
+    $ dimsolve serve --port 8000
+    $ curl -H 'Content-Type: application/json' localhost:8000/v1/prove -d '{"claim": "n > 0"}'
+    {"verdict": "proved", "reason": "n > 0 for all values", ...}
+
+A question takes one of two ways. The usual one is certainly cheap and is answered where it is read;
+any other is answered by a worker process, which is killed when its time is over: a thread cannot be
+stopped while big integers hold the interpreter.
+
+    asgi        reads requests within limits             usual      which questions are cheap
+    questions   what may be asked, as data               answers    from a question to bytes
+    pool        worker processes with a deadline         app        the routes, and /openapi.json
+
+This module imports nothing: workers need no web framework.
+"""

@@ -1,0 +1,233 @@
+"""The application: its routes, what they say of themselves, and how it starts and stops.
+
+    POST /v1/parse /v1/infer /v1/check /v1/legal-parts /v1/prove /v1/plan /v1/batch
+    GET  /v1/operators /healthz /readyz /metrics /openapi.json /docs /
+
+Bodies are read and written here and not by FastAPI's own models: a question is read strictly and
+once, and an answer is bytes already. FastAPI has the routes and their description.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from dimsolve.schema import Model
+
+from . import metrics as measured
+from .batch import BatchAnswer
+from .desk import Desk, response_of
+from .limits import Limits
+from .observed import Observed
+from .openapi import OF_QUESTION, OF_STATE, Described, content, operation, plain, schemas
+from .operators import OperatorsModel, operators_reply
+from .pool import ClientGone, Pool
+from .questions import BatchQuestion
+from .replies import Refusal, reply_of, reply_of_error
+from .verbs import VERBS, Verb
+
+STATIC = Path(__file__).with_name("static")
+PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
+"""The page loads nothing from outside, and nobody frames it."""
+Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class State(Model):
+    """How the service is."""
+
+    status: Literal["alive", "ready"]
+
+
+def create_app(limits: Limits | None = None) -> FastAPI:
+    """Returns the application; its workers start and stop with it."""
+    limits = limits or Limits()
+    pool = Pool(limits)
+    metrics = measured.Metrics(pool)
+    app = FastAPI(
+        title="dimsolve",
+        version=version("dimsolve"),
+        summary="Symbolic shapes and provably legal partitions.",
+        lifespan=_lifespan(pool),
+        redirect_slashes=False,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+        exception_handlers=ERRORS,
+    )
+    app.router.route_class = DirectRoute
+    _add_questions(app, Desk(pool, metrics, limits))
+    _add_states(app, pool, metrics)
+    _add_pages(app)
+    routes = frozenset(getattr(route, "path", "") for route in app.routes)
+    app.add_middleware(Observed, metrics=metrics, routes=routes)
+    app.openapi = lambda: _described(app)  # type: ignore[method-assign]
+    return app
+
+
+class DirectRoute(APIRoute):
+    """A route whose endpoint takes the request and returns the response: nothing is injected."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Returns the endpoint itself."""
+        return self.endpoint
+
+
+def _lifespan(pool: Pool) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await pool.start()
+        await run_in_threadpool(operators_reply)
+        await run_in_threadpool(app.openapi)
+        gc.collect()
+        gc.freeze()  # what is loaded now stays: no collection has to look at it again
+        try:
+            yield
+        finally:
+            await run_in_threadpool(pool.stop)
+
+    return lifespan
+
+
+def _add_questions(app: FastAPI, desk: Desk) -> None:
+    for verb, (question, answer) in VERBS.items():
+        described = operation(question, content(answer), OF_QUESTION)
+        about = (question.__doc__ or "").partition("\n")[0]
+        _post(app, verb, _asking(desk, verb), about, described)
+    described = operation(BatchQuestion, content(BatchAnswer), OF_QUESTION)
+    _post(app, "batch", desk.batch, "Many questions at once, each answered for itself.", described)
+
+
+def _asking(desk: Desk, verb: Verb) -> Endpoint:
+    async def ask(request: Request) -> Response:
+        return await desk.question(request, verb)
+
+    return ask
+
+
+def _post(app: FastAPI, name: str, endpoint: Endpoint, about: str, described: Described) -> None:
+    app.add_api_route(
+        f"/v1/{name}",
+        endpoint,
+        methods=["POST"],
+        response_class=Response,
+        operation_id=name,
+        summary=about,
+        description=about,
+        responses=described.responses,
+        openapi_extra=described.extra,
+    )
+
+
+def _add_states(app: FastAPI, pool: Pool, metrics: measured.Metrics) -> None:
+    async def operators(request: Request) -> Response:
+        return response_of(operators_reply())
+
+    async def healthz(request: Request) -> Response:
+        return response_of(reply_of(State(status="alive")))
+
+    async def readyz(request: Request) -> Response:
+        if not pool.ready:
+            raise Refusal(
+                503,
+                "not-ready",
+                "the service is not ready",
+                "its workers are starting",
+                retry_after=1,
+            )
+        return response_of(reply_of(State(status="ready")))
+
+    async def metrics_text(request: Request) -> Response:
+        return Response(metrics.text(), media_type=measured.CONTENT_TYPE)
+
+    state = content(State)
+    rows: list[tuple[str, Endpoint, str, Any]] = [
+        ("/v1/operators", operators, "The operators that are known.", content(OperatorsModel)),
+        ("/healthz", healthz, "Is the process alive?", state),
+        ("/readyz", readyz, "Are the workers ready?", state),
+        ("/metrics", metrics_text, "Counts and times for Prometheus.", plain("text/plain")),
+    ]
+    for path, endpoint, about, answer in rows:
+        described = operation(None, answer, OF_STATE)
+        app.add_api_route(
+            path,
+            endpoint,
+            methods=["GET"],
+            response_class=Response,
+            operation_id=path.rpartition("/")[2],
+            summary=about,
+            description=about,
+            responses=described.responses,
+        )
+
+
+def _add_pages(app: FastAPI) -> None:
+    """The playground at ``/``: ``static/index.html`` and what stands beside it, below /static."""
+
+    async def page(request: Request) -> Response:
+        return FileResponse(STATIC / "index.html", headers=PAGE_HEADERS)
+
+    app.add_api_route("/", page, methods=["GET", "HEAD"], include_in_schema=False)
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return response_of(reply_of_error(error))
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code, title, reason = {
+        404: ("no-such-path", "there is no such path", "see /docs for those that are"),
+        405: ("no-such-method", "this path has another method", "see the header Allow"),
+    }.get(error.status_code, ("refused", "the request is refused", str(error.detail)))
+    response = response_of(reply_of_error(Refusal(error.status_code, code, title, reason)))
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _client_gone(request: Request, error: Exception) -> Response:
+    return Response(status_code=499)  # nobody reads it; the log does
+
+
+async def _defect(request: Request, error: Exception) -> Response:
+    title, reason = "dimsolve has a defect", "this question found one; please report it"
+    return response_of(reply_of_error(Refusal(500, "defect", title, reason)))
+
+
+ERRORS: dict[int | type[Exception], Any] = {
+    Refusal: _refused,
+    HTTPException: _not_found,
+    ClientGone: _client_gone,
+    Exception: _defect,
+}
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    """Returns the OpenAPI document, made once."""
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title, version=app.version, summary=app.summary, routes=app.routes
+        )
+        questions: list[type[BaseModel]] = [*(r.question for r in VERBS.values()), BatchQuestion]
+        answers: list[type[BaseModel]] = [r.answer for r in VERBS.values()]
+        answers += [BatchAnswer, OperatorsModel, State]
+        document.setdefault("components", {})["schemas"] = schemas(questions, answers)
+        app.openapi_schema = document
+    return app.openapi_schema

@@ -1,0 +1,132 @@
+"""Connections that keep the service waiting are closed: slow heads, endless heads, unread answers.
+
+uvicorn bounds how long a connection may be idle, but not how long a request's head may take or how
+large it may be, nor how long an answer may lie unread. One who sends a byte a minute would keep a
+connection for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from .limits import Limits
+from .replies import PROBLEM, Refusal, reply_of_error
+
+_REASONS = {
+    408: "Request Timeout",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+}
+
+
+def guarded(limits: Limits) -> type[HttpToolsProtocol]:
+    """Returns the protocol class of uvicorn with these limits on its connections."""
+    return type("GuardedProtocol", (_Guarded,), {"limits": limits})
+
+
+class _Guarded(HttpToolsProtocol):
+    limits: Limits
+    _head_timer: asyncio.TimerHandle | None = None
+    _write_timer: asyncio.TimerHandle | None = None
+    _head_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > self.limits.connections:
+            reason = f"{self.limits.connections} clients are connected"
+            self._refuse(Refusal(503, "busy", "the service is busy", reason, retry_after=1))
+        else:
+            self._start_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_head()
+        self._stop_write()
+        super().connection_lost(exc)
+
+    # The head of a request ----------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._head_bytes += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        waiting = self.cycle is None or self.cycle.response_complete
+        if self._head_timer is None and waiting:
+            self._start_head()  # something came that is no request yet, a lone line end for one
+        if self._head_timer is not None and self._head_bytes > self.limits.head_bytes:
+            title = "the headers are too large"
+            reason = f"at most {self.limits.head_bytes} bytes are read"
+            self._refuse(Refusal(431, "head-too-large", title, reason))
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._start_head()
+
+    def on_headers_complete(self) -> None:
+        self._stop_head()
+        super().on_headers_complete()
+
+    def _start_head(self) -> None:
+        self._stop_head()
+        self._head_bytes = 0
+        self._head_timer = self.loop.call_later(self.limits.head_seconds, self._head_is_late)
+
+    def _stop_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        if not self._head_bytes:
+            self.transport.close()  # connected and said nothing: nobody waits for an answer
+            return
+        reason = f"no request came within {self.limits.head_seconds:g} s"
+        self._refuse(Refusal(408, "too-slow", "the request is too slow", reason))
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self._stop_head()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.keep_alive = False  # first the answer that is under way, then the end
+            return
+        reply = reply_of_error(refusal)
+        head = [
+            f"HTTP/1.1 {reply.status} {_REASONS[reply.status]}",
+            f"content-type: {PROBLEM}",
+            f"content-length: {len(reply.body)}",
+            *([f"retry-after: {reply.retry_after}"] if reply.retry_after else []),
+            "connection: close",
+        ]
+        self.transport.write("\r\n".join([*head, "", ""]).encode() + reply.body)
+        self.transport.close()
+
+    # An answer that is not read -----------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._start_write()
+
+    def resume_writing(self) -> None:
+        self._stop_write()
+        super().resume_writing()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.transport.get_write_buffer_size():
+            self._start_write()
+
+    def _start_write(self) -> None:
+        self._stop_write()
+        self._write_timer = self.loop.call_later(self.limits.write_seconds, self._is_unread)
+
+    def _stop_write(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+    def _is_unread(self) -> None:
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()

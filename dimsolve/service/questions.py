@@ -1,0 +1,176 @@
+"""What may be asked, as data: one model per route, with the names of the Python arguments.
+
+    POST /v1/check
+    {"annotation": "m k+, k+ n -> m n", "inputs": ["m, k", ["k", 1024]], "split": "k", "parts": 8}
+
+Types are strict: ``"8*s"`` is an expression and ``8`` a number; ``8.0`` and ``true`` are neither.
+Texts are read by the solver's own readers, so an unreadable one has the same error as in Python.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+
+from dimsolve.ir.excerpt import shown
+
+from .replies import Refusal
+from .strict_json import UnreadableJson, read_json
+
+MAX_COUNT = 1_000
+MAX_BATCH = 256
+_SHOWN_ERRORS = 3
+_SHOWN_CHARACTERS = 200
+
+Length: TypeAlias = Annotated[
+    int | str, Field(description="a number, or text in the dimension language", examples=["8*s"])
+]
+Shape: TypeAlias = Annotated[
+    str | list[Length | None] | None,
+    Field(
+        description="text for all dimensions, or one entry each, null where it is not known; "
+        "null for no tensor or a shape that is not known",
+        examples=["8*s, k", ["k", 1024]],
+    ),
+]
+Argument: TypeAlias = int | FiniteFloat | bool | str | None
+
+
+class Question(BaseModel):
+    """The base of all: strict, immutable, and no unknown fields."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+
+class ParseQuestion(Question):
+    """What does an annotation say?"""
+
+    annotation: str = Field(examples=["(h t) k+, k+ n -> h t n"])
+
+
+class _Operator(Question):
+    annotation: str = Field(examples=["m k+, k+ n -> m n"])
+    inputs: list[Shape] | None = Field(
+        default=None,
+        description="one shape per annotated input; null: the identifiers are the symbols",
+        examples=[["m, k", ["k", 1024]]],
+    )
+    arguments: dict[str, Argument] = Field(
+        default={}, description="the operator's same-named arguments", examples=[{"m": 64}]
+    )
+    facts: list[str] = Field(
+        default=[], description="what is known about the symbols", examples=[["k % 64 == 0"]]
+    )
+
+
+class _Split(_Operator):
+    split: str | Annotated[list[int], Field(min_length=2, max_length=2)] = Field(
+        description="an identifier, or [index, dim]", examples=["k", [0, 1]]
+    )
+    contiguous: bool = Field(default=False, description="only layouts of one block per rank")
+    value_split: list[int] = Field(
+        default=[], description="the inputs, by number, that are summands"
+    )
+    partial: Literal["sum", "max", "min", "prod", "avg"] = Field(
+        default="sum", description="what joins the parts of a '+' split"
+    )
+
+
+class InferQuestion(_Operator):
+    """Which shapes come out, and what are the lengths of the identifiers?"""
+
+
+class CheckQuestion(_Split):
+    """May this identifier be split into so many parts, and what does every rank hold?"""
+
+    parts: Length = Field(description="into how many: a number, or a symbol", examples=[8, "n"])
+
+
+class LegalPartsQuestion(_Split):
+    """Which counts are legal: always, under a condition, never?"""
+
+    up_to: Annotated[int, Field(ge=1, le=MAX_COUNT)] | None = Field(
+        default=None, description="the largest count asked about; null: 64"
+    )
+
+
+class ProveQuestion(Question):
+    """Does a claim hold for all positive integers that satisfy the facts?"""
+
+    claim: str = Field(examples=["n*(n + 1) % 2 == 0"])
+    facts: list[str] = Field(
+        default=[], description="what is known about the symbols", examples=[["n >= 2"]]
+    )
+
+
+class ParseItem(ParseQuestion):
+    """A question of a batch."""
+
+    verb: Literal["parse"]
+
+
+class InferItem(InferQuestion):
+    """A question of a batch."""
+
+    verb: Literal["infer"]
+
+
+class CheckItem(CheckQuestion):
+    """A question of a batch."""
+
+    verb: Literal["check"]
+
+
+class LegalPartsItem(LegalPartsQuestion):
+    """A question of a batch."""
+
+    verb: Literal["legal-parts"]
+
+
+class ProveItem(ProveQuestion):
+    """A question of a batch."""
+
+    verb: Literal["prove"]
+
+
+BatchItem: TypeAlias = Annotated[
+    ParseItem | InferItem | CheckItem | LegalPartsItem | ProveItem, Field(discriminator="verb")
+]
+
+
+class BatchQuestion(Question):
+    """Many questions at once, each answered for itself, in the same order."""
+
+    questions: list[BatchItem] = Field(max_length=MAX_BATCH)
+
+
+AQuestion = TypeVar("AQuestion", bound=BaseModel)
+
+
+def read_question(model: type[AQuestion], body: bytes) -> AQuestion:
+    """Returns the question that a request's body is.
+
+    Raises Refusal: 400 for what is no JSON, 422 for JSON of another form.
+
+    >>> read_question(ProveQuestion, b'{"claim": "n > 0"}')
+    ProveQuestion(claim='n > 0', facts=[])
+    """
+    try:
+        return model.model_validate(read_json(body))
+    except UnreadableJson as error:
+        title = "the body cannot be read as JSON"
+        raise Refusal(400, error.code, title, error.reason) from None
+    except ValidationError as error:
+        title = "the question has another form"
+        hint = f"see {model.__name__} in /docs"
+        raise Refusal(422, "wrong-form", title, _said(error), hint) from None
+
+
+def _said(error: ValidationError) -> str:
+    """The first errors, each with its place; never the values, which anybody may have sent."""
+    rows: list[Any] = error.errors(include_url=False, include_input=False, include_context=False)
+    said = [f"{'.'.join(map(str, row['loc'])) or 'body'}: {row['msg']}" for row in rows]
+    more = len(said) - _SHOWN_ERRORS
+    shorter = [shown(text, _SHOWN_CHARACTERS) for text in said[:_SHOWN_ERRORS]]
+    return "; ".join([*shorter, *([f"and {more} more"] if more > 0 else [])])

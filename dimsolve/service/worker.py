@@ -1,0 +1,56 @@
+"""What a worker process does: one question after another, each until it is answered or killed.
+
+The pool kills a worker whose time is over. Should the pool be gone too, the kernel does it: an
+alarm rings a little later, and nobody handles it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .replies import Reply
+    from .verbs import Verb
+
+_GRACE = 5.0
+
+
+def prepare(memory: int) -> None:
+    """Prepares this process to be a worker that uses at most so many bytes.
+
+    A stop of the service is the server's to handle: it waits for the answers under way. So signals
+    that are sent to the whole group are not for workers.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = memory if most == resource.RLIM_INFINITY else min(memory, most)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
+
+
+def work(verb: Verb, body: bytes, seconds: float) -> Reply:
+    """Returns the reply to a request's body."""
+    from .answers import answer
+
+    alarm = getattr(signal, "setitimer", None)
+    if alarm is not None:
+        alarm(signal.ITIMER_REAL, seconds + _GRACE)
+    try:
+        return answer(verb, body)
+    except MemoryError:
+        os._exit(1)  # half-made objects must not see another question
+    finally:
+        if alarm is not None:
+            alarm(signal.ITIMER_REAL, 0)
+
+
+def ready() -> None:
+    """Loads what questions need; the pool asks it before the first one."""
+    import_module("dimsolve.service.answers")
