@@ -13,6 +13,7 @@ This module loads pydantic; import it where JSON is asked for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, Self, TypeAlias, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -154,7 +155,7 @@ class SolutionModel(LengthsModel):
 def _lengths(solution: Solution) -> dict[str, Any]:
     return {
         "outputs": _shapes(solution.output_dims),
-        "bindings": {name: str(length) for name, length in solution.values.items()},
+        "bindings": {name: _text(length) for name, length in solution.values.items()},
         "conditions": list(solution.conditions),
         "free": list(solution.free),
         "expansions": {star: list(names) for star, names in solution.expansions.items()},
@@ -271,7 +272,11 @@ def local_arguments(legality: Legality) -> dict[str, str]:
 
 
 def _shapes(rows: Iterable[Sequence[object] | None]) -> list[Shape | None]:
-    return [None if row is None else [str(dim) for dim in row] for row in rows]
+    return [None if row is None else [_text(dim) for dim in row] for row in rows]
+
+
+_text = lru_cache(maxsize=4096)(str)
+"""The same lengths stand in inputs, outputs and bindings, and are written once."""
 
 
 def _values(values: Mapping[str, int] | None) -> dict[str, int] | None:

@@ -20,9 +20,10 @@ from dimsolve.ir.expression import Relation
 from dimsolve.ir.read_annotation import read_annotation
 
 from . import problems
+from .dims import symbols_of
 from .facts import NO_FACTS, read_facts
 from .layout import Layout, layout_of, star_position
-from .poly import Dim, divide_exactly
+from .poly import Dim, Poly, divide_exactly
 from .question import Question
 from .shapes import Shape, ShapeLike, to_shape
 from .solution import Solution
@@ -105,7 +106,7 @@ def _infer(text: Any, inputs: Any, arguments: tuple[tuple[str, Any], ...], facts
         ).solution()
     layout = layout_of(text, _star_rank(annotation, shapes))
     question = Question(annotation, layout, shapes, dict(arguments), known)
-    if not (facts and known.symbols & layout.marks.keys()):
+    if not facts or _are_of_caller(known.symbols & layout.marks.keys(), shapes):
         values = _solve_quickly(layout, shapes, arguments)
         if values is not None:
             return Solution(text, layout, tuple(shapes), values, facts=known, trace=question.steps)
@@ -113,6 +114,16 @@ def _infer(text: Any, inputs: Any, arguments: tuple[tuple[str, Any], ...], facts
 
 
 _cached = lru_cache(maxsize=16384)(_infer)
+
+
+def _are_of_caller(names: frozenset[str], shapes: Sequence[Shape | None]) -> bool:
+    """Whether names that facts and identifiers share are symbols of the shapes: such a fact says
+    nothing about an identifier.
+    """
+    if not names:
+        return True
+    dims = [dim for shape in shapes for dim in shape or () if isinstance(dim, Poly)]
+    return names <= frozenset[str]().union(*map(symbols_of, dims))
 
 
 def _star_rank(annotation: Annotation, shapes: Sequence[Shape | None]) -> int | None:
