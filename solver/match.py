@@ -158,20 +158,24 @@ def _bind_linear(row: _Row, name: str, found: Match, facts: Facts, conditional: 
             found.conditions.append((row.place, Claim(mod(rest, slope), Comparison.EQ, 0)))
         length = floor_div(rest, slope)
     if not (slope == 1 and offset == 0):
-        _require_positive(row, name, length, found, facts)
+        # A multiple of a positive number is at least that number where it is at least 1.
+        whole = rest if isinstance(slope, int) and slope > 0 else length
+        _require_positive(row, name, length, whole, found, facts)
     found.bindings[name] = length
     return True
 
 
-def _require_positive(row: _Row, name: str, length: Dim, found: Match, facts: Facts) -> None:
+def _require_positive(
+    row: _Row, name: str, length: Dim, whole: Dim, found: Match, facts: Facts
+) -> None:
     """A symbol is a positive integer; only a bare one may be matched with a size of zero."""
-    decision = decide(length, Comparison.GE, 1, facts)
+    decision = decide(whole, Comparison.GE, 1, facts)
     if isinstance(decision, Never):
         raise Mismatch(
             row.place, f"{row.pattern} = {row.given} makes {name} = {length}, less than 1"
         )
     if not isinstance(decision, Always):
-        found.conditions.append((row.place, Claim(length, Comparison.GE, 1)))
+        found.conditions.append((row.place, Claim(whole, Comparison.GE, 1)))
 
 
 def _solve_products(rows: list[_Row], unknown: set[str], found: Match) -> list[_Row]:
