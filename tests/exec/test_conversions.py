@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dimsolve.exec.conversions import convert, convert_axes
+from dimsolve.exec.conversions import convert, convert_axes, made_by_shards
 from dimsolve.exec.sharding import (
     assemble_parts,
     gradient_parts,
@@ -221,3 +221,18 @@ def test_a_length_that_cannot_be_cut() -> None:
         "  S(1, blocks=2) over 4 ranks cuts dimension 1 of (4, 10) into 4 in each of 2 blocks, "
         "and its length is 10"
     )
+
+
+def test_the_gradient_of_what_sharded_work_has_replicated() -> None:
+    """Each rank's making of it has a share, and the shares of an input's gradient are summed."""
+    whole = noise(4)
+
+    def program(member: Any) -> Tensor:
+        x = whole.clone().requires_grad_()
+        given = convert(x, Replicate(), Replicate(), member["a"], shared_gradient=True)
+        made_by_shards(given * 3, member["a"]).sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    for gradient in SimulatedWorld({"a": 3}).run(program):
+        close(gradient, torch.full_like(whole, 3))
