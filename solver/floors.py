@@ -2,7 +2,7 @@
 polynomials.
 
     a % b          a - b*(a//b)
-    ceildiv(a, 8)  (a + 7)//8
+    ceildiv(a, b)  (a + b - 1)//b for a positive b
     a//b           divided as far as it goes; what is left is a parameter q with 0 <= a - b*q < b
     max(a, b)      a where a >= b, b where b > a: a case distinction
 
@@ -53,7 +53,7 @@ def express_call(draft: Draft, function: Function, arguments: Sequence[Dim]) -> 
         return a - b * express_call(draft, Function.FLOORDIV, (a, b))
     if function is Function.CEILDIV:
         a, b = written
-        if isinstance(b, int) and b > 0:
+        if draft.knows(b - 1):
             return express_call(draft, Function.FLOORDIV, (a + b - 1, b))
         return -express_call(draft, Function.FLOORDIV, (-a, b))
     folded = apply(function, written)

@@ -35,7 +35,7 @@ def refined(chart: Chart, budget: Budget, depth: int) -> tuple[Chart, ...] | Non
     """Returns charts that together cover the chart, by the first distinction that applies; None
     where none does.
     """
-    ways = (_no_residue, _by_sign, _by_value, _by_residue, *_TURNS[depth % 3])
+    ways = (_no_residue, _with_remainders, _by_sign, _by_value, _by_residue, *_TURNS[depth % 3])
     budget.spend(10 + 2 * sum(len(terms_of(dim)) for dim in _conditions(chart)))
     for way in ways:
         try:
@@ -96,7 +96,7 @@ def _by_residue(chart: Chart, budget: Budget, depth: int) -> list[Draft] | None:
         dividend, divisor = call.arguments
         if not isinstance(divisor, int) or not 1 < divisor <= MAX_MODULUS:
             continue
-        for atom in _curved(dividend, divisor):
+        for atom in _turning(dividend, divisor, linear=depth > 1):
             period = _period(dividend, atom, divisor)
             if period is None:
                 continue
@@ -109,16 +109,30 @@ def _by_residue(chart: Chart, budget: Budget, depth: int) -> list[Draft] | None:
     return None
 
 
-def _curved(dim: Dim, modulus: int) -> list[str]:
-    """The atoms of terms of degree 2 or more that the modulus does not divide."""
+def _turning(dim: Dim, modulus: int, *, linear: bool) -> list[str]:
+    """The atoms of terms that the modulus does not divide, of degree 2 or more, or of any."""
     return sorted(
         {
             atom
             for monomial, coefficient in terms_of(dim).items()
-            if sum(e for _, e in monomial) > 1 and coefficient % modulus
+            if (linear or sum(e for _, e in monomial) > 1) and coefficient % modulus
             for atom, _ in monomial
         }
     )
+
+
+def _with_remainders(chart: Chart, budget: Budget, depth: int) -> list[Draft] | None:
+    """No distinction, but another view: the remainder of a floor becomes an atom with bounds."""
+    draft = Draft(chart, [], budget)
+    for call, quotient in chart.calls.items() if depth == 0 else ():
+        assert isinstance(call, Call)
+        if call.function is Function.FLOORDIV and isinstance(call.arguments[1], int):
+            dividend, divisor = call.arguments
+            rest = dividend - divisor * quotient
+            if rest in chart.nonnegative:
+                goal = rest - draft.parameter(0, divisor - 1)
+                draft.pending.append((goal, Sign.ZERO))
+    return [draft] if draft.pending else None
 
 
 def _period(dim: Dim, atom: str, modulus: int) -> int | None:
