@@ -18,7 +18,7 @@ from ..placement import Shard
 from ..plan_errors import PlanError, plan_error
 from .choices import Choice
 from .duties import Duties
-from .flood import Flood, flood
+from .flood import Edge, Flood, flood
 from .illegal import legality_of
 from .state import AxisState
 
@@ -39,14 +39,9 @@ def data(state: AxisState, duties: Duties) -> list[str]:
     """Decides the operators that work on the batch. Raises PlanError where the count cannot cut it,
     and where no input has a dimension that can be cut.
     """
-    candidates = _candidates(state)
+    candidates, edges = _candidates(state)
     if not candidates:
-        raise plan_error(
-            "no-batch",
-            f"nothing to cut along {state.axis}",
-            "no dimension of an input is one that any operator can be split by",
-            'policy "tensor" cuts parameters; "replicate" cuts nothing',
-        )
+        raise _no_batch(state, edges)
     most = max(candidate.work for candidate in candidates)
     batch = min(
         (c for c in candidates if c.work >= SHARE * most),
@@ -62,9 +57,11 @@ def data(state: AxisState, duties: Duties) -> list[str]:
     return []
 
 
-def _candidates(state: AxisState) -> list[_Candidate]:
+def _candidates(state: AxisState) -> tuple[list[_Candidate], list[Edge]]:
+    """The floods of all dimensions of all inputs, and where they ended."""
     network = state.network
     found: list[_Candidate] = []
+    edges: list[Edge] = []
     reached: set[tuple[int, Shard]] = set()
     for wire in network.wires:
         if wire.kind != "input":
@@ -81,9 +78,10 @@ def _candidates(state: AxisState) -> list[_Candidate]:
                 enter=lambda w: not network.wires[w].parameter,
             )
             reached.update((w, p) for w, p in spread.placed.items() if isinstance(p, Shard))
+            edges += spread.edges
             if spread.choices:
                 found.append(_weighed(state, wire.number, dim, spread))
-    return found
+    return found, edges
 
 
 def _weighed(state: AxisState, wire: int, dim: int, spread: Flood) -> _Candidate:
@@ -93,6 +91,19 @@ def _weighed(state: AxisState, wire: int, dim: int, spread: Flood) -> _Candidate
             del change.touched[touched]
     work = sum(state.work(number) for number in spread.choices)
     return _Candidate(wire, dim, spread, work, change.cost()[0])
+
+
+def _no_batch(state: AxisState, edges: list[Edge]) -> PlanError:
+    nodes = [state.network.operators[edge.operator].node for edge in edges[:3]]
+    reasons = [f"{place(n)}: {e.refusal.reason}" for n, e in zip(nodes, edges, strict=False)]
+    listed = "; ".join(dict.fromkeys(reasons))
+    return plan_error(
+        "no-batch",
+        f"nothing to cut along {state.axis}",
+        "no dimension of an input is one that any operator can be split by"
+        + (f" ({listed})" if listed else ""),
+        'policy "tensor" cuts parameters; "replicate" cuts nothing',
+    )
 
 
 def _illegal(state: AxisState, batch: _Candidate, number: int, choice: Choice) -> PlanError:

@@ -96,6 +96,7 @@ def _no_taker(pattern: str, split: Split, matched: list[Operator]) -> PlanError:
         "no node that a pattern matches has its split",
         f"'{pattern:.60}' matches {len(matched)} nodes, the first is {operator.node.id} with the "
         f"identifiers {names}; {split!r} is in none of them",
+        operator.declaration.frozen,
         text=operator.kind.solution.text,
     )
 
