@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dimsolve.client import Client
     from dimsolve.exec.capture_errors import TraceError
     from dimsolve.exec.graph import Graph
     from dimsolve.exec.parallelize import parallelize
@@ -43,10 +44,12 @@ if TYPE_CHECKING:
     from dimsolve.solver.infer import infer
     from dimsolve.solver.prove import Proof, prove
     from dimsolve.solver.solution import Solution
+    from dimsolve.wire import ServiceError
 
 __all__ = [
     "Annotation",
     "AnnotationError",
+    "Client",
     "Diagnostic",
     "DimsolveError",
     "Graph",
@@ -58,6 +61,7 @@ __all__ = [
     "Plan",
     "PlanError",
     "Proof",
+    "ServiceError",
     "ShapeError",
     "Solution",
     "TraceError",
@@ -78,6 +82,7 @@ __all__ = [
 _HOMES = {
     "Annotation": ("dimsolve.ir.annotation", "Annotation"),
     "AnnotationError": ("dimsolve.ir.errors", "AnnotationError"),
+    "Client": ("dimsolve.client", "Client"),
     "Diagnostic": ("dimsolve.ir.errors", "Diagnostic"),
     "DimsolveError": ("dimsolve.ir.errors", "DimsolveError"),
     "Graph": ("dimsolve.exec.graph", "Graph"),
@@ -89,6 +94,7 @@ _HOMES = {
     "Plan": ("dimsolve.partition.plan", "Plan"),
     "PlanError": ("dimsolve.partition.plan_errors", "PlanError"),
     "Proof": ("dimsolve.solver.prove", "Proof"),
+    "ServiceError": ("dimsolve.wire", "ServiceError"),
     "ShapeError": ("dimsolve.ir.errors", "ShapeError"),
     "Solution": ("dimsolve.solver.solution", "Solution"),
     "TraceError": ("dimsolve.exec.capture_errors", "TraceError"),

@@ -227,7 +227,7 @@ def test_the_table_of_public_names_is_what_type_checkers_see() -> None:
         _ = dimsolve.plam  # type: ignore[attr-defined]
 
 
-HEAVY = ("torch", "sympy", "pydantic", "typer", "rich", "numpy")
+HEAVY = ("torch", "sympy", "pydantic", "typer", "rich", "numpy", "fastapi", "uvicorn", "pebble")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,9 @@ from io import TextIOWrapper
 
 import typer
 
+from .plans import plan
+from .run import run
+from .serve import serve
 from .verbs import check, infer, legal_parts, parse, prove
 
 app = typer.Typer(
@@ -25,6 +28,9 @@ app.command("infer")(infer)
 app.command("check")(check)
 app.command("legal-parts")(legal_parts)
 app.command("prove")(prove)
+app.command("plan")(plan)
+app.command("run")(run)
+app.command("serve")(serve)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -39,6 +45,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _shielded(text: str) -> str:
-    """Keeps ``-> a`` and ``-n < 0`` from being taken for options: all of ours have two dashes."""
-    is_text = text.startswith("-") and not text.startswith("--") and text not in ("-", "-h")
+    """Keeps ``-> a`` and ``-n < 0`` from being taken for options: ours have two dashes."""
+    is_text = text.startswith("-") and not text.startswith("--") and text not in ("-", "-h", "-o")
     return f" {text}" if is_text else text
