@@ -104,7 +104,9 @@ def _dims_of_spec(name: str, spec: Any, rank: int) -> dict[int, Dim]:
             continue
         if not -rank <= index < rank:
             raise _no_dimension(name, index, rank)
-        dims[index % rank] = to_dim(getattr(word, "__name__", word))
+        dim = to_dim(getattr(word, "__name__", word))
+        if not isinstance(dim, int):
+            dims[index % rank] = dim
     return dims
 
 

@@ -1,0 +1,268 @@
+"""Law: a traced model has a symbolic shape for every value, and at any sizes these are torch's
+shapes.
+
+The oracle is the model itself: at random sizes the graph is run call by call, the shape of every
+value is compared with its type (`dimsolve.exec.run` raises where they differ), and the results with
+the model's own.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import dimsolve as ds
+from dimsolve.ir.types import ObjectType, TensorType
+
+from . import models
+
+pytest.importorskip("transformers")
+
+
+def trace_quietly(*args: Any, **kwargs: Any) -> ds.Graph:
+    """Traces, and fails where a function has no annotation."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return ds.trace(*args, **kwargs)
+
+
+@pytest.mark.parametrize("name", models.ARCHITECTURES)
+def test_every_value_of_a_public_architecture_has_the_shape_that_torch_gives(name: str) -> None:
+    model = models.model(name)
+    example = models.inputs(name, 3, 17)
+    graph = trace_quietly(model, kwargs=example, dynamic=models.dynamic(name))
+    graph.verify()
+    for value in graph.values.values():
+        if isinstance(value.type, TensorType):
+            assert value.dims is not None
+            assert None not in value.dims
+            assert value.dtype is not None
+        assert not isinstance(value.type, ObjectType)
+    assert set(graph.symbols) == set(dict.fromkeys(models.TOKENS.values())) - (
+        {"seq"} if name == "vit" else set()
+    )
+    for seed, sizes in enumerate(models.some_sizes(3, seed=len(name))):
+        torch.manual_seed(seed)
+        given = models.inputs(name, sizes["batch"], sizes["seq"])
+        with torch.no_grad():
+            wanted, found = model(**given), graph.run(**given, state=model)
+        evaluated = graph.evaluate(sizes)
+        for output, value in graph.outputs.items():
+            assert evaluated[value.name] == tuple(wanted[output].shape)
+            torch.testing.assert_close(found[output], wanted[output], rtol=1e-4, atol=1e-5)
+
+
+def test_json_of_a_traced_model_gives_the_same_graph_back() -> None:
+    graph = ds.trace(
+        models.model("llama"), kwargs=models.inputs("llama", 3, 17), dynamic=models.dynamic("llama")
+    )
+    data = json.loads(json.dumps(graph.to_json()))
+    back = ds.Graph.from_json(data)
+    assert str(back) == str(graph)
+    assert back.conditions == graph.conditions
+    assert back.to_json() == data
+
+
+def test_layers_that_are_repeated_are_solved_once() -> None:
+    import transformers
+
+    solved = []
+    for layers in (2, 4):
+        config = transformers.LlamaConfig(**{**models.GROUPED, "num_hidden_layers": layers})
+        with torch.device("meta"):
+            model = transformers.LlamaForCausalLM(config).eval()
+        graph = ds.trace(
+            model, kwargs=models.inputs("llama", 3, 17), dynamic=models.dynamic("llama")
+        )
+        solved.append((len(graph.nodes()), len(graph.propagation.outcomes)))
+    assert solved[1][0] > solved[0][0]
+    assert solved[1][1] == solved[0][1]
+
+
+def test_the_graph_is_the_same_on_the_meta_device() -> None:
+    import transformers
+
+    config = transformers.LlamaConfig(**models.GROUPED)
+    texts = []
+    for device in ("cpu", "meta"):
+        with torch.device(device):
+            model = transformers.LlamaForCausalLM(config).eval()
+        graph = ds.trace(
+            model, kwargs=models.inputs("llama", 3, 17), dynamic=models.dynamic("llama")
+        )
+        texts.append(str(graph))
+    assert texts[0] == texts[1]
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(8, 32)
+        self.down = nn.Linear(32, 8)
+        self.register_buffer("scale", torch.ones(8))
+
+    def forward(self, x: torch.Tensor, times: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+        y = self.down(torch.relu(self.up(x))) * self.scale
+        return y.view(x.shape[0] * 2, -1), x * times + y
+
+
+def test_parameters_buffers_sizes_and_modules_are_named() -> None:
+    graph = ds.trace(Block(), (torch.zeros(4, 6, 8),), dynamic={"x": {0: "batch", 1: "seq"}})
+    entries = {entry.target: (entry.kind, str(entry.value.type)) for entry in graph.inputs}
+    assert entries == {
+        "x": ("input", "float32[batch, seq, 8]"),
+        "batch": ("size", "int batch"),
+        "up.weight": ("parameter", "float32[32, 8]"),
+        "up.bias": ("parameter", "float32[32]"),
+        "down.weight": ("parameter", "float32[8, 32]"),
+        "down.bias": ("parameter", "float32[8]"),
+        "scale": ("buffer", "float32[8]"),
+    }
+    linear = graph.nodes()[0]
+    assert (linear.name, linear.module) == ("linear", "up")
+    assert linear.annotation == "* k+, n k+, n -> * n"
+    assert linear.source is not None
+    assert linear.source.code == "y = self.down(torch.relu(self.up(x))) * self.scale"
+    assert str(graph.outputs["0"].type) == "float32[2*batch, 4*seq]"
+    assert graph.conditions == ()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"x": {0: "b", 1: "s"}},
+        {0: {0: "b", 1: "s"}},
+        {"x": ("b", "s", None)},
+        {"x": "b, s, 8"},
+        {"x": {-3: "b", -2: "s"}},
+    ],
+)
+def test_dynamic_dimensions_by_name_position_list_and_from_the_end(spec: Any) -> None:
+    graph = ds.trace(Block(), (torch.zeros(4, 6, 8),), dynamic=spec)
+    assert str(graph.inputs[0].value.type) == "float32[b, s, 8]"
+
+
+def test_equal_sizes_of_two_symbols_are_not_taken_for_one() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.sum(1) if x.shape[0] == x.shape[1] else x.sum(0)
+
+    graph = ds.trace(f, (torch.zeros(4, 4), torch.zeros(1)), dynamic={"x": {0: "n", 1: "m"}})
+    assert str(graph.outputs["output"].type) == "float32[m]"
+    assert graph.conditions == ("n != m",) or graph.conditions == ("m != n",)
+
+
+def test_a_dimension_that_is_a_multiple() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x.view(-1, 8)
+
+    graph = ds.trace(f, torch.zeros(16, 3), dynamic={"x": {0: "8*s"}})
+    assert str(graph.outputs["output"].type) == "float32[3*s, 8]"
+    assert graph.conditions == ()
+
+
+def test_symbols_of_one_name_are_one_length() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x + y
+
+    graph = ds.trace(
+        f, (torch.zeros(4, 8), torch.zeros(4, 8)), dynamic={"x": {0: "n"}, "y": {0: "n"}}
+    )
+    assert str(graph.outputs["output"].type) == "float32[n, 8]"
+    assert graph.conditions == ()
+
+
+def test_a_branch_on_a_size_becomes_a_condition_with_its_line() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] > 3:
+            return x * 2
+        return x
+
+    graph = ds.trace(f, torch.zeros(5, 8), dynamic={"x": {0: "n"}})
+    assert graph.conditions == ("n > 3",)
+    assert "if x.shape[0] > 3" in graph.explain()
+    assert graph.show().splitlines()[-1].startswith("  # needs n > 3")
+    with pytest.raises(ds.ShapeError):
+        graph.evaluate({"n": 2})
+    with pytest.raises(ds.ShapeError):
+        graph.run(torch.zeros(2, 8))
+
+
+def test_a_size_of_one_is_not_special_where_the_model_does_not_ask() -> None:
+    graph = ds.trace(Block(), (torch.zeros(1, 6, 8),), dynamic={"x": {0: "batch", 1: "seq"}})
+    assert graph.conditions == ()
+    assert graph.evaluate({"batch": 1, "seq": 1})["x"] == (1, 1, 8)
+
+
+def test_data_dependent_lengths_are_new_symbols() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.nonzero(x).float() @ torch.ones(2, 3)
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        graph = ds.trace(f, torch.eye(4, 6), dynamic={"x": {0: "n", 1: "m"}})
+    value = graph.outputs["output"]
+    assert value.dims is not None
+    assert (len(value.dims), value.dims[1]) == (2, 3)
+    assert graph.run(torch.eye(3, 3)).shape == (3, 3)
+
+
+def test_training_mode_and_dropout() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.LayerNorm(8)).train()
+    graph = trace_quietly(model, (torch.zeros(4, 8),), dynamic={0: {0: "n"}})
+    assert [node.name for node in graph.nodes()] == ["linear", "dropout", "layer_norm"]
+    assert graph.conditions == ()
+
+
+def test_tied_parameters_are_one_input() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = nn.Embedding(16, 8)
+            self.head = nn.Linear(8, 16, bias=False)
+            self.head.weight = self.embed.weight
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            return self.head(self.embed(ids))
+
+    graph = ds.trace(Tied(), torch.zeros(3, 5, dtype=torch.long), dynamic={"ids": "b, s"})
+    assert [e.target for e in graph.inputs if e.kind == "parameter"] == ["embed.weight"]
+
+
+def test_nested_inputs_and_outputs_are_named_by_their_place() -> None:
+    def f(batch: dict[str, Any]) -> dict[str, Any]:
+        x, (y, z) = batch["x"], batch["more"]
+        return {"sum": x + y, "parts": [z, x]}
+
+    example = {"x": torch.zeros(4), "more": (torch.zeros(4), torch.zeros(2))}
+    spec = {"batch.x": "n", "batch.more.0": "n"}
+    graph = ds.trace(f, (example,), dynamic=spec)
+    assert [entry.target for entry in graph.inputs] == [
+        "batch.more.0",
+        "batch.more.1",
+        "batch.x",
+    ] or [entry.target for entry in graph.inputs] == ["batch.x", "batch.more.0", "batch.more.1"]
+    assert graph.outputs.keys() == {"sum", "parts.0", "parts.1"}
+    ones = {"x": torch.ones(6), "more": (torch.ones(6), torch.zeros(2))}
+    assert graph.run(ones)["sum"].tolist() == [2.0] * 6
+
+
+def test_tracing_leaves_many_traces_and_the_users_tensors_alone() -> None:
+    x = torch.zeros(4, 6, 8)
+    for _ in range(12):  # torch stops after eight recompilations of one function
+        ds.trace(Block(), (x,), dynamic={"x": {0: "batch", 1: "seq"}})
+    assert not [name for name in vars(x) if "dynamo" in name]
+
+
+def test_a_function_without_an_annotation_is_named_once_with_what_to_do() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.aten.celu(torch.ops.aten.celu(x))
+
+    with pytest.warns(UserWarning, match="no annotation") as caught:
+        graph = ds.trace(f, torch.zeros(4, 8), dynamic={"x": {0: "n"}})
+    assert len([w for w in caught if "no annotation" in str(w.message)]) == 1
+    assert "register_op" in str(caught[0].message)
+    assert str(graph.outputs["output"].type) == "float32[n, 8]"
