@@ -7,17 +7,18 @@ exact_quotient(n, 8)  if n % 8 == 0   ->  n//8
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from math import gcd
 
 from .atlas import Atlas
-from .binomial import divides_everywhere, fixed_divisor_of
+from .binomial import divides_everywhere, failing_point, fixed_divisor_of
 from .budget import Budget, OutOfBudgetError
 from .charts import Chart
-from .dims import Call, floor_div, substitute
+from .dims import Call, evaluate, floor_div, substitute
 from .drafts import Draft, Split
 from .facts import Facts
 from .floors import express
-from .poly import Dim, TooLarge, atoms_of, build, divide_exactly
+from .poly import Dim, TooLarge, atoms_of, build, divide_exactly, symbol
 from .remainders import divides_over_rationals
 
 STEPS = 2_000
@@ -86,6 +87,31 @@ def _divides_in(divisor: Dim, dividend: Dim, chart: Chart) -> bool:
         return divides_over_rationals(d, p)
     except TooLarge:
         return False
+
+
+def failing_points(
+    divisor: Dim, dividend: Dim, facts: Facts, names: Sequence[str]
+) -> Iterator[dict[str, int]]:
+    """Yields values of the names at which a constant does not divide: certain ones, one per chart.
+
+    From charts whose parameters vary freely; see `dimsolve.solver.binomial.failing_point`.
+    """
+    for chart in facts.atlas.charts:
+        found = in_chart(dividend, chart) if isinstance(divisor, int) and chart.is_free else None
+        if found is None or not isinstance(divisor, int) or divisor == 0:
+            continue
+        values = {name: chart.values.get(name, symbol(name)) for name in names}
+        least = {
+            atom: chart.lower.get(atom, 1) or 0
+            for dim in (found[0], *values.values())
+            for atom in atoms_of(dim)
+        }
+        try:
+            point = failing_point(divisor, found[0], least)
+        except TooLarge:
+            continue
+        if point is not None:
+            yield {name: evaluate(value, least | point) for name, value in values.items()}
 
 
 def exact_quotient(dividend: Dim, divisor: Dim, facts: Facts) -> Dim | None:

@@ -1,10 +1,10 @@
 """Where does a claim hold? The question behind every verdict, in the order from cheap to dear.
 
 1. Put the claim into the charts of the facts: often it is an identity there, or bounds decide it.
-2. Try a few small values: most false claims fail at one of them.
+2. Try a few small values: most false claims fail at one of them. Where a constant does not divide
+   everywhere, the binomial basis names values at which it does not.
 3. Take the claim's opposite as a further fact. If that has no chart, the claim is a theorem; if it
-has, its charts say
-   where to look for a counterexample.
+   has, its charts say where to look for a counterexample.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .budget import Budget
 from .charts import Chart
 from .claims import Claim, Sign, difference
 from .dims import substitute
-from .divisibility import always_divides, in_chart
+from .divisibility import always_divides, failing_points, in_chart
 from .facts import Facts
 from .poly import Dim, TooLarge
 from .refutation import Predicate, Seen, is_impossible
@@ -57,6 +57,8 @@ def examine(claim: Claim, predicate: Predicate, symbols: Iterable[str], facts: F
     seen = Seen(predicate)
     walk = points(facts, facts.atlas.charts, names, Budget(FIRST_LOOK))
     seen.look(islice(walk, FIRST_POINTS))
+    if seen.fails is None and (divides := claim.divisibility()) is not None:
+        seen.look(p for p in failing_points(*divides, facts, names) if facts.holds(p))
     if seen.fails is not None:
         seen.look(walk)
     budget = Budget(STEPS)

@@ -6,8 +6,7 @@ basis; each becomes one parameter:
 
     a*b == c*d      a = z1*z2, b = z3*z4, c = z1*z3, d = z2*z4
     a*a*a == b*b    a = z1**2, b = z1**3
-    a*b == 6*c      a prime of the constant may stand in a or in b: four cases, (1, 6), (2, 3), (3,
-    2), (6, 1)
+    a*b == 6*c      a prime of 6 may stand in a or in b: (1, 6), (2, 3), (3, 2) or (6, 1)
 
 The minimal solutions are found by the algorithm of Contejean and Devie (An efficient incremental
 algorithm for solving systems of linear Diophantine equations, 1994).

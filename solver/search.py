@@ -136,11 +136,13 @@ def _at(chart: Chart, names: Sequence[str], steps: Sequence[int]) -> dict[str, i
 
 
 def _offsets(count: int) -> Iterator[tuple[int, ...]]:
-    """Steps of that many parameters: close ones, then close and wide ones in turn."""
+    """Steps of that many parameters: equal ones, close ones, then close and wide ones in turn."""
     if count > MAX_NAMES:
-        yield (0,) * count
+        yield from ((step,) * count for step in range(3))
         return
     close = _graded(range(MAX_SUM), count)
+    yield from islice(close, 2)
+    yield from ((step,) * count for step in (1, 2) if count > 1)
     wide = _graded(WIDE, count)
     yield from islice(close, CLOSE_POINTS)
     for pair in zip_longest(close, wide):

@@ -36,14 +36,14 @@ def read(texts: list[str]) -> Facts | None:
         return None
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(polynomials())
 def test_the_fixed_divisor_is_the_greatest_of_all(text: str) -> None:
     length = dim(text)
     assert fixed_divisor(length, NO_FACTS) == gcd(*(evaluate(length, v) for v in POINTS))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(polynomials(), st.lists(facts(), min_size=1, max_size=2))
 def test_the_fixed_divisor_under_facts_divides(text: str, texts: list[str]) -> None:
     known = read(texts)
@@ -56,7 +56,7 @@ def test_the_fixed_divisor_under_facts_divides(text: str, texts: list[str]) -> N
             assert value % divisor == 0 if divisor else value == 0
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(polynomials(), polynomials(2, 2), st.lists(facts(), max_size=2))
 def test_decisions_are_theorems(dividend: str, divisor: str, texts: list[str]) -> None:
     known = read(texts)
@@ -84,7 +84,7 @@ def test_decisions_are_theorems(dividend: str, divisor: str, texts: list[str]) -
                 assert all_hold(conditions, v) == answer, (v, conditions)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(polynomials(), polynomials(2, 2), st.lists(facts(), max_size=2))
 def test_quotients_are_exact(dividend: str, divisor: str, texts: list[str]) -> None:
     known = read(texts)

@@ -63,7 +63,7 @@ def test_ranges_contain_all_values(
             assert (low is None or low <= value) and (high is None or value <= high)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(texts, min_size=1, max_size=3), st.lists(texts, max_size=1), bounds)
 def test_empty_charts_are_empty(
     nonnegative: list[str], zero: list[str], lower: dict[str, int | None]
@@ -82,7 +82,7 @@ def test_empty_charts_are_empty(
             )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(lengths(), lengths(1), st.integers(-3, 9), bounds)
 def test_what_is_shown_by_relaxation_holds(
     one: str, other: str, offset: int, lower: dict[str, int | None]

@@ -15,7 +15,7 @@ rows = st.lists(st.lists(st.integers(-2, 2), min_size=3, max_size=3), min_size=1
 LARGEST = 6
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(rows, st.none() | st.lists(st.integers(-3, 3), min_size=2, max_size=2))
 def test_minimal_solutions_by_brute_force(matrix: list[list[int]], sides: list[int] | None) -> None:
     right = [0, 0] if sides is None else sides
