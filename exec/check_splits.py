@@ -7,34 +7,21 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from torch import Tensor
-
 from dimsolve.ir.annotation import Mark
 from dimsolve.ir.operator import Operator
 from dimsolve.partition.rules import NoRule
-from dimsolve.solver.infer import infer
-from dimsolve.solver.solution import Solution
 
 from .arguments import Arguments
+from .check_whole import Lie, checked_whole, draws, hidden_writes
 from .cuts import NoCut, cut, partial_sums, rule_for
-from .diagnosis import culprit_of, input_name, not_linear
-from .differences import relative
-from .fixed_random import fixed_random
+from .diagnosis import culprit_of, not_linear
 from .operator_call import Call
 from .split_run import run_split
 from .verification import Culprit, Verification
-from .whole_run import Whole, in_float64, run_whole
+from .whole_run import Whole, in_float64
 
 Splits = tuple[tuple[str, int], ...]
 _MAX_PAIRS = 25
-
-
-class Lie(Exception):
-    """What is wrong with a run on one device, before anything is split."""
-
-    def __init__(self, culprit: Culprit) -> None:
-        self.culprit = culprit
-        super().__init__(str(culprit))
 
 
 @dataclass
@@ -95,8 +82,9 @@ class CheckSplits:
         if declaration.random:
             self.note("draws random numbers: splits are not compared")
             return
-        if self._is_random(base):
-            self.blame(_drawing())
+        drawn = draws(base, self.seed)
+        if drawn is not None:
+            self.blame(drawn)
             return
         if base.no_gradient:
             self.note(f"gradients are not compared: {base.no_gradient}")
@@ -129,87 +117,10 @@ class CheckSplits:
 
     def whole(self, call: Call) -> Whole:
         """Runs on one device, compared with the annotation. Raises Lie, or what the call raises."""
-        solution = self._solution(call)
-        whole = run_whole(call, solution, self.seed)
-        self._check_outputs(whole)
-        self._check_writes(whole)
+        whole = checked_whole(call, self.seed)
+        for culprit in hidden_writes(whole):
+            self.blame(culprit)
         return whole
-
-    def _solution(self, call: Call) -> Solution:
-        declaration = call.declaration
-        shapes = [
-            tuple(value.shape) if place is not None else None
-            for value, place in zip(declaration.inputs, call.input_places, strict=True)
-        ]
-        arguments = dict(declaration.arguments)
-        for name in declaration.fresh:
-            arguments[name] = 1
-        solution = infer(declaration.annotation, shapes, arguments=arguments)
-        if solution.free:
-            names = ", ".join(f"'{name}'" for name in solution.free)
-            raise Lie(
-                Culprit(
-                    solution.free[0],
-                    f"the call does not give the length of {names}",
-                    f"give the function a parameter '{solution.free[0]}', or write the length "
-                    "as a number",
-                )
-            )
-        return solution
-
-    def _check_outputs(self, whole: Whole) -> None:
-        wanted = whole.solution.output_dims
-        if len(whole.outputs) != len(wanted):
-            count = len(whole.outputs)
-            values = f"{count} value{'s' * (count != 1)}"
-            reason = f"the function returns {values}, and {len(wanted)} are annotated"
-            raise Lie(Culprit("outputs", reason))
-        fresh = set(whole.call.declaration.fresh)
-        for number, (output, dims) in enumerate(zip(whole.outputs, wanted, strict=True)):
-            patterns = whole.solution.layout.outputs[number]
-            if dims is None or patterns is None or whole.call.declaration.returns == "value":
-                continue
-            if any(fresh & set(pattern.names) for pattern in patterns):
-                continue
-            if not isinstance(output, Tensor):
-                kind = type(output).__name__
-                reason = f"output {number} is a {kind}, and dimensions are annotated for it"
-                raise Lie(Culprit(f"output {number}", reason, "write '?' for it"))
-            if tuple(output.shape) != dims:
-                reason = (
-                    f"output {number} has shape {tuple(output.shape)}, "
-                    f"and its annotation gives {tuple(dims)}"
-                )
-                raise Lie(Culprit(f"output {number}", reason))
-
-    def _check_writes(self, whole: Whole) -> None:
-        returned = [o for o in whole.outputs if isinstance(o, Tensor)]
-        for number, (before, after) in enumerate(zip(whole.inputs, whole.after, strict=True)):
-            if before is None or after is None or number in whole.call.declaration.mutates:
-                continue
-            if relative(after, before) == 0.0:
-                continue
-            if any(o.shape == after.shape and relative(o.detach(), after) == 0 for o in returned):
-                continue
-            names = whole.call.operator.parameters
-            self.blame(
-                Culprit(
-                    names[number] if number < len(names) else f"input {number}",
-                    f"{input_name(whole, number)} is changed by the call and not returned",
-                    "return it among the outputs, and annotate it there",
-                )
-            )
-
-    def _is_random(self, whole: Whole) -> bool:
-        with fixed_random(self.seed + 1):
-            again = run_whole(whole.call, whole.solution, self.seed)
-        pairs = zip(whole.outputs, again.outputs, strict=True)
-        return any(
-            isinstance(a, Tensor)
-            and isinstance(b, Tensor)
-            and relative(b.detach(), a.detach()) > 1e-9
-            for a, b in pairs
-        )
 
     def _linear(self, whole: Whole) -> None:
         """Checks that partial sums of the inputs that are said to be linear give partial sums."""
@@ -269,14 +180,6 @@ class CheckSplits:
         for difference in differences:
             kind = f"{difference.kind}s"
             self.differences[kind] = max(self.differences.get(kind, 0.0), difference.amount)
-
-
-def _drawing() -> Culprit:
-    return Culprit(
-        "random numbers",
-        "two runs on the same inputs differ: the function draws random numbers, or keeps state",
-        "what it draws cannot be compared; give it the numbers as an input",
-    )
 
 
 def _untried(name: str, counts: Sequence[int]) -> Culprit:

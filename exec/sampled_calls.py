@@ -15,7 +15,8 @@ from dimsolve.ir.errors import Diagnostic, DimsolveError, OperatorError
 from dimsolve.ir.operator import Operator
 
 from .arguments import Arguments
-from .check_splits import CheckSplits, Lie, Splits
+from .check_splits import CheckSplits, Splits
+from .check_whole import Lie
 from .operator_call import Call
 from .sample_inputs import CannotSample, Sampler, Sizes, Variant, integer_guesses, variants
 from .verification import Culprit
