@@ -26,7 +26,7 @@ from .search import points
 
 FIRST_POINTS = 6
 FIRST_LOOK = 400
-STEPS = 30_000
+STEPS = 24_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from .drafts import Goal
 from .evaluation import names_of, predicate_of
 from .poly import TooLarge
 
-STEPS = 20_000
+STEPS = 15_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)

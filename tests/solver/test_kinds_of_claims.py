@@ -1,4 +1,4 @@
-"""Law: claims of the kinds that shapes give are decided, both ways, far beyond the recorded ones."""
+"""Law: claims of the kinds that shapes give are decided both ways, far beyond the recorded ones."""
 
 from __future__ import annotations
 
