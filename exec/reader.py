@@ -8,8 +8,7 @@ promise that does not hold.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from dimsolve.ir.errors import ShapeError
@@ -21,7 +20,6 @@ from dimsolve.ir.node import (
     InputKind,
     Node,
     OperatorCall,
-    Source,
     Value,
 )
 from dimsolve.ir.registry import operator_of
@@ -30,11 +28,11 @@ from dimsolve.solver import graph_problems
 from dimsolve.solver.deduction import Outcome, place_values
 from dimsolve.solver.paths import path_of
 from dimsolve.solver.poly import Dim
-from dimsolve.solver.sources import source
 from dimsolve.solver.system import Contradiction
 
 from .capture import Capture
 from .confirm import Confirmation, dtype_of
+from .fx_names import method_path, named, source_of, target_path
 from .graph import Graph
 from .guards import Guards, specialised
 from .results import set_result
@@ -60,11 +58,11 @@ class Reader:
         self.dims = TorchDims()
         self.env: dict[Any, Any] = {}
         self.unannotated: dict[str, str] = {}
-        self.modules = {str(id(module)): name for name, module in _named(model, "named_modules")}
+        self.modules = {str(id(module)): name for name, module in named(model, "named_modules")}
         self.state: dict[int, tuple[str, InputKind]] = {}
         kinds: tuple[InputKind, ...] = ("parameter", "buffer")
         for kind in kinds:
-            for name, tensor in _named(model, f"named_{kind}s"):
+            for name, tensor in named(model, f"named_{kind}s"):
                 self.state.setdefault(id(tensor), (name, kind))
         self._paths: dict[Any, tuple[str, str]] = {}
 
@@ -209,7 +207,7 @@ class Reader:
             OperatorCall(path),
             args,
             kwargs,
-            source=_source(node.meta.get("stack_trace")),
+            source=source_of(node.meta.get("stack_trace")),
             module=self._module(node.meta.get("nn_module_stack")),
             name=name,
         )
@@ -222,11 +220,11 @@ class Reader:
         if node.op == "call_module":
             return f"module.{target}", target.rpartition(".")[2]
         if node.op == "call_method":
-            return _method_path(target), target
+            return method_path(target), target
         found = self._paths.get(target)
         if found is None:
             known = operator_of(target)
-            path = known.path if known is not None else _target_path(target)
+            path = known.path if known is not None else target_path(target)
             name = known.name if known is not None else path.rpartition(".")[2]
             found = self._paths[target] = (path, name)
         return found
@@ -322,43 +320,3 @@ class Reader:
         if outcome.declaration is not None:
             made.declaration = place_values(outcome.declaration, made.operands())
         self.target.add_node(made, types)
-
-
-def _named(model: Any, method: str) -> Iterator[tuple[str, Any]]:
-    walk: Callable[..., Iterator[tuple[str, Any]]] | None = getattr(model, method, None)
-    return iter(()) if walk is None else walk()
-
-
-def _method_path(name: str) -> str:
-    """The path of a Tensor method; Python's own operators are found as such."""
-    if name.startswith("__") and name.endswith("__"):
-        for plain in (name[2:-2], f"{name[2:-2]}_"):
-            if hasattr(operator, plain):
-                return f"_operator.{plain}"
-    return f"torch.Tensor.{name}"
-
-
-def _target_path(target: Any) -> str:
-    """The path of what a graph calls; operators of torch.library and higher-order ones have
-    their own names.
-    """
-    match type(target).__name__:
-        case "OpOverload" | "OpOverloadPacket":
-            return f"torch.ops.{target}"
-        case _ if hasattr(target, "namespace") and callable(getattr(target, "name", None)):
-            return f"torch.ops.{target.namespace}.{target.name()}"
-        case _:
-            return path_of(target)
-
-
-def _source(trace: str | None) -> Source | None:
-    """The innermost line of a stack trace as text."""
-    if not trace:
-        return None
-    start = trace.rfind('File "')
-    if start < 0:
-        return None
-    end = trace.index('"', start + 6)
-    number, _, _ = trace[end + len('", line ') :].partition(",")
-    filename = trace[start + 6 : end]
-    return source(filename, int(number)) if number.isdecimal() else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import isfinite
 from types import EllipsisType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from .errors import Diagnostic
 from .graph import Graph, GraphError
@@ -32,25 +32,10 @@ from .node import (
     Source,
     Value,
 )
-from .types import (
-    Computed,
-    Dim,
-    FunctionType,
-    Known,
-    ObjectType,
-    ScalarType,
-    Shape,
-    ShapeType,
-    TensorType,
-    TupleType,
-    Type,
-    Unknown,
-)
+from .type_json import Json, ReadDim, TypeReader, dims_to_json, type_to_json
 
 VERSION = 1
 ELLIPSIS = "builtins.Ellipsis"
-Json = Any
-ReadDim = Callable[[str], Dim]
 AnyGraph = TypeVar("AnyGraph", bound=Graph)
 
 
@@ -114,45 +99,9 @@ def _operation_to_json(operation: Operation) -> dict[str, Json]:
         case ExternalCall(function, result):
             return {"external": function, "type": type_to_json(result)}
         case MatchShape(pattern):
-            return {"match_shape": _dims_to_json(pattern)}
+            return {"match_shape": dims_to_json(pattern)}
         case MakeShape(dims):
-            return {"shape": _dims_to_json(dims)}
-
-
-def _dims_to_json(dims: tuple[Dim | None, ...]) -> Json:
-    return [dim if dim is None or isinstance(dim, int) else str(dim) for dim in dims]
-
-
-def type_to_json(type: Type) -> Json:
-    """Returns a type as JSON data."""
-    match type:
-        case TensorType(rank, dtype, shape):
-            return {"tensor": {"rank": rank, "dtype": dtype, "shape": _shape_to_json(shape)}}
-        case ShapeType(dims):
-            return {"shape": None if dims is None else _dims_to_json(dims)}
-        case ScalarType(dtype, value):
-            number = value if value is None or isinstance(value, int) else str(value)
-            return {"scalar": dtype, "value": number}
-        case TupleType(fields):
-            return {"tuple": [type_to_json(field) for field in fields]}
-        case ObjectType(kind):
-            return {"object": kind}
-        case FunctionType(parameters, result):
-            listed = None if parameters is None else [type_to_json(p) for p in parameters]
-            return {"function": {"parameters": listed, "result": type_to_json(result)}}
-
-
-def _shape_to_json(shape: Shape) -> Json:
-    match shape:
-        case Known(dims):
-            return _dims_to_json(dims)
-        case Computed(function, arguments):
-            return {
-                "computed": function,
-                "arguments": [a if isinstance(a, str) else _dims_to_json(a) for a in arguments],
-            }
-        case Unknown():
-            return None
+            return {"shape": dims_to_json(dims)}
 
 
 def _argument_to_json(argument: Argument) -> Json:
@@ -200,11 +149,11 @@ def graph_from_json(data: Json, read_dim: ReadDim, make: Callable[[str], AnyGrap
         raise _unreadable(f"{type(error).__name__}: {error}") from error
 
 
-class _Reader:
+class _Reader(TypeReader):
     """Reads the parts of a graph; ``values`` are those of the function that is being read."""
 
     def __init__(self, read_dim: ReadDim) -> None:
-        self.read_dim = read_dim
+        super().__init__(read_dim)
         self.values: dict[str, Value] = {}
 
     def function(self, data: Json, make: Callable[[str], AnyGraph]) -> AnyGraph:
@@ -253,39 +202,6 @@ class _Reader:
             case {"shape": dims}:
                 return MakeShape(self.dims(dims))
         raise ValueError(f"node {data['id']} calls nothing")
-
-    def dim(self, data: Json) -> Dim | None:
-        return data if data is None or isinstance(data, int) else self.read_dim(data)
-
-    def dims(self, data: Json) -> tuple[Dim | None, ...]:
-        return tuple(self.dim(item) for item in data)
-
-    def type(self, data: Json) -> Type:
-        match data:
-            case {"tensor": {"rank": rank, "dtype": dtype, "shape": shape}}:
-                return TensorType(rank, dtype, self.shape(shape))
-            case {"shape": dims}:
-                return ShapeType(None if dims is None else self.dims(dims))
-            case {"scalar": dtype, "value": value}:
-                return ScalarType(dtype, self.dim(value))
-            case {"tuple": fields}:
-                return TupleType(tuple(self.type(field) for field in fields))
-            case {"object": kind}:
-                return ObjectType(kind)
-            case {"function": {"parameters": parameters, "result": result}}:
-                listed = None if parameters is None else tuple(self.type(p) for p in parameters)
-                return FunctionType(listed, self.type(result))
-        raise ValueError(f"{data!r:.80} is no type")
-
-    def shape(self, data: Json) -> Shape:
-        match data:
-            case None:
-                return Unknown()
-            case {"computed": function, "arguments": arguments}:
-                listed = (a if isinstance(a, str) else self.dims(a) for a in arguments)
-                return Computed(function, tuple(listed))
-            case _:
-                return Known(self.dims(data))
 
     def argument(self, data: Json) -> Argument:
         match data:

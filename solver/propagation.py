@@ -18,10 +18,6 @@ from typing import TYPE_CHECKING, Any
 from dimsolve.ir.errors import ShapeError
 from dimsolve.ir.expression import Comparison
 from dimsolve.ir.node import (
-    ExternalCall,
-    FunctionCall,
-    MakeShape,
-    MatchShape,
     Node,
     OperatorCall,
     Value,
@@ -36,81 +32,46 @@ from dimsolve.ir.types import (
     ScalarType,
     ShapeType,
     TensorType,
-    TupleType,
     Type,
     Unknown,
 )
 
-from . import functions, graph_problems
+from . import graph_problems
 from .backward import operand_dims
+from .calls import Calls
 from .claims import Claim, claim_of
 from .deduction import (
     OPEN,
     Outcome,
-    deduce,
-    find_operator,
     place_values,
     substitute_type,
-    symbols_in,
 )
-from .dims import symbols_of
-from .partial import deduce_partial, merged, with_computed_shapes
-from .poly import Poly, symbol
-from .scalars import fold
-from .stand_ins import Call, SomeNumber, StandIn, encode
+from .dims import substitute, symbols_of
+from .open_dims import note_symbols, opened
 from .strict import strict_dtype
 from .system import Contradiction
 
 if TYPE_CHECKING:
     from .typed_graph import TypedGraph
 
-GETITEM = "_operator.getitem"
 
-
-class Propagation:
-    """The deduction of one graph. ``outcomes`` keeps what calls with equal arguments gave: a
-    repeated layer is solved once.
-    """
+class Propagation(Calls):
+    """The deduction of one graph. ``missing``: paths of which nothing is known, and why."""
 
     def __init__(self, graph: TypedGraph) -> None:
-        self.graph = graph
-        self.outcomes: dict[Any, Outcome] = {}
+        super().__init__(graph)
         self.missing: dict[str, str] = {}
-        self._fresh: dict[tuple[str, str], Dim] = {}
         self._queue: deque[Node] = deque()
 
     # ---- symbols
 
     def opened(self, type: Type, name: str) -> Type:
-        """Returns the type with an open symbol for every dimension that is not known: ``_x0`` for
-        the first of ``x``.
-        """
-        if isinstance(type, TensorType) and isinstance(type.shape, Known):
-            dims = type.shape.dims
-            if None in dims:
-                opened = tuple(
-                    self.graph.system.fresh(f"_{name}{place}", f"dim {place} of %{name}")
-                    if dim is None
-                    else dim
-                    for place, dim in enumerate(dims)
-                )
-                return TensorType(type.rank, type.dtype, Known(opened))
-        if isinstance(type, ShapeType) and type.dims is not None and None in type.dims:
-            inner = self.opened(TensorType(None, None, Known(type.dims)), name)
-            assert isinstance(inner, TensorType)
-            return ShapeType(inner.dims)
-        if isinstance(type, TupleType):
-            fields = [self.opened(f, f"{name}_{i}_") for i, f in enumerate(type.fields)]
-            return TupleType(tuple(fields))
-        return type
+        """Returns the type with an open symbol for every dimension that is not known."""
+        return opened(self.graph.system, type, name)
 
     def note_symbols(self, type: Type, origin: str) -> None:
-        """Notes the symbols of a type; names that begin with an underscore are open."""
-        for name in sorted(symbols_in(type)):
-            if name.startswith("_"):
-                self.graph.system.open.setdefault(name, origin)
-            else:
-                self.graph.system.name([symbol(name)], origin)
+        """Notes the symbols of a type, with where they were first seen."""
+        note_symbols(self.graph.system, type, origin)
 
     # ---- one call
 
@@ -161,60 +122,6 @@ class Propagation:
             except Contradiction as contradiction:
                 raise graph_problems.contradiction(node, contradiction) from None
         return steps
-
-    def outcome(self, node: Node) -> Outcome:
-        """Returns what is known of a call, with the node's own names for its new symbols."""
-        try:
-            match node.operation:
-                case OperatorCall(path):
-                    call = encode(node.args, node.kwargs)
-                    key = (path, call.key)
-                    found = self.outcomes.get(key)
-                    if found is None:
-                        found = self.outcomes[key] = self._operator(path, call)
-                case FunctionCall():
-                    found = functions.call(self.graph, node)
-                case ExternalCall(_, result):
-                    found = Outcome((result,))
-                case MatchShape(pattern):
-                    found = functions.match_shape(self.graph, node, pattern)
-                case MakeShape(dims):
-                    current = tuple(self.graph.system.current(dim) for dim in dims)
-                    found = Outcome((ShapeType(current),))
-        except ShapeError as error:
-            raise graph_problems.wrong_call(node, error) from error
-        if found.fresh:
-            found = found.renamed({name: self._name(node, name) for name in found.fresh})
-        if any(isinstance(t, TensorType) and t.dims is None for t in found.types):
-            found = with_computed_shapes(found, node)
-        return found
-
-    def _name(self, node: Node, fresh: str) -> Dim:
-        """The graph's own symbol for a new one of a call; the same whenever the call is deduced
-        again.
-        """
-        key = (node.id, fresh)
-        if key not in self._fresh:
-            wish = f"_{node.id}_{fresh.removeprefix(OPEN)}"
-            self._fresh[key] = self.graph.system.fresh(wish, graph_problems.place(node))
-        return self.graph.system.current(self._fresh[key])
-
-    def _operator(self, path: str, call: Call) -> Outcome:
-        if not any(isinstance(value.type, TensorType) for value in call.values):
-            number = fold(path, call.args, self.graph.system.facts)
-            if number is not None:
-                return Outcome((number,))
-        if path == "torch.Size" and _is_shape(call.args):
-            return Outcome((ShapeType(tuple(call.args[0])),))
-        if path == GETITEM and isinstance(call.args[0], tuple | list):
-            return Outcome((_item(call),))
-        operator = find_operator(path)
-        if operator is None:
-            return Outcome((_unannotated(path),), missing="no annotation is known")
-        outcome = deduce(operator, call)
-        if any(isinstance(v.type, TensorType | ShapeType) and v.dims is None for v in call.values):
-            return merged(outcome, deduce_partial(operator, call))
-        return outcome
 
     # ---- facts that flow back
 
@@ -348,8 +255,8 @@ class Propagation:
         self, node: Node, dim: Dim, free: frozenset[str], names: dict[str, Dim]
     ) -> Dim:
         for atom in symbols_of(dim) & free:
-            names.setdefault(atom, self._name(node, f"{OPEN}{atom}"))
-        current: Dim = substitute_dim(dim, names)
+            names.setdefault(atom, self.name_of(node, f"{OPEN}{atom}"))
+        current: Dim = substitute(dim, names)
         return current
 
     # ---- the whole graph
@@ -380,53 +287,3 @@ class Propagation:
         if isinstance(shape.type, ShapeType) and shape.type.dims is not None:
             return TensorType(None, dtype, Known(shape.type.dims))
         return TensorType(shape.rank, dtype, Computed(SHAPE, (shape.name,)))
-
-
-def substitute_dim(dim: Dim, values: dict[str, Dim]) -> Dim:
-    """Returns a dimension with symbols replaced."""
-    from .dims import substitute
-
-    return substitute(dim, values) if values else dim
-
-
-def _is_shape(args: tuple[Any, ...]) -> bool:
-    return (
-        len(args) == 1
-        and isinstance(args[0], tuple | list)
-        and all(isinstance(item, int | Poly) for item in args[0])
-    )
-
-
-def _item(call: Call) -> Type:
-    """The type of one item, or a slice, of a shape or a tuple."""
-    items, index = call.args[0], call.args[1]
-    if not isinstance(index, int | slice):
-        return ANY
-    try:
-        picked = items[index]
-    except (IndexError, TypeError):
-        return ANY
-    return _type_of_item(picked)
-
-
-def _type_of_item(item: Any) -> Type:
-    if isinstance(item, StandIn):
-        dims = item.shape
-        shape = Unknown() if dims is None else Known(dims)
-        return TensorType(None, item.dtype, shape)
-    if isinstance(item, SomeNumber):
-        return ScalarType(item.dtype_name)
-    if isinstance(item, int | Poly):
-        return ScalarType("int", item)
-    if isinstance(item, tuple | list):
-        if all(isinstance(i, int | Poly) for i in item):
-            return ShapeType(tuple(item))
-        return TupleType(tuple(_type_of_item(i) for i in item))
-    return ANY
-
-
-def _unannotated(path: str) -> Type:
-    """What is known of the result of a function without an annotation: torch's return tensors, most
-    of the time.
-    """
-    return TensorType(None, None) if path.startswith("torch") else ANY

@@ -13,12 +13,11 @@ The public ``dimsolve.Graph`` is this class with what running and partitioning a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from dimsolve.ir.errors import ShapeError
 from dimsolve.ir.expression import Relation
-from dimsolve.ir.graph import Graph
 from dimsolve.ir.graph_json import graph_from_json, graph_to_json
 from dimsolve.ir.node import (
     Argument,
@@ -33,26 +32,24 @@ from dimsolve.ir.node import (
     Value,
     values_in,
 )
-from dimsolve.ir.types import Dim, ScalarType, ShapeType, TensorType, Type
+from dimsolve.ir.types import ScalarType, ShapeType, TensorType, Type
 
-from . import functions, graph_problems
-from .dims import evaluate, symbols_of
+from . import graph_problems, outline
+from .answers import Answers
 from .paths import path_of
 from .poly import symbol
 from .propagation import Propagation
-from .prove import Proof
 from .read_argument import SIZED, read_argument
 from .read_type import read_dim, read_dims, read_input_type
 from .sources import caller
-from .system import System
 
 if TYPE_CHECKING:
-    import sympy
+    pass
 
 ShapeText = str | Sequence[Any] | None
 
 
-class TypedGraph(Graph):
+class TypedGraph(Answers):
     """A graph with deduced types. ``facts`` are what is known of the symbols from outside.
 
     strict: operators that combine tensors element by element take tensors of one dtype, and promote
@@ -64,7 +61,6 @@ class TypedGraph(Graph):
     ) -> None:
         super().__init__(name)
         self.strict = strict
-        self.system = System()
         self.propagation = Propagation(self)
         for fact in facts:
             self.assume(fact)
@@ -216,77 +212,6 @@ class TypedGraph(Graph):
             return node.outputs
         return node.outputs[0] if node.outputs else None
 
-    # ---- questions
-
-    @property
-    def symbols(self) -> tuple[str, ...]:
-        """The symbols that the types speak of, the user's own first."""
-        return (*self.system.given, *self.system.open)
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """What must hold of the symbols for the graph to run, in the dimension language."""
-        return tuple(dict.fromkeys(str(condition) for condition in self.system.conditions))
-
-    def dim(self, value: Value | str, index: int) -> sympy.Expr | None:
-        """Returns a dimension of a tensor or a shape as a SymPy expression; None where it is not
-        known.
-        """
-        from .symbolic import to_sympy
-
-        found = self.values[value] if isinstance(value, str) else value
-        dims = found.dims
-        if dims is None or dims[index] is None:
-            return None
-        known: Any = dims[index]
-        return to_sympy(known)
-
-    def prove(self, claim: str | Relation) -> Proof:
-        """Returns whether a claim about the symbols holds wherever the graph runs.
-
-        >>> g = TypedGraph()
-        >>> x = g.input("x", "n, m")
-        >>> g.prove("n*m == m*n").verdict
-        'proved'
-        """
-        return self.system.prove(claim)
-
-    def evaluate(self, sizes: Mapping[str, int]) -> dict[str, Any]:
-        """Returns the sizes of every value at sizes of the symbols: tuples for tensors and shapes,
-        ints for numbers.
-
-        A dimension that depends on a symbol without a size is None, and so is a shape of unknown
-        rank. Raises ShapeError where the sizes break a condition of the graph.
-        """
-        self._check_sizes(sizes)
-        return {name: self._evaluated(value.type, sizes) for name, value in self.values.items()}
-
-    def _check_sizes(self, sizes: Mapping[str, int]) -> None:
-        for condition in self.system.conditions:
-            if condition.claim.symbols() <= sizes.keys() and not condition.claim.test(sizes):
-                raise graph_problems.broken_condition(condition, sizes)
-
-    def _evaluated(self, type: Type, sizes: Mapping[str, int]) -> Any:
-        def size(dim: Dim | None) -> int | None:
-            if dim is None or dim.__class__ is int:
-                return dim
-            return evaluate(dim, sizes) if symbols_of(dim) <= sizes.keys() else None
-
-        if isinstance(type, TensorType | ShapeType):
-            return None if type.dims is None else tuple([size(dim) for dim in type.dims])
-        if isinstance(type, ScalarType):
-            return size(type.value)
-        return None
-
-    def show(self) -> str:
-        """Returns the graph as text, with what must hold of the symbols and why."""
-        conditions = [f"  # needs {c}    {c.origin}" for c in self.system.conditions]
-        return "\n".join([str(self), *conditions])
-
-    def explain(self) -> str:
-        """Returns the conditions and where each comes from, a line each."""
-        return "\n".join(f"{c}    {c.origin}" for c in self.system.conditions)
-
     # ---- rewriting
 
     def deduce(self) -> None:
@@ -327,14 +252,14 @@ class TypedGraph(Graph):
         Function and call keep the types that were known. Nothing between the nodes may need what
         they make.
         """
-        return functions.outline(self, list(nodes), name)
+        return outline.outline(self, list(nodes), name)
 
     def shape_function(self) -> TypedGraph:
         """Returns the function from the shapes of the inputs to those of the results, without data.
 
         Raises DimsolveError where a result's shape depends on data.
         """
-        return functions.shape_function(self)
+        return outline.shape_function(self)
 
     # ---- JSON
 
