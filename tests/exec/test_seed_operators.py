@@ -144,3 +144,16 @@ def test_torch_compile_takes_each_for_one_operator() -> None:
     (compiled_gradient,) = torch.autograd.grad(compiled(x).square().sum(), x)
     (gradient,) = torch.autograd.grad(model(x).square().sum(), x)
     assert torch.allclose(compiled_gradient, gradient)
+
+
+class ReturnsANumber(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        y, factor = customised.op1_constant(x)
+        return y * factor
+
+
+def test_a_value_that_is_no_tensor_is_traced() -> None:
+    graph = ds.trace(ReturnsANumber(), (torch.ones(4, 6),))
+    (node,) = [node for node in graph.nodes() if node.name == "op1"]
+    assert node.annotation == "a b -> a b, ?"
+    assert float(graph.run(torch.ones(4, 6)).sum()) == 480.0
