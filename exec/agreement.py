@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -24,9 +24,9 @@ import torch.distributed as dist
 from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.partition.plan import Plan
 
-from .failure import rank_failure
+from .failure import Failure, rank_failure
 from .input_lengths import InputLengths
-from .watch import Watch, own_store, watch
+from .watch import Stopped, Watch, own_store, watch
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -44,6 +44,14 @@ class AgreementError(DimsolveError):
     """Ranks that have different plans, worlds or sizes."""
 
     __module__ = "dimsolve"
+
+
+class _Said(NamedTuple):
+    """What a rank says of its sizes. running: it has begun with them already."""
+
+    shapes: str
+    problem: str
+    running: bool
 
 
 class Agreement:
@@ -84,6 +92,16 @@ class Agreement:
                 if other[key] != first[key]:
                     raise _differ(key, self.ranks[0], first[key], rank, other[key])
 
+    def agree_on_weights(self, model: torch.nn.Module) -> None:
+        """Raises AgreementError on every rank where the ranks' models hold different values."""
+        if self._watch is None or len(self.ranks) == 1:
+            return
+        said = self._exchange("weights", json.dumps(_digests(model)))
+        first = said[self.ranks[0]]
+        for rank, text in said.items():
+            if text != first:
+                raise _other_weights(self.ranks[0], json.loads(first), rank, json.loads(text))
+
     def _identity(self) -> dict[str, Any]:
         text = self.plan.to_json(indent=None)
         return {
@@ -108,28 +126,33 @@ class Agreement:
 
         Raises what is wrong here, or AgreementError where another rank's sizes are wrong or others.
         """
-        problem: Exception | None = None
+        problem: DimsolveError | None = None
         try:
             inputs.check_dtypes(dtypes)
             self.plan.check(inputs.sizes(shapes))
         except DimsolveError as error:
             problem = error
         if self._watch is not None and len(self.ranks) > 1:
-            mine = json.dumps([_text_of(shapes), "" if problem is None else str(problem)])
-            said = self._exchange(f"sizes/{self.calls}", mine)
-            if problem is None:
-                self._compare({rank: json.loads(text) for rank, text in said.items()})
+            mine = _Said(_text_of(shapes), "" if problem is None else str(problem), False)
+            said = self._exchange(f"sizes/{self.calls}", json.dumps(mine))
+            heard = {rank: _Said(*json.loads(text)) for rank, text in said.items()}
+            differ = problem or self._difference(heard)
+            if differ is not None and any(other.running for other in heard.values()):
+                # The others wait in a collective by now: only the watch can reach them.
+                self._watch.report(Failure(self.rank, f"rank {self.rank}", str(differ)))
+            problem = differ
         if problem is not None:
             raise problem
 
-    def _compare(self, said: Mapping[int, Sequence[str]]) -> None:
-        for rank, (_, problem) in said.items():
-            if problem:
-                raise _refused(rank, problem)
+    def _difference(self, said: Mapping[int, _Said]) -> AgreementError | None:
         first = self.ranks[0]
-        for rank, (shapes, _) in said.items():
-            if shapes != said[first][0]:
-                raise _other_sizes(first, said[first][0], rank, shapes)
+        for rank, other in said.items():
+            if other.problem:
+                return _refused(rank, other.problem)
+        for rank, other in said.items():
+            if other.shapes != said[first].shapes:
+                return _other_sizes(first, said[first].shapes, rank, other.shapes)
+        return None
 
     def _exchange(self, topic: str, mine: str) -> dict[int, str]:
         """Tells the others and returns what each has told, this rank's own included."""
@@ -152,11 +175,15 @@ class Agreement:
         pause = 0.001
         while not self._store.check(list(keys)):
             failure = self._watch.failure
-            if failure is not None and failure.rank != self.rank:
-                raise rank_failure(failure, "the agreement between the ranks")
-            if time.monotonic() > until:
+            if failure is None and time.monotonic() > until:
                 return [key for key in keys if not self._store.check([key])]
-            time.sleep(pause)
+            try:
+                time.sleep(pause)
+            except Stopped:
+                failure = self._watch.blame()
+            if failure is not None and failure.rank != self.rank:
+                what = keys[0].rpartition("/")[0].partition("/")[0]
+                raise rank_failure(failure, f"rank {self.rank}: the agreement on the {what}")
             pause = min(2 * pause, 0.05)
         return []
 
@@ -174,7 +201,17 @@ class Agreement:
             self._said.add(topic)
             names, key = shapes
             text = _text_of({name: size for name, (size, _) in zip(names, key, strict=True)})
-            self._answers.set(f"{topic}/{self.rank}", json.dumps([text, ""]))
+            self._answers.set(f"{topic}/{self.rank}", json.dumps(_Said(text, "", True)))
+
+
+def _digests(model: torch.nn.Module) -> dict[str, int]:
+    """A number for the values of every parameter and buffer that is not on the meta device."""
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    return {
+        name: int(torch.hash_tensor(tensor.detach()).view(torch.int64))
+        for name, tensor in tensors.items()
+        if not tensor.is_meta
+    }
 
 
 def _text_of(shapes: Mapping[str, Sequence[int]]) -> str:
@@ -197,6 +234,22 @@ def _differ(key: str, rank: int, value: Any, other: int, others: Any) -> Agreeme
             title=_WORDS[key],
             reason=f"the {key} of rank {rank} is {value}, that of rank {other} is {others}",
             hint="start all ranks with the same model, plan and arguments",
+        )
+    )
+
+
+def _other_weights(
+    rank: int, first: Mapping[str, int], other: int, found: Mapping[str, int]
+) -> AgreementError:
+    names = [name for name in {**first, **found} if first.get(name) != found.get(name)]
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return AgreementError(
+        Diagnostic(
+            code="weights-differ",
+            title="the ranks' models have different weights",
+            reason=f"{names[0]}{more} differ between rank {rank} and rank {other}",
+            hint="call torch.manual_seed with one number on all ranks before making the model, or "
+            "load one state_dict",
         )
     )
 

@@ -76,7 +76,8 @@ def _start(count: int, folder: Path) -> dict[int, Any]:
         monitor_interval=0.1,
     )
     try:
-        elastic_launch(config, sys.executable)("-m", "dimsolve.exec.worker", str(folder))
+        arguments = ("-m", "dimsolve.exec.worker", str(folder), str(os.getpid()))
+        elastic_launch(config, sys.executable)(*arguments)
     except ChildFailedError as error:
         return dict(error.failures)
     return {}

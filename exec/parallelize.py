@@ -55,6 +55,7 @@ def parallelize(
     agreement = Agreement(plan, device_mesh)
     agreement.agree_on_plan()
     ends = mesh_ends(plan, device_mesh)
+    agreement.agree_on_weights(model)
     program = lower(graph, plan, ends.communicators, device=ends.device)
     return ParallelModule(model, plan, program, ends, agreement)
 

@@ -73,6 +73,7 @@ def rank_call(
     function: Callable[..., Any] = resolve(path)
     if getattr(function, "__name__", "") == "apply" and operator is not None:
         arguments = _positional(arguments, operator.parameters)
+        function = _plain(function, operator.name)
     if plan is not None and rules:
         names = () if operator is None else operator.parameters
         function = _ruled(function, plan, rules, local, names, communicators)
@@ -176,6 +177,16 @@ def _modified(
         return function(*arguments.args, **arguments.kwargs)
 
     call.__name__ = getattr(function, "__name__", "modified").lstrip("_")
+    return call
+
+
+def _plain(apply: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The ``apply`` of an autograd.Function as a function with a name of its own."""
+
+    def call(*args: Any) -> Any:
+        return apply(*args)
+
+    call.__name__ = name if name.isidentifier() else "apply"
     return call
 
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.partition.placement import Reduction
 
-from .failure import rank_failure
+from .failure import Failure, rank_failure
 from .watch import Stopped, watch
 
 if TYPE_CHECKING:
@@ -178,13 +178,25 @@ class TorchCommunicator:
         caller = f" for {self.label}" if self.label else ""
         rank = dist.get_rank()
         what = f"{collective} of {dtype} {tuple(tensor.shape)}{along}{caller}"
-        guard = watch()
-        blamed = None if guard is None else guard.blame()
+        blamed = _blamed()
         if blamed is not None and blamed.rank != rank:
             return rank_failure(blamed, f"rank {rank}: the {what}")
         return CollectiveError(
             Diagnostic("collective-failed", f"rank {rank}: the {what} failed", reason=reason)
         )
+
+
+def _blamed() -> Failure | None:
+    """The failure behind a failed collective; being told to end meanwhile is no reason not to
+    find out.
+    """
+    guard = watch()
+    if guard is None:
+        return None
+    try:
+        return guard.blame()
+    except Stopped:
+        return guard.blame()
 
 
 @lru_cache(maxsize=8)

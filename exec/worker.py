@@ -1,10 +1,10 @@
 """A rank's process: joins its world, runs, and leaves with an exit code and a record.
 
-    python -m dimsolve.exec.worker FOLDER        started by `dimsolve.exec.launch`
+    python -m dimsolve.exec.worker FOLDER LAUNCHER        started by `dimsolve.exec.launch`
 
 FOLDER holds ``options.json``. The first rank writes ``report.json``; a rank that fails writes
-``error-RANK.json`` and tells the others, which then end too. The process ends itself when the one
-that started it is gone.
+``error-RANK.json`` and tells the others, which then end too. The process ends itself when LAUNCHER,
+the process that started it, is gone.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ GRACE = 15.0
 """Seconds that a rank has to end by itself after another one has failed."""
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, launcher: int) -> int:
     """Runs this rank; returns the exit code."""
-    parent = os.getppid()
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_end_with, args=(launcher,), daemon=True).start()
     options = RunOptions.model_validate_json((folder / "options.json").read_bytes())
     report = run(options)
     rank = int(os.environ["RANK"])
@@ -54,7 +53,7 @@ def run(options: RunOptions) -> RunReport:
 
     from .faults import explain_run
     from .run_rank import run_rank
-    from .watch import watch
+    from .watch import Stopped, watch
 
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     signal.signal(signal.SIGTERM, _stop)
@@ -76,7 +75,12 @@ def run(options: RunOptions) -> RunReport:
         return run_rank(options, progress)
     except BaseException as error:
         failure = explain_run(error, rank)
-        print(_words(error, rank), file=sys.stderr, flush=True)
+        text = (
+            f"rank {rank}: stopped: {failure}"
+            if isinstance(error, Stopped)
+            else _words(error, rank)
+        )
+        print(text, file=sys.stderr, flush=True)
         if world > 1:
             time.sleep(1.0)  # the others look twice a second, and are to say what they were at
         return RunReport(
@@ -122,6 +126,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
     """Another rank has ended, and the launcher ends the rest: says where this one was."""
     from .watch import Stopped
 
+    signal.signal(number, signal.SIG_IGN)  # once is enough: it is to find out why
     raise Stopped(f"signal {signal.Signals(number).name}")
 
 
@@ -150,4 +155,4 @@ def _end_late() -> object:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
