@@ -24,7 +24,7 @@ from .refutation import Predicate, Seen, is_impossible
 from .relaxation import is_nonnegative
 from .search import points
 
-FIRST_POINTS = 6
+FIRST_POINTS = 10
 FIRST_LOOK = 400
 STEPS = 24_000
 

@@ -126,8 +126,8 @@ def _with_remainders(chart: Chart, budget: Budget, depth: int) -> list[Draft] | 
     draft = Draft(chart, [], budget)
     for call, quotient in chart.calls.items() if depth == 0 else ():
         assert isinstance(call, Call)
-        if call.function is Function.FLOORDIV and isinstance(call.arguments[1], int):
-            dividend, divisor = call.arguments
+        dividend, divisor = call.arguments[:2]
+        if call.function is Function.FLOORDIV and isinstance(divisor, int):
             rest = dividend - divisor * quotient
             if rest in chart.nonnegative:
                 goal = rest - draft.parameter(0, divisor - 1)
