@@ -184,6 +184,8 @@ def _activations() -> list[Entry]:
         form = Pointwise(("input", *others.split()))
         arguments = _ARGUMENTS.get(name, ())
         calls = [example(t(12, 24), *arguments), example(t(2, 12, 6), *arguments)]
+        if "inplace" in others:
+            calls.append(example(t(12, 6), *arguments, inplace=True))
         entries.append(entry(f"torch.nn.functional.{name}", form, *calls))
     return entries
 

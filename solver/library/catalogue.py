@@ -188,11 +188,14 @@ def specimens(path: str) -> tuple[Example, ...]:
     if resolved is None:
         return ()
     item, writes = resolved
+    if path == item.path:
+        return item.examples
+    calls = tuple(call for call in item.examples if "inplace" not in call.kwargs)
     if writes:
-        return tuple(call for call in item.examples if _can_write(item, call))
+        return tuple(call for call in calls if _can_write(item, call))
     if canonical_path(path).startswith("torch.Tensor."):
-        return tuple(call for call in item.examples if _first_is_tensor(call))
-    return item.examples
+        return tuple(call for call in calls if _first_is_tensor(call))
+    return calls
 
 
 def _first_is_tensor(call: Example) -> bool:

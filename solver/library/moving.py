@@ -130,11 +130,9 @@ def narrow(input: Any, dim: int, start: Any, length: Any) -> Declaration:
         source[place], target[place] = cut_before, cut_after
         return moved(input, source, target, arguments=arguments)
     cut = slice_dim(total, slice(first, first + length), Names(set(map(bare, row))), arguments)
-    sizes = {}
-    if cut.sizes:
-        sizes["length"] = cut.after
-        if "start" in cut.sizes:
-            sizes["start"] = cut.sizes["start"]
+    sizes = {} if "^" in cut.after else {"length": cut.after}
+    if "start" in cut.sizes:
+        sizes["start"] = cut.sizes["start"]
     source, target = list(row), list(row)
     source[place], target[place] = cut.before, cut.after
     return moved(input, source, target, arguments=arguments, sizes=sizes)
@@ -208,6 +206,7 @@ ENTRIES = (
     entry(
         "torch.narrow",
         narrow,
+        example(t(12, 6), 1, 0, 6),
         example(t(12, 24), 1, 12, 12),
         example(t(12, 24), 1, 8, 8),
         example(t(12, 24), 0, 1, 5),

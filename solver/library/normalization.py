@@ -17,8 +17,9 @@ from dimsolve.solver.poly import divide_exactly
 from . import errors
 from .dtypes import dtype_of
 from .entry import entry
+from .lengths import never_equal
 from .samples import between, constant, example, t
-from .values import axes, dims_of
+from .values import axes, dims_of, is_dim
 from .writing import Names, Pattern, annotation, group
 
 
@@ -44,10 +45,15 @@ def layer_norm(
     *rest: Any,
 ) -> Declaration:
     """Returns the declaration of a norm over the last dimensions."""
-    rank = len(dims_of(input))
+    dims = dims_of(input)
+    rank = len(dims)
     count = len(normalized_shape) if isinstance(normalized_shape, list | tuple) else 1
     if count > rank:
         raise errors.wrong_number("normalized dimensions", count, rank)
+    wanted = normalized_shape if isinstance(normalized_shape, list | tuple) else (normalized_shape,)
+    for length, size in zip(dims[rank - count :], wanted, strict=True):
+        if length is not None and is_dim(size) and never_equal(length, size):
+            raise errors.lengths_differ("the last dimensions and normalized_shape", length, size)
     names = Names()
     leading, normal = names.take(rank - count), names.take(count, "^")
     return _with_optional(input, [*leading, *normal], [(weight, normal), (bias, normal)])

@@ -142,7 +142,7 @@ def _chosen(reduction: str) -> Form:
 
 def _index(input: Any, dim: Any = None, keepdim: bool = False) -> Declaration:
     """Returns the declaration of argmax, argmin: a place among all elements."""
-    return reduced(input, dim, keepdim and dim is not None, mark="^", dtype="int64")
+    return reduced(input, dim, keepdim, mark="^", dtype="int64")
 
 
 def _pair(input: Any, dim: Any = None, keepdim: bool = False) -> Declaration:
@@ -289,7 +289,11 @@ def _table() -> list[Entry]:
         ("std_mean", _spread(2), _OVER),
         ("max", _chosen("max"), (example(distinct(12, 6)), *_ONE_DIM, example(t(12, 6), t(12, 6)))),
         ("min", _chosen("min"), (example(distinct(12, 6)), *_ONE_DIM, example(t(12, 6), t(6)))),
-        ("argmax", _index, (example(distinct(12, 6)), *_ONE_DIM)),
+        (
+            "argmax",
+            _index,
+            (example(distinct(12, 6)), example(distinct(12, 6), keepdim=True), *_ONE_DIM),
+        ),
         ("argmin", _index, (example(distinct(12, 6)), *_ONE_DIM)),
         ("median", _pair, (example(distinct(12, 5)), *_ONE_DIM)),
         ("nanmedian", _pair, (example(distinct(12, 5)), *_ONE_DIM)),

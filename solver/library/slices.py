@@ -53,7 +53,9 @@ def slice_dim(length: Dim | None, part: slice, names: Names, arguments: dict[str
             return blocks
     elif _every_one(length, start, stop, step):
         word = names.one()
-        return Sliced(group(word, str(step)), word)
+        # A start counted from the end is another place in a part.
+        sizes = {"start": str(start)} if part.start not in (None, start) else {}
+        return Sliced(group(word, str(step)), word, sizes)
     count: Dim = stop - start if at_least(stop, start) else maximum(stop - start, 0)
     before = "1" if length == 1 else names.one("^")
     return Sliced(before, length_word(names, arguments, ceil_div(count, step)))

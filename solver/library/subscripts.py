@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
+from dimsolve.solver.poly import Dim
 
 from . import errors
 from .broadcast import broadcast
@@ -22,6 +23,9 @@ from .samples import example, mask, t, whole
 from .slices import slice_dim
 from .values import Lengths, NotKnown, dims_of, is_dim, is_tensor
 from .writing import Names, annotation, bare, freeze, freeze_word
+
+_MASKS = ("bool", "uint8")
+"""Dtypes of index tensors that say which elements are meant, not where they are."""
 
 
 @dataclass(slots=True)
@@ -48,42 +52,72 @@ def read_subscript(dims: Lengths, index: Any, names: Names) -> Subscript:
     laid on it.
     """
     items = index if isinstance(index, tuple) else (index,)
-    prefix = "index." if isinstance(index, tuple) else "index"
-    result = Subscript()
-    taken = 0
-    tensor_places: list[int] = []
-    tensors: list[tuple[Any, Lengths]] = []
-    for number, item in enumerate(_without_ellipsis(items, len(dims))):
-        position, item = item
+    reader = _Reader(dims, names, "index.{}" if isinstance(index, tuple) else "index")
+    for position, item in _without_ellipsis(items, len(dims)):
+        reader.take(position, item)
+    if reader.tensors:
+        _place_indices(reader.found, reader.tensors, reader.places, names)
+    return reader.found
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Takes the items of a subscript one by one. ``tensors`` are the index tensors and lists with
+    their shapes, ``places`` where in the result each of them stands.
+    """
+
+    dims: Lengths
+    names: Names
+    key: str
+    found: Subscript = field(default_factory=Subscript)
+    tensors: list[tuple[Any, Lengths]] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+
+    def take(self, position: int, item: Any) -> None:
+        """Lays one item on the dimensions that are left."""
         if item is None:
-            result.target.append("1")
-            continue
-        if taken >= len(dims):
-            raise errors.too_many_indices(len(dims), number + 1)
-        length = dims[taken]
+            self.found.target.append("1")
+            return
+        place = len(self.found.source)
+        if place >= len(self.dims):
+            raise errors.too_many_indices(len(self.dims), place + 1)
+        length = self.dims[place]
         if isinstance(item, slice):
-            cut = slice_dim(length, item, names, result.arguments)
-            key = f"{prefix}{position}" if isinstance(index, tuple) else prefix
-            result.sizes.update({f"{key}.{bound}": text for bound, text in cut.sizes.items()})
-            result.source.append(cut.before)
-            result.target.append(cut.after)
+            self._slice(position, item, length)
         elif is_dim(item):
             _check_index(item, length)
-            result.source.append("1" if length == 1 else names.one("^"))
+            self._word(length)
+        elif is_tensor(item) and not dims_of(item, "an index"):
+            self._number(item, length)
         else:
-            tensor_places.append(len(result.target))
-            tensors.append((item, _index_shape(item)))
-            if is_tensor(item) and dtype_of(item) in ("bool", "uint8"):
-                width = len(tensors[-1][1])
-                result.mask_words = names.take(width, "^")
-                result.source += result.mask_words
-                taken += width
-                continue
-            result.source.append("1" if length == 1 else names.one("^"))
-        taken += 1
-    if tensors:
-        _place_indices(result, tensors, tensor_places, names)
-    return result
+            self._index(item, length)
+
+    def _word(self, length: Dim | None) -> None:
+        self.found.source.append("1" if length == 1 else self.names.one("^"))
+
+    def _slice(self, position: int, item: slice, length: Dim | None) -> None:
+        cut = slice_dim(length, item, self.names, self.found.arguments)
+        key = self.key.format(position)
+        self.found.sizes.update({f"{key}.{bound}": text for bound, text in cut.sizes.items()})
+        self.found.source.append(cut.before)
+        self.found.target.append(cut.after)
+
+    def _number(self, item: Any, length: Dim | None) -> None:
+        """A tensor without dimensions is read as the number that it holds."""
+        if dtype_of(item) in _MASKS:
+            raise NotKnown("an index that is one bool is not known of")
+        self.found.indices.append(item)
+        self.found.index_words.append([])
+        self._word(length)
+
+    def _index(self, item: Any, length: Dim | None) -> None:
+        self.places.append(len(self.found.target))
+        self.tensors.append((item, _index_shape(item)))
+        if is_tensor(item) and dtype_of(item) in _MASKS:
+            self.found.mask_words = self.names.take(len(self.tensors[-1][1]), "^")
+            self.found.source += self.found.mask_words
+        else:
+            self._word(length)
 
 
 def _without_ellipsis(items: tuple[Any, ...], rank: int) -> list[tuple[int, Any]]:
@@ -103,7 +137,7 @@ def _without_ellipsis(items: tuple[Any, ...], rank: int) -> list[tuple[int, Any]
 def _width(item: Any) -> int:
     if item is None or item is Ellipsis:
         return 0
-    if is_tensor(item) and dtype_of(item) in ("bool", "uint8"):
+    if is_tensor(item) and dtype_of(item) in _MASKS:
         return len(dims_of(item, "the mask"))
     return 1
 
@@ -116,12 +150,9 @@ def _check_index(item: Any, length: Any) -> None:
 def _index_shape(item: Any) -> Lengths:
     if is_tensor(item):
         return dims_of(item, "an index")
-    if isinstance(item, list):
-        return (
-            (len(item), *_index_shape(item[0]))
-            if item and isinstance(item[0], list)
-            else (len(item),)
-        )
+    if isinstance(item, list) and not any(isinstance(inner, bool) for inner in item):
+        inner = _index_shape(item[0]) if item and isinstance(item[0], list) else ()
+        return (len(item), *inner)
     raise NotKnown(f"an index is a {type(item).__name__}")
 
 
@@ -134,7 +165,7 @@ def _place_indices(
     if result.mask_words:
         if len(tensors) > 1:
             raise NotKnown("a mask beside other index tensors is not known of")
-        result.index_words = [result.mask_words]
+        result.index_words.append(result.mask_words)
         word = names.one("^")
         result.fresh.append(bare(word))
         words = [word]
@@ -143,9 +174,8 @@ def _place_indices(
         constant = any(not is_tensor(item) for item, _ in tensors)
         rows = [freeze(row) if constant else row for row in spread.inputs]
         words = freeze(spread.output) if constant else spread.output
-        result.index_words = [
-            row for row, (item, _) in zip(rows, tensors, strict=True) if is_tensor(item)
-        ]
+        pairs = zip(rows, tensors, strict=True)
+        result.index_words += [row for row, (item, _) in pairs if is_tensor(item)]
         given = {bare(w) for row in result.index_words for w in row}
         for row, (_, shape) in zip(rows, tensors, strict=True):
             for word, length in zip(row, shape, strict=True):
@@ -153,7 +183,7 @@ def _place_indices(
                     result.arguments[bare(word)] = length
         result.arguments.update(spread.arguments)
         result.fresh += spread.fresh
-    result.indices = [item for item, _ in tensors if is_tensor(item)]
+    result.indices += [item for item, _ in tensors if is_tensor(item)]
     together = all(place == places[0] for place in places)
     at = places[0] if together else 0
     result.target[at:at] = words

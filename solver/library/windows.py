@@ -35,11 +35,12 @@ class Window:
     def result(self, length: Dim) -> Dim:
         """Returns how many windows there are. Raises ShapeError where not even one fits."""
         room = length + self.before + self.after - self.dilation * (self.size - 1) - 1
-        if isinstance(room, int) and room < 0:
+        divide = ceil_div if self.ceil_mode else floor_div
+        count = divide(room, self.stride) + 1
+        if isinstance(count, int) and count < 1:
             raise errors.window_too_long(length, self.size, self.before + self.after, self.dilation)
         if not self.ceil_mode:
-            return floor_div(room, self.stride) + 1
-        count = ceil_div(room, self.stride) + 1
+            return count
         if not (isinstance(count, int) and isinstance(length, int)):
             raise NotKnown("the number of windows, rounded up, is not known")
         # torch drops a last window that would begin in the padding behind the end

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dimsolve.ir.errors import ShapeError
+from dimsolve.solver.dims import evaluate
 from dimsolve.solver.infer import infer
 from dimsolve.solver.library.broadcast import broadcast
+from dimsolve.solver.library.values import Lengths
 from dimsolve.solver.library.writing import Names, annotation
 from dimsolve.solver.poly import symbol
 
@@ -22,7 +24,7 @@ SHAPES = st.lists(st.sampled_from([0, 1, 1, 2, 3]), max_size=4).map(tuple)
 @given(st.lists(SHAPES, min_size=1, max_size=3))
 def test_numbers(shapes: list[tuple[int, ...]]) -> None:
     try:
-        wanted = tuple(torch.broadcast_shapes(*shapes))
+        wanted = tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
     except RuntimeError:
         with pytest.raises(ShapeError):
             broadcast(shapes, Names())
@@ -42,15 +44,15 @@ VALUES = st.sampled_from([1, 2, 5])
 def test_symbols_have_the_right_length_wherever_they_can_be_broadcast(
     n: int, m: int, number: int | None
 ) -> None:
-    shapes = [(symbol("n"),), (symbol("m"),), *([(number,)] if number else [])]
+    shapes: list[Lengths] = [(symbol("n"),), (symbol("m"),)]
+    shapes += [(number,)] if number else []
     values = [n, m, *([number] if number else [])]
     found = broadcast(shapes, Names())
     try:
-        (wanted,) = torch.broadcast_shapes(*[(value,) for value in values])
+        (wanted,) = torch.broadcast_shapes(*[(v,) for v in values])  # type: ignore[no-untyped-call]
     except RuntimeError:
         return
     length = found.arguments.get(found.output[0].rstrip("^"), number)
-    from dimsolve.solver.dims import evaluate
-
+    assert length is not None
     assert evaluate(length, {"n": n, "m": m}) == wanted
     assert all(word.endswith("^") or word == "1" for row in found.inputs for word in row)

@@ -41,7 +41,8 @@ def captured() -> list[torch.fx.GraphModule]:
         return graph.forward
 
     torch.compiler.reset()
-    torch.compile(model, backend=keep, fullgraph=True)(input_ids=ids, labels=ids, use_cache=False)
+    run: Any = torch.compile(model, backend=keep, fullgraph=True)
+    run(input_ids=ids, labels=ids, use_cache=False)
     return graphs
 
 

@@ -27,7 +27,8 @@ STEPS = st.none() | st.integers(1, 5)
 def test_a_slice_of_a_number(
     length: int, start: int | None, stop: int | None, step: int | None
 ) -> None:
-    part, arguments = slice(start, stop, step), {}
+    part = slice(start, stop, step)
+    arguments: dict[str, object] = {}
     found = slice_dim(length, part, Names(), arguments)
     text = f"{found.before} -> {found.after}"
     solution = infer(text, [(length,)], arguments=arguments)
