@@ -55,6 +55,7 @@ def _function_to_json(graph: Graph) -> dict[str, Json]:
         "facts": list(graph.facts),
         "checks": [list(check) for check in graph.checks],
         "strict": graph.strict,
+        "settings": {name: item for name, item in graph.settings.items() if _is_plain(item)},
         "functions": [_function_to_json(function) for function in graph.functions.values()],
     }
 
@@ -149,6 +150,11 @@ def graph_from_json(data: Json, read_dim: ReadDim, make: Callable[[str], AnyGrap
         raise _unreadable(f"{type(error).__name__}: {error}") from error
 
 
+def _is_plain(item: object) -> bool:
+    """Whether JSON holds the value as it is."""
+    return item is None or isinstance(item, bool | int | str)
+
+
 class _Reader(TypeReader):
     """Reads the parts of a graph; ``values`` are those of the function that is being read."""
 
@@ -171,6 +177,7 @@ class _Reader(TypeReader):
         graph.facts = list(data["facts"])
         graph.checks = [(claim, origin) for claim, origin in data["checks"]]
         graph.strict = data["strict"]
+        graph.settings = dict(data["settings"])
         graph.verify()
         return graph
 

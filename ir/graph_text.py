@@ -78,7 +78,8 @@ def call_text(node: Node) -> str:
     arguments += [f"{name}={argument_text(argument)}" for name, argument in node.kwargs.items()]
     match node.operation:
         case OperatorCall(path):
-            return f"{_short(path)}({', '.join(arguments)})"
+            registered = node.name != path.rpartition(".")[2]
+            return f"{node.name if registered else _short(path)}({', '.join(arguments)})"
         case FunctionCall(function, symbols):
             arguments += [f"{name}={dim}" for name, dim in symbols]
             return f"call {function}({', '.join(arguments)})"
