@@ -22,7 +22,7 @@ from dimsolve.ir.node import (
     OperatorCall,
     Value,
 )
-from dimsolve.ir.registry import operator_of
+from dimsolve.ir.registry import operator_at, operator_of
 from dimsolve.ir.types import Known, ScalarType, TensorType, Type
 from dimsolve.solver import graph_problems
 from dimsolve.solver.deduction import Outcome, place_values
@@ -35,6 +35,7 @@ from .confirm import Confirmation, dtype_of
 from .fx_names import method_path, named, source_of, target_path
 from .graph import Graph
 from .guards import Guards, specialised
+from .registration_errors import shadowed
 from .results import set_result
 from .torch_dims import TorchDims
 
@@ -224,6 +225,8 @@ class Reader:
         found = self._paths.get(target)
         if found is None:
             known = operator_of(target)
+            if known is not None and operator_at(known.path) is not known:
+                raise shadowed(known.name, known.path)
             path = known.path if known is not None else target_path(target)
             name = known.name if known is not None else path.rpartition(".")[2]
             found = self._paths[target] = (path, name)

@@ -225,3 +225,14 @@ def presence_changed(name: str, parameter: str, traced: bool) -> OperatorError:
         f"'{parameter}' of '{name}' was {was} when the model was traced and is {now} now",
         f"trace again with {now} for '{parameter}'; a plan holds for one of the two",
     )
+
+
+def shadowed(name: str, path: str) -> OperatorError:
+    """A function is called that another one of the same path has replaced."""
+    return _error(
+        "shadowed-operator",
+        "two operators have one path",
+        f"'{path}' was registered again for another function, and the model calls the older one "
+        f"('{name}')",
+        "give the two functions different names: a graph knows its operators by their paths",
+    )

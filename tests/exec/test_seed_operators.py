@@ -152,6 +152,24 @@ class ReturnsANumber(torch.nn.Module):
         return y * factor
 
 
+class CallsTheOlder(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return customised.op1_depends(x)[0]
+
+
+def test_a_function_that_another_of_its_name_has_replaced_is_not_traced() -> None:
+    """The graph would give it the promise of the newer one."""
+    path = f"{customised.__name__}.op1"
+    with pytest.raises(ds.OperatorError) as raised:
+        ds.trace(CallsTheOlder(), (torch.ones(4, 6),))
+    assert str(raised.value) == (
+        "two operators have one path\n"
+        f"  '{path}' was registered again for another function, and the model calls the older one "
+        "('op1')\n"
+        "  hint: give the two functions different names: a graph knows its operators by their paths"
+    )
+
+
 def test_a_value_that_is_no_tensor_is_traced() -> None:
     graph = ds.trace(ReturnsANumber(), (torch.ones(4, 6),))
     (node,) = [node for node in graph.nodes() if node.name == "op1"]
