@@ -15,13 +15,16 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 
-from ..placement import Partial, Reduction, Replicate, Shard
+from ..dtypes import item_bytes
+from ..placement import Partial, Placement, Reduction, Replicate, Shard
 from .choices import Choice
 from .duties import Duties
 from .state import AxisState
 
 SWEEPS = 8
 TOLERANCE = 1e-6
+LOOK_AHEAD = 16
+"""How many operators a partial value is followed through in search of a place to join it."""
 
 
 def complete(state: AxisState, duties: Duties) -> None:
@@ -31,7 +34,61 @@ def complete(state: AxisState, duties: Duties) -> None:
     for sweep in range(SWEEPS):
         active = _sweep(state, duties, active, 1 if sweep % 2 == 0 else -1)
         if not active:
-            return
+            break
+    for wire, made in enumerate(state.made):
+        if isinstance(made, Partial):
+            _join_later(state, wire)
+
+
+def _join_later(state: AxisState, wire: int) -> None:
+    """Lets a partial value pass through the operators behind it as far as that saves bytes in the
+    end, where no single step does: experts' outputs are joined after they are summed.
+    """
+    choices: dict[int, Choice] = {}
+    best: tuple[float, int] = (-TOLERANCE, 0)
+    made = state.made[wire]
+    for _ in range(LOOK_AHEAD):
+        uses = state.network.wires[wire].uses
+        if len(uses) != 1 or state.network.wires[wire].returned:
+            break
+        number, place = uses[0]
+        operator = state.network.operators[number]
+        passing = None
+        if not state.fixed[number] and state.choices[number].whole and not operator.pinned:
+            passing = _passing(state, number, place, made)
+        if passing is None or len(operator.outputs) != 1 or operator.outputs[0] is None:
+            break
+        choices[number] = passing
+        wire = operator.outputs[0]
+        sent, _ = state.change(choices).cost()
+        if sent < best[0]:
+            best = sent, len(choices)
+    for number, choice in list(choices.items())[: best[1]]:
+        state.decide(number, choice, fixed=False)
+
+
+def _passing(state: AxisState, number: int, place: int, made: Placement) -> Choice | None:
+    """The choice that lets a partial value pass at one input; the others stay as they are made."""
+    if not isinstance(made, Partial):
+        return None
+    passing = state.kinds[number].passing(frozenset({place}), made.reduction)
+    if passing is None or passing.inputs[place] != made or _loses_digits(state, number, place):
+        return None
+    return passing
+
+
+def _loses_digits(state: AxisState, number: int, place: int) -> bool:
+    """Whether the gradient of another input would be summed over ranks in fewer digits than the
+    partial value has: one rank alone would have rounded it once.
+    """
+    wires = state.network.wires
+    inputs = [wires[w] for w in state.network.operators[number].inputs if w is not None]
+    partial = wires[state.network.operators[number].inputs[place] or 0]
+    return any(
+        item_bytes(other.dtype) < item_bytes(partial.dtype)
+        for other in inputs
+        if other is not partial and other.gradient != "never"
+    )
 
 
 def _sweep(state: AxisState, duties: Duties, active: set[int], direction: int) -> set[int]:

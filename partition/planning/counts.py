@@ -19,6 +19,7 @@ from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.graph import Graph
 from dimsolve.solver.decision import Always, Decision, Never, Sometimes
 from dimsolve.solver.integers import divisors
+from dimsolve.solver.poly import Dim
 
 from ..conditions import essential
 from ..legal_parts import DEFAULT_BOUND, LegalParts
@@ -158,16 +159,12 @@ class _Counts:
         return self._asked_again(count)
 
     def _other_way(self, group: Group, count: int) -> bool:
-        """Whether some other group that was on offer could cut half of these parameters."""
-        assert self.tensor is not None
-        wanted = {wire for wire, _ in group.seeds}
-        reached: set[int] = set()
-        for other in self.tensor.offered:
-            common = self._common(other.flood.choices.values())
-            if common and common % count == 0:
-                reached.update(wire for wire, _ in other.seeds)
+        """Whether half of a group's parameters have some dimension that the count divides."""
+        wires = self.network.wires
         size = self.state.bytes
-        return 2 * sum(size[w] for w in wanted & reached) >= sum(size[w] for w in wanted)
+        seeds = dict(group.seeds)
+        able = [w for w in seeds if any(_divides(count, dim) for dim in wires[w].dims or ())]
+        return 2 * sum(size[w] for w in able) >= sum(size[w] for w in seeds)
 
     def _asked_again(self, count: int) -> tuple[str, str]:
         state, duties = self._state(count), Duties(count, self.network.facts)
@@ -178,6 +175,11 @@ class _Counts:
         if duties.conditions:
             return "conditional", " and ".join(essential(duties.conditions))
         return "always", ""
+
+
+def _divides(count: int, dim: Dim | None) -> bool:
+    """Whether a count might divide a length."""
+    return not isinstance(dim, int) or (dim > 0 and dim % count == 0)
 
 
 def _reason(error: DimsolveError) -> str:

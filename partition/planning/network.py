@@ -55,7 +55,9 @@ class Operator:
 
 @dataclass(eq=False, slots=True)
 class Wire:
-    """One value. ``uses``: (operator, input) in order. dims: its whole shape."""
+    """One value. ``uses``: (operator, input) in order. dims: its whole shape. weight: it is a
+    parameter, or made of parameters alone.
+    """
 
     number: int
     value: Value
@@ -67,6 +69,7 @@ class Wire:
     kind: str = ""
     target: str = ""
     gradient: Gradient = "never"
+    weight: bool = False
 
     @property
     def parameter(self) -> bool:
@@ -94,6 +97,7 @@ class Network:
         for entry in self.graph.inputs:
             wire = self._wire(entry.value)
             wire.kind, wire.target = entry.kind, entry.target
+            wire.weight = wire.parameter
         for node in self.graph.nodes():
             self._read_node(node)
         for value in self.graph.outputs.values():
@@ -126,9 +130,11 @@ class Network:
         for place, wire in enumerate(inputs):
             if wire is not None:
                 self.wires[wire].uses.append((number, place))
+        given = [self.wires[wire].weight for wire in inputs if wire is not None]
         for place, wire in enumerate(outputs):
             if wire is not None:
                 self.wires[wire].producer = (number, place)
+                self.wires[wire].weight = bool(given) and all(given)
         self.operators.append(operator)
 
     def _operand(self, value: Value | None, node: Node) -> int | None:

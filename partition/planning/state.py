@@ -111,6 +111,10 @@ def stored(needs: Iterable[Need]) -> Placement:
     return R
 
 
+def _gathered(made: Placement, needs: Iterable[Need]) -> bool:
+    return isinstance(made, Shard) and any(isinstance(wanted, Replicate) for wanted, _ in needs)
+
+
 def _initial(wire: object) -> Counter[Need]:
     count = len(wire.uses) + wire.returned  # type: ignore[attr-defined]
     return Counter({WHOLE_NEED: count}) if count else Counter()
@@ -159,6 +163,15 @@ class Change:
     def stored_before(self, wire: int) -> Placement:
         """Returns how an input of the graph is held without these choices."""
         return stored(self.state.needs[wire])
+
+    def gathered(self, wire: int) -> bool:
+        """Returns whether a value would be made in parts and needed whole."""
+        needs = self.needs.get(wire, self.state.needs[wire])
+        return _gathered(self.made.get(wire, self.state.made[wire]), needs)
+
+    def gathered_before(self, wire: int) -> bool:
+        """Returns whether it is, without these choices."""
+        return _gathered(self.state.made[wire], self.state.needs[wire])
 
     def cost(self) -> tuple[float, int]:
         """Returns how many more bytes a rank would send in one step, and in how many more

@@ -30,7 +30,7 @@ BYTES_PER_BYTE = 16
 OPERATIONS_PER_BYTE = 4
 """... or where it saves at least so many operations for a byte that it sends; ..."""
 
-COLLECTIVES_PER_USE = 2
+COLLECTIVES_PER_USE = 3
 """... and where it adds at most so many collectives for each use of a matrix that it cuts."""
 
 
@@ -77,44 +77,47 @@ def tensor(state: AxisState, duties: Duties) -> list[str]:
 
 @dataclass(slots=True)
 class TensorPolicy:
-    """Takes groups along one axis. ``notes``: what was left whole, and why; ``offered``: all groups
-    that would help alone.
-    """
+    """Takes groups along one axis. ``notes``: what was left whole, and why."""
 
     state: AxisState
     duties: Duties
     notes: list[str] = field(default_factory=list)
     taken: list[Group] = field(default_factory=list)
     blocked: list[Group] = field(default_factory=list)
-    offered: list[Group] = field(default_factory=list)
     _heap: list[tuple[float, int, Group]] = field(default_factory=list)
     _number: int = 0
 
     def run(self) -> None:
-        """Decides the operators of all groups that help."""
-        seeds = [
-            (wire.number, Shard(dim))
-            for wire in self.state.network.parameters
-            for dim in range(len(wire.dims or ()))
-        ]
-        self._offer(seeds)
-        while self._heap:
-            _, _, group = heapq.heappop(self._heap)
-            self._consider(group)
+        """Decides the operators of all groups that help: floods first, then, for parameters that
+        are still whole, also what cuts only the operators that use them.
+        """
+        network = self.state.network
+        for shallow in (False, True):
+            seeds = [
+                (wire.number, Shard(dim))
+                for wire in network.parameters
+                if not self._cut(wire.number)
+                for dim in range(len(wire.dims or ()))
+            ]
+            self._offer(seeds, shallow)
+            while self._heap:
+                _, _, group = heapq.heappop(self._heap)
+                self._consider(group, again=shallow)
         self._settle()
 
-    def _offer(self, seeds: list[tuple[int, Shard]]) -> None:
+    def _cut(self, wire: int) -> bool:
+        return isinstance(self.state.change({}).stored(wire), Shard)
+
+    def _offer(self, seeds: list[tuple[int, Shard]], shallow: bool) -> None:
         """Floods from seeds that no earlier flood has reached, and queues what helps."""
         reached: set[tuple[int, Shard]] = set()
         for seed in seeds:
-            for shallow in (False, True):
-                if seed in reached and not shallow:
-                    continue
-                group = self._group(seed, shallow)
-                if not shallow:
-                    reached.update(group.seeds)
-                if group.flood.choices:
-                    self._queue(group)
+            if seed not in reached:
+                group = self._group(seed, False)
+                reached.update(group.seeds)
+                self._queue(group)
+            if shallow:
+                self._queue(self._group(seed, True))
 
     def _group(self, seed: tuple[int, Shard], shallow: bool) -> Group:
         state = self.state
@@ -125,9 +128,10 @@ class TensorPolicy:
         return Group(self._number, own, found, shallow)
 
     def _queue(self, group: Group) -> None:
+        if not group.flood.choices:
+            return
         self._weigh(group)
         if group.helps:
-            self.offered.append(group)
             heapq.heappush(self._heap, (group.ratio, group.number, group))
 
     def _weigh(self, group: Group) -> None:
@@ -141,10 +145,11 @@ class TensorPolicy:
             state.work(number) for number, choice in group.flood.choices.items() if choice.name
         )
 
-    def _consider(self, group: Group) -> None:
+    def _consider(self, group: Group, again: bool) -> None:
+        """Takes a group that still helps; one that another has cut into is flooded again."""
         if any(self.state.fixed[number] for number in group.flood.choices):
-            if not group.shallow:
-                self._offer(group.seeds)
+            if again and not group.shallow:
+                self._offer(group.seeds, False)
             return
         before = group.ratio
         self._weigh(group)
@@ -194,8 +199,7 @@ class TensorPolicy:
         """
         for group in self.blocked:
             lost = group.saved
-            change = self.state.change({})
-            left = [wire for wire, _ in group.seeds if not isinstance(change.stored(wire), Shard)]
+            left = [wire for wire, _ in group.seeds if not self._cut(wire)]
             bytes_left = sum(self.state.bytes[wire] for wire in left) * (1 - 1 / self.state.nominal)
             common = common_length((duty for _, duty in group.duties()), self.state.network.facts)
             if 2 * bytes_left > lost and too_fine(self.state.count, common):
@@ -205,7 +209,8 @@ class TensorPolicy:
                     if self.duties.first_illegal(choice) is not None
                 ]
                 raise group_error(self.state, self.duties, group.flood, illegal, common)
-            self.notes.append(self._note(group, common))
+            if left:
+                self.notes.append(self._note(group, common))
 
     def _note(self, group: Group, common: int) -> str:
         names = [self.state.network.wires[wire].target for wire, _ in group.seeds]
@@ -218,7 +223,7 @@ class TensorPolicy:
 
 def saved(change: Change) -> tuple[float, int]:
     """Returns the bytes of parameters that a rank would no longer hold, and how many uses the
-    matrices among them have.
+    matrices among them have. A parameter that is gathered again before its use saves nothing.
     """
     state = change.state
     part = 1 - 1 / state.nominal
@@ -231,4 +236,8 @@ def saved(change: Change) -> tuple[float, int]:
             total += (now - before) * state.bytes[wire] * part
             if sum(dim != 1 for dim in entry.dims or ()) > 1:
                 uses += (now - before) * len(entry.uses)
+        elif entry.weight:
+            total -= (
+                (change.gathered(wire) - change.gathered_before(wire)) * state.bytes[wire] * part
+            )
     return total, uses

@@ -11,7 +11,8 @@ copy would read something else. All operators on such memory stay whole: then no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from dimsolve.ir.graph import Graph
@@ -86,31 +87,33 @@ def _written_value(node: Node, place: int) -> Value | None:
 
 
 def _pin_shared(graph: Graph, writes: Writes, written: list[tuple[int, Node, Value]]) -> None:
-    """Pins all nodes on memory that is written to and then read under another name."""
+    """Pins all nodes on memory that is written to and then read under a name it had before; where
+    only the written value itself is read later, all nodes up to the writer.
+    """
     groups = _memory(graph)
-    last_use = {v: n for n, node in enumerate(graph.nodes()) for v in node.operands()}
-    last_use.update({value: len(writes.order) for value in graph.outputs.values()})
-    uses = Counter(value for node in graph.nodes() for value in node.operands())
+    nodes = graph.nodes()
+    last_use = {v: n for n, node in enumerate(nodes) for v in node.operands()}
+    last_use.update({value: len(nodes) for value in graph.outputs.values()})
+    made = {value: n for n, node in enumerate(nodes) for value in node.outputs}
+    uses = Counter(value for node in nodes for value in node.operands())
     inputs = {entry.value for entry in graph.inputs}
-    reasons: dict[Value, str] = {}
     for position, writer, value in written:
         group = groups[value]
-        others = group - {value, *writer.outputs}
-        stale = any(last_use.get(other, -1) > position for other in others)
+        before = [other for other in group if other is not value and made.get(other, -1) < position]
+        stale = any(last_use.get(other, -1) > position for other in before)
         # An input is written to in place: no copy of it may stand between it and the writer.
-        copied = bool(group & inputs) and (len(others) > 0 or uses[value] > 1)
-        lost = value not in writes.versions and last_use.get(value, -1) > position
-        if stale or copied or lost:
-            reasons[value] = f"{writer.id} writes to memory that %{value.name} shares"
-    if reasons:
-        _pin(graph, writes, {v: reason for value, reason in reasons.items() for v in groups[value]})
+        copied = bool(group & inputs) and (len(before) > 0 or uses[value] > 1)
+        reason = f"{writer.id} writes to memory that %{value.name} shares"
+        if stale or copied:
+            _pin(nodes, writes, group, reason)
+        elif value not in writes.versions and last_use.get(value, -1) > position:
+            _pin(nodes[: position + 1], writes, {value}, reason)
 
 
-def _pin(graph: Graph, writes: Writes, reasons: Mapping[Value, str]) -> None:
-    for node in graph.nodes():
-        for value in (*node.operands(), *node.outputs):
-            if value in reasons:
-                writes.shared.setdefault(id(node), reasons[value])
+def _pin(nodes: Sequence[Node], writes: Writes, values: AbstractSet[Value], reason: str) -> None:
+    for node in nodes:
+        if not values.isdisjoint((*node.operands(), *node.outputs)):
+            writes.shared.setdefault(id(node), reason)
 
 
 def _memory(graph: Graph) -> dict[Value, frozenset[Value]]:
