@@ -323,7 +323,7 @@ def _conv(dims: int) -> Callable[..., Any]:
         _layout(attrs, ("data_layout", f"NC{space}"), ("kernel_layout", f"OI{space}"))
         _layout(attrs, ("out_layout", f"NC{space}"))
         x, padding = _padded(g, inputs[0], attrs["padding"], dims)
-        options = {k: v for k, v in (("stride", attrs["strides"]), ("dilation", attrs["dilation"]))}
+        options = {"stride": attrs["strides"], "dilation": attrs["dilation"]}
         result = g.call(
             f"torch.nn.functional.conv{dims}d",
             x,
