@@ -61,8 +61,8 @@ def _activations(plan: Plan, sizes: Sizes) -> int:
                 live.add(output.value, sizes.bytes(output.shape, output.dtype))
         live.drop([operand.source for operand in operator.operands], number)
         live.drop([output.value for output in operator.outputs], number)
-    for output in plan.outputs:
-        live.take(output.source)
+    for result in plan.outputs:
+        live.take(result.source)
     return live.peak
 
 

@@ -1,4 +1,4 @@
-"""Small models of the transformers library, with an example call each, and what is asked of a plan."""
+"""Small models of the transformers library, with example calls, and what is asked of a plan."""
 
 from __future__ import annotations
 

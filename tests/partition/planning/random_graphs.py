@@ -328,4 +328,4 @@ def _legal(choice: Choice, duties: Duties) -> bool:
 
 def random_mesh(random: Random) -> dict[str, int]:
     names = random.choice([("a",), ("a", "b"), ("a", "b"), ("a", "b", "c")])
-    return {name: 2 for name in names}
+    return dict.fromkeys(names, 2)

@@ -72,7 +72,9 @@ def loss_of(outputs: list[Tensor]) -> Tensor:
     return total
 
 
-def whole_run(graph: Any, state: Mapping[str, Tensor], inputs: Mapping[str, Any]) -> tuple[list[Tensor], dict[str, Tensor]]:
+def whole_run(
+    graph: Any, state: Mapping[str, Tensor], inputs: Mapping[str, Any]
+) -> tuple[list[Tensor], dict[str, Tensor]]:
     """Outputs and gradients on one device."""
     trained = {entry.target for entry in graph.parameters()}
     leaves = {name: leaf(t) if name in trained else t for name, t in state.items()}
@@ -121,7 +123,9 @@ def split_run(
                 continue
             given = inputs[slot.target] if slot.kind == "input" else state[slot.target]
             if slot.kind != "input":
-                for axis, placement in zip(mesh, placements_of(entries[slot.target], sizes), strict=True):
+                for axis, placement in zip(
+                    mesh, placements_of(entries[slot.target], sizes), strict=True
+                ):
                     given = local_part(given, placement, member[axis].rank, member[axis].size)
             trains = slot.kind in ("input", "parameter") and isinstance(given, Tensor)
             value = leaf(given) if trains else given
@@ -152,7 +156,9 @@ def compare(
     ranks = split_run(plan, graph, state, inputs, sizes)
     worst, name = 0.0, ""
     # A gradient that is nothing but rounding is compared with the largest one there is.
-    floor = max([1e-3, *(1e-5 * float(g.abs().max()) for g in whole_gradients.values() if g.numel())])
+    floor = max(
+        [1e-3, *(1e-5 * float(g.abs().max()) for g in whole_gradients.values() if g.numel())]
+    )
     outputs = max(
         (relative(part, one) for parts, _ in ranks for part, one in zip(parts, whole, strict=True)),
         default=0.0,

@@ -1,4 +1,4 @@
-"""Thousands of random plans against the whole graph: ``python -m tests.partition.planning.sweep 2000``."""
+"""Random plans against the whole graph: ``python -m tests.partition.planning.sweep 2000``."""
 
 from __future__ import annotations
 

@@ -119,7 +119,9 @@ def asks_for_the_fourth(graph: Any, resource: Any) -> Any:
 REFUSED: list[tuple[Callable[..., Any], str]] = [
     (
         returns_nothing,
-        "a policy returned no graph\n  returns_nothing returned None\n  hint: end it with: return graph",
+        "a policy returned no graph\n"
+        "  returns_nothing returned None\n"
+        "  hint: end it with: return graph",
     ),
     (
         asks_for_three,
@@ -131,7 +133,8 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
         asks_twice,
         "one operator is asked for two splits along one axis\n"
         "  * k+, n k+ -> * n\n"
-        "  linear at test_policies.py: asks_twice asks for n, asks_twice asks for k, both along tp\n"
+        "  linear at test_policies.py: asks_twice asks for n, asks_twice asks for k, "
+        "both along tp\n"
         "  hint: name two axes of the mesh, or one split",
     ),
     (
