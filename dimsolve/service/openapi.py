@@ -76,5 +76,19 @@ def schemas(questions: list[type[BaseModel]], answers: list[type[BaseModel]]) ->
     modes: list[Any] = [(model, "validation") for model in questions]
     modes += [(model, "serialization") for model in [*answers, Problem]]
     _, document = models_json_schema(modes, ref_template=_REF)
-    found: Json = document["$defs"]
+    found: Json = _widely_read(document["$defs"])
     return found
+
+
+def _widely_read(schema: Any) -> Any:
+    """Returns the schema with pairs as arrays of two: many tools do not know ``prefixItems``."""
+    if isinstance(schema, list):
+        return [_widely_read(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    plain = {key: _widely_read(value) for key, value in schema.items()}
+    kinds = plain.get("prefixItems")
+    if isinstance(kinds, list) and all(kind == kinds[0] for kind in kinds):
+        del plain["prefixItems"]
+        plain["items"] = kinds[0]
+    return plain

@@ -11,21 +11,24 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from traceback import extract_tb
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import Field, RootModel
 
 from dimsolve.solver.typed_graph import TypedGraph
 
-from .questions import Length, Question
+from .graph_form import GraphForm
+from .questions import Int, Length, Question
 from .replies import Refusal
 
 if TYPE_CHECKING:
     from dimsolve.ir.graph import Graph
     from dimsolve.partition.plan import Plan
 
-Split: TypeAlias = str | Annotated[list[int], Field(min_length=2, max_length=2)]
+Split: TypeAlias = str | Annotated[list[Int], Field(min_length=2, max_length=2)]
 """An identifier, or [index, dim]."""
 
 
@@ -43,7 +46,7 @@ class _Plan(Question):
 class GraphPlanQuestion(_Plan):
     """How is this graph cut?"""
 
-    graph: dict[str, Any] = Field(description="what `Graph.to_json` writes")
+    graph: GraphForm = Field(description="what `Graph.to_json` writes")
 
 
 class ExamplePlanQuestion(_Plan):
@@ -62,12 +65,29 @@ def plan_of(question: PlanQuestion) -> Plan:
     """
     from dimsolve.partition.planning.planner import plan
 
-    match question.root:
-        case GraphPlanQuestion(graph=data):
-            graph: Graph = TypedGraph.from_json(data)
-        case ExamplePlanQuestion(example=name):
-            graph = _example(name)
-    return plan(graph, question.root.mesh, question.root.policy)
+    asked = question.root
+    if isinstance(asked, ExamplePlanQuestion):
+        return plan(_example(asked.example), asked.mesh, asked.policy)
+    try:
+        graph = TypedGraph.from_json(asked.graph.model_dump(exclude_unset=True))
+        return plan(graph, asked.mesh, asked.policy)
+    except _NONSENSE as error:
+        raise _makes_no_sense(error) from None
+
+
+_NONSENSE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What the planner runs into on data that have the form of a graph and are none."""
+
+
+def _makes_no_sense(error: Exception) -> Refusal:
+    frame = extract_tb(error.__traceback__)[-1]
+    return Refusal(
+        422,
+        "no-such-graph",
+        "this graph cannot be planned",
+        f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}",
+        "if Graph.to_json wrote it, this is a defect of dimsolve: please report it",
+    )
 
 
 @lru_cache(maxsize=8)

@@ -15,10 +15,12 @@ from .limits import Limits
 from .replies import PROBLEM, Refusal, reply_of_error
 
 _REASONS = {
+    400: "Bad Request",
     408: "Request Timeout",
     431: "Request Header Fields Too Large",
     503: "Service Unavailable",
 }
+_LINGER_SECONDS = 2.0
 
 
 def guarded(limits: Limits) -> type[HttpToolsProtocol]:
@@ -31,6 +33,8 @@ class _Guarded(HttpToolsProtocol):
     _head_timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
     _head_bytes = 0
+    _chunk_bytes = 0
+    _lingers = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -48,11 +52,12 @@ class _Guarded(HttpToolsProtocol):
     # The head of a request ----------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._lingers:
             return
         self._head_bytes += len(data)
+        self._chunk_bytes = len(data)
         super().data_received(data)
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._lingers:
             return
         waiting = self.cycle is None or self.cycle.response_complete
         if self._head_timer is None and waiting:
@@ -65,6 +70,11 @@ class _Guarded(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._start_head()
+        self._head_bytes = self._chunk_bytes
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._chunk_bytes = 0  # what follows in this chunk is another request
 
     def on_headers_complete(self) -> None:
         self._stop_head()
@@ -92,6 +102,21 @@ class _Guarded(HttpToolsProtocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.keep_alive = False  # first the answer that is under way, then the end
             return
+        self._write_and_linger(refusal)
+
+    def send_400_response(self, msg: str) -> None:
+        """What came is no HTTP, perhaps in the middle of a body that somebody waits for."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if cycle.response_started:
+                self.transport.abort()
+                return
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self._stop_head()
+        self._write_and_linger(Refusal(400, "not-http", "this is not HTTP", "it cannot be read"))
+
+    def _write_and_linger(self, refusal: Refusal) -> None:
         reply = reply_of_error(refusal)
         head = [
             f"HTTP/1.1 {reply.status} {_REASONS[reply.status]}",
@@ -101,7 +126,13 @@ class _Guarded(HttpToolsProtocol):
             "connection: close",
         ]
         self.transport.write("\r\n".join([*head, "", ""]).encode() + reply.body)
-        self.transport.close()
+        if not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        # While the client still sends, closing would reset the connection, and the answer be lost.
+        self._lingers = True
+        self.transport.write_eof()
+        self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
     # An answer that is not read -----------------------------------------------------------------
 

@@ -3,7 +3,7 @@
     POST /v1/check
     {"annotation": "m k+, k+ n -> m n", "inputs": ["m, k", ["k", 1024]], "split": "k", "parts": 8}
 
-Types are strict: ``"8*s"`` is an expression and ``8`` a number; ``8.0`` and ``true`` are neither.
+Types are strict: ``"8*s"`` is an expression and ``8`` a number; ``8.5`` and ``true`` are neither.
 Texts are read by the solver's own readers, so an unreadable one has the same error as in Python.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
 
 from dimsolve.ir.excerpt import shown
 
@@ -20,11 +20,21 @@ from .strict_json import UnreadableJson, read_json
 
 MAX_COUNT = 1_000
 MAX_BATCH = 256
+_EXACT = 1 << 53
+"""Up to here every whole number has a float of its own."""
 _SHOWN_ERRORS = 3
 _SHOWN_CHARACTERS = 200
 
+
+def _whole(value: Any) -> Any:
+    """JSON has one kind of number: ``8.0`` is the integer 8, as in JSON Schema."""
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < _EXACT
+    return int(value) if whole else value
+
+
+Int: TypeAlias = Annotated[int, BeforeValidator(_whole)]
 Length: TypeAlias = Annotated[
-    int | str, Field(description="a number, or text in the dimension language", examples=["8*s"])
+    Int | str, Field(description="a number, or text in the dimension language", examples=["8*s"])
 ]
 Shape: TypeAlias = Annotated[
     str | list[Length | None] | None,
@@ -65,11 +75,11 @@ class _Operator(Question):
 
 
 class _Split(_Operator):
-    split: str | Annotated[list[int], Field(min_length=2, max_length=2)] = Field(
+    split: str | Annotated[list[Int], Field(min_length=2, max_length=2)] = Field(
         description="an identifier, or [index, dim]", examples=["k", [0, 1]]
     )
     contiguous: bool = Field(default=False, description="only layouts of one block per rank")
-    value_split: list[int] = Field(
+    value_split: list[Int] = Field(
         default=[], description="the inputs, by number, that are summands"
     )
     partial: Literal["sum", "max", "min", "prod", "avg"] = Field(
@@ -90,7 +100,7 @@ class CheckQuestion(_Split):
 class LegalPartsQuestion(_Split):
     """Which counts are legal: always, under a condition, never?"""
 
-    up_to: Annotated[int, Field(ge=1, le=MAX_COUNT)] | None = Field(
+    up_to: Annotated[Int, Field(ge=1, le=MAX_COUNT)] | None = Field(
         default=None, description="the largest count asked about; null: 64"
     )
 
@@ -157,20 +167,47 @@ def read_question(model: type[AQuestion], body: bytes) -> AQuestion:
     ProveQuestion(claim='n > 0', facts=[])
     """
     try:
-        return model.model_validate(read_json(body))
+        data = read_json(body)
+        return model.model_validate(data)
     except UnreadableJson as error:
         title = "the body cannot be read as JSON"
         raise Refusal(400, error.code, title, error.reason) from None
     except ValidationError as error:
-        title = "the question has another form"
-        hint = f"see {model.__name__} in /docs"
-        raise Refusal(422, "wrong-form", title, _said(error), hint) from None
+        title, hint = "the question has another form", f"see {model.__name__} in /docs"
+        raise Refusal(422, "wrong-form", title, said(error, data), hint) from None
 
 
-def _said(error: ValidationError) -> str:
-    """The first errors, each with its place; never the values, which anybody may have sent."""
+def said(error: ValidationError, data: Any) -> str:
+    """Returns what is wrong, a place at a time: ``parts: should be a valid integer``.
+
+    The values are left out: anybody may have sent them.
+    """
     rows: list[Any] = error.errors(include_url=False, include_input=False, include_context=False)
-    said = [f"{'.'.join(map(str, row['loc'])) or 'body'}: {row['msg']}" for row in rows]
-    more = len(said) - _SHOWN_ERRORS
-    shorter = [shown(text, _SHOWN_CHARACTERS) for text in said[:_SHOWN_ERRORS]]
+    places: dict[str, list[str]] = {}
+    for row in rows:
+        place = _place(row["loc"], data, row["type"] == "missing") or "body"
+        places.setdefault(place, []).append(row["msg"])
+    lines = [f"{place}: {_joined(messages)}" for place, messages in places.items()]
+    more = len(lines) - _SHOWN_ERRORS
+    shorter = [shown(line, _SHOWN_CHARACTERS) for line in lines[:_SHOWN_ERRORS]]
     return "; ".join([*shorter, *([f"and {more} more"] if more > 0 else [])])
+
+
+def _joined(messages: list[str]) -> str:
+    """What a place should be: the alternatives in one sentence."""
+    first, *others = dict.fromkeys(messages)
+    shorter = [message.removeprefix("Input should be ") for message in others]
+    return " or ".join([first.removeprefix("Input "), *shorter])
+
+
+def _place(location: tuple[str | int, ...], data: Any, is_missing: bool) -> str:
+    """The keys and indices on the way to an error; pydantic names the alternatives it tried too."""
+    keys: list[str] = []
+    for part in location:
+        inside = range(len(data)) if isinstance(data, list) else data
+        if isinstance(inside, dict | range) and part in inside:
+            data = data[part]
+            keys.append(str(part))
+    if is_missing:
+        keys.append(str(location[-1]))
+    return ".".join(keys)

@@ -8,21 +8,30 @@ within so many seconds              later           408, and the connection is c
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from starlette.requests import Request
 
 from .pool import ClientGone
 from .replies import Refusal
 
+_MOST_DROPPED = 16 * 1024 * 1024
+_DROP_SECONDS = 1.0
 _CHARSETS = ("", "charset=utf-8", 'charset="utf-8"')
 
 
 async def read_body(request: Request, most: int, seconds: float) -> bytes:
     """Returns the bytes of the body. Raises Refusal, or ClientGone where the client went away."""
-    _check_headers(request, most)
+    _check_headers(request)
+    if int(request.headers.get("content-length", "0")) > _MOST_DROPPED:
+        raise _too_large(most)
     try:
         async with asyncio.timeout(seconds):
-            return await _received(request, most)
+            body = await _received(request, most)
+        if body is not None:
+            return body
+        await _drop(request)
+        raise _too_large(most)
     except TimeoutError:
         raise Refusal(
             408, "too-slow", "the request is too slow", f"its body took more than {seconds:g} s"
@@ -35,7 +44,7 @@ async def wait_until_gone(request: Request) -> None:
         pass
 
 
-def _check_headers(request: Request, most: int) -> None:
+def _check_headers(request: Request) -> None:
     media, _, parameters = request.headers.get("content-type", "").lower().partition(";")
     encoding = request.headers.get("content-encoding", "identity")
     title = "the body is no JSON in UTF-8"
@@ -46,25 +55,40 @@ def _check_headers(request: Request, most: int) -> None:
     if encoding.lower() != "identity":
         reason = "compressed bodies are not read"
         raise Refusal(415, "content-encoding", title, reason, "send it as it is")
-    declared = request.headers.get("content-length", "0")
-    if not declared.isdecimal() or int(declared) > most:
-        raise _too_large(most)
 
 
-async def _received(request: Request, most: int) -> bytes:
+async def _received(request: Request, most: int) -> bytes | None:
+    """The body; None as soon as it is too large."""
     chunks: list[bytes] = []
     size = 0
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        chunk: bytes = message.get("body", b"")
+    more = True
+    while more and size <= most:
+        chunk, more = await _chunk(request)
         chunks.append(chunk)
         size += len(chunk)
-        if size > most:
-            raise _too_large(most)
-        if not message.get("more_body", False):
-            return chunk if len(chunks) == 1 else b"".join(chunks)
+    if size > most:
+        return None
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def _drop(request: Request) -> None:
+    """Reads the rest of a body that is too large, for a while: a client that still sends would not
+    see the answer.
+    """
+    size = 0
+    more = True
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_DROP_SECONDS):
+            while more and size <= _MOST_DROPPED:
+                chunk, more = await _chunk(request)
+                size += len(chunk)
+
+
+async def _chunk(request: Request) -> tuple[bytes, bool]:
+    message = await request.receive()
+    if message["type"] == "http.disconnect":
+        raise ClientGone
+    return message.get("body", b""), message.get("more_body", False)
 
 
 def _too_large(most: int) -> Refusal:

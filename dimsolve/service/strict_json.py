@@ -15,7 +15,7 @@ from json import JSONDecodeError, JSONDecoder, dumps
 from math import isfinite
 from typing import Any, NoReturn
 
-MAX_DEPTH = 32
+MAX_DEPTH = 64
 MAX_DIGITS = 100
 _SHOWN = 40
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
