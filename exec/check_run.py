@@ -82,7 +82,7 @@ class CheckedRun:
         start = time.perf_counter()
         result = self.part(**batch)
         loss = loss_of(result)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self._synchronize()
         seconds = time.perf_counter() - start
         differences = None if self.model is None else self._compare(batch, result, loss)
@@ -97,7 +97,7 @@ class CheckedRun:
         self.reference.zero_grad()
         whole = self.model(**batch)
         whole_loss = loss_of(whole)
-        whole_loss.backward()  # type: ignore[no-untyped-call]
+        whole_loss.backward()
         found = [
             [(0.0, 0.0), *self._outputs(result, whole)],
             [_measured(relative(loss, whole_loss), loss)],
@@ -123,7 +123,8 @@ class CheckedRun:
         """
         assert self.model is not None
         whole = {n: p.grad for n, p in self.model.named_parameters() if p.requires_grad}
-        largest = max((float(g.abs().max()) for g in whole.values() if _filled(g)), default=0.0)
+        filled = [g for g in whole.values() if g is not None and g.numel() > 0]
+        largest = max((float(g.abs().max()) for g in filled), default=0.0)
         for name, parameter in self.part.named_parameters():
             wanted, found = whole.get(name), parameter.grad
             if wanted is None or found is None:
@@ -136,10 +137,6 @@ class CheckedRun:
     def _synchronize(self) -> None:
         if self.part.ends.device.type == "cuda":
             torch.cuda.synchronize()
-
-
-def _filled(gradient: Tensor | None) -> bool:
-    return gradient is not None and gradient.numel() > 0
 
 
 def relative(found: Tensor, wanted: Tensor, *, floor: float = 0.0) -> float:

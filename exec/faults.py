@@ -11,6 +11,8 @@ comes from another rank's failure is not told on.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .agreement import AgreementError
 from .call_inputs import CallError
 from .failure import Failure, RankFailure, failure_of
@@ -30,7 +32,7 @@ def explain(error: BaseException, program: Program | None, ends: MeshEnds) -> Fa
     if isinstance(error, RankFailure):
         return error.failure
     failure = failure_of(error, ends.rank, ends.place, program)
-    note = str(Failure(failure.rank, failure.place, "", *_where(failure)))
+    note = str(replace(failure, reason=""))
     error.add_note("\n".join(line for line in note.splitlines() if line.strip()))
     setattr(error, _TOLD, failure)
     guard = watch()
@@ -57,7 +59,3 @@ def explain_run(error: BaseException, rank: int) -> Failure:
         told = guard.failure
         return told if told is not None and not isinstance(error, AgreementError) else failure
     return failure
-
-
-def _where(failure: Failure) -> tuple[str, str, str, object]:
-    return failure.operator, failure.node, failure.source, failure.shapes  # type: ignore[return-value]

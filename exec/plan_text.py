@@ -27,7 +27,8 @@ def dim_of(text: str) -> Dim:
     >>> dim_of("8*s//2")
     Poly(4*s)
     """
-    return read_dim(text)
+    dim: Dim = read_dim(text)
+    return dim
 
 
 @lru_cache(maxsize=8192)

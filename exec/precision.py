@@ -34,11 +34,11 @@ def rounding_of(run: Callable[[], object]) -> float:
     return max((ROUNDING.get(dtype, 0.0) for dtype in seen.dtypes), default=0.0)
 
 
-class _Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Seen(TorchDispatchMode):
     """Notes the types of all results."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.dtypes: set[torch.dtype] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

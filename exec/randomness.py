@@ -56,11 +56,12 @@ class Draws:
             finally:
                 generator.set_state(before)
 
-        return torch.compiler.disable(draw)
+        whole: Callable[..., Any] = torch.compiler.disable(draw)
+        return whole
 
     def _generator(self) -> torch.Generator:
         if self.device.type == "cuda":
-            torch.cuda.init()  # type: ignore[no-untyped-call]
+            torch.cuda.init()
             index = self.device.index
             return torch.cuda.default_generators[
                 torch.cuda.current_device() if index is None else index

@@ -137,7 +137,7 @@ class Frame(Values):
         elif shape.function == "broadcast_shapes":
             import torch
 
-            wanted = tuple(torch.broadcast_shapes(*arguments))  # type: ignore[no-untyped-call]
+            wanted = tuple(torch.broadcast_shapes(*arguments))
         else:
             return
         if wanted != tuple(actual):

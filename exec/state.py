@@ -158,5 +158,5 @@ def _same_cut(saved: Any, held: Held) -> bool:
     if mesh.ndim != len(held.ends):
         return False
     sizes = tuple(end.size for end in held.ends)
-    same = held.dtensor(saved.to_local(), mesh) if tuple(mesh.shape) == sizes else None
+    same: Any = held.dtensor(saved.to_local(), mesh) if tuple(mesh.shape) == sizes else None
     return same is not None and same.placements == saved.placements and same.shape == saved.shape

@@ -147,11 +147,11 @@ def watch() -> Watch | None:
 
 def own_store(prefix: str) -> Any:
     """Returns the process group's store under a prefix, through a connection of its own."""
-    from torch.distributed.distributed_c10d import _get_default_store
+    from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
     store = _get_default_store()
     clone = getattr(store, "clone", None)
-    return dist.PrefixStore(prefix, clone() if clone is not None else store)
+    return PrefixStore(prefix, clone() if clone is not None else store)
 
 
 def _report_uncaught() -> None:

@@ -15,9 +15,11 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from dimsolve.ir.errors import AnnotationError, DimsolveError
 
@@ -137,7 +139,7 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _end_late() -> object:
+def _end_late() -> Callable[[Any], None]:
     """Ends this process where it does not end by itself after another rank's failure."""
     since: list[float] = []
 
