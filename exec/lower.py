@@ -122,6 +122,7 @@ class _Lowering:
             constants=self.constants,
             container=self.graph.container,
             absent=absent,
+            axes=tuple(self.plan.mesh),
             draws=self.draws if any(o.randomness for o in self.plan.operators) else None,
         )
 
@@ -274,7 +275,7 @@ class _Lowering:
                     continue
                 if _is_real(output.dtype) and isinstance(made, self.fx_node):
                     shared = self.fx.call_function(divide_gradient_step(end), (made,))
-                    shared.meta["origin"] = Origin("part", output.value)
+                    shared.meta["origin"] = Origin("share", axis)
                     self.env[output.value] = shared
 
     def _tell(self, node: Node, plan: OperatorPlan | None) -> None:

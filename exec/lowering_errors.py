@@ -48,6 +48,18 @@ def unreadable(name: str) -> LoweringError:
     )
 
 
+def not_emitted(step: str, what: str) -> LoweringError:
+    """Something in a program that no Python text says."""
+    return LoweringError(
+        Diagnostic(
+            code="not-emitted",
+            title=f"the program cannot be written as Python{f': {step}' if step else ''}",
+            reason=f"it needs {what}",
+            hint="register the operator with emit_fn, which writes the call",
+        )
+    )
+
+
 def two_functions(node: Node, axes: tuple[str, ...]) -> LoweringError:
     """Two axes put different functions in an operator's place."""
     return LoweringError(

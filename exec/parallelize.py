@@ -98,6 +98,14 @@ class ParallelModule(torch.nn.Module):
         """The mesh of the plan's axes; None where one process runs alone."""
         return self.ends.mesh
 
+    def source(self) -> str:
+        """Returns the program of this rank as the text of a Python module."""
+        from .emit import emit
+
+        mesh = ", ".join(f"{axis}={size}" for axis, size in self.plan.mesh.items())
+        title = f"{self.plan.graph.name} over {mesh}: the program of one rank."
+        return emit(self.program, title=title, rank=self.ends.rank, ranks=self.ends.count)
+
     def held(self, name: str) -> Held:
         """Returns how a parameter or buffer is cut, by its qualified name."""
         return self._held[name]

@@ -36,9 +36,9 @@ class Slot:
 class Origin:
     """Where a step of the program comes from.
 
-    kind: a slot's, ``operator``, ``part`` (one of several results), ``conversion`` or ``size``.
-    label: the node, the conversion, or the symbol. move: the conversion's axis, its placements
-    before and after, and whether its gradient is shared.
+    kind: a slot's, ``operator``, ``part`` (one of several results), ``conversion``, ``share`` (of a
+    gradient) or ``size``. label: the node, the conversion, the axis, or the symbol. move: the
+    conversion's axis, its placements before and after, and whether its gradient is shared.
     """
 
     kind: str
@@ -54,7 +54,7 @@ class Program:
 
     inputs: the inputs' dimensions. constants: tensors of the program's own, by name. container: the
     class that the model returns, as an import path. absent: classes of what the model returned and
-    the program cannot return. draws: None where nothing draws random numbers.
+    the program cannot return. draws: None where nothing draws random numbers. axes: of the mesh.
     """
 
     module: fx.GraphModule
@@ -64,6 +64,7 @@ class Program:
     container: str
     absent: tuple[str, ...]
     draws: Draws | None
+    axes: tuple[str, ...]
     _forward: Callable[..., Any]
     _lines: Mapping[int, int | None]
 

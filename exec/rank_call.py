@@ -1,4 +1,4 @@
-"""One operator's call on a rank: the plan's operands, sizes and rules laid on the graph's arguments.
+"""One operator's call on a rank: the plan's operands, sizes and rules in the graph's arguments.
 
     view(x, batch, seq, 8, 64)     x split by heads over tp = 2      view(x, batch, seq, 4, 64)
     embedding(ids, weight)         rows of the weight over tp = 2    rows_held(part, ids, weight)
@@ -16,7 +16,7 @@ from typing import Any
 
 from dimsolve.ir.node import Node
 from dimsolve.ir.operator import Declaration, Operator
-from dimsolve.partition.plan import OperatorPlan
+from dimsolve.partition.plan import OperatorPlan, Randomness
 from dimsolve.partition.planning.rules import rules_for
 from dimsolve.partition.transform import TransformRule
 from dimsolve.solver.deduction import find_operator
@@ -33,15 +33,25 @@ from .resolve import resolve
 class RankCall:
     """What a rank calls for one node. ``method``: of its first argument; else ``function``.
 
-    part: what a rule's function is given first, named in emitted source. operator: what the call
-    stands for, None where nothing is known of it.
+    operator: what the call stands for, None where nothing is known of it. path: what is called.
+    local: the rule's function that is called in its place, first with the part of these splits,
+    (identifier, axis) each. modified: rules that change the arguments, outermost first.
     """
 
     arguments: Arguments
     function: Callable[..., Any] | None
     method: str = ""
+    path: str = ""
     operator: Operator | None = None
-    rule: TransformRule | None = None
+    local: Callable[..., Any] | None = None
+    splits: tuple[tuple[str, str], ...] = ()
+    modified: tuple[tuple[str, str, TransformRule], ...] = ()
+    randomness: Randomness | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether the function is called as it is."""
+        return self.local is None and not self.modified and self.randomness is None
 
 
 def rank_call(
@@ -69,7 +79,7 @@ def rank_call(
     random = plan is not None and plan.randomness is not None
     method = path.removeprefix("torch.Tensor.")
     if plain and not random and method != path and method.isidentifier():
-        return RankCall(arguments, None, method, operator)
+        return RankCall(arguments, None, method, path, operator)
     function: Callable[..., Any] = resolve(path)
     if getattr(function, "__name__", "") == "apply" and operator is not None:
         arguments = _positional(arguments, operator.parameters)
@@ -79,7 +89,31 @@ def rank_call(
         function = _ruled(function, plan, rules, local, names, communicators)
     if plan is not None and plan.randomness is not None:
         function = draws.drawing(function, plan.randomness.stream, plan.randomness.differs)
-    return RankCall(arguments, function, "", operator, local)
+    return RankCall(
+        arguments,
+        function,
+        path=path,
+        operator=operator,
+        local=None if local is None else local.local,
+        splits=_splits_of(plan, rules),
+        modified=tuple(
+            (_identifier(plan, axis), axis, rule) for axis, rule in reversed(rules) if rule.modifier
+        ),
+        randomness=None if plan is None else plan.randomness,
+    )
+
+
+def _splits_of(
+    plan: OperatorPlan | None, rules: Sequence[tuple[str, TransformRule]]
+) -> tuple[tuple[str, str], ...]:
+    """The splits of which a rule's own function is told."""
+    return tuple((_identifier(plan, axis), axis) for axis, rule in rules if rule.local is not None)
+
+
+def _identifier(plan: OperatorPlan | None, axis: str) -> str:
+    identifier = None if plan is None else plan.splits[axis].identifier
+    assert identifier is not None
+    return identifier
 
 
 def _with_sizes(
@@ -99,9 +133,7 @@ def _with_sizes(
     return arguments
 
 
-def _takes_several(
-    given: Mapping[str, Any], names: Sequence[str], name: str, count: int
-) -> bool:
+def _takes_several(given: Mapping[str, Any], names: Sequence[str], name: str, count: int) -> bool:
     """Whether a size parameter is a list of lengths: as it was given, else by their number."""
     first, _, inside = name.partition(".")
     if inside:
@@ -139,17 +171,13 @@ def _ruled(
     communicators: Mapping[str, Communicator],
 ) -> Callable[..., Any]:
     """The function as the rules want it called."""
-    splits = {
-        axis: (split.identifier, communicators[axis])
-        for axis, split in plan.splits.items()
-        if split.identifier is not None
-    }
     if local is not None and local.local is not None:
-        own = [splits[axis] for axis, rule in rules if rule.local is not None]
+        own = [(name, communicators[axis]) for name, axis in _splits_of(plan, rules)]
         function = _with_part(local.local, MeshPart(tuple(own)))
     for axis, rule in reversed(rules):
         if rule.modifier is not None:
-            function = _modified(function, rule, MeshPart((splits[axis],)), names)
+            part = MeshPart(((_identifier(plan, axis), communicators[axis]),))
+            function = modified(function, rule.modifier, part, names)
     return function
 
 
@@ -161,12 +189,16 @@ def _with_part(function: Callable[..., Any], part: MeshPart) -> Callable[..., An
     return call
 
 
-def _modified(
-    function: Callable[..., Any], rule: TransformRule, part: MeshPart, names: Sequence[str]
+def modified(
+    function: Callable[..., Any],
+    modifier: Callable[..., Mapping[str, Any]],
+    part: MeshPart,
+    names: Sequence[str],
 ) -> Callable[..., Any]:
-    """The function, its arguments changed by the rule's modifier."""
-    modifier = rule.modifier
-    assert modifier is not None
+    """Returns the function with its arguments changed by a rule's modifier just before the call.
+
+    names: of the function's parameters, in order.
+    """
 
     def call(*args: Any, **kwargs: Any) -> Any:
         arguments = Arguments(args, kwargs)
