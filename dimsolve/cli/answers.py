@@ -23,8 +23,12 @@ def answer(
     *,
     json: bool,
     leave: Callable[[Result], Exit] = lambda result: Exit.YES,
+    model: Callable[[Result], Any] | None = None,
 ) -> NoReturn:
-    """Asks, prints what was answered or why it was not, and leaves with the exit code."""
+    """Asks, prints what was answered or why it was not, and leaves with the exit code.
+
+    model: makes the JSON model of a result that `dimsolve.schema.model_of` does not know.
+    """
     from dimsolve.ir.errors import DimsolveError
 
     try:
@@ -36,7 +40,7 @@ def answer(
         print_error(error)
         raise typer.Exit(exit_of_error(error)) from None
     if json:
-        _print_json(result)
+        _print_json(result if model is None else model(result))
     print_page(blocks)
     raise typer.Exit(leave(result))
 
@@ -44,7 +48,10 @@ def answer(
 def _print_json(result: Any) -> None:
     from json import dumps
 
+    from pydantic import BaseModel
+
     from dimsolve.schema import model_of
 
     # In ASCII: valid wherever it is written, and for half a surrogate pair, which no encoding has.
-    typer.echo(dumps(model_of(result).model_dump()))
+    model = result if isinstance(result, BaseModel) else model_of(result)
+    typer.echo(dumps(model.model_dump()))

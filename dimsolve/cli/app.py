@@ -8,6 +8,7 @@ from io import TextIOWrapper
 
 import typer
 
+from .operators import ops, verify
 from .plans import plan
 from .run import run
 from .serve import serve
@@ -28,6 +29,8 @@ app.command("infer")(infer)
 app.command("check")(check)
 app.command("legal-parts")(legal_parts)
 app.command("prove")(prove)
+app.command("ops")(ops)
+app.command("verify")(verify)
 app.command("plan")(plan)
 app.command("run")(run)
 app.command("serve")(serve)

@@ -7,38 +7,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from dimsolve.ir.registry import registered
-from dimsolve.schema import Model
-from dimsolve.solver.library import names, summary
+from dimsolve.operator_schema import OperatorsModel, operators
 
 from .replies import Reply, reply_of
 
-
-class OperatorModel(Model):
-    """One callable. ``note``: why nothing of it can be split, or what to know."""
-
-    path: str
-    annotations: list[str]
-    note: str
-
-
-class OperatorsModel(Model):
-    """All operators that are known, sorted by path: the library's and the registered ones."""
-
-    operators: list[OperatorModel]
-
-
-def operators() -> OperatorsModel:
-    """Returns what is known now."""
-    rows = [
-        OperatorModel(path=found.path, annotations=list(found.annotations), note=found.note)
-        for found in map(summary, names())
-        if found is not None
-    ]
-    rows += [
-        OperatorModel(path=own.path, annotations=[], note="registered") for own in registered()
-    ]
-    return OperatorsModel(operators=sorted(rows, key=lambda row: row.path))
+__all__ = ["OperatorsModel", "operators", "operators_reply"]
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,67 @@
+"""``dimsolve ops`` and ``dimsolve verify``: outputs word for word, exit codes, streams."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dimsolve.cli import main
+
+LIE = """
+import torch
+import dimsolve as ds
+
+
+@ds.register_op("m k+, n k+, n -> m n")
+def biased(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.linear(x, w, b)
+"""
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    out, err = capsys.readouterr()
+    code = left.value.code
+    assert isinstance(code, int)
+    return code, out, err
+
+
+def test_ops_shows_the_annotations_of_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "ops", "torch.hypot")
+    assert code == 0
+    assert out == "torch.hypot  *, * -> *   a b, b -> a b   a 1 c, b c -> a b c  \n"
+
+
+def test_ops_lists_at_least_250_callables(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "ops", "--json")
+    assert code == 0
+    assert len(json.loads(out)["operators"]) >= 250
+
+
+def test_ops_of_an_unknown_name_says_what_is_close(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "ops", "torch.hypott") == (
+        2,
+        "",
+        "AnnotationError: the library does not have this callable\n"
+        "  no path contains 'torch.hypott'\n"
+        "  hint: did you mean torch.hypot or torch.pow or torch.dot?\n",
+    )
+
+
+def test_verify_says_yes_where_the_annotation_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "verify", "torch.mv", "--json")
+    found = json.loads(out)
+    assert (code, found["ok"], found["culprits"]) == (0, True, [])
+
+
+def test_verify_names_the_input_that_is_a_summand(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    module = tmp_path / "lying_operator.py"
+    module.write_text(LIE)
+    code, out, _ = run(capsys, "verify", f"{module}:biased")
+    assert code == 1
+    assert 'value_split=("b",)' in out
