@@ -89,7 +89,6 @@ class InputLengths:
             raise _other_shape(self.inputs[owner], shapes[owner], mismatch.reason) from None
         return {name: size for name, size in found.bindings.items() if isinstance(size, int)}
 
-
     def check_dtypes(self, dtypes: Mapping[str, object]) -> None:
         """Raises ShapeError where a tensor has another dtype than the program was made for."""
         for name, entry in self.inputs.items():

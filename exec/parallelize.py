@@ -88,8 +88,9 @@ class ParallelModule(torch.nn.Module):
         self._arguments = CallInputs(model.forward, names, getattr(graph, "settings", {}))
         self._rebuild = rebuilder(program.container)
         self._admitted: set[Any] = set()
-        self.register_state_dict_post_hook(give_state)
-        self.register_load_state_dict_pre_hook(take_state)
+        hooks: Any = self
+        hooks.register_state_dict_post_hook(give_state)
+        hooks.register_load_state_dict_pre_hook(take_state)
         if program.absent:
             _warn_absent(program.absent)
 
@@ -139,7 +140,7 @@ class ParallelModule(torch.nn.Module):
         agreement.agree_on_sizes(self.program.inputs, shapes, dtypes)
         self._admitted.add(key)
 
-    @torch.compiler.disable
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _admit_compiled(self, inputs: list[Tensor]) -> None:
         self._admit(inputs)
 

@@ -55,6 +55,7 @@ class PartTensor(DTensor):
 
 def part_tensor(made: DTensor, runs: Sequence[Run]) -> Tensor:
     """Returns a DTensor that is written and read run by run."""
-    part = PartTensor(made._local_tensor, made._spec, requires_grad=made.requires_grad)
+    make: Any = PartTensor
+    part: PartTensor = make(made._local_tensor, made._spec, requires_grad=made.requires_grad)
     part.runs = tuple(runs)
     return part

@@ -159,4 +159,6 @@ def _same_cut(saved: Any, held: Held) -> bool:
         return False
     sizes = tuple(end.size for end in held.ends)
     same: Any = held.dtensor(saved.to_local(), mesh) if tuple(mesh.shape) == sizes else None
-    return same is not None and same.placements == saved.placements and same.shape == saved.shape
+    if same is None or same.shape != saved.shape:
+        return False
+    return bool(getattr(same, "placements", None) == saved.placements)

@@ -37,7 +37,7 @@ def eight_billion() -> tuple[Any, dict[str, Any], dict[str, Any]]:
         num_attention_heads=32,
         num_key_value_heads=8,
         max_position_embeddings=8192,
-        rope_theta=500000.0,
+        rope_parameters={"rope_type": "default", "rope_theta": 500000.0},
         use_cache=False,
     )
     with torch.device("meta"):

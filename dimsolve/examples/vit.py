@@ -17,7 +17,7 @@ def tiny() -> tuple[Any, dict[str, Any], dict[str, Any]]:
         intermediate_size=128,
         num_hidden_layers=2,
         num_attention_heads=4,
-        num_labels=8,
+        id2label={number: str(number) for number in range(8)},
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )

@@ -1,0 +1,24 @@
+"""Equal to one device, on real ranks: transformers' models, three steps of other sizes, one plan."""
+
+from __future__ import annotations
+
+import pytest
+
+from . import training
+from .ranks import world
+
+pytest.importorskip("transformers")
+MODELS = ["llama", "qwen2", "mistral", "gpt2", "opt", "bert", "vit", "mixtral"]
+MESHES = [({"tp": 2}, "tensor"), ({"dp": 2}, "data"), ({"dp": 2, "tp": 2}, "data+tensor")]
+
+
+@pytest.mark.parametrize(("mesh", "policy"), MESHES, ids=["tp=2", "dp=2", "dp=2,tp=2"])
+@pytest.mark.parametrize("name", MODELS)
+def test_architectures(name: str, mesh: dict[str, int], policy: str) -> None:
+    count = 4 if len(mesh) == 2 else 2
+    target = f"dimsolve.examples.{name}:tiny"
+    for steps in world(count).run(training.train, target, mesh, policy):
+        assert len(steps) == 3
+        for step in steps:
+            assert step.differences.gradients < 1e-9
+            assert step.differences.ok, step
