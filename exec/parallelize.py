@@ -140,7 +140,7 @@ class ParallelModule(torch.nn.Module):
         agreement.agree_on_sizes(self.program.inputs, shapes, dtypes)
         self._admitted.add(key)
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @torch.compiler.disable
     def _admit_compiled(self, inputs: list[Tensor]) -> None:
         self._admit(inputs)
 

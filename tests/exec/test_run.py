@@ -1,4 +1,4 @@
-"""Equal to one device, on real ranks: transformers' models, three steps of other sizes, one plan."""
+"""Equal to one device, on real ranks: three steps of different sizes through one plan."""
 
 from __future__ import annotations
 
