@@ -132,7 +132,7 @@ class Pool:
         method = "forkserver" if "forkserver" in methods else "spawn"
         context: Any = multiprocessing.get_context(method)
         if method == "forkserver":
-            context.set_forkserver_preload(["dimsolve.service.answers", __name__])
+            context.set_forkserver_preload(["dimsolve.service.forking"])
         return pebble.ProcessPool(
             max_workers=self._limits.workers,
             max_tasks=self._limits.worker_questions,
