@@ -169,7 +169,7 @@ def test_ruff_bans_it(line: str) -> None:
 
 
 def imported(*directories: str) -> set[str]:
-    """The top-level names from outside that the Python files below directories import."""
+    """The top-level names from elsewhere that the Python files below directories import."""
     names = set()
     for directory in directories:
         for file in (ROOT / directory).rglob("*.py"):
@@ -179,7 +179,7 @@ def imported(*directories: str) -> set[str]:
                         names |= {alias.name.split(".")[0] for alias in node.names}
                     case ast.ImportFrom(module=str(module), level=0):
                         names.add(module.split(".")[0])
-    return names - sys.stdlib_module_names - {"dimsolve"}
+    return names - sys.stdlib_module_names - {"dimsolve", "tests"}
 
 
 def test_what_is_imported_is_asked_for() -> None:
