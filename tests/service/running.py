@@ -142,10 +142,13 @@ def descendants(pid: int) -> list[int]:
 
 
 def _resident(pid: int) -> int:
+    """A process's bytes in memory, each page that it shares with others counted in part."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except (FileNotFoundError, ProcessLookupError):
         return 0
+    (line,) = (line for line in rollup.splitlines() if line.startswith("Pss:"))
+    return int(line.split()[1]) * 1024
 
 
 def _end(pid: int) -> None:

@@ -43,7 +43,7 @@ def test_two_hundred_clients_at_once_lose_no_answer(service: Service) -> None:
 def test_hostile_requests_get_no_wrong_status_and_leave_nothing_behind() -> None:
     """`python -m tests.service.hostile 10000` is the long form; its figures are not asserted."""
     with serving() as service:
-        attack(service, 100, seed=1)  # what is made once is made
+        attack(service, 1500, seed=1)  # what is made once is made, and memories are full
         found = attack(service, 1500, seed=2)
         assert found.wrong == []
         assert found.memory_after < found.memory_before + (64 << 20)
