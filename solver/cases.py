@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import gcd
 
 from .integers import divisors
 from .roots import exact_root
 
-MAX_WORK = 20_000
+MAX_WORK = 4_000
 MAX_DIVISORS = 4_096
 
 
@@ -55,10 +56,15 @@ def _search(
     for exponents, value in equations:
         if name in exponents:
             common = gcd(common, value)
-    for length in divisors(common, MAX_DIVISORS) or ():
+    for length in _divisors(common):
         reduced = _divide_out(equations, name, length)
         if reduced is not None:
             yield from _search(rest, reduced, {**chosen, name: length})
+
+
+@lru_cache(maxsize=1024)
+def _divisors(number: int) -> tuple[int, ...]:
+    return tuple(divisors(number, MAX_DIVISORS) or ())
 
 
 def _divide_out(
