@@ -1,0 +1,11 @@
+"""Processes that tests start find the tests too: what a test sends them is imported there by name.
+
+The root goes to the end of the path, so that an installed dimsolve comes before the tree.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent.parent))
