@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dimsolve.client import Client
-    from dimsolve.exec.capture_errors import TraceError
+    from dimsolve.exec.capture.capture_errors import TraceError
+    from dimsolve.exec.capture.trace import trace
     from dimsolve.exec.graph import Graph
-    from dimsolve.exec.parallelize import parallelize
-    from dimsolve.exec.register import register_op
-    from dimsolve.exec.trace import trace
-    from dimsolve.exec.verification import Verification
-    from dimsolve.exec.verify import verify
+    from dimsolve.exec.parallel.parallelize import parallelize
+    from dimsolve.exec.registration.register import register_op
+    from dimsolve.exec.verification.verification import Verification
+    from dimsolve.exec.verification.verify import verify
     from dimsolve.ir.annotation import Annotation
     from dimsolve.ir.errors import (
         AnnotationError,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from dimsolve.partition.planning.planner import plan
     from dimsolve.partition.transform import TransformRule
     from dimsolve.solver.infer import infer
-    from dimsolve.solver.prove import Proof, prove
+    from dimsolve.solver.proof.prove import Proof, prove
     from dimsolve.solver.solution import Solution
     from dimsolve.wire import ServiceError
 
@@ -93,23 +93,23 @@ _HOMES = {
     "OperatorError": ("dimsolve.ir.errors", "OperatorError"),
     "Plan": ("dimsolve.partition.plan", "Plan"),
     "PlanError": ("dimsolve.partition.plan_errors", "PlanError"),
-    "Proof": ("dimsolve.solver.prove", "Proof"),
+    "Proof": ("dimsolve.solver.proof.prove", "Proof"),
     "ServiceError": ("dimsolve.wire", "ServiceError"),
     "ShapeError": ("dimsolve.ir.errors", "ShapeError"),
     "Solution": ("dimsolve.solver.solution", "Solution"),
-    "TraceError": ("dimsolve.exec.capture_errors", "TraceError"),
+    "TraceError": ("dimsolve.exec.capture.capture_errors", "TraceError"),
     "TransformRule": ("dimsolve.partition.transform", "TransformRule"),
-    "Verification": ("dimsolve.exec.verification", "Verification"),
+    "Verification": ("dimsolve.exec.verification.verification", "Verification"),
     "check": ("dimsolve.partition.legality", "check"),
     "infer": ("dimsolve.solver.infer", "infer"),
     "legal_parts": ("dimsolve.partition.legal_parts", "legal_parts"),
-    "parallelize": ("dimsolve.exec.parallelize", "parallelize"),
+    "parallelize": ("dimsolve.exec.parallel.parallelize", "parallelize"),
     "parse": ("dimsolve.ir.read_annotation", "read_annotation"),
     "plan": ("dimsolve.partition.planning.planner", "plan"),
-    "prove": ("dimsolve.solver.prove", "prove"),
-    "register_op": ("dimsolve.exec.register", "register_op"),
-    "verify": ("dimsolve.exec.verify", "verify"),
-    "trace": ("dimsolve.exec.trace", "trace"),
+    "prove": ("dimsolve.solver.proof.prove", "prove"),
+    "register_op": ("dimsolve.exec.registration.register", "register_op"),
+    "verify": ("dimsolve.exec.verification.verify", "verify"),
+    "trace": ("dimsolve.exec.capture.trace", "trace"),
 }
 """Public name -> the module it lives in and its name there."""
 

@@ -19,12 +19,12 @@ from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.expression import Relation
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.ir.read_expression import read_relations
-from dimsolve.solver.dims import symbols_of
-from dimsolve.solver.evaluation import names_of
-from dimsolve.solver.facts import NO_FACTS, Facts, read_facts
+from dimsolve.solver.algebra.dims import symbols_of
+from dimsolve.solver.algebra.evaluation import names_of
+from dimsolve.solver.algebra.poly import Poly
 from dimsolve.solver.infer import Inputs
 from dimsolve.solver.layout import identifiers_of
-from dimsolve.solver.poly import Poly
+from dimsolve.solver.proof.facts import NO_FACTS, Facts, read_facts
 from dimsolve.solver.shapes import to_dim, to_shape
 
 from .retold import (
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from dimsolve.partition.legality import Legality
     from dimsolve.partition.mesh import MeshLike
     from dimsolve.partition.plan import Plan
-    from dimsolve.solver.prove import Proof
+    from dimsolve.solver.proof.prove import Proof
     from dimsolve.solver.shapes import Shape
     from dimsolve.solver.solution import Solution
 

@@ -14,7 +14,7 @@ from dimsolve.solver.library import names, summary
 from .schema import Model
 
 if TYPE_CHECKING:
-    from dimsolve.exec.verification import Verification
+    from dimsolve.exec.verification.verification import Verification
 
 
 class OperatorModel(Model):

@@ -29,11 +29,11 @@ from dimsolve.partition.legal_parts import LegalParts
 from dimsolve.partition.legality import Legality
 from dimsolve.partition.read_placement import read_placement
 from dimsolve.partition.rules import Rule
+from dimsolve.solver.algebra.poly import Dim as Length
 from dimsolve.solver.equations import Step
-from dimsolve.solver.facts import Facts
 from dimsolve.solver.layout import layout_of, star_position
-from dimsolve.solver.poly import Dim as Length
-from dimsolve.solver.prove import Proof
+from dimsolve.solver.proof.facts import Facts
+from dimsolve.solver.proof.prove import Proof
 from dimsolve.solver.shapes import Shape, dim_of_text
 from dimsolve.solver.solution import Solution
 

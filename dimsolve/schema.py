@@ -24,7 +24,7 @@ from dimsolve.ir.span import Span
 from dimsolve.partition.legal_parts import LegalParts
 from dimsolve.partition.legality import Legality
 from dimsolve.partition.plan import Plan
-from dimsolve.solver.prove import Proof
+from dimsolve.solver.proof.prove import Proof
 from dimsolve.solver.solution import Solution
 
 Expression: TypeAlias = str

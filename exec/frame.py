@@ -13,13 +13,13 @@ from typing import Any
 
 from dimsolve.ir.node import Argument, Attachment, Constant, Device, Input, Value
 from dimsolve.ir.types import Dim, ScalarType, TensorType
-from dimsolve.solver.dims import evaluate, symbols_of
-from dimsolve.solver.match import Mismatch, match
-from dimsolve.solver.poly import Poly
-from dimsolve.solver.typed_graph import TypedGraph
+from dimsolve.solver.algebra.dims import evaluate, symbols_of
+from dimsolve.solver.algebra.poly import Poly
+from dimsolve.solver.graphs.match import Mismatch, match
+from dimsolve.solver.graphs.typed_graph import TypedGraph
 
 from . import run_errors as errors
-from .registration_errors import presence_changed
+from .registration.registration_errors import presence_changed
 from .resolve import resolve
 
 State = Any

@@ -13,14 +13,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dimsolve.ir.node import Algorithm, Node
-from dimsolve.solver.typed_graph import TypedGraph
+from dimsolve.solver.graphs.typed_graph import TypedGraph
 
 if TYPE_CHECKING:
     from dimsolve.partition.legal_parts import LegalParts
 
 
 class Graph(TypedGraph):
-    """A function of typed values: see `dimsolve.solver.typed_graph` for building and asking."""
+    """A function of typed values: `dimsolve.solver.graphs.typed_graph` builds it and asks."""
 
     _wishes: list[dict[str, Any]] | None = None
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from dimsolve.ir.registry import operator_at
-from dimsolve.solver.builtin_operators import EWISE, PREFIX
+from dimsolve.solver.graphs.builtin_operators import EWISE, PREFIX
 
 from . import run_errors as errors
 

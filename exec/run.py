@@ -24,9 +24,9 @@ from dimsolve.ir.node import (
     map_argument,
 )
 from dimsolve.ir.types import SHAPE, Computed, Dim, ScalarType, ShapeType, TensorType
-from dimsolve.solver.graph_problems import place
-from dimsolve.solver.match import Mismatch
-from dimsolve.solver.typed_graph import TypedGraph
+from dimsolve.solver.graphs.graph_problems import place
+from dimsolve.solver.graphs.match import Mismatch
+from dimsolve.solver.graphs.typed_graph import TypedGraph
 
 from . import run_errors as errors
 from .frame import Externals, State, Values, shape_of

@@ -9,7 +9,7 @@ from typing import Any
 
 from dimsolve.ir.errors import Diagnostic, DimsolveError, ShapeError
 from dimsolve.ir.node import Input, Node
-from dimsolve.solver.graph_problems import broken_condition, place
+from dimsolve.solver.graphs.graph_problems import broken_condition, place
 from dimsolve.solver.problems import shape_text
 
 __all__ = [

@@ -20,7 +20,7 @@ from typing import Any
 
 from dimsolve.ir.errors import AnnotationError, Diagnostic
 
-from .dynamic import Dynamic
+from .capture.dynamic import Dynamic
 from .graph import Graph
 
 
@@ -36,7 +36,7 @@ class Target:
 
     def trace(self) -> Graph:
         """Returns the graph of the model."""
-        from .trace import trace
+        from .capture.trace import trace
 
         return trace(self.model, self.args, self.kwargs, dynamic=self.dynamic)
 

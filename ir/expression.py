@@ -2,7 +2,7 @@
 
 ``8*s``, ``(n + 1)//2`` and ``k % 64 == 0`` are read (`dimsolve.ir.read_expression`) into these
 frozen trees. A tree is only what was written: what it means, its canonical form and all arithmetic
-live in `dimsolve.solver.dims`.
+live in `dimsolve.solver.algebra.dims`.
 """
 
 from __future__ import annotations

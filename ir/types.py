@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Dim: TypeAlias = Any
-"""A length: an int while it is known, else a `dimsolve.solver.poly.Poly`. Both are immutable and
-print as dimension text.
+"""A length: an int while it is known, else a `dimsolve.solver.algebra.poly.Poly`. Both are
+immutable and print as dimension text.
 """
 
 

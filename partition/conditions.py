@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.expression import Relation
 from dimsolve.ir.read_expression import read_relation
-from dimsolve.solver.evaluation import names_of, predicate_of
-from dimsolve.solver.prove import prove
+from dimsolve.solver.algebra.evaluation import names_of, predicate_of
+from dimsolve.solver.proof.prove import prove
 
 from .plan import Plan
 from .plan_errors import plan_error

@@ -18,8 +18,8 @@ from functools import lru_cache
 from math import prod
 from typing import TypeAlias
 
-from dimsolve.solver.facts import Facts
-from dimsolve.solver.poly import Dim
+from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.proof.facts import Facts
 
 from .placement import Partial, Placement, Reduction, Replicate, Shard
 from .planning.kinds import part_of

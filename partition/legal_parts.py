@@ -13,9 +13,9 @@ from typing import Any
 
 from dimsolve.ir.annotation import Annotation
 from dimsolve.ir.expression import Relation
-from dimsolve.solver.divisibility import fixed_divisor
+from dimsolve.solver.algebra.integers import divisors
 from dimsolve.solver.infer import Inputs, infer
-from dimsolve.solver.integers import divisors
+from dimsolve.solver.proof.divisibility import fixed_divisor
 
 from .legality import judge
 from .placement import Reduction

@@ -19,15 +19,15 @@ from typing import Any, Literal
 from dimsolve.ir.annotation import Annotation
 from dimsolve.ir.errors import AnnotationError, Diagnostic
 from dimsolve.ir.expression import Comparison, Relation
+from dimsolve.solver.algebra.dims import evaluate, floor_div
+from dimsolve.solver.algebra.poly import Dim, product
 from dimsolve.solver.decision import Always, Decision, Never, Sometimes, Undecided
-from dimsolve.solver.dims import evaluate, floor_div
-from dimsolve.solver.divisibility import exact_quotient
-from dimsolve.solver.facts import Facts, read_facts
 from dimsolve.solver.infer import Inputs, infer
 from dimsolve.solver.layout import Pattern
-from dimsolve.solver.poly import Dim, product
 from dimsolve.solver.problems import shape_text
-from dimsolve.solver.prove import decide, decide_divides, prove
+from dimsolve.solver.proof.divisibility import exact_quotient
+from dimsolve.solver.proof.facts import Facts, read_facts
+from dimsolve.solver.proof.prove import decide, decide_divides, prove
 from dimsolve.solver.shapes import to_dim
 from dimsolve.solver.solution import Solution
 from dimsolve.solver.symbolic import to_sympy

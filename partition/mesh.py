@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from dimsolve.ir.errors import Diagnostic, DimsolveError
-from dimsolve.solver.dims import symbols_of
-from dimsolve.solver.poly import Dim, product
+from dimsolve.solver.algebra.dims import symbols_of
+from dimsolve.solver.algebra.poly import Dim, product
 from dimsolve.solver.shapes import to_dim
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from dimsolve.solver.poly import Dim
+from dimsolve.solver.algebra.poly import Dim
 
 
 class Reduction(Enum):

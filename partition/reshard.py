@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import assert_never
 
-from dimsolve.solver.dims import floor_div
-from dimsolve.solver.divisibility import exact_quotient
-from dimsolve.solver.facts import NO_FACTS
-from dimsolve.solver.poly import Dim
+from dimsolve.solver.algebra.dims import floor_div
+from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.proof.divisibility import exact_quotient
+from dimsolve.solver.proof.facts import NO_FACTS
 
 from .placement import Partial, Placement, Reduction, Replicate, Shard
 from .plan import Collective

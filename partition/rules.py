@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dimsolve.ir.annotation import Mark
+from dimsolve.solver.algebra.poly import Dim, product
 from dimsolve.solver.layout import Layout, Pattern
-from dimsolve.solver.poly import Dim, product
 from dimsolve.solver.solution import Solution
 
 from .placement import Partial, Placement, Reduction, Replicate, Shard

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from dimsolve.solver.dims import evaluate, symbols_of
-from dimsolve.solver.poly import Dim
+from dimsolve.solver.algebra.dims import evaluate, symbols_of
+from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.shapes import dim_of_text
 
 from .dtypes import item_bytes

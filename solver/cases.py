@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import gcd
 
-from .integers import divisors
-from .roots import exact_root
+from .algebra.integers import divisors
+from .algebra.roots import exact_root
 
 MAX_WORK = 4_000
 MAX_DIVISORS = 4_096

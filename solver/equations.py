@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from dimsolve.ir.span import Span
 
-from .poly import Dim, divide_exactly, product
+from .algebra.poly import Dim, divide_exactly, product
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from dimsolve.ir.expression import Relation
 from dimsolve.ir.read_annotation import read_annotation
 
 from . import problems
-from .dims import symbols_of
-from .facts import NO_FACTS, read_facts
+from .algebra.dims import symbols_of
+from .algebra.poly import Dim, Poly, divide_exactly
 from .layout import Layout, layout_of, star_position
-from .poly import Dim, Poly, divide_exactly
+from .proof.facts import NO_FACTS, read_facts
 from .question import Question
 from .shapes import Shape, ShapeLike, to_shape
 from .solution import Solution

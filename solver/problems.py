@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
 from dimsolve.ir.span import Span
 
-from .integers import divisors
-from .poly import Dim
+from .algebra.integers import divisors
+from .algebra.poly import Dim
 
 
 def shape_text(dims: Sequence[Dim | None]) -> str:

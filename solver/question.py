@@ -19,14 +19,14 @@ from dimsolve.ir.expression import Comparison, Relation
 from dimsolve.ir.span import Span
 
 from . import problems
+from .algebra.dims import substitute, symbols_of
+from .algebra.poly import Dim, Poly, symbol
 from .cases import whole_solutions
 from .decision import Never
-from .dims import substitute, symbols_of
 from .equations import Binding, Equation, Step
-from .facts import NO_FACTS, Facts, read_facts
 from .layout import Layout, identifiers_of
-from .poly import Dim, Poly, symbol
-from .prove import decide
+from .proof.facts import NO_FACTS, Facts, read_facts
+from .proof.prove import decide
 from .shapes import Shape, dim_of_expression, to_dim
 from .solution import Solution
 from .unify import Unifier

@@ -18,8 +18,8 @@ from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
 from dimsolve.ir.expression import Expression
 from dimsolve.ir.read_expression import read_dimension, read_shape
 
-from .canonical import from_expression
-from .poly import Dim, Poly, TooLarge, symbol
+from .algebra.canonical import from_expression
+from .algebra.poly import Dim, Poly, TooLarge, symbol
 
 Shape: TypeAlias = "tuple[Dim | None, ...]"
 DimLike: TypeAlias = Any

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from dimsolve.ir.annotation import Annotation
 from dimsolve.ir.read_annotation import read_annotation
 
-from .facts import NO_FACTS, Facts
+from .algebra.poly import Dim, product
 from .layout import Layout, Pattern
-from .poly import Dim, product
 from .problems import shape_text
+from .proof.facts import NO_FACTS, Facts
 from .shapes import Shape
 from .symbolic import to_sympy
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from dimsolve.ir.errors import AnnotationError, Diagnostic
 
-from .dims import Call, Function, ceil_div, floor_div, maximum, minimum, mod
-from .poly import Dim, Monomial, Poly, symbol
+from .algebra.dims import Call, Function, ceil_div, floor_div, maximum, minimum, mod
+from .algebra.poly import Dim, Monomial, Poly, symbol
 
 if TYPE_CHECKING:
     import sympy

@@ -24,16 +24,16 @@ from dimsolve.ir.expression import Comparison
 from dimsolve.ir.span import Span
 
 from . import problems
+from .algebra.dims import floor_div
+from .algebra.exponents import Combination, forced_powers
+from .algebra.poly import Dim, product
+from .algebra.roots import exact_root
 from .cases import agreed, whole_solutions
 from .decision import Always, Never
-from .dims import floor_div
-from .divisibility import exact_quotient
 from .equations import Binding, Equation, Step
-from .exponents import Combination, forced_powers
-from .facts import Facts, read_facts
-from .poly import Dim, product
-from .prove import decide, decide_divides
-from .roots import exact_root
+from .proof.divisibility import exact_quotient
+from .proof.facts import Facts, read_facts
+from .proof.prove import decide, decide_divides
 
 
 @dataclass(slots=True)

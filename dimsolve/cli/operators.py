@@ -13,7 +13,7 @@ from .options import Json
 from .page import Block, Cell
 
 if TYPE_CHECKING:
-    from dimsolve.exec.verification import Verification
+    from dimsolve.exec.verification.verification import Verification
     from dimsolve.ir.errors import AnnotationError
     from dimsolve.operator_schema import OperatorsModel, VerificationModel
 

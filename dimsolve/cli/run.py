@@ -12,7 +12,7 @@ from .options import Json
 from .page import Block, Cell, print_error, print_page
 
 if TYPE_CHECKING:
-    from dimsolve.exec.run_report import RunReport
+    from dimsolve.exec.running.run_report import RunReport
 
 
 def run(
@@ -51,8 +51,8 @@ def run(
 
     Starts the ranks on this machine; under torchrun it joins the world that is given.
     """
-    from dimsolve.exec.launch import is_first, launch
-    from dimsolve.exec.run_report import RunOptions
+    from dimsolve.exec.running.launch import is_first, launch
+    from dimsolve.exec.running.run_report import RunOptions
     from dimsolve.ir.errors import DimsolveError
 
     options = RunOptions(

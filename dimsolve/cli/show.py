@@ -16,8 +16,8 @@ from .page import Block, Cell, Row
 if TYPE_CHECKING:
     from dimsolve.partition.legal_parts import LegalParts
     from dimsolve.partition.legality import Legality
-    from dimsolve.solver.poly import Dim
-    from dimsolve.solver.prove import Proof
+    from dimsolve.solver.algebra.poly import Dim
+    from dimsolve.solver.proof.prove import Proof
     from dimsolve.solver.solution import Solution
 
 _LABEL = "bold"

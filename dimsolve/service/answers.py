@@ -16,7 +16,7 @@ from dimsolve.partition.legal_parts import legal_parts
 from dimsolve.partition.legality import check
 from dimsolve.schema import model_of
 from dimsolve.solver.infer import infer
-from dimsolve.solver.prove import prove
+from dimsolve.solver.proof.prove import prove
 
 from .planning import PlanQuestion, plan_of
 from .questions import (

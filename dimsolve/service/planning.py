@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import Field, RootModel
 
-from dimsolve.solver.typed_graph import TypedGraph
+from dimsolve.solver.graphs.typed_graph import TypedGraph
 
 from .graph_form import GraphForm
 from .questions import Int, Length, Question

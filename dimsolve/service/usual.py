@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 from dimsolve.ir.errors import DimsolveError
-from dimsolve.solver.dims import symbols_of
+from dimsolve.solver.algebra.dims import symbols_of
+from dimsolve.solver.algebra.poly import Dim, Poly
 from dimsolve.solver.infer import solve_quickly
-from dimsolve.solver.poly import Dim, Poly
 from dimsolve.solver.shapes import to_shape
 
 from .planning import PlanQuestion

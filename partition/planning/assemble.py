@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dimsolve.ir.types import TensorType
-from dimsolve.solver.poly import Dim
+from dimsolve.solver.algebra.poly import Dim
 
 from ..conditions import essential
 from ..fingerprint import fingerprint

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.poly import Dim
+from dimsolve.solver.algebra.poly import Dim
 
 from ..placement import Partial, Placement, Reduction, Replicate
 

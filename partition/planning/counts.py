@@ -17,9 +17,9 @@ from typing import Any
 
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.graph import Graph
+from dimsolve.solver.algebra.integers import divisors
+from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.decision import Always, Decision, Never, Sometimes
-from dimsolve.solver.integers import divisors
-from dimsolve.solver.poly import Dim
 
 from ..conditions import essential
 from ..legal_parts import DEFAULT_BOUND, LegalParts

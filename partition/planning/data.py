@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dimsolve.solver.graph_problems import place
+from dimsolve.solver.graphs.graph_problems import place
 
 from ..placement import Shard
 from ..plan_errors import PlanError, plan_error

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import gcd
 
+from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.decision import Always, Decision, Never, Sometimes
-from dimsolve.solver.divisibility import fixed_divisor
-from dimsolve.solver.facts import Facts
-from dimsolve.solver.poly import Dim
-from dimsolve.solver.prove import decide_divides
+from dimsolve.solver.proof.divisibility import fixed_divisor
+from dimsolve.solver.proof.facts import Facts
+from dimsolve.solver.proof.prove import decide_divides
 
 from .choices import Choice, Duty
 

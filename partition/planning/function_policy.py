@@ -19,8 +19,8 @@ from typing import Any
 
 from dimsolve.ir.graph import Graph
 from dimsolve.ir.node import Algorithm, Node
-from dimsolve.solver.graph_problems import place
-from dimsolve.solver.poly import Dim, product
+from dimsolve.solver.algebra.poly import Dim, product
+from dimsolve.solver.graphs.graph_problems import place
 from dimsolve.solver.shapes import to_dim
 
 from ..mesh import Mesh

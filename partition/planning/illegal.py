@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from dimsolve.solver.graph_problems import place
-from dimsolve.solver.integers import divisors
-from dimsolve.solver.poly import Dim
+from dimsolve.solver.algebra.integers import divisors
+from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.graphs.graph_problems import place
 
 from ..legality import Legality, judge
 from ..plan_errors import PlanError, plan_error

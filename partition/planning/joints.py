@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from dimsolve.solver.poly import Dim, product
+from dimsolve.solver.algebra.poly import Dim, product
 
 from ..dtypes import item_bytes
 from ..layouts import Layout, Step, local_dims, priced_path

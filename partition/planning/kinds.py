@@ -17,11 +17,11 @@ from collections.abc import Iterator, Mapping
 from typing import cast
 
 from dimsolve.ir.annotation import Mark
-from dimsolve.solver.dims import floor_div
-from dimsolve.solver.divisibility import exact_quotient
-from dimsolve.solver.facts import Facts
+from dimsolve.solver.algebra.dims import floor_div
+from dimsolve.solver.algebra.poly import Dim, divide_exactly, product
 from dimsolve.solver.layout import Pattern
-from dimsolve.solver.poly import Dim, divide_exactly, product
+from dimsolve.solver.proof.divisibility import exact_quotient
+from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.solution import Solution
 
 from ..placement import Partial, Placement, Reduction, Shard
@@ -257,8 +257,8 @@ class Kind:
 def part_of(length: Dim, parts: Dim, facts: Facts) -> Dim:
     """Returns length / parts where the parts are known, or assumed, to divide it.
 
-    >>> from dimsolve.solver.facts import NO_FACTS
-    >>> from dimsolve.solver.poly import symbol
+    >>> from dimsolve.solver.proof.facts import NO_FACTS
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> str(part_of(8 * symbol("s"), 4, NO_FACTS)), str(part_of(symbol("s"), 4, NO_FACTS))
     ('2*s', 's//4')
     """
@@ -267,6 +267,6 @@ def part_of(length: Dim, parts: Dim, facts: Facts) -> Dim:
 
 
 def _symbols(dim: Dim) -> frozenset[str]:
-    from dimsolve.solver.dims import symbols_of
+    from dimsolve.solver.algebra.dims import symbols_of
 
     return frozenset() if isinstance(dim, int) else frozenset(symbols_of(dim))

@@ -20,10 +20,10 @@ from dimsolve.ir.graph import Graph
 from dimsolve.ir.node import Node, Value
 from dimsolve.ir.operator import Declaration
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType
-from dimsolve.solver.dims import evaluate, symbols_of
-from dimsolve.solver.facts import NO_FACTS, Facts, read_facts
+from dimsolve.solver.algebra.dims import evaluate, symbols_of
+from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.infer import infer
-from dimsolve.solver.poly import Dim
+from dimsolve.solver.proof.facts import NO_FACTS, Facts, read_facts
 
 from .choices import Contract
 from .gradients import gradient_flags

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dimsolve.ir.errors import AnnotationError
-from dimsolve.solver.graph_problems import place
+from dimsolve.solver.graphs.graph_problems import place
 
 from ..legality import Legality, judge
 from ..plan_errors import PlanError, plan_error

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from typing import TypeAlias
 
-from dimsolve.solver.poly import Dim
+from dimsolve.solver.algebra.poly import Dim
 
 from ..dtypes import item_bytes
 from ..placement import Placement, Replicate, Shard

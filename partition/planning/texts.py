@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from dimsolve.ir.annotation import Identifier, Number, Star, Tensor
 from dimsolve.ir.read_annotation import read_annotation
-from dimsolve.solver.poly import Dim, product
+from dimsolve.solver.algebra.poly import Dim, product
 
 
 def shape_text(dims: Sequence[Dim | None] | None) -> list[str | None] | None:

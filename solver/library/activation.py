@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.poly import divide_exactly
+from dimsolve.solver.algebra.poly import divide_exactly
 
 from . import errors
 from .dtypes import dtype_name, dtype_of, floating

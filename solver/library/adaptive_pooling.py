@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.poly import Dim, divide_exactly
+from dimsolve.solver.algebra.poly import Dim, divide_exactly
 
 from .dtypes import dtype_of
 from .entry import Entry, Form, entry

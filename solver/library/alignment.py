@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dimsolve.solver.dims import symbols_of
-from dimsolve.solver.poly import Dim, divide_exactly, product, symbol
+from dimsolve.solver.algebra.dims import symbols_of
+from dimsolve.solver.algebra.poly import Dim, divide_exactly, product, symbol
 
 from .lengths import common_divisor
 from .values import Lengths

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dimsolve.solver.dims import maximum
-from dimsolve.solver.poly import Dim
+from dimsolve.solver.algebra.dims import maximum
+from dimsolve.solver.algebra.poly import Dim
 
 from . import errors
 from .lengths import never_equal

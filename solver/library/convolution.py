@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.dims import floor_div
-from dimsolve.solver.poly import Dim
+from dimsolve.solver.algebra.dims import floor_div
+from dimsolve.solver.algebra.poly import Dim
 
 from . import errors
 from .dtypes import result_type

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.dims import floor_div
+from dimsolve.solver.algebra.dims import floor_div
 
 from .broadcast import broadcast
 from .dtypes import dtype_of, floating, result_type

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dimsolve.solver.poly import Poly
+from dimsolve.solver.algebra.poly import Poly
 
 from .values import is_tensor
 

@@ -14,7 +14,7 @@ from string import ascii_letters
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.poly import Dim
+from dimsolve.solver.algebra.poly import Dim
 
 from . import errors
 from .broadcast import broadcast

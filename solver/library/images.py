@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.poly import product
+from dimsolve.solver.algebra.poly import product
 
 from . import errors
 from .convolution import windows_of

@@ -15,8 +15,8 @@ from dataclasses import replace
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.dims import ceil_div
-from dimsolve.solver.poly import Dim, divide_exactly
+from dimsolve.solver.algebra.dims import ceil_div
+from dimsolve.solver.algebra.poly import Dim, divide_exactly
 
 from . import errors
 from .dtypes import dtype_of, result_type

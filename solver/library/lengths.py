@@ -9,7 +9,7 @@ from functools import lru_cache, reduce
 from math import gcd
 
 from dimsolve.ir.expression import Comparison
-from dimsolve.solver.poly import Dim, Poly, content, divide_exactly, terms_of
+from dimsolve.solver.algebra.poly import Dim, Poly, content, divide_exactly, terms_of
 
 from . import errors
 from .values import NotKnown
@@ -18,7 +18,7 @@ from .values import NotKnown
 def never_equal(a: Dim, b: Dim) -> bool:
     """Whether two lengths differ for all values of the symbols.
 
-    >>> from dimsolve.solver.poly import symbol
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> never_equal(symbol("s"), symbol("s") + 1), never_equal(symbol("s"), 2)
     (True, False)
     """
@@ -30,7 +30,7 @@ def never_equal(a: Dim, b: Dim) -> bool:
 def at_least(a: Dim, b: Dim) -> bool:
     """Whether a >= b is proved for all values of the symbols.
 
-    >>> from dimsolve.solver.poly import symbol
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> at_least(symbol("s"), 1), at_least(symbol("s"), 2)
     (True, False)
     """
@@ -47,8 +47,8 @@ def less(a: Dim, b: Dim) -> bool:
 @lru_cache(maxsize=4096)
 def _never(a: Dim, comparison: Comparison, b: Dim) -> bool:
     from dimsolve.solver.decision import Never
-    from dimsolve.solver.facts import NO_FACTS
-    from dimsolve.solver.prove import decide
+    from dimsolve.solver.proof.facts import NO_FACTS
+    from dimsolve.solver.proof.prove import decide
 
     return isinstance(decide(a, comparison, b, NO_FACTS), Never)
 
@@ -56,8 +56,8 @@ def _never(a: Dim, comparison: Comparison, b: Dim) -> bool:
 @lru_cache(maxsize=4096)
 def _always(a: Dim, comparison: Comparison, b: Dim) -> bool:
     from dimsolve.solver.decision import Always
-    from dimsolve.solver.facts import NO_FACTS
-    from dimsolve.solver.prove import decide
+    from dimsolve.solver.proof.facts import NO_FACTS
+    from dimsolve.solver.proof.prove import decide
 
     return isinstance(decide(a, comparison, b, NO_FACTS), Always)
 
@@ -79,7 +79,7 @@ def common_divisor(lengths: Iterable[Dim]) -> Dim:
     """Returns a length that divides all of them for every value: the greatest for numbers and for
     single terms.
 
-    >>> from dimsolve.solver.poly import symbol
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> s, k = symbol("s"), symbol("k")
     >>> common_divisor([12, 8]), common_divisor([6 * s, 4 * s * k])
     (4, Poly(2*s))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.dims import minimum
+from dimsolve.solver.algebra.dims import minimum
 
 from . import errors
 from .broadcast import broadcast

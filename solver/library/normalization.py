@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.poly import divide_exactly
+from dimsolve.solver.algebra.poly import divide_exactly
 
 from . import errors
 from .dtypes import dtype_of

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.dims import floor_div, mod
-from dimsolve.solver.poly import Poly
+from dimsolve.solver.algebra.dims import floor_div, mod
+from dimsolve.solver.algebra.poly import Poly
 
 from .entry import Entry, Form, entry
 from .pointwise import Pointwise, in_place

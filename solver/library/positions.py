@@ -13,8 +13,8 @@ from math import comb
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.dims import ceil_div, maximum, minimum
-from dimsolve.solver.poly import product
+from dimsolve.solver.algebra.dims import ceil_div, maximum, minimum
+from dimsolve.solver.algebra.poly import product
 
 from . import errors
 from .creation import POSITIONS, made

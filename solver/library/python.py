@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.dims import maximum, minimum
-from dimsolve.solver.poly import product
+from dimsolve.solver.algebra.dims import maximum, minimum
+from dimsolve.solver.algebra.poly import product
 
 from . import errors
 from .dtypes import dtype_of, kind

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.dims import floor_div
-from dimsolve.solver.poly import Dim, divide_exactly, product
+from dimsolve.solver.algebra.dims import floor_div
+from dimsolve.solver.algebra.poly import Dim, divide_exactly, product
 
 from . import errors
 from .alignment import align, opened

@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from dimsolve.solver.dims import ceil_div, maximum, minimum
-from dimsolve.solver.poly import Dim, divide_exactly
+from dimsolve.solver.algebra.dims import ceil_div, maximum, minimum
+from dimsolve.solver.algebra.poly import Dim, divide_exactly
 
 from .lengths import at_least, common_divisor
 from .values import NotKnown, is_dim

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.dims import floor_div
-from dimsolve.solver.poly import Dim
+from dimsolve.solver.algebra.dims import floor_div
+from dimsolve.solver.algebra.poly import Dim
 
 from .dtypes import complex_of, dtype_of, floating, real_of
 from .entry import Entry, Form, entry

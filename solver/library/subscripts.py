@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.poly import Dim
+from dimsolve.solver.algebra.poly import Dim
 
 from . import errors
 from .broadcast import broadcast

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any, TypeAlias
 
-from dimsolve.solver.poly import Dim, Poly
+from dimsolve.solver.algebra.poly import Dim, Poly
 from dimsolve.solver.shapes import to_dim
 
 from . import errors

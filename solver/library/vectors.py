@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.poly import Dim
+from dimsolve.solver.algebra.poly import Dim
 
 from . import errors
 from .broadcast import broadcast

@@ -11,7 +11,7 @@ from math import floor
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.poly import Dim, divide_exactly
+from dimsolve.solver.algebra.poly import Dim, divide_exactly
 
 from . import errors
 from .dtypes import dtype_of

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dimsolve.solver.dims import ceil_div, floor_div
-from dimsolve.solver.poly import Dim, divide_exactly
+from dimsolve.solver.algebra.dims import ceil_div, floor_div
+from dimsolve.solver.algebra.poly import Dim, divide_exactly
 
 from . import errors
 from .values import NotKnown, is_dim

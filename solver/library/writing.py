@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from dimsolve.ir.operator import Declaration
+from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.layout import fresh_names
-from dimsolve.solver.poly import Dim
 
 Pattern: TypeAlias = "Sequence[str]"
 

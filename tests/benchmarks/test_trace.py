@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from dimsolve.exec.capture import capture
-from dimsolve.exec.reader import Reader
+from dimsolve.exec.capture.capture import capture
+from dimsolve.exec.capture.reader import Reader
 
 transformers = pytest.importorskip("transformers")
 

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 import dimsolve as ds
-from dimsolve.exec.parallelize import ParallelModule
+from dimsolve.exec.parallel.parallelize import ParallelModule
 
 MESH_OF_TWO = {"dp": 2}
 

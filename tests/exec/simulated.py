@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 import torch
 
 import dimsolve as ds
-from dimsolve.exec.agreement import Agreement
-from dimsolve.exec.batches import batch_of, sizes_for
-from dimsolve.exec.check_run import CheckedRun, CheckedStep
-from dimsolve.exec.lower import lower
-from dimsolve.exec.mesh_ends import MeshEnds
-from dimsolve.exec.parallelize import ParallelModule
-from dimsolve.exec.simulated_world import Member, SimulatedWorld
+from dimsolve.exec.distributed.agreement import Agreement
+from dimsolve.exec.distributed.mesh_ends import MeshEnds
+from dimsolve.exec.distributed.simulated_world import Member, SimulatedWorld
+from dimsolve.exec.lowering.lower import lower
+from dimsolve.exec.parallel.parallelize import ParallelModule
+from dimsolve.exec.running.batches import batch_of, sizes_for
+from dimsolve.exec.running.check_run import CheckedRun, CheckedStep
 
 T = TypeVar("T")
 

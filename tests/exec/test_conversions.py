@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from dimsolve.exec.conversions import convert, convert_axes, made_by_shards
-from dimsolve.exec.sharding import (
+from dimsolve.exec.distributed.conversions import convert, convert_axes, made_by_shards
+from dimsolve.exec.distributed.sharding import (
     assemble_parts,
     gradient_parts,
     gradient_parts_of,
     local_parts,
     products_of_others,
 )
-from dimsolve.exec.simulated_world import SimulatedWorld
+from dimsolve.exec.distributed.simulated_world import SimulatedWorld
 from dimsolve.ir.errors import ShapeError
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import dimsolve as ds
-from dimsolve.exec.check_run import relative
-from dimsolve.exec.parallelize import ParallelModule
+from dimsolve.exec.parallel.parallelize import ParallelModule
+from dimsolve.exec.running.check_run import relative
 
 from . import seed_models
 from .simulated import assert_equal, parts, plan_of, train

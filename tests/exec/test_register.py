@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import dimsolve as ds
-from dimsolve.exec.promise import check_presence
+from dimsolve.exec.registration.promise import check_presence
 from dimsolve.ir.operator import Operator
 from dimsolve.ir.registry import operator_at, operator_of, registered, unregister
 

@@ -23,10 +23,10 @@ def train(
     target: str, mesh: dict[str, int], policy: Any, dtype: str = "float64", steps: int = 3
 ) -> list[Any]:
     """Returns the differences from one device of every step."""
-    from dimsolve.exec.batches import batches
-    from dimsolve.exec.check_run import CheckedRun
-    from dimsolve.exec.parallelize import parallelize
-    from dimsolve.exec.trace import trace
+    from dimsolve.exec.capture.trace import trace
+    from dimsolve.exec.parallel.parallelize import parallelize
+    from dimsolve.exec.running.batches import batches
+    from dimsolve.exec.running.check_run import CheckedRun
     from dimsolve.partition.planning.planner import plan
 
     model, example, names = load(target, dtype)

@@ -261,7 +261,7 @@ def test_limits_are_where_they_are_said_to_be(largest: str, too_large: str, code
 
 
 def test_the_largest_trees_can_be_compared_hashed_written_and_canonicalised() -> None:
-    from dimsolve.solver.canonical import from_expression
+    from dimsolve.solver.algebra.canonical import from_expression
 
     long = "a" + "+a" * (MAX_HEIGHT - MAX_DEPTH)
     nested = "(1-" * MAX_DEPTH + long + ")" * MAX_DEPTH

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dimsolve.ir.errors import ShapeError
 from dimsolve.partition.legality import Legality, check
 from dimsolve.partition.placement import Placement, Shard
-from dimsolve.solver.dims import evaluate
-from dimsolve.solver.poly import Dim, symbol
+from dimsolve.solver.algebra.dims import evaluate
+from dimsolve.solver.algebra.poly import Dim, symbol
 
 from ..solver.oracle import annotations, holds
 

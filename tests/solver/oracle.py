@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from dimsolve.ir.expression import Comparison, Expression, Literal, Name, Operation, Operator
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.ir.read_expression import read_relation
-from dimsolve.solver.dims import evaluate
+from dimsolve.solver.algebra.dims import evaluate
+from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.layout import Layout, lay_out
-from dimsolve.solver.poly import Dim
 
 NAMES = ("a", "b", "c", "d")
 

@@ -13,7 +13,7 @@ from typing import Any
 from dimsolve.exec.graph import Graph
 from dimsolve.ir.node import Constant, Value
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType, Type
-from dimsolve.solver.read_type import read_type
+from dimsolve.solver.graphs.read_type import read_type
 
 
 class Unsupported(Exception):

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from dimsolve import DimsolveError, Graph
-from dimsolve.solver.join import is_a
-from dimsolve.solver.read_type import read_type
+from dimsolve.solver.graphs.join import is_a
+from dimsolve.solver.graphs.read_type import read_type
 
 from .relax_calls import Unsupported, build, type_of
 

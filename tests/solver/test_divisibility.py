@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from dimsolve.ir.errors import ShapeError
 from dimsolve.ir.expression import Comparison
 from dimsolve.ir.read_expression import read_dimension
-from dimsolve.solver.canonical import from_expression
+from dimsolve.solver.algebra.canonical import from_expression
+from dimsolve.solver.algebra.dims import evaluate
+from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.decision import Always, Never, Sometimes, Undecided
-from dimsolve.solver.dims import evaluate
-from dimsolve.solver.divisibility import exact_quotient, fixed_divisor, simplify
-from dimsolve.solver.facts import NO_FACTS, Facts, read_facts
-from dimsolve.solver.poly import Dim
-from dimsolve.solver.prove import decide, decide_divides
+from dimsolve.solver.proof.divisibility import exact_quotient, fixed_divisor, simplify
+from dimsolve.solver.proof.facts import NO_FACTS, Facts, read_facts
+from dimsolve.solver.proof.prove import decide, decide_divides
 
 from .claim_texts import facts, polynomials
 from .python_value import all_hold, box

@@ -6,8 +6,8 @@ import pytest
 
 from dimsolve.ir.errors import AnnotationError, ShapeError
 from dimsolve.ir.read_expression import read_relation
-from dimsolve.solver.facts import NO_FACTS, read_facts
-from dimsolve.solver.prove import prove
+from dimsolve.solver.proof.facts import NO_FACTS, read_facts
+from dimsolve.solver.proof.prove import prove
 
 
 def test_the_same_facts_are_the_same_object() -> None:

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dimsolve.ir.read_expression import read_dimension
-from dimsolve.solver.budget import Budget
-from dimsolve.solver.canonical import from_expression
-from dimsolve.solver.charts import Chart, range_of
-from dimsolve.solver.dims import evaluate
-from dimsolve.solver.inequality import is_empty
-from dimsolve.solver.poly import Dim, symbol
-from dimsolve.solver.relaxation import is_nonnegative
-from dimsolve.solver.simplex import is_contradictory
-from dimsolve.solver.squares import is_sum_of_squares
+from dimsolve.solver.algebra.budget import Budget
+from dimsolve.solver.algebra.canonical import from_expression
+from dimsolve.solver.algebra.dims import evaluate
+from dimsolve.solver.algebra.poly import Dim, symbol
+from dimsolve.solver.algebra.simplex import is_contradictory
+from dimsolve.solver.algebra.squares import is_sum_of_squares
+from dimsolve.solver.proof.charts import Chart, range_of
+from dimsolve.solver.proof.inequality import is_empty
+from dimsolve.solver.proof.relaxation import is_nonnegative
 
 from .claim_texts import lengths, polynomials
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dimsolve.ir.errors import ShapeError
-from dimsolve.solver.dims import evaluate
+from dimsolve.solver.algebra.dims import evaluate
+from dimsolve.solver.algebra.poly import Dim, symbol
 from dimsolve.solver.infer import infer
-from dimsolve.solver.poly import Dim, symbol
 
 from .oracle import NAMES, Case, annotations, assignments, at, holds, layout_of
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dimsolve.solver.prove import prove
+from dimsolve.solver.proof.prove import prove
 
 from .python_value import all_hold, box, says
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dimsolve.solver.dims import evaluate, symbols_of
-from dimsolve.solver.match import Mismatch, match
-from dimsolve.solver.poly import Dim
-from dimsolve.solver.read_type import read_dims
+from dimsolve.solver.algebra.dims import evaluate, symbols_of
+from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.graphs.match import Mismatch, match
+from dimsolve.solver.graphs.read_type import read_dims
 
 
 def lengths(text: str) -> list[Dim]:

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from dimsolve.ir.errors import DimsolveError
-from dimsolve.solver import examine, facts
-from dimsolve.solver.budget import Budget
-from dimsolve.solver.canonical import READ_STEPS
-from dimsolve.solver.prove import prove
+from dimsolve.solver.algebra.budget import Budget
+from dimsolve.solver.algebra.canonical import READ_STEPS
+from dimsolve.solver.proof import examine, facts
+from dimsolve.solver.proof.prove import prove
 
 LARGE = 10**50
 SLACK = 40_000

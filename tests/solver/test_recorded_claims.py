@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from dimsolve.ir.errors import ShapeError
-from dimsolve.solver.facts import read_facts
-from dimsolve.solver.prove import prove
+from dimsolve.solver.proof.facts import read_facts
+from dimsolve.solver.proof.prove import prove
 
 from .python_value import all_hold, box, says
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dimsolve.solver.prove import prove
+from dimsolve.solver.proof.prove import prove
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ import pytest
 
 import dimsolve as ds
 from dimsolve.ir.types import FunctionType, Type
-from dimsolve.solver.boundary import call_type, definable, erase
-from dimsolve.solver.join import is_a, join
-from dimsolve.solver.poly import symbol
-from dimsolve.solver.read_type import read_dim, read_type
+from dimsolve.solver.algebra.poly import symbol
+from dimsolve.solver.graphs.boundary import call_type, definable, erase
+from dimsolve.solver.graphs.join import is_a, join
+from dimsolve.solver.graphs.read_type import read_dim, read_type
 
 DATA = Path(__file__).parents[1] / "data" / "relax_types.json"
 ROWS: list[list[Any]] = json.loads(DATA.read_text())["rows"]

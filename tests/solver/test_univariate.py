@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dimsolve.solver.budget import Budget
-from dimsolve.solver.univariate import Run, sign_runs, value_at
+from dimsolve.solver.algebra.budget import Budget
+from dimsolve.solver.algebra.univariate import Run, sign_runs, value_at
 
 
 @settings(max_examples=200, deadline=None)

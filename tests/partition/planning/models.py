@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dimsolve.exec.capture.trace import trace
 from dimsolve.exec.graph import Graph
-from dimsolve.exec.trace import trace
 from dimsolve.partition.plan import Plan
 
 Example = tuple[Any, dict[str, Any], dict[str, Any]]

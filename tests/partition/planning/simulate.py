@@ -14,15 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dimsolve.exec.lower import lower
-from dimsolve.exec.sharding import assemble_parts
-from dimsolve.exec.simulated_world import Member, SimulatedWorld
+from dimsolve.exec.distributed.sharding import assemble_parts
+from dimsolve.exec.distributed.simulated_world import Member, SimulatedWorld
+from dimsolve.exec.lowering.lower import lower
 from dimsolve.ir.node import values_in
 from dimsolve.partition.placement import Placement, Shard
 from dimsolve.partition.plan import InputPlan, Plan
 from dimsolve.partition.read_placement import read_placement
-from dimsolve.solver.dims import evaluate
-from dimsolve.solver.poly import Dim
+from dimsolve.solver.algebra.dims import evaluate
+from dimsolve.solver.algebra.poly import Dim
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def split_run(
     entries = {entry.name: entry for entry in plan.inputs}
 
     def program_of(member: Member) -> tuple[list[Tensor], dict[str, Tensor]]:
-        from dimsolve.exec.sharding import local_part
+        from dimsolve.exec.distributed.sharding import local_part
 
         program = lower(graph, plan, {axis: member[axis] for axis in mesh})
         values: list[Any] = []

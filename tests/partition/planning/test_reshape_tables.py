@@ -19,7 +19,7 @@ from dimsolve.partition.planning.choices import Choice
 from dimsolve.partition.planning.duties import Duties
 from dimsolve.partition.planning.kinds import Kind
 from dimsolve.partition.planning.network import Network
-from dimsolve.solver.facts import NO_FACTS
+from dimsolve.solver.proof.facts import NO_FACTS
 
 DATA = Path(__file__).parents[2] / "data" / "reshape_placements.json"
 CASES = json.loads(DATA.read_text())["cases"]

@@ -8,14 +8,14 @@ from random import Random
 import pytest
 import torch
 
-from dimsolve.exec.conversions import convert
-from dimsolve.exec.sharding import assemble_parts, local_parts
-from dimsolve.exec.simulated_world import Member, SimulatedWorld
+from dimsolve.exec.distributed.conversions import convert
+from dimsolve.exec.distributed.sharding import assemble_parts, local_parts
+from dimsolve.exec.distributed.simulated_world import Member, SimulatedWorld
 from dimsolve.partition.layouts import Layout, allowed, local_dims, path
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 from dimsolve.partition.reshard import conversion, sends
-from dimsolve.solver.facts import NO_FACTS
-from dimsolve.solver.poly import symbol
+from dimsolve.solver.algebra.poly import symbol
+from dimsolve.solver.proof.facts import NO_FACTS
 
 R, S0, S1, P = Replicate(), Shard(0), Shard(1), Partial()
 

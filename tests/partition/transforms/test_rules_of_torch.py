@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from dimsolve.exec.verification import Verification
-from dimsolve.exec.verify import verify
+from dimsolve.exec.verification.verification import Verification
+from dimsolve.exec.verification.verify import verify
 from dimsolve.partition.transforms import rules_of, with_rules
 from dimsolve.partition.transforms.table import RULES
 from dimsolve.solver.library import find

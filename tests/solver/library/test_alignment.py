@@ -12,16 +12,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dimsolve.exec.sharding import slice_part
+from dimsolve.exec.distributed.sharding import slice_part
 from dimsolve.ir.errors import ShapeError
 from dimsolve.partition.placement import Shard
 from dimsolve.partition.rules import Rule, rule_of
-from dimsolve.solver.dims import evaluate
+from dimsolve.solver.algebra.dims import evaluate
+from dimsolve.solver.algebra.poly import Dim, symbol
 from dimsolve.solver.infer import infer
 from dimsolve.solver.library.alignment import align
 from dimsolve.solver.library.reshaping import reshape, resolve_sizes
 from dimsolve.solver.library.writing import annotation
-from dimsolve.solver.poly import Dim, symbol
 
 B, S, H, D = map(symbol, "bshd")
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dimsolve.ir.errors import ShapeError
-from dimsolve.solver.dims import evaluate
+from dimsolve.solver.algebra.dims import evaluate
+from dimsolve.solver.algebra.poly import symbol
 from dimsolve.solver.infer import infer
 from dimsolve.solver.library.broadcast import broadcast
 from dimsolve.solver.library.values import Lengths
 from dimsolve.solver.library.writing import Names, annotation
-from dimsolve.solver.poly import symbol
 
 SHAPES = st.lists(st.sampled_from([0, 1, 1, 2, 3]), max_size=4).map(tuple)
 

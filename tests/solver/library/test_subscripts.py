@@ -9,7 +9,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dimsolve.exec.verify import verify
+from dimsolve.exec.verification.verify import verify
 from dimsolve.ir.errors import ShapeError
 
 from .stand_ins import StandIn, declare, solve

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from dimsolve.ir.errors import ShapeError
-from dimsolve.solver.dims import evaluate
+from dimsolve.solver.algebra.dims import evaluate
+from dimsolve.solver.algebra.poly import Poly, symbol
 from dimsolve.solver.library import find, specimens
 from dimsolve.solver.library.catalogue import entries
 from dimsolve.solver.library.samples import Sample
-from dimsolve.solver.poly import Poly, symbol
 from dimsolve.solver.shapes import to_dim
 
 from .stand_ins import StandIn, declare, shapes_of, solve

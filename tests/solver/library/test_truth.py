@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dimsolve.exec.verify import verify
+from dimsolve.exec.verification.verify import verify
 from dimsolve.partition.transforms import with_rules
 from dimsolve.solver.library import find, specimens
 from dimsolve.solver.library.aliases import IN_PLACE

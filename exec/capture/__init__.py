@@ -1,0 +1,1 @@
+"""From a PyTorch model to a graph whose values have symbolic shapes."""

@@ -1,0 +1,184 @@
+"""Which dimensions of a model's inputs are dynamic, by the names that the user gives them.
+
+    dynamic={"input_ids": {0: "batch", 1: "seq"}}      by the argument's name dynamic={0: {0:
+    "batch"}, 1: ("batch", None)}      by its position; a sequence names the dimensions in order
+    dynamic={"x": {0: "8*s"}}                          a dimension that is a multiple
+
+Each symbol gets a size for the capture. The user's own sizes are kept where they tell all symbols
+apart and none is 1; otherwise primes are taken, because two equal sizes, or a 1, would be captured
+as a coincidence of this call.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.solver.algebra.dims import evaluate, symbols_of
+from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.graphs.match import Mismatch, match
+from dimsolve.solver.shapes import to_dim
+
+Dynamic = Mapping[Any, Any]
+PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A leaf of the call's arguments: its name (``input_ids``, ``mask.0``), its value, and its
+    dynamic dimensions.
+    """
+
+    name: str
+    value: Any
+    dims: Mapping[int, Dim]
+
+
+def parameter_names(function: Callable[..., Any], count: int) -> list[str]:
+    """Returns the names of the first positional parameters of a function or module."""
+    forward = getattr(function, "forward", function)
+    try:
+        parameters = list(inspect.signature(forward).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [p.name for p in parameters if p.kind in kinds]
+    return [names[i] if i < len(names) else f"arg{i}" for i in range(count)]
+
+
+def leaves_of(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    dynamic: Dynamic | None,
+) -> list[Leaf]:
+    """Returns the leaves of a call's arguments, in the order of torch's pytrees.
+
+    Raises AnnotationError where ``dynamic`` names an argument that the call has not, or a dimension
+    that the tensor has not.
+    """
+    from torch.utils import _pytree as pytree
+
+    names = parameter_names(function, len(args))
+    found: dict[str, Any] = {}
+    for path, value in pytree.tree_flatten_with_path((tuple(args), dict(kwargs)))[0]:
+        found[_leaf_name(path, names)] = value
+    dims = _dims_by_leaf(dynamic or {}, names, found)
+    return [Leaf(name, value, dims.get(name, {})) for name, value in found.items()]
+
+
+def _leaf_name(path: Sequence[Any], names: Sequence[str]) -> str:
+    keys = [
+        getattr(entry, "key", getattr(entry, "idx", getattr(entry, "name", None))) for entry in path
+    ]
+    side, first, *rest = keys
+    head = names[int(str(first))] if side == 0 else first
+    return ".".join(str(part) for part in (head, *rest))
+
+
+def _dims_by_leaf(
+    dynamic: Dynamic, names: Sequence[str], found: Mapping[str, Any]
+) -> dict[str, dict[int, Dim]]:
+    dims: dict[str, dict[int, Dim]] = {}
+    for key, spec in dynamic.items():
+        name = names[key] if isinstance(key, int) and key < len(names) else str(key)
+        if name not in found:
+            raise _no_argument(str(key), list(found))
+        shape = getattr(found[name], "shape", None)
+        if shape is None:
+            raise _no_tensor(name, found[name])
+        dims[name] = _dims_of_spec(name, spec, len(shape))
+    return dims
+
+
+def _dims_of_spec(name: str, spec: Any, rank: int) -> dict[int, Dim]:
+    if isinstance(spec, str):
+        spec = [part.strip() for part in spec.split(",")]
+    pairs = spec.items() if isinstance(spec, Mapping) else enumerate(spec or ())
+    dims: dict[int, Dim] = {}
+    for index, word in pairs:
+        if word is None:
+            continue
+        if not -rank <= index < rank:
+            raise _no_dimension(name, index, rank)
+        dim = to_dim(getattr(word, "__name__", word))
+        if not isinstance(dim, int):
+            dims[index % rank] = dim
+    return dims
+
+
+def sizes_for(leaves: Sequence[Leaf]) -> dict[str, int]:
+    """Returns a size for every symbol: those of the given tensors where they will do, else
+    primes.
+    """
+    found: dict[str, int] = {}
+    clash = False
+    for leaf in leaves:
+        for index, dim in leaf.dims.items():
+            try:
+                bindings = match([dim], [int(leaf.value.shape[index])], symbols_of(dim)).bindings
+            except Mismatch:
+                clash = True
+                continue
+            for name, size in bindings.items():
+                assert isinstance(size, int)
+                clash |= found.setdefault(name, size) != size
+    names = dict.fromkeys(
+        n for leaf in leaves for d in leaf.dims.values() for n in sorted(symbols_of(d))
+    )
+    distinct = len(set(found.values())) == len(names) and min(found.values(), default=2) > 1
+    if not clash and distinct and len(found) == len(names):
+        return {name: found[name] for name in names}
+    taken = set(_static_sizes(leaves))
+    primes = (prime for prime in PRIMES if prime not in taken)
+    return {name: next(primes) for name in names}
+
+
+def _static_sizes(leaves: Sequence[Leaf]) -> list[int]:
+    return [
+        int(size)
+        for leaf in leaves
+        for index, size in enumerate(getattr(leaf.value, "shape", ()))
+        if index not in leaf.dims
+    ]
+
+
+def captured_shape(leaf: Leaf, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """Returns the shape with which a tensor is captured."""
+    return tuple(
+        evaluate(leaf.dims[index], sizes) if index in leaf.dims else int(size)
+        for index, size in enumerate(leaf.value.shape)
+    )
+
+
+def _no_argument(key: str, names: Sequence[str]) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="no-argument",
+            title="dynamic names an argument that the call has not",
+            reason=f"'{key}' is none of {', '.join(names)}",
+        )
+    )
+
+
+def _no_tensor(name: str, value: object) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="no-tensor",
+            title="only tensors have dynamic dimensions",
+            reason=f"'{name}' is a {type(value).__name__}",
+        )
+    )
+
+
+def _no_dimension(name: str, index: int, rank: int) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="no-dimension",
+            title="dynamic names a dimension that the tensor has not",
+            reason=f"'{name}' has {rank} dimensions, dim {index} is named",
+        )
+    )

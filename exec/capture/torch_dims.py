@@ -1,0 +1,185 @@
+"""From torch's symbolic sizes to lengths, and from its guards to claims: structurally, never
+through text.
+
+SymInt(s52*s27)    with s52 = batch, s27 = seq     batch*seq
+Ne(s27, 1)                                         seq >= 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dimsolve.ir.errors import DimsolveError
+from dimsolve.ir.expression import Comparison
+from dimsolve.solver.algebra.dims import Call, Function, ceil_div, floor_div, maximum, minimum, mod
+from dimsolve.solver.algebra.poly import Dim, atoms_of, product, symbol
+from dimsolve.solver.decision import Always
+from dimsolve.solver.proof.claims import Claim
+from dimsolve.solver.proof.facts import read_facts
+from dimsolve.solver.proof.prove import decide
+
+FUNCTIONS: dict[str, Callable[..., Dim]] = {
+    "FloorDiv": floor_div,
+    "CleanDiv": floor_div,
+    "CeilDiv": ceil_div,
+    "Mod": mod,
+    "PythonMod": mod,
+    "Max": maximum,
+    "Min": minimum,
+    "ModularIndexing": lambda a, b, c: mod(floor_div(a, b), c),
+    "PowByNatural": lambda a, b: a**b,
+    "TruncToInt": lambda a: a,
+    "FloorToInt": lambda a: a,
+    "CeilToInt": lambda a: a,
+    "RoundToInt": lambda a: a,
+    "Identity": lambda a: a,
+}
+"""torch's own SymPy functions, by name of the class."""
+
+RELATIONS: dict[str, Comparison] = {
+    "Equality": Comparison.EQ,
+    "Unequality": Comparison.NE,
+    "LessThan": Comparison.LE,
+    "StrictLessThan": Comparison.LT,
+    "GreaterThan": Comparison.GE,
+    "StrictGreaterThan": Comparison.GT,
+}
+
+
+class NotExpressible(Exception):
+    """torch's expression has no counterpart among lengths."""
+
+
+class TorchDims:
+    """Reads torch's sizes. ``symbols``: what each of torch's symbols is, by its name."""
+
+    def __init__(self) -> None:
+        self.symbols: dict[str, Dim] = {}
+        self._known: dict[Any, Dim] = {}
+
+    def bind(self, expression: Any, dim: Dim) -> None:
+        """Says what a symbol of torch's is."""
+        self.symbols[expression.name] = dim
+
+    def dim(self, size: Any) -> Dim:
+        """Returns the length of an int, a SymInt or a SymPy expression of torch's;
+        NotExpressible where it is none.
+        """
+        if size.__class__ is int:
+            return int(size)
+        node = getattr(size, "node", None)
+        expression = size if node is None else node.expr
+        found = self._known.get(expression)
+        if found is None:
+            found = self._known[expression] = self._read(expression)
+        return found
+
+    def shape(self, tensor: Any) -> tuple[Dim, ...]:
+        """Returns the shape of a fake tensor."""
+        return tuple([s if s.__class__ is int else self.dim(s) for s in tensor.shape])
+
+    def _read(self, expression: Any) -> Dim:
+        kind = type(expression).__name__
+        if getattr(expression, "is_Integer", False):
+            return int(expression)
+        if getattr(expression, "is_Symbol", False):
+            if expression.name not in self.symbols:
+                raise NotExpressible(expression.name)
+            return self.symbols[expression.name]
+        parts = [self.dim(argument) for argument in expression.args]
+        if expression.is_Add or expression.is_Mul:
+            total = parts[0]
+            for part in parts[1:]:
+                total = total + part if expression.is_Add else total * part
+            return total
+        if expression.is_Pow and isinstance(parts[1], int) and 0 <= parts[1] <= 16:
+            power: Dim = parts[0] ** parts[1]
+            return power
+        if kind in FUNCTIONS:
+            return FUNCTIONS[kind](*parts)
+        raise NotExpressible(kind)
+
+    def claims(self, guard: Any) -> list[Claim]:
+        """Returns claims that hold together exactly where a guard does; NotExpressible where
+        there are none.
+        """
+        match type(guard).__name__:
+            case "BooleanTrue":
+                return []
+            case "And":
+                return [claim for part in guard.args for claim in self.claims(part)]
+            case "Or":
+                return [_either([self._one(part) for part in guard.args])]
+            case "Not" if type(guard.args[0]).__name__ == "Or":
+                return [self._one(part).negated() for part in guard.args[0].args]
+            case "Not" if type(guard.args[0]).__name__ == "And":
+                return [_either([self._one(part).negated() for part in guard.args[0].args])]
+            case _:
+                return [self._one(guard)]
+
+    def _one(self, guard: Any) -> Claim:
+        if type(guard).__name__ == "Not":
+            return self._one(guard.args[0]).negated()
+        comparison = RELATIONS.get(type(guard).__name__)
+        if comparison is None:
+            raise NotExpressible(type(guard).__name__)
+        left, right = (self.dim(side) for side in guard.args)
+        return _plain(Claim(left, comparison, right))
+
+
+def _plain(claim: Claim) -> Claim:
+    """The claim as people write it.
+
+    A length that is not 1 is at least 2, and one that is the lesser of itself and 128 is at most
+    128.
+    """
+    left, comparison, right = claim.left, claim.comparison, claim.right
+    if right == 1 and comparison in (Comparison.NE, Comparison.GT) and _is_symbol(left):
+        return Claim(left, Comparison.GE, 2)
+    bound = _bound(left, right) or _bound(right, left)
+    if comparison is Comparison.EQ and bound is not None:
+        return bound
+    return claim
+
+
+def _is_symbol(dim: Dim) -> bool:
+    atoms = atoms_of(dim)
+    return len(atoms) == 1 and dim == symbol(next(iter(atoms)))
+
+
+def _bound(dim: Dim, extremum: Dim) -> Claim | None:
+    """``dim == min(dim, b)`` as ``dim <= b``."""
+    atom = next(iter(atoms_of(extremum)), None)
+    if not isinstance(atom, Call) or extremum != symbol(atom) or len(atom.arguments) != 2:
+        return None
+    others = [argument for argument in atom.arguments if argument != dim]
+    comparison = {Function.MIN: Comparison.LE, Function.MAX: Comparison.GE}.get(atom.function)
+    if len(others) != 1 or comparison is None:
+        return None
+    return Claim(dim, comparison, others[0])
+
+
+def _either(claims: list[Claim]) -> Claim:
+    """One claim that holds where at least one of these does.
+
+    One that another follows from says it all; of equations, the product of the differences is zero.
+    """
+    kept = list(claims)
+    for claim in claims:
+        rest = [other for other in kept if other is not claim]
+        if rest and any(_implies(claim, other) for other in rest):
+            kept = rest
+    if len(kept) == 1:
+        return kept[0]
+    if all(claim.comparison is Comparison.EQ for claim in kept):
+        return Claim(product(claim.left - claim.right for claim in kept), Comparison.EQ, 0)
+    raise NotExpressible("Or")
+
+
+def _implies(claim: Claim, other: Claim) -> bool:
+    try:
+        facts = read_facts([str(claim)])
+    except DimsolveError:
+        return True
+    return isinstance(decide(other.left, other.comparison, other.right, facts), Always)

@@ -1,0 +1,1 @@
+"""What ranks do together: communicators, collectives, conversions between placements."""

@@ -1,0 +1,288 @@
+"""What all ranks must agree on before the first collective: the plan, the world, and the sizes.
+
+    rank 0: plan 3f2a..., world 2          rank 1: plan 91cc..., world 2
+    AgreementError on both: the ranks have different plans
+
+Ranks that do not agree would call collectives that do not fit, and wait for ever or compute
+nonsense. So they tell each other through the store of the process group, where nothing waits
+longer than the group's timeout. Sizes are agreed on when a rank meets them first; a rank that has
+met them already is asked, and answers from its watch.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.partition.plan import Plan
+
+from ..lowering.input_lengths import InputLengths
+from .failure import Failure, rank_failure
+from .watch import Stopped, Watch, own_store, watch
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
+TIMEOUT = 60.0
+"""Seconds that a rank waits for the others to say what they have."""
+
+HISTORY = 64
+"""How many calls a rank remembers."""
+
+_numbers = count()
+
+
+class AgreementError(DimsolveError):
+    """Ranks that have different plans, worlds or sizes."""
+
+    __module__ = "dimsolve"
+
+
+class _Said(NamedTuple):
+    """What a rank says of its sizes. running: it has begun with them already."""
+
+    shapes: str
+    problem: str
+    running: bool
+
+
+class Agreement:
+    """One module's agreements. ``timeout``: in seconds."""
+
+    def __init__(
+        self, plan: Plan, device_mesh: DeviceMesh | None, *, timeout: float = TIMEOUT
+    ) -> None:
+        self.plan = plan
+        self.timeout = timeout
+        self.calls = 0
+        self._known: dict[int, tuple[int, Any]] = {}
+        self._said: set[str] = set()
+        self._watch: Watch | None = watch()
+        if self._watch is None:
+            return
+        self.rank = dist.get_rank()
+        self.ranks = (
+            list(range(dist.get_world_size()))
+            if device_mesh is None
+            else [int(rank) for rank in device_mesh.mesh.flatten()]
+        )
+        members = "-".join(map(str, self.ranks))
+        prefix = f"dimsolve/module/{next(_numbers)}/{members}"
+        self._store, self._answers = own_store(prefix), own_store(prefix)
+        if len(self.ranks) > 1:
+            self._watch.duties.append(self._answer)
+
+    def agree_on_plan(self) -> None:
+        """Raises AgreementError on every rank where the ranks' plans or worlds differ."""
+        if self._watch is None or len(self.ranks) == 1:
+            return
+        said = self._exchange("plan", json.dumps(self._identity()))
+        identities = {rank: json.loads(text) for rank, text in said.items()}
+        first = identities[self.ranks[0]]
+        for rank, other in identities.items():
+            for key in ("mesh", "world", "version", "graph", "plan"):
+                if other[key] != first[key]:
+                    raise _differ(key, self.ranks[0], first[key], rank, other[key])
+
+    def agree_on_weights(self, model: torch.nn.Module) -> None:
+        """Raises AgreementError on every rank where the ranks' models hold different values."""
+        if self._watch is None or len(self.ranks) == 1:
+            return
+        said = self._exchange("weights", json.dumps(_digests(model)))
+        first = said[self.ranks[0]]
+        for rank, text in said.items():
+            if text != first:
+                raise _other_weights(self.ranks[0], json.loads(first), rank, json.loads(text))
+
+    def _identity(self) -> dict[str, Any]:
+        text = self.plan.to_json(indent=None)
+        return {
+            "plan": sha256(text.encode()).hexdigest()[:16],
+            "graph": self.plan.graph.fingerprint,
+            "mesh": ", ".join(f"{axis}={size}" for axis, size in self.plan.mesh.items()),
+            "world": dist.get_world_size(),
+            "version": torch.__version__,
+        }
+
+    def note(self, shapes: Any) -> None:
+        """Notes a call with sizes that were agreed on before, for ranks that have not met them."""
+        self._known[self.calls % HISTORY] = (self.calls, shapes)
+
+    def agree_on_sizes(
+        self,
+        inputs: InputLengths,
+        shapes: Mapping[str, Sequence[int]],
+        dtypes: Mapping[str, torch.dtype],
+    ) -> None:
+        """Checks sizes against the plan's conditions, on all ranks together.
+
+        Raises what is wrong here, or AgreementError where another rank's sizes are wrong or others.
+        """
+        problem: DimsolveError | None = None
+        try:
+            inputs.check_dtypes(dtypes)
+            self.plan.check(inputs.sizes(shapes))
+        except DimsolveError as error:
+            problem = error
+        if self._watch is not None and len(self.ranks) > 1:
+            mine = _Said(_text_of(shapes), "" if problem is None else str(problem), False)
+            said = self._exchange(f"sizes/{self.calls}", json.dumps(mine))
+            heard = {rank: _Said(*json.loads(text)) for rank, text in said.items()}
+            differ = problem or self._difference(heard)
+            if differ is not None and any(other.running for other in heard.values()):
+                # The others wait in a collective by now: only the watch can reach them.
+                self._watch.report(Failure(self.rank, f"rank {self.rank}", str(differ)))
+            problem = differ
+        if problem is not None:
+            raise problem
+
+    def _difference(self, said: Mapping[int, _Said]) -> AgreementError | None:
+        first = self.ranks[0]
+        for rank, other in said.items():
+            if other.problem:
+                return _refused(rank, other.problem)
+        for rank, other in said.items():
+            if other.shapes != said[first].shapes:
+                return _other_sizes(first, said[first].shapes, rank, other.shapes)
+        return None
+
+    def _exchange(self, topic: str, mine: str) -> dict[int, str]:
+        """Tells the others and returns what each has told, this rank's own included."""
+        self._said.add(topic)
+        self._store.set(f"{topic}/{self.rank}", mine)
+        self._store.set("asked", str(self.calls))
+        keys = [f"{topic}/{rank}" for rank in self.ranks]
+        missing = self._wait(keys)
+        if missing:
+            absent = [rank for rank, key in zip(self.ranks, keys, strict=True) if key in missing]
+            raise _silent(topic, absent, self.timeout)
+        return {
+            rank: self._store.get(key).decode() for rank, key in zip(self.ranks, keys, strict=True)
+        }
+
+    def _wait(self, keys: Sequence[str]) -> list[str]:
+        """Waits until the keys are there; returns those that are not when time has run out."""
+        assert self._watch is not None
+        until = time.monotonic() + self.timeout
+        pause = 0.001
+        while not self._store.check(list(keys)):
+            failure = self._watch.failure
+            if failure is None and time.monotonic() > until:
+                return [key for key in keys if not self._store.check([key])]
+            try:
+                time.sleep(pause)
+            except Stopped:
+                failure = self._watch.blame()
+            if failure is not None and failure.rank != self.rank:
+                what = keys[0].rpartition("/")[0].partition("/")[0]
+                raise rank_failure(failure, f"rank {self.rank}: the agreement on the {what}")
+            pause = min(2 * pause, 0.05)
+        return []
+
+    def _answer(self, _: Any) -> None:
+        """Says what this rank was called with, where others have asked and it knows the sizes.
+
+        Runs in the watch's thread.
+        """
+        if not self._answers.check(["asked"]):
+            return
+        call = int(self._answers.get("asked"))
+        noted, shapes = self._known.get(call % HISTORY, (-1, None))
+        topic = f"sizes/{call}"
+        if noted == call and topic not in self._said:
+            self._said.add(topic)
+            names, key = shapes
+            text = _text_of({name: size for name, (size, _) in zip(names, key, strict=True)})
+            self._answers.set(f"{topic}/{self.rank}", json.dumps(_Said(text, "", True)))
+
+
+def _digests(model: torch.nn.Module) -> dict[str, int]:
+    """A number for the values of every parameter and buffer that is not on the meta device."""
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    return {
+        name: int(torch.hash_tensor(tensor.detach()).view(torch.int64))
+        for name, tensor in tensors.items()
+        if not tensor.is_meta
+    }
+
+
+def _text_of(shapes: Mapping[str, Sequence[int]]) -> str:
+    return ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+
+
+_WORDS = {
+    "plan": "the ranks have different plans",
+    "graph": "the ranks have plans for different graphs",
+    "mesh": "the ranks have plans for different meshes",
+    "world": "the ranks are in worlds of different sizes",
+    "version": "the ranks run different versions of torch",
+}
+
+
+def _differ(key: str, rank: int, value: Any, other: int, others: Any) -> AgreementError:
+    return AgreementError(
+        Diagnostic(
+            code="ranks-differ",
+            title=_WORDS[key],
+            reason=f"the {key} of rank {rank} is {value}, that of rank {other} is {others}",
+            hint="start all ranks with the same model, plan and arguments",
+        )
+    )
+
+
+def _other_weights(
+    rank: int, first: Mapping[str, int], other: int, found: Mapping[str, int]
+) -> AgreementError:
+    names = [name for name in {**first, **found} if first.get(name) != found.get(name)]
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return AgreementError(
+        Diagnostic(
+            code="weights-differ",
+            title="the ranks' models have different weights",
+            reason=f"{names[0]}{more} differ between rank {rank} and rank {other}",
+            hint="call torch.manual_seed with one number on all ranks before making the model, or "
+            "load one state_dict",
+        )
+    )
+
+
+def _refused(rank: int, problem: str) -> AgreementError:
+    return AgreementError(
+        Diagnostic(
+            code="sizes-refused",
+            title=f"rank {rank} cannot run with its sizes, so no rank does",
+            reason=problem.replace("\n", "\n  "),
+        )
+    )
+
+
+def _other_sizes(rank: int, shapes: str, other: int, others: str) -> AgreementError:
+    return AgreementError(
+        Diagnostic(
+            code="sizes-differ",
+            title="the ranks are called with different sizes",
+            reason=f"rank {rank}: {shapes}\n  rank {other}: {others}",
+            hint="give the same whole batch on every rank; each rank takes its part",
+        )
+    )
+
+
+def _silent(topic: str, absent: Sequence[int], timeout: float) -> AgreementError:
+    ranks = f"rank{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}"
+    what = "plan" if topic == "plan" else "sizes"
+    return AgreementError(
+        Diagnostic(
+            code="no-answer",
+            title=f"{ranks} did not tell {'its' if len(absent) == 1 else 'their'} {what}",
+            reason=f"waited {timeout:g} s",
+            hint="every rank of the mesh must call parallelize, and then the module",
+        )
+    )

@@ -1,0 +1,1 @@
+"""From a plan to the one program that all ranks run, and its text."""

@@ -1,0 +1,251 @@
+"""`emit`: the program of one rank as readable Python, a module with one function.
+
+    def forward(x, up_weight, down_weight, *, tp, draws, device):
+        x_1 = convert(x, "R", "R", tp, shared_gradient=True)          # for up
+        up = torch.nn.functional.linear(x_1, up_weight, None)         # model.py:41  up
+        ...
+        return {"loss": loss}
+
+All ranks run the same text; only what ``emit_fn`` writes may differ from rank to rank. Registered
+functions are imported, or copied where they were registered with ``code_impl_pattern="source"``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch.fx import Node as Step
+
+from dimsolve.partition.placement import Placement, Shard
+
+from .emit_values import index_text, operand_text, value_text
+from .lengths import ceil_divide
+from .lowering_errors import not_emitted
+from .program import Origin, Program
+from .rank_call import RankCall
+
+BINARY = {
+    operator.add: "+",
+    operator.sub: "-",
+    operator.mul: "*",
+    operator.truediv: "/",
+    operator.floordiv: "//",
+    operator.mod: "%",
+    operator.matmul: "@",
+    operator.eq: "==",
+    operator.ne: "!=",
+    operator.lt: "<",
+    operator.le: "<=",
+    operator.gt: ">",
+    operator.ge: ">=",
+    operator.and_: "&",
+    operator.or_: "|",
+    operator.xor: "^",
+}
+
+
+def emit(program: Program, *, title: str = "", rank: int = 0, ranks: int = 1) -> str:
+    """Returns the text of a module whose function ``forward`` is the program.
+
+    title: the first line of its docstring. rank, ranks: what ``emit_fn`` is told. Raises
+    LoweringError for what no text can say: a function without a name, an object in an argument.
+    """
+    return _Emission(program, title, rank, ranks).text()
+
+
+@dataclass
+class _Emission:
+    program: Program
+    title: str
+    rank: int
+    ranks: int
+    imports: set[str] = field(default_factory=lambda: {"import torch"})
+    copied: dict[str, str] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def text(self) -> str:
+        steps = list(self.program.module.graph.nodes)
+        self.names.update((step.name, "a variable") for step in steps)
+        arguments = [step.name for step in steps if step.op == "placeholder"]
+        for step in steps:
+            self._step(step)
+        head = f'"""{self.title or "The program of one rank."}"""'
+        imports = sorted(self.imports, key=lambda line: (line.startswith("from"), line))
+        ends = sorted(self.program.axes)
+        signature = ", ".join([*arguments, "*", *ends, "draws=None", 'device="cpu"'])
+        wrapped = textwrap.fill(signature, 92, initial_indent=" " * 4, subsequent_indent=" " * 4)
+        parts = [head, "\n".join(imports), *self.copied.values()]
+        body = "\n".join(f"    {line}" for line in self.lines)
+        parts.append(f"def forward(\n{wrapped}\n):\n{body}")
+        return "\n\n\n".join(parts).replace("\n\n\n", "\n\n", 1) + "\n"
+
+    def _step(self, step: Step) -> None:
+        origin: Origin | None = step.meta.get("origin")
+        if step.op == "placeholder":
+            return
+        if step.op == "output":
+            self.lines.append(f"return {value_text(step.args[0])}")
+            return
+        line = f"{step.name} = {self._expression(step, origin)}"
+        comment = _comment(origin)
+        self.lines.append(f"{line}  # {comment}" if comment else line)
+
+    def _expression(self, step: Step, origin: Origin | None) -> str:
+        if origin is not None and origin.move is not None:
+            return self._conversion(step, origin)
+        if origin is not None and origin.call is not None:
+            return self._call(step, origin.call)
+        if origin is not None and origin.kind == "share":
+            self.imports.add("from dimsolve.exec.distributed.conversions import made_by_shards")
+            return f"made_by_shards({value_text(step.args[0])}, {origin.label})"
+        if step.op == "call_method":
+            return self._method(step, str(step.target))
+        return self._function(step, step.target)
+
+    def _conversion(self, step: Step, origin: Origin) -> str:
+        assert origin.move is not None
+        axis, source, target, shared = origin.move
+        self.imports.add("from dimsolve.exec.distributed.conversions import convert")
+        self.imports.add("from dimsolve.partition.read_placement import read_placement as placed")
+        blocks = [value_text(value) for value in step.args[1:]]
+        ends = [self._end(end, blocks) for end in (source, target)]
+        more = ", shared_gradient=True" if shared else ""
+        return f"convert({value_text(step.args[0])}, {', '.join(ends)}, {axis}{more})"
+
+    def _end(self, end: Placement, blocks: list[str]) -> str:
+        """A placement; ``blocks`` are those that are known only when the program runs."""
+        if isinstance(end, Shard) and blocks:
+            self.imports.add("from dimsolve.partition.placement import Shard")
+            return f"Shard({end.dim}, {blocks.pop(0)})"
+        return f'placed("{end}")'
+
+    def _call(self, step: Step, call: RankCall) -> str:
+        registered = call.operator
+        if registered is not None and registered.emit_fn is not None:
+            args = [value_text(value) for value in step.args]
+            kwargs = {name: value_text(value) for name, value in step.kwargs.items()}
+            text = registered.emit_fn(step, args, kwargs, self.rank, self.ranks, self.ranks)
+            return str(text)
+        if call.method:
+            return self._method(step, call.method)
+        if call.plain and (
+            step.target in BINARY or step.target in (operator.getitem, operator.neg)
+        ):
+            return self._function(step, step.target)
+        name = self._called(step, call)
+        told = call.local is not None and not call.modified and call.randomness is None
+        first = [self._part(call.splits)] if told else []
+        return f"{name}({self._arguments(step, first)})"
+
+    def _called(self, step: Step, call: RankCall) -> str:
+        """The function, as rules and random numbers want it called."""
+        name = self._name(step, call)
+        if call.local is not None and (call.modified or call.randomness is not None):
+            self.imports.add("from functools import partial")
+            name = f"partial({name}, {self._part(call.splits)})"
+        names = () if call.operator is None else call.operator.parameters
+        for identifier, axis, rule in reversed(call.modified):
+            assert rule.modifier is not None
+            self.imports.add("from dimsolve.exec.lowering.rank_call import modified")
+            modifier = self._imported(step, rule.modifier)
+            part = self._part(((identifier, axis),))
+            name = f"modified({name}, {modifier}, {part}, {names!r})"
+        if call.randomness is not None:
+            differs = tuple(call.randomness.differs)
+            name = f"draws.drawing({name}, {call.randomness.stream}, {differs!r})"
+        return name
+
+    def _name(self, step: Step, call: RankCall) -> str:
+        if call.local is not None:
+            return self._imported(step, call.local)
+        registered = call.operator
+        if registered is not None and registered.function is not None:
+            if registered.code_impl_pattern == "source":
+                return self._copied(registered.function)
+            return self._by_path(step, registered.path)
+        return self._by_path(step, call.path)
+
+    def _part(self, splits: tuple[tuple[str, str], ...]) -> str:
+        self.imports.add("from dimsolve.exec.distributed.part import part_of")
+        pairs = ", ".join(f'("{identifier}", {axis})' for identifier, axis in splits)
+        return f"part_of([{pairs}])"
+
+    def _method(self, step: Step, name: str) -> str:
+        first, *rest = step.args
+        return f"{value_text(first)}.{name}({self._arguments(step, [], tuple(rest))})"
+
+    def _function(self, step: Step, target: Any) -> str:
+        if target is operator.getitem:
+            return f"{value_text(step.args[0])}[{index_text(step.args[1])}]"
+        if target in BINARY and len(step.args) == 2:
+            left, right = (operand_text(value) for value in step.args)
+            return f"{left} {BINARY[target]} {right}"
+        if target is operator.neg:
+            return f"-{operand_text(step.args[0])}"
+        if target is ceil_divide:
+            return f"-(-{operand_text(step.args[0])} // {operand_text(step.args[1])})"
+        if target in (min, max):
+            return f"{target.__name__}({self._arguments(step, [])})"
+        return f"{self._imported(step, target)}({self._arguments(step, [])})"
+
+    def _arguments(self, step: Step, first: list[str], args: Any = None) -> str:
+        positional = step.args if args is None else args
+        given = [*first, *[value_text(value) for value in positional]]
+        named = [f"{name}={value_text(value)}" for name, value in step.kwargs.items()]
+        return ", ".join([*given, *named])
+
+    # ---- functions
+
+    def _by_path(self, step: Step, path: str) -> str:
+        path = path.replace("_operator.", "operator.")
+        home, _, name = path.rpartition(".")
+        if home.startswith("torch"):
+            return path
+        if home == "operator":
+            self.imports.add("import operator")
+            return path
+        owner, _, last = home.rpartition(".")
+        if name == "apply":  # of an autograd.Function class
+            return f"{self._import(owner, last)}.apply"
+        return self._import(home, name)
+
+    def _import(self, home: str, name: str) -> str:
+        """Imports a name; under another one where a variable or a function has it already."""
+        origin, alias, number = f"{home}.{name}", name, 1
+        while self.names.setdefault(alias, origin) != origin:
+            number += 1
+            alias = f"{name}_{number}"
+        renamed = "" if alias == name else f" as {alias}"
+        self.imports.add(f"from {home} import {name}{renamed}")
+        return alias
+
+    def _imported(self, step: Step, function: Callable[..., Any]) -> str:
+        name = getattr(function, "__qualname__", "<object>")
+        if not name.isidentifier():
+            raise not_emitted(step.name, f"{name}, which is no function of a module")
+        return self._by_path(step, f"{function.__module__}.{name}")
+
+    def _copied(self, function: Callable[..., Any]) -> str:
+        name = function.__name__
+        if self.names.setdefault(name, f"source {name}") != f"source {name}":
+            raise not_emitted(name, f"the source of {name}, a name that something else has")
+        source = textwrap.dedent(inspect.getsource(function))
+        lines = source.splitlines()
+        start = next(i for i, line in enumerate(lines) if line.startswith(("def ", "async def ")))
+        self.copied[name] = "\n" + "\n".join(lines[start:]) + "\n"
+        return name
+
+
+def _comment(origin: Origin | None) -> str:
+    """Where a step comes from: the line of the model, and the module that made the call."""
+    if origin is None:
+        return ""
+    if origin.node is None:
+        return f"for {origin.label}" if origin.kind == "conversion" else ""
+    return "  ".join(filter(None, (str(origin.node.source or ""), origin.node.module)))

@@ -1,0 +1,67 @@
+"""Reads the texts of a plan back: placements, lengths, and the mesh that is really there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from dimsolve.ir.errors import Diagnostic
+from dimsolve.partition.placement import Placement, Shard
+from dimsolve.partition.plan import Plan
+from dimsolve.partition.read_placement import read_placement
+from dimsolve.solver.algebra.dims import evaluate, substitute, symbols_of
+from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.graphs.read_type import read_dim
+
+from ..distributed.communicator import Communicator
+from .lowering_errors import LoweringError
+
+_BLOCKS = re.compile(r"S\((\d+), blocks=(.+)\)", re.ASCII)
+
+
+@lru_cache(maxsize=8192)
+def dim_of(text: str) -> Dim:
+    """Returns the length that a plan writes.
+
+    >>> dim_of("8*s//2")
+    Poly(4*s)
+    """
+    dim: Dim = read_dim(text)
+    return dim
+
+
+@lru_cache(maxsize=8192)
+def placement_of(text: str, sizes: tuple[tuple[str, int], ...] = ()) -> Placement:
+    """Returns the placement that a plan writes; ``sizes`` are those of the mesh's symbols.
+
+    >>> placement_of("S(0, blocks=2*n)", (("n", 4),))
+    Shard(dim=0, blocks=8)
+    """
+    found = _BLOCKS.fullmatch(text)
+    if found is None:
+        return read_placement(text)
+    return Shard(int(found[1]), substitute(dim_of(found[2]), dict(sizes)))
+
+
+def mesh_sizes(plan: Plan, communicators: Mapping[str, Communicator]) -> dict[str, int]:
+    """Returns the sizes of the symbols in a plan's mesh; LoweringError where the ranks that are
+    there are not those of the plan.
+    """
+    sizes: dict[str, int] = {}
+    for axis, text in plan.mesh.items():
+        dim, size = dim_of(text), communicators[axis].size
+        if str(dim).isidentifier():
+            sizes.setdefault(str(dim), size)
+    for axis, text in plan.mesh.items():
+        dim, size = dim_of(text), communicators[axis].size
+        missing = symbols_of(dim) - sizes.keys()
+        if missing or evaluate(dim, sizes) != size:
+            raise LoweringError(
+                Diagnostic(
+                    code="other-mesh",
+                    title="the mesh is not the plan's",
+                    reason=f"the axis {axis} has {size} ranks, and the plan is made for {text}",
+                )
+            )
+    return sizes

@@ -1,0 +1,156 @@
+"""A tensor of the model as one rank holds it: its part, where that lies, and as a DTensor.
+
+    q_proj.weight (64, 64), S(0) over tp = 2        rank 1 has rows 32 to 64
+    qkv.weight (192, 64), S(0, blocks=3)            rank 1 has rows 32-64, 96-128 and 160-192
+
+A DTensor's own placements say the first. The second is torch's ``_StridedShard``, which torch can
+gather but whose checkpoint would write one run of rows; `PartTensor` writes and reads every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from dimsolve.partition.placement import Placement, Shard
+
+from ..distributed.communicator import Communicator
+from ..distributed.sharding import blocks_of, local_part
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One box of the whole tensor that lies in one box of the part."""
+
+    offsets: tuple[int, ...]
+    local: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Held:
+    """How a tensor is cut. ``placements`` and ``ends``: one per mesh axis, outer axis first."""
+
+    placements: tuple[Placement, ...]
+    ends: tuple[Communicator, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every rank has all of it."""
+        return not any(isinstance(p, Shard) and e.size > 1 for p, e in self._cuts())
+
+    def _cuts(self) -> Iterator[tuple[Placement, Communicator]]:
+        return zip(self.placements, self.ends, strict=True)
+
+    def part(self, tensor: Tensor) -> Tensor:
+        """Returns this rank's part of the whole tensor, in memory of its own."""
+        for placement, end in self._cuts():
+            tensor = local_part(tensor, placement, end.rank, end.size)
+        return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+    def part_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Returns the shape of the part."""
+        local = list(shape)
+        for placement, end in self._cuts():
+            if isinstance(placement, Shard):
+                local[placement.dim] //= end.size
+        return tuple(local)
+
+    def whole_shape(self, local: Sequence[int]) -> tuple[int, ...]:
+        """Returns the shape of the whole of which a part has this shape."""
+        shape = list(local)
+        for placement, end in self._cuts():
+            if isinstance(placement, Shard):
+                shape[placement.dim] *= end.size
+        return tuple(shape)
+
+    def runs(self, shape: Sequence[int]) -> list[Run]:
+        """Returns the boxes of a whole of this shape that the part consists of."""
+        by_dim = [self._runs_of(dim, length) for dim, length in enumerate(shape)]
+        return [
+            Run(
+                tuple(start for start, _, _ in box),
+                tuple(local for _, local, _ in box),
+                tuple(size for _, _, size in box),
+            )
+            for box in product(*by_dim)
+        ]
+
+    def _runs_of(self, dim: int, length: int) -> list[tuple[int, int, int]]:
+        """(start in the whole, start in the part, length) of every run of one dimension."""
+        runs = [(0, length)]
+        for placement, end in self._cuts():
+            if isinstance(placement, Shard) and placement.dim == dim:
+                runs = _cut(runs, blocks_of(placement), end.rank, end.size)
+        local, found = 0, []
+        for start, size in runs:
+            found.append((start, local, size))
+            local += size
+        return found
+
+    def dtensor(self, local: Tensor, mesh: DeviceMesh) -> Tensor:
+        """Returns a DTensor that shares the part's memory. ``mesh``: of the same axes."""
+        from torch.distributed.tensor import DTensor, Replicate
+        from torch.distributed.tensor import Shard as TorchShard
+
+        placements: list[Any] = []
+        for placement, _ in self._cuts():
+            if not isinstance(placement, Shard):
+                placements.append(Replicate())
+            elif blocks_of(placement) == 1:
+                placements.append(TorchShard(placement.dim))
+            else:
+                placements.append(_strided(placement))
+        shape = torch.Size(self.whole_shape(local.shape))
+        stride = torch.empty(shape, device="meta").stride()
+        made: Any = DTensor.from_local(
+            local, mesh, placements, run_check=False, shape=shape, stride=stride
+        )
+        runs = self.runs(shape)
+        if len(runs) == 1:
+            return made  # type: ignore[no-any-return]
+        from .part_tensor import part_tensor
+
+        return part_tensor(made, runs)
+
+
+def _cut(
+    runs: Sequence[tuple[int, int]], blocks: int, rank: int, size: int
+) -> list[tuple[int, int]]:
+    """What a rank has of runs that together are cut in ``blocks`` blocks over ``size`` ranks."""
+    length = sum(run for _, run in runs) // (blocks * size)
+    found: list[tuple[int, int]] = []
+    for block in range(blocks):
+        first = (block * size + rank) * length
+        found.extend(_between(runs, first, first + length))
+    joined: list[tuple[int, int]] = []
+    for start, run in found:
+        if joined and sum(joined[-1]) == start:
+            joined[-1] = (joined[-1][0], joined[-1][1] + run)
+        else:
+            joined.append((start, run))
+    return joined
+
+
+def _between(runs: Sequence[tuple[int, int]], first: int, last: int) -> Iterator[tuple[int, int]]:
+    """The places first to last of what the runs are one after another."""
+    passed = 0
+    for start, run in runs:
+        low, high = max(first - passed, 0), min(last - passed, run)
+        if low < high:
+            yield start + low, high - low
+        passed += run
+
+
+def _strided(shard: Shard) -> Any:
+    from torch.distributed.tensor.placement_types import _StridedShard
+
+    return _StridedShard(shard.dim, split_factor=blocks_of(shard))

@@ -1,0 +1,1 @@
+"""From a function and one line of annotation to an operator."""

@@ -1,0 +1,1 @@
+"""`dimsolve run`: processes, steps, and the comparison with one device."""

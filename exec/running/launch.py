@@ -1,0 +1,145 @@
+"""`launch`: starts the ranks of a run on this machine, or joins the world that is given.
+
+    launch(RunOptions(target="dimsolve.examples.llama:tiny", mesh="tp=2"))     2 processes, gloo
+
+The processes are started by torch's elastic launcher, which ends all of them when one ends. Under
+``torchrun`` this process is a rank already, and runs as one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.partition.mesh import Mesh
+
+from .run_report import ErrorReport, RunOptions, RunReport
+
+MAX_RANKS = 64
+
+
+def launch(options: RunOptions) -> RunReport:
+    """Runs the ranks and returns the report of the first one, or what ended the run.
+
+    Raises AnnotationError and MeshError for options that cannot be read.
+    """
+    count = _count(options)
+    if "RANK" in os.environ and "MASTER_ADDR" in os.environ:
+        from .worker import run
+
+        return run(options)
+    with TemporaryDirectory(prefix="dimsolve-") as name:
+        folder = Path(name)
+        (folder / "options.json").write_text(options.model_dump_json())
+        failures = _start(count, folder)
+        return _collected(folder, options, count, failures)
+
+
+def is_first() -> bool:
+    """Whether this process is the one that speaks for the run."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _count(options: RunOptions) -> int:
+    """The number of ranks; for one machine it must be a number, and not too large."""
+    ranks = Mesh.of(options.mesh).ranks
+    if not isinstance(ranks, int):
+        raise _no_count(
+            f"the mesh {options.mesh} has {ranks} ranks", "write a number for each axis"
+        )
+    if ranks > MAX_RANKS and "RANK" not in os.environ:
+        raise _no_count(f"{ranks} processes on one machine", "start them with torchrun")
+    return ranks
+
+
+def _start(count: int, folder: Path) -> dict[int, Any]:
+    """Runs the processes to their end; returns those that failed, by rank."""
+    import logging
+
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=count,
+        run_id=folder.name,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,
+        monitor_interval=0.1,
+    )
+    try:
+        arguments = ("-m", "dimsolve.exec.running.worker", str(folder), str(os.getpid()))
+        elastic_launch(config, sys.executable)(*arguments)
+    except ChildFailedError as error:
+        return dict(error.failures)
+    return {}
+
+
+def _collected(
+    folder: Path, options: RunOptions, count: int, failures: dict[int, Any]
+) -> RunReport:
+    """The report of the first rank; where one failed, the failure that came first."""
+    report = folder / "report.json"
+    if not failures and report.is_file():
+        data = json.loads(report.read_text())
+        rows = json.loads((folder / "overview.json").read_text())
+        return _read(data).model_copy(update={"overview": rows})
+    for kind in ("error", "stopped"):
+        records = sorted(folder.glob(f"{kind}-*.json"), key=lambda path: path.stat().st_mtime_ns)
+        killed = _killed(failures)
+        if kind == "stopped" and killed is not None:
+            return _ended(options, count, *killed)
+        if records:
+            return _read(json.loads(records[0].read_text()))
+    killed = _killed(failures)
+    if killed is not None:
+        return _ended(options, count, *killed)
+    rank, failure = next(iter(failures.items()), (0, None))
+    code = getattr(failure, "exitcode", "an unknown code")
+    return _ended(options, count, rank, f"it ended with exit code {code}")
+
+
+def _killed(failures: dict[int, Any]) -> tuple[int, str] | None:
+    """The first rank that a signal ended, other than the launcher's own."""
+    for rank, failure in sorted(failures.items(), key=lambda item: item[1].timestamp):
+        if failure.exitcode < 0:
+            return rank, f"it was ended by {failure.signal_name()}"
+    return None
+
+
+def _ended(options: RunOptions, count: int, rank: int, reason: str) -> RunReport:
+    return RunReport(
+        ok=False,
+        ranks=count,
+        mesh=_sizes(options),
+        error=ErrorReport(rank=rank, reason=reason),
+        exit_code=1,
+    )
+
+
+def _read(data: dict[str, Any]) -> RunReport:
+    code = data.pop("exit")
+    return RunReport.model_validate(data).model_copy(update={"exit_code": code})
+
+
+def _sizes(options: RunOptions) -> dict[str, int]:
+    return {axis: size for axis, size in Mesh.of(options.mesh).axes if isinstance(size, int)}
+
+
+def _no_count(reason: str, hint: str) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="no-count",
+            title="these ranks cannot be started here",
+            reason=reason,
+            hint=hint,
+        )
+    )

@@ -1,0 +1,143 @@
+"""One rank of a run: the target traced and planned, its part trained, compared with the whole.
+
+    options: dimsolve.examples.llama:tiny, tp=2, 3 steps       a `RunReport`, the same on every rank
+
+Every rank does all of it alike, so nothing but the collectives has to travel; that they all have
+the same plan is agreed on before the first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+
+from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.partition.mesh import Mesh
+from dimsolve.partition.plan import Plan
+from dimsolve.partition.planning.planner import plan as make_plan
+
+from ..graph import Graph
+from ..parallel.parallelize import ParallelModule, parallelize
+from ..target import Target, load_target
+from .batches import batch_of, sizes_for
+from .check_run import CheckedRun, CheckedStep
+from .run_overview import overview
+from .run_report import BytesReport, DifferencesReport, RunOptions, RunReport, StepReport
+from .without_dropout import without_dropout
+
+Progress = Callable[[str], None]
+
+
+def run_rank(options: RunOptions, progress: Progress = lambda text: None) -> RunReport:
+    """Runs this rank and returns the report. Raises what goes wrong, on every rank."""
+    torch.manual_seed(options.seed)
+    target = load_target(options.target)
+    if not isinstance(target.model, torch.nn.Module):
+        raise _no_module(options.target)
+    progress(f"tracing {target.name}")
+    graph = target.trace()
+    progress("planning")
+    plan = plan_of(options, graph)
+    example = call_of(target)
+    sizes = sizes_for(plan, example, target.dynamic, options.steps)
+    rows = overview(graph, plan, policy_of(options.policy))
+    progress("cutting the model")
+    part = parallelize(target.model, plan)
+    whole = target.model.to(part.ends.device) if options.verify else None
+    taken = _steps(part, whole, example, target, sizes, progress)
+    return _report(options, target.model, part, sizes, taken, rows)
+
+
+def plan_of(options: RunOptions, graph: Graph) -> Plan:
+    """Returns the plan that was given as a file, or makes one."""
+    if options.plan is not None:
+        from pathlib import Path
+
+        return Plan.from_json(Path(options.plan).read_bytes()).for_graph(graph)
+    return make_plan(graph, Mesh.of(options.mesh), policy_of(options.policy))
+
+
+def policy_of(text: str | None) -> Any:
+    """Returns a policy: one of the names, or the function of ``module:function``."""
+    if text is None or ":" not in text:
+        return text
+    from ..target import load_function
+
+    return load_function(text)
+
+
+def call_of(target: Target) -> dict[str, Any]:
+    """Returns the example call by keyword."""
+    from ..capture.dynamic import parameter_names
+
+    names = parameter_names(target.model, len(target.args))
+    return {**dict(zip(names, target.args, strict=True)), **target.kwargs}
+
+
+def _steps(
+    part: ParallelModule,
+    whole: torch.nn.Module | None,
+    example: Mapping[str, Any],
+    target: Target,
+    sizes: Sequence[Mapping[str, int]],
+    progress: Progress,
+) -> list[CheckedStep]:
+    run = CheckedRun(part, whole)
+    taken: list[CheckedStep] = []
+    for number, size in enumerate(sizes):
+        batch = batch_of(example, target.dynamic, size, seed=number)
+        batch = {k: v.to(part.ends.device) if hasattr(v, "to") else v for k, v in batch.items()}
+        with without_dropout() if whole is not None else nullcontext():
+            taken.append(run.step(batch))
+        progress(f"step {number + 1} of {len(sizes)}: loss {taken[-1].loss:.6g}")
+    return taken
+
+
+def _report(
+    options: RunOptions,
+    model: torch.nn.Module,
+    part: ParallelModule,
+    sizes: Sequence[Mapping[str, int]],
+    taken: Sequence[CheckedStep],
+    rows: list[list[str]],
+) -> RunReport:
+    found = [step.differences for step in taken if step.differences is not None]
+    differences = None
+    if found:
+        differences = DifferencesReport(
+            outputs=max(d.outputs for d in found),
+            loss=max(d.loss for d in found),
+            gradients=max(d.gradients for d in found),
+        )
+    ok = all(step.ok for step in taken)
+    whole = sum(p.numel() * p.element_size() for p in model.parameters())
+    own = sum(p.numel() * p.element_size() for p in part.parameters())
+    return RunReport(
+        ok=ok,
+        ranks=part.ends.count,
+        mesh={axis: end.size for axis, end in part.ends.communicators.items()},
+        steps=[
+            StepReport(loss=step.loss, seconds=step.seconds, sizes=dict(size))
+            for step, size in zip(taken, sizes, strict=True)
+        ],
+        differences=differences,
+        parameter_bytes=BytesReport(whole=whole, per_rank=own),
+        conditions=list(part.plan.conditions),
+        overview=rows,
+        exit_code=0 if ok else 1,
+    )
+
+
+def _no_module(target: str) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="target",
+            title="this target is no model",
+            text=target,
+            reason="a run trains a torch.nn.Module",
+            hint="return a module from the function",
+        )
+    )

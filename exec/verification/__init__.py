@@ -1,0 +1,1 @@
+"""Checks promises by running: a call whole against the same call split."""

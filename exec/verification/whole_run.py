@@ -1,0 +1,169 @@
+"""Runs a call on one device: what the ranks of a split are compared with.
+
+    matmul: the result, the gradients of x and w for a random gradient of the result
+
+An input that a call writes to is kept as the call leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dimsolve.solver.solution import Solution
+
+from ..arguments import Arguments, Place
+from ..operator_call import Call, function_of, invoke, outputs_of
+from .gradients import gradients_of, random_like, requires_gradient
+from .precision import rounding_of
+
+_WIDER = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex32: torch.complex128,
+    torch.complex64: torch.complex128,
+}
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A run on one device: outputs, inputs as they are left, and gradients for random weights.
+
+    One entry per annotated output or input, None where there is no tensor, or no gradient.
+    differentiable: the inputs that may have gradients. returned: inputs that are outputs too, by
+    number.
+    """
+
+    call: Call
+    solution: Solution
+    outputs: list[Any]
+    inputs: list[Tensor | None]
+    after: list[Tensor | None]
+    weights: list[Tensor | None]
+    gradients: list[Tensor | None]
+    differentiable: frozenset[int]
+    returned: dict[int, int]
+    no_gradient: str = ""
+
+    @cached_property
+    def rounding(self) -> float:
+        """The largest difference that the types inside the function explain."""
+        return rounding_of(
+            lambda: _run_whole(self.call, self.solution, 0, self.inputs, self.differentiable)
+        )
+
+
+def run_whole(call: Call, solution: Solution, seed: int) -> Whole:
+    """Runs the call on one device; raises what the function raises.
+
+    Some functions refuse gradients of an input (a target, running statistics): it has none then.
+    """
+    tensors = dict(call.arguments.tensors())
+    inputs = [None if place is None else tensors[place].detach() for place in call.input_places]
+    real = [n for n, t in enumerate(inputs) if t is not None and _is_real(t)]
+    try:
+        return _run_whole(call, solution, seed, inputs, frozenset(real))
+    except RuntimeError as error:
+        if "cannot have requires_grad" not in str(error):
+            raise
+    chosen: frozenset[int] = frozenset()
+    whole = _run_whole(call, solution, seed, inputs, chosen)
+    for number in real:
+        try:
+            whole = _run_whole(call, solution, seed, inputs, chosen | {number})
+        except RuntimeError:
+            continue
+        chosen |= {number}
+    return whole
+
+
+def _run_whole(
+    call: Call,
+    solution: Solution,
+    seed: int,
+    inputs: list[Tensor | None],
+    differentiable: frozenset[int],
+) -> Whole:
+    leaves = [leaf_of(tensor, number in differentiable) for number, tensor in enumerate(inputs)]
+    given = [None if leaf is None else leaf.clone() for leaf in leaves]
+    arguments = call.arguments.with_values(placed(call, given))
+    result = invoke(function_of(call.operator), arguments, call.operator.parameters)
+    outputs = annotated_outputs(call, result, given)
+    generator = torch.Generator("cpu").manual_seed(seed)
+    weights = [random_like(o, generator) if requires_gradient(o) else None for o in outputs]
+    problem = ""
+    gradients: list[Tensor | None] = [None] * len(leaves)
+    try:
+        gradients = gradients_of(outputs, leaves, weights)
+    except (RuntimeError, NotImplementedError) as error:
+        problem = str(error).partition("\n")[0]
+    after = [None if tensor is None else tensor.detach() for tensor in given]
+    returned = {
+        number: place
+        for number, tensor in enumerate(given)
+        for place, output in enumerate(outputs)
+        if tensor is not None and _same_memory(tensor, output)
+    }
+    return Whole(
+        call,
+        solution,
+        outputs,
+        inputs,
+        after,
+        weights,
+        gradients,
+        differentiable,
+        returned,
+        problem,
+    )
+
+
+def in_float64(arguments: Arguments) -> Arguments:
+    """Returns the arguments with tensors of their own, floating ones as float64."""
+    return arguments.with_values(
+        {
+            place: tensor.detach().to(_WIDER.get(tensor.dtype, tensor.dtype)).clone()
+            for place, tensor in arguments.tensors()
+        }
+    )
+
+
+def annotated_outputs(call: Call, result: Any, given: Sequence[Tensor | None]) -> list[Any]:
+    """Returns the outputs; of a call that returns nothing they are the inputs it writes to."""
+    if call.declaration.returns == "nothing":
+        return [given[number] for number in call.declaration.mutates]
+    return outputs_of(result, call.declaration)
+
+
+def placed(call: Call, given: Sequence[Tensor | None]) -> dict[Place, Tensor]:
+    """Returns the tensors of the annotated inputs by their places among the arguments."""
+    pairs = zip(call.input_places, given, strict=True)
+    return {place: t for place, t in pairs if place is not None and t is not None}
+
+
+def leaf_of(tensor: Tensor | None, differentiable: bool) -> Tensor | None:
+    """Returns a copy in one piece of memory, with or without a gradient."""
+    if tensor is None:
+        return None
+    leaf = tensor.detach().clone(memory_format=torch.contiguous_format)
+    return leaf.requires_grad_(differentiable)
+
+
+def _is_real(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _same_memory(tensor: Tensor, output: Any) -> bool:
+    return (
+        isinstance(output, Tensor)
+        and output.numel() > 0
+        and output.data_ptr() == tensor.data_ptr()
+        and output.shape == tensor.shape
+        and output.stride() == tensor.stride()
+    )

@@ -1,0 +1,268 @@
+"""Lengths with floors, remainders, minima and maxima.
+
+What no polynomial can express becomes an atom of its own, a `Call`. Making one applies only
+rewrites that hold for all lengths wherever the call has a value (it has none where a divisor is
+0): constants fold, exact quotients divide, a known multiple of the divisor leaves the floor, a
+floor of a floor is one floor. Everything deeper is a proof, not a normal form, and lives in
+`dimsolve.solver.proof.prove`.
+
+    (4*a + 7)//4  ->  a + 1          (6*a)//4  ->  (3*a)//2          max(a, 3, 2, a)  ->  max(3, a)
+    (a//b)//c  ->  a//(b*c)          (2*a + 1)//4  ->  a//2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from math import gcd
+from typing import assert_never
+
+from .poly import (
+    UNIT,
+    Dim,
+    Poly,
+    TooLarge,
+    atoms_of,
+    build,
+    content,
+    divide_exactly,
+    symbol,
+    terms_of,
+)
+
+MAX_TEXT = 16_384
+READ_STEPS = 12_000
+
+
+class Function(Enum):
+    """The closed set of functions that stay as atoms."""
+
+    FLOORDIV = "//"
+    MOD = "%"
+    CEILDIV = "ceildiv"
+    MIN = "min"
+    MAX = "max"
+
+
+class Call(str):
+    """An atom that is a function of Dims. It is a string: its text, which is canonical, is its
+    identity.
+
+    >>> call = next(iter(atoms_of(floor_div(symbol("a") + 1, 2))))
+    >>> call, call.function.value, [str(a) for a in call.arguments]
+    ('((a + 1)//2)', '//', ['a + 1', '2'])
+    """
+
+    __slots__ = ("arguments", "function")
+
+    function: Function
+    arguments: tuple[Dim, ...]
+
+    def __new__(cls, function: Function, arguments: tuple[Dim, ...]) -> Call:
+        text = _call_text(function, arguments)
+        if len(text) > MAX_TEXT:
+            raise TooLarge
+        self = super().__new__(cls, text)
+        self.function = function
+        self.arguments = arguments
+        return self
+
+
+def _call_text(function: Function, arguments: tuple[Dim, ...]) -> str:
+    match function:
+        case Function.FLOORDIV | Function.MOD:
+            sign = "//" if function is Function.FLOORDIV else " % "
+            return f"({_operand_text(arguments[0], left=True)}{sign}{_operand_text(arguments[1])})"
+        case Function.CEILDIV | Function.MIN | Function.MAX:
+            return f"{function.value}({', '.join(str(argument) for argument in arguments)})"
+        case _:
+            assert_never(function)
+
+
+def _operand_text(dim: Dim, *, left: bool = False) -> str:
+    """Brackets where reading needs them: ``8*s`` may stand bare on the left of ``//``, never on its
+    right.
+    """
+    if isinstance(dim, int):
+        return str(dim) if dim >= 0 else f"({dim})"
+    (monomial, coefficient), *more = dim.terms.items()
+    if not more and coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
+        return str(monomial[0][0])
+    bare = (
+        left and not more and coefficient > 0 and not any(isinstance(a, Call) for a, _ in monomial)
+    )
+    return str(dim) if bare else f"({dim})"
+
+
+def floor_div(a: Dim, b: Dim) -> Dim:
+    """Returns a // b, rounded down. Raises ZeroDivisionError where b is 0."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+    exact = divide_exactly(a, b)
+    if exact is not None:
+        return exact
+    inner = _inner_floor(a) if _is_positive(b) else None
+    if inner is not None:
+        x, y, k = inner
+        return floor_div(x + k * y, y * b)
+    if isinstance(b, int):
+        if b < 0:
+            a, b = -a, -b
+        whole = {m: c // b for m, c in terms_of(a).items() if c // b and (c % b == 0 or not m)}
+        rest = a - build(whole) * b if whole else a
+        constant = terms_of(rest).get(UNIT, 0)
+        common = gcd(content(rest - constant), b)
+        rest = rest - constant % common
+        return build(whole) + _floor_atom(_divided(rest, common), b // common)
+    common_content = gcd(content(a), content(b))
+    if common_content > 1:
+        a, b = _divided(a, common_content), _divided(b, common_content)
+    return _floor_atom(a, b)
+
+
+def _inner_floor(a: Dim) -> tuple[Dim, Dim, Dim] | None:
+    """(x, y, k) where a is x//y + k: then a//b is (x + k*y)//(y*b) for every b >= 1."""
+    calls = [atom for atom in atoms_of(a) if isinstance(atom, Call)]
+    if len(calls) != 1 or calls[0].function is not Function.FLOORDIV:
+        return None
+    call = calls[0]
+    rest = a - symbol(call)
+    if call in atoms_of(rest):
+        return None
+    x, y = call.arguments
+    return x, y, rest
+
+
+def _is_positive(dim: Dim) -> bool:
+    """Whether dim is at least 1 because the caller's symbols are; parameters may be anything."""
+    terms = terms_of(dim)
+    return all(c > 0 for c in terms.values()) and not any(
+        isinstance(atom, Call) or atom.startswith("$") for monomial in terms for atom, _ in monomial
+    )
+
+
+def _divided(dim: Dim, by: int) -> Dim:
+    quotient = divide_exactly(dim, by)
+    assert quotient is not None
+    return quotient
+
+
+def _floor_atom(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+    if b == 1:
+        return a
+    return symbol(Call(Function.FLOORDIV, (a, b)))
+
+
+def mod(a: Dim, b: Dim) -> Dim:
+    """Returns a % b, with the sign of b. Raises ZeroDivisionError where b is 0."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a % b
+    if divide_exactly(a, b) is not None:
+        return 0
+    if isinstance(b, int) and b > 0:
+        a = build({m: c % b for m, c in terms_of(a).items() if c % b})
+        if isinstance(a, int):
+            return a % b
+    return symbol(Call(Function.MOD, (a, b)))
+
+
+def ceil_div(a: Dim, b: Dim) -> Dim:
+    """Returns a / b, rounded up. Raises ZeroDivisionError where b is 0."""
+    if isinstance(a, int) and isinstance(b, int):
+        return -(-a // b)
+    exact = divide_exactly(a, b)
+    return exact if exact is not None else symbol(Call(Function.CEILDIV, (a, b)))
+
+
+def minimum(*dims: Dim) -> Dim:
+    """Returns the least of one or more Dims."""
+    return _extremum(Function.MIN, dims)
+
+
+def maximum(*dims: Dim) -> Dim:
+    """Returns the greatest of one or more Dims."""
+    return _extremum(Function.MAX, dims)
+
+
+def _extremum(function: Function, dims: tuple[Dim, ...]) -> Dim:
+    flat: list[Dim] = []
+    for dim in dims:
+        atom = next(iter(atoms_of(dim)), None)
+        if isinstance(atom, Call) and atom.function is function and dim == symbol(atom):
+            flat.extend(atom.arguments)
+        else:
+            flat.append(dim)
+    numbers = [dim for dim in flat if isinstance(dim, int)]
+    rest: list[Dim] = sorted({dim for dim in flat if isinstance(dim, Poly)}, key=str)
+    if numbers:
+        rest.insert(0, min(numbers) if function is Function.MIN else max(numbers))
+    return rest[0] if len(rest) == 1 else symbol(Call(function, tuple(rest)))
+
+
+def apply(function: Function, arguments: tuple[Dim, ...]) -> Dim:
+    """Returns the function's value, folded and rewritten as making the call again would."""
+    match function:
+        case Function.FLOORDIV:
+            return floor_div(*arguments)
+        case Function.MOD:
+            return mod(*arguments)
+        case Function.CEILDIV:
+            return ceil_div(*arguments)
+        case Function.MIN:
+            return minimum(*arguments)
+        case Function.MAX:
+            return maximum(*arguments)
+        case _:
+            assert_never(function)
+
+
+def symbols_of(dim: Dim) -> set[str]:
+    """Returns the symbols that occur, inside calls too."""
+    names: set[str] = set()
+    for atom in atoms_of(dim):
+        if isinstance(atom, Call):
+            names.update(*(symbols_of(argument) for argument in atom.arguments))
+        else:
+            names.add(atom)
+    return names
+
+
+def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
+    """Returns dim with symbols replaced, inside calls too, and folded again.
+
+    Raises ZeroDivisionError where a divisor becomes 0.
+    """
+    if isinstance(dim, int):
+        return dim
+    total: Dim = 0
+    for monomial, coefficient in dim.terms.items():
+        term: Dim = coefficient
+        for atom, exponent in monomial:
+            if isinstance(atom, Call):
+                arguments = tuple(substitute(argument, values) for argument in atom.arguments)
+                base = apply(atom.function, arguments)
+            else:
+                base = values[atom] if atom in values else symbol(atom)
+            term = term * base**exponent
+        total = total + term
+    return total
+
+
+def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
+    """Returns the value at integers for all symbols; ZeroDivisionError where it has none."""
+    if isinstance(dim, int):
+        return dim
+    total = 0
+    for monomial, term in dim.terms.items():
+        for atom, exponent in monomial:
+            if isinstance(atom, Call):
+                arguments = [evaluate(argument, values) for argument in atom.arguments]
+                base = apply(atom.function, tuple(arguments))
+                assert isinstance(base, int)
+            else:
+                base = values[atom]
+            term *= base**exponent
+        total += term
+    return total

@@ -1,0 +1,196 @@
+"""Function boundaries and shape matching: where symbols of one scope meet lengths of another.
+
+A call lays the argument shapes on the callee's parameters, solves for the callee's symbols, and
+gives the result in the caller's:
+
+    f(x: [h*t]) -> [h, t]      f(y: [768], h=12)    ->   [12, 64]      t = 64 f(x: [n, m]) -> [m +
+    1, n] f(y: [a, ?])         ->   [_m + 1, a]   one dimension is lost, not the shape
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from dimsolve.ir.expression import Comparison
+from dimsolve.ir.node import FunctionCall, Node, Value, values_in
+from dimsolve.ir.types import Dim, Known, ScalarType, ShapeType, TensorType, Type
+
+from ..algebra.dims import substitute, symbols_of
+from ..algebra.poly import Poly, atoms_of, symbol
+from ..proof.claims import Claim
+from . import graph_problems
+from .deduction import OPEN, Outcome, substitute_type, symbols_in
+from .match import Match, Mismatch, match
+
+if TYPE_CHECKING:
+    from .typed_graph import TypedGraph
+
+
+def match_shape(graph: TypedGraph, node: Node, pattern: tuple[Dim | None, ...]) -> Outcome:
+    """Returns the type that a pattern gives to a tensor or a shape, and what is still to check."""
+    value = next(values_in(node.args))
+    system = graph.system
+    dims = value.dims
+    if dims is not None and len(dims) != len(pattern):
+        raise graph_problems.pattern_rank(value, pattern)
+    names = set().union(*[symbols_of(dim) for dim in pattern if dim is not None])
+    seen = system.given.keys() | system.open.keys() | system.solved.keys()
+    claims: list[Claim] = []
+    if dims is not None:
+        given = [None if _is_open(dim, system.open) else dim for dim in dims]
+        current = [None if dim is None else system.current(dim) for dim in pattern]
+        try:
+            found = match(current, given, names - seen, facts=system.facts)
+        except Mismatch as mismatch:
+            raise graph_problems.cannot_match(
+                node, mismatch.place, mismatch.reason, pattern
+            ) from None
+        for name, length in found.bindings.items():
+            system.bind(name, length)
+        claims = [claim for _, claim in found.conditions]
+        for dim, wanted in zip(dims, pattern, strict=True):
+            if dim is not None and wanted is not None and _is_open(dim, system.open):
+                claims.append(Claim(dim, Comparison.EQ, system.current(wanted)))
+    system.name([system.current(symbol(name)) for name in names], graph_problems.place(node))
+    known = dims or (None,) * len(pattern)
+    matched = tuple(
+        length if wanted is None else system.current(wanted)
+        for wanted, length in zip(pattern, known, strict=True)
+    )
+    return Outcome((_with_dims(value.type, matched),), conditions=tuple(claims))
+
+
+def _is_open(dim: Dim | None, names: Iterable[str]) -> bool:
+    """Whether the dimension is one open symbol: nothing is known of it yet."""
+    if not isinstance(dim, Poly) or len(dim.terms) != 1:
+        return False
+    atoms = atoms_of(dim)
+    return len(atoms) == 1 and atoms <= set(names) and dim == symbol(next(iter(atoms)))
+
+
+def _with_dims(type: Type, dims: tuple[Dim | None, ...]) -> Type:
+    if isinstance(type, ShapeType):
+        return ShapeType(dims)
+    return TensorType(len(dims), type.dtype if isinstance(type, TensorType) else None, Known(dims))
+
+
+def call(graph: TypedGraph, node: Node) -> Outcome:
+    """Returns the types that a call of another graph gives, in the caller's symbols.
+
+    Symbols of the callee that the arguments leave open become new ones; the callee checks them when
+    it runs. Raises ShapeError where the arguments can never be what the parameters say.
+    """
+    operation = node.operation
+    assert isinstance(operation, FunctionCall)
+    callee = callee_of(graph, operation.function)
+    pairs = bind_arguments(callee, node)
+    bindings = _boundary(graph, callee, pairs, dict(operation.symbols))
+    fresh: dict[str, Dim] = {}
+    names: dict[str, Dim] = {}
+    for name in (*callee.system.given, *callee.system.open):
+        found = bindings.bindings.get(_inner(callee, name))
+        if found is None:
+            found = fresh[name] = symbol(f"{OPEN}{name.lstrip('_')}")
+        names[name] = found
+    types = [substitute_type(value.type, names) for value in values_in(callee.result)]
+    claims = [claim for _, claim in bindings.conditions]
+    inner = callee.system.renamed(names, callee.system.conditions)
+    used = set().union(*[symbols_in(type) for type in types])
+    kept = {name: dim for name, dim in fresh.items() if atoms_of(dim) & used}
+    dropped = set().union(*[atoms_of(dim) for name, dim in fresh.items() if name not in kept])
+    conditions = [claim for claim in (*claims, *inner) if not claim.symbols() & dropped]
+    return Outcome(
+        tuple(types),
+        not isinstance(callee.result, Value),
+        conditions=tuple(conditions),
+        fresh=tuple(atom for dim in kept.values() for atom in atoms_of(dim)),
+    )
+
+
+def callee_of(graph: TypedGraph, name: str) -> TypedGraph:
+    """Returns the graph of the module that has this name."""
+    callee: Any = graph.functions[name]
+    found: TypedGraph = callee
+    return found
+
+
+def bind_arguments(callee: TypedGraph, node: Node) -> list[tuple[Value, Any]]:
+    """Returns the callee's parameters, each with its argument; ShapeError where their number
+    differs.
+    """
+    entries = list(callee.inputs)
+    if len(node.args) > len(entries):
+        raise graph_problems.argument_count(callee.name, len(entries), len(node.args))
+    pairs = [(entry.value, arg) for entry, arg in zip(entries, node.args, strict=False)]
+    for entry in entries[len(node.args) :]:
+        if entry.target not in node.kwargs:
+            given = len(node.args) + len(node.kwargs)
+            raise graph_problems.argument_count(callee.name, len(entries), given)
+        pairs.append((entry.value, node.kwargs[entry.target]))
+    return pairs
+
+
+def _inner(callee: TypedGraph, name: str) -> str:
+    """A callee's symbol apart from the caller's, whatever their names are."""
+    return f"{callee.name}.{name}"
+
+
+def _boundary(
+    graph: TypedGraph,
+    callee: TypedGraph,
+    pairs: list[tuple[Value, Any]],
+    given: dict[str, Dim],
+) -> Match:
+    names = (*callee.system.given, *callee.system.open)
+    apart: dict[str, Dim] = {name: symbol(_inner(callee, name)) for name in names}
+    patterns: list[Dim | None] = []
+    lengths: list[Dim | None] = []
+    owners: list[str] = []
+    for parameter, argument in pairs:
+        for pattern, length in _rows(callee, parameter, argument):
+            patterns.append(None if pattern is None else substitute(pattern, apart))
+            lengths.append(length)
+            owners.append(parameter.name)
+    try:
+        return match(
+            patterns,
+            lengths,
+            {_inner(callee, name) for name in names},
+            known={_inner(callee, name): dim for name, dim in given.items()},
+            facts=graph.system.facts,
+        )
+    except Mismatch as mismatch:
+        reason = mismatch.reason.replace(f"{callee.name}.", "")
+        owner = f"%{owners[mismatch.place]}: {callee.values[owners[mismatch.place]].type}"
+        raise graph_problems.argument_mismatch(callee.name, owner, reason) from None
+
+
+def _rows(
+    callee: TypedGraph, parameter: Value, argument: Any
+) -> list[tuple[Dim | None, Dim | None]]:
+    """The lengths of one parameter beside those of its argument."""
+    wanted, given = parameter.type, getattr(argument, "type", None)
+    if (
+        isinstance(wanted, TensorType)
+        and isinstance(given, TensorType)
+        and wanted.dtype is not None
+        and given.dtype not in (None, wanted.dtype)
+    ):
+        reason = f"it is {wanted.dtype}, the argument %{argument.name} is {given.dtype}"
+        raise graph_problems.argument_mismatch(callee.name, f"%{parameter.name}", reason)
+    if isinstance(wanted, ScalarType):
+        value = given.value if isinstance(given, ScalarType) else argument
+        return [(wanted.value, value if isinstance(value, int | Poly) else None)]
+    if not isinstance(wanted, TensorType | ShapeType):
+        return []
+    if not isinstance(given, TensorType | ShapeType) or type(given) is not type(wanted):
+        reason = f"it is {wanted}, the argument is {argument}"
+        raise graph_problems.argument_mismatch(callee.name, f"%{parameter.name}", reason)
+    if wanted.dims is None or given.dims is None:
+        return []
+    if len(wanted.dims) != len(given.dims):
+        reason = f"it is {wanted}, the argument %{argument.name} is {given}"
+        raise graph_problems.argument_mismatch(callee.name, f"%{parameter.name}", reason)
+    return list(zip(wanted.dims, given.dims, strict=True))

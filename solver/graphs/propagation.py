@@ -1,0 +1,289 @@
+"""Deduction over a whole graph: types flow with the calls and against them until nothing more is
+learned.
+
+Forward, a call's arguments give its results. Backward, what a later call asks of a value tells what
+the value is: an open symbol that an equation pins down is replaced wherever it occurs, and a value
+of unknown rank gets its shape from the operator's own annotation, read as one relation among all
+operands.
+
+    x: ?[*]    log(x)    ewise_add(log(x), y: float32[m, n])        x: [m, n]
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dimsolve.ir.errors import ShapeError
+from dimsolve.ir.expression import Comparison
+from dimsolve.ir.node import (
+    Node,
+    OperatorCall,
+    Value,
+)
+from dimsolve.ir.read_expression import read_relation
+from dimsolve.ir.types import (
+    ANY,
+    SHAPE,
+    Computed,
+    Dim,
+    Known,
+    ScalarType,
+    ShapeType,
+    TensorType,
+    Type,
+    Unknown,
+)
+
+from ..algebra.dims import substitute, symbols_of
+from ..proof.claims import Claim, claim_of
+from . import graph_problems
+from .backward import operand_dims
+from .calls import Calls
+from .deduction import (
+    OPEN,
+    Outcome,
+    place_values,
+    substitute_type,
+)
+from .open_dims import note_symbols, opened
+from .strict import strict_dtype
+from .system import Contradiction
+
+if TYPE_CHECKING:
+    from .typed_graph import TypedGraph
+
+
+class Propagation(Calls):
+    """The deduction of one graph. ``missing``: paths of which nothing is known, and why."""
+
+    def __init__(self, graph: TypedGraph) -> None:
+        super().__init__(graph)
+        self.missing: dict[str, str] = {}
+        self._queue: deque[Node] = deque()
+
+    # ---- symbols
+
+    def opened(self, type: Type, name: str) -> Type:
+        """Returns the type with an open symbol for every dimension that is not known."""
+        return opened(self.graph.system, type, name)
+
+    def note_symbols(self, type: Type, origin: str) -> None:
+        """Notes the symbols of a type, with where they were first seen."""
+        note_symbols(self.graph.system, type, origin)
+
+    # ---- one call
+
+    def append(self, node: Node) -> None:
+        """Adds a node with the types that are deduced for it; ShapeError where its arguments can
+        never match.
+        """
+        graph = self.graph
+        saved = graph.system.saved()
+        try:
+            outcome = self.outcome(node)
+            steps = self._require(node, outcome)
+        except ShapeError:
+            graph.system.restore(saved)
+            raise
+        types = tuple([self.opened(type, node.id) for type in outcome.types])
+        self._declare(node, outcome)
+        graph.add_node(node, types)
+        for value in node.outputs:
+            self._note_node(value, node)
+        if steps:
+            self.substitute(steps)
+        if self._wants_backward(node):
+            self._queue.append(node)
+        self._refine_ranks(node, outcome)
+        self.settle()
+
+    def _refine_ranks(self, node: Node, outcome: Outcome) -> None:
+        operands = node.operands() if outcome.ranks else []
+        for at, rank in outcome.ranks:
+            self.refine(operands[at], TensorType(rank, None), graph_problems.place(node))
+
+    def _declare(self, node: Node, outcome: Outcome) -> None:
+        node.several = outcome.several
+        if outcome.declaration is not None:
+            node.declaration = place_values(outcome.declaration, node.operands())
+        if outcome.missing:
+            self.missing[node.signature] = outcome.missing
+
+    def _note_node(self, value: Value, node: Node) -> None:
+        self.note_symbols(value.type, graph_problems.place(node))
+
+    def _require(self, node: Node, outcome: Outcome) -> dict[str, Dim]:
+        steps: dict[str, Dim] = {}
+        for claim in outcome.conditions:
+            try:
+                steps.update(self.graph.system.require(claim, graph_problems.place(node)))
+            except Contradiction as contradiction:
+                raise graph_problems.contradiction(node, contradiction) from None
+        return steps
+
+    # ---- facts that flow back
+
+    def _wants_backward(self, node: Node) -> bool:
+        if not isinstance(node.operation, OperatorCall):
+            return False
+        if self.graph.strict:
+            return True
+        tensors = [*node.inputs, *node.outputs]
+        return any(
+            v is not None and isinstance(v.type, TensorType) and v.rank is None for v in tensors
+        )
+
+    def refine(self, value: Value, type: Type, origin: str) -> bool:
+        """Adds what is known of a value; returns whether it told anything new. ShapeError where it
+        contradicts.
+        """
+        old = value.type
+        if old == type or type == ANY:
+            return False
+        if isinstance(old, TensorType) and isinstance(type, TensorType):
+            new: Type = self._met(value, old, type, origin)
+        elif isinstance(old, ShapeType) and isinstance(type, ShapeType):
+            dims = self._met_dims(value, old.dims, type.dims, origin)
+            new = ShapeType(dims)
+        elif old == ANY:
+            new = type
+        elif isinstance(old, ScalarType) and isinstance(type, ScalarType):
+            new = type if old.value is None else old
+        else:
+            return False
+        changed = new != value.type
+        value.type = new
+        if changed:
+            self._changed(value)
+        return changed
+
+    def _met(self, value: Value, old: TensorType, new: TensorType, origin: str) -> TensorType:
+        if old.dtype is not None and new.dtype is not None and old.dtype != new.dtype:
+            raise graph_problems.two_dtypes(value, old.dtype, new.dtype, origin)
+        dtype = old.dtype or new.dtype
+        if old.dims is not None and new.dims is not None:
+            dims = self._met_dims(value, old.dims, new.dims, origin)
+            assert dims is not None
+            return TensorType(len(dims), dtype, Known(dims))
+        known = old if old.dims is not None else new
+        if known.dims is not None:
+            opened = self.opened(TensorType(None, dtype, Known(known.dims)), value.name)
+            assert isinstance(opened, TensorType)
+            return opened
+        shape = new.shape if isinstance(old.shape, Unknown) else old.shape
+        return TensorType(None, dtype, shape)
+
+    def _met_dims(
+        self,
+        value: Value,
+        old: tuple[Dim | None, ...] | None,
+        new: tuple[Dim | None, ...] | None,
+        origin: str,
+    ) -> tuple[Dim | None, ...] | None:
+        if old is None or new is None:
+            return old if new is None else new
+        if len(old) != len(new):
+            raise graph_problems.two_ranks(value, old, new, origin)
+        dims: list[Dim | None] = []
+        for place, (a, b) in enumerate(zip(old, new, strict=True)):
+            if a is not None and b is not None and a != b:
+                self._equal(value, place, a, b, origin)
+            known = b if a is None else a
+            dims.append(None if known is None else self.graph.system.current(known))
+        return tuple(dims)
+
+    def _equal(self, value: Value, place: int, a: Dim, b: Dim, origin: str) -> None:
+        claim = Claim(a, Comparison.EQ, b)
+        try:
+            steps = self.graph.system.require(claim, origin)
+        except Contradiction:
+            raise graph_problems.two_lengths(value, place, a, b, origin) from None
+        if steps:
+            self.substitute(steps)
+
+    def substitute(self, steps: dict[str, Dim]) -> None:
+        """Replaces symbols that were solved in every type of the graph."""
+        for value in self.graph.values.values():
+            new = substitute_type(value.type, steps)
+            if new is not value.type and new != value.type:
+                value.type = new
+
+    def _changed(self, value: Value) -> None:
+        if value.producer is not None:
+            self._queue.append(value.producer)
+        self._queue.extend(self.graph.users(value))
+
+    def settle(self) -> None:
+        """Lets facts flow until nothing more is learned."""
+        while self._queue:
+            self._visit(self._queue.popleft())
+
+    def _visit(self, node: Node) -> None:
+        outcome = self.outcome(node)
+        steps = self._require(node, outcome)
+        if steps:
+            self.substitute(steps)
+        self._declare(node, outcome)
+        origin = graph_problems.place(node)
+        for value, type in zip(node.outputs, outcome.types, strict=False):
+            if isinstance(value.type, TensorType) and isinstance(type, TensorType):
+                type = self._less_computed(value.type, type)
+            self.refine(value, substitute_type(type, self.graph.system.solved), origin)
+        self._refine_ranks(node, outcome)
+        self._backward(node, origin)
+
+    def _less_computed(self, old: TensorType, new: TensorType) -> TensorType:
+        if isinstance(old.shape, Known) and isinstance(new.shape, Computed):
+            return replace(new, rank=None, shape=Unknown())
+        return new
+
+    def _backward(self, node: Node, origin: str) -> None:
+        if self.graph.strict:
+            for value, dtype in strict_dtype(node):
+                self.refine(value, TensorType(None, dtype), origin)
+        if node.declaration is None or not self._wants_backward(node):
+            return
+        found = operand_dims(node.declaration, [*node.inputs, *node.outputs])
+        names: dict[str, Dim] = {}
+        for value, dims in found.dims:
+            opened = tuple([self._opened_free(node, dim, found.free, names) for dim in dims])
+            self.refine(value, TensorType(None, None, Known(opened)), origin)
+
+    def _opened_free(
+        self, node: Node, dim: Dim, free: frozenset[str], names: dict[str, Dim]
+    ) -> Dim:
+        for atom in symbols_of(dim) & free:
+            names.setdefault(atom, self.name_of(node, f"{OPEN}{atom}"))
+        current: Dim = substitute(dim, names)
+        return current
+
+    # ---- the whole graph
+
+    def run(self) -> None:
+        """Deduces every node again, in order, and lets facts flow."""
+        for node in self.graph.nodes():
+            self._visit(node)
+        self.settle()
+
+    def restore(self) -> None:
+        """Takes up deduction where types were read from JSON."""
+        graph = self.graph
+        for function in graph.functions.values():
+            callee: Any = function
+            callee.propagation.restore()
+        for fact in graph.facts:
+            graph.system.assume(fact)
+        for value in graph.values.values():
+            where = graph_problems.origin_of(value)
+            self.note_symbols(value.type, where)
+        for text, origin in graph.checks:
+            graph.system.require(claim_of(read_relation(text)), origin)
+        self.run()
+
+    def tensor_of_shape(self, shape: Value, dtype: str | None) -> TensorType:
+        """Returns the type of a tensor whose shape is the value of another."""
+        if isinstance(shape.type, ShapeType) and shape.type.dims is not None:
+            return TensorType(None, dtype, Known(shape.type.dims))
+        return TensorType(shape.rank, dtype, Computed(SHAPE, (shape.name,)))

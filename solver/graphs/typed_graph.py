@@ -1,0 +1,285 @@
+"""A graph that deduces types while it is built: the builder, and the questions it answers at any
+time.
+
+    with TypedGraph("f") as g:
+        x = g.input("x", "n, m, 2", "float32")
+        y = g.call("reshape", x, ("n", "m*2"))        float32[n, 2*m]
+        g.output(g.call("flatten", y))                float32[2*m*n]
+    g.dim(y, 1)                  2*m
+    g.prove("n*m == m*n")        proved
+
+The public ``dimsolve.Graph`` is this class with what running and partitioning add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from dimsolve.ir.errors import ShapeError
+from dimsolve.ir.expression import Relation
+from dimsolve.ir.graph_json import graph_from_json, graph_to_json
+from dimsolve.ir.node import (
+    Argument,
+    ExternalCall,
+    FunctionCall,
+    InputKind,
+    MakeShape,
+    MatchShape,
+    Node,
+    Operation,
+    OperatorCall,
+    Value,
+    values_in,
+)
+from dimsolve.ir.types import ScalarType, ShapeType, TensorType, Type
+
+from ..algebra.poly import symbol
+from . import graph_problems, outline
+from .answers import Answers
+from .paths import path_of
+from .propagation import Propagation
+from .read_argument import SIZED, read_argument
+from .read_type import read_dim, read_dims, read_input_type
+from .sources import caller
+
+if TYPE_CHECKING:
+    pass
+
+ShapeText = str | Sequence[Any] | None
+
+
+class TypedGraph(Answers):
+    """A graph with deduced types. ``facts`` are what is known of the symbols from outside.
+
+    strict: operators that combine tensors element by element take tensors of one dtype, and promote
+    none.
+    """
+
+    def __init__(
+        self, name: str = "main", *, facts: Iterable[str | Relation] = (), strict: bool = False
+    ) -> None:
+        super().__init__(name)
+        self.strict = strict
+        self.propagation = Propagation(self)
+        for fact in facts:
+            self.assume(fact)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None:
+            self.verify()
+
+    # ---- building
+
+    def input(
+        self,
+        name: str,
+        shape: ShapeText | Type = None,
+        dtype: str | None = None,
+        *,
+        kind: InputKind = "input",
+        target: str | None = None,
+    ) -> Value:
+        """Adds an input and returns its value.
+
+        shape: text (``"n, m, 2"``; ``?`` for an unknown dimension), a sequence (None for an unknown
+        one), None for an unknown rank, or a type. dtype: ``"float32"``, or None where it is not
+        known.
+        """
+        type = read_input_type(shape, dtype)
+        value = self.add_input(name, self.propagation.opened(type, name), kind, target)
+        self.propagation.note_symbols(value.type, f"{kind} %{name}")
+        return value
+
+    def parameter(self, name: str, shape: ShapeText, dtype: str = "float32") -> Value:
+        """Adds a parameter of the model and returns its value."""
+        return self.input(name.replace(".", "_"), shape, dtype, kind="parameter", target=name)
+
+    def size(self, name: str) -> Value:
+        """Adds an integer input that is the length named so."""
+        return self.input(name, ScalarType("int", symbol(name)), kind="size", target=name)
+
+    def assume(self, fact: str | Relation) -> None:
+        """Takes a fact about the symbols for granted; ShapeError where it contradicts what is
+        known.
+        """
+        self.system.assume(fact)
+        self.facts.append(str(fact))
+
+    def call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Appends a call of an operator, a torch function, or another graph; returns its value, or
+        values.
+
+        function: a path (``"torch.exp"``), a short name (``"exp"``), a torch function, a registered
+        operator, or a graph. For a graph, keyword arguments that name its symbols give their
+        lengths: ``g.call(f, x, h=12)``.
+        """
+        if isinstance(function, TypedGraph):
+            return self._call_graph(function, args, kwargs)
+        path = path_of(function)
+        sized = path.rpartition(".")[2] in SIZED
+        arguments = tuple(read_argument(argument, nested=sized) for argument in args)
+        named = {name: read_argument(argument) for name, argument in kwargs.items()}
+        return self._append(OperatorCall(path), arguments, named)
+
+    def _call_graph(self, function: TypedGraph, args: Any, kwargs: dict[str, Any]) -> Any:
+        known = self.functions.setdefault(function.name, function)
+        if known is not function:
+            raise graph_problems.two_functions(function.name)
+        names = {entry.target for entry in function.inputs}
+        symbols = {
+            name: read_dim(value)
+            for name, value in kwargs.items()
+            if name not in names and name in function.system.given
+        }
+        self.system.name(symbols.values(), f"call of {function.name}")
+        rest = {name: value for name, value in kwargs.items() if name not in symbols}
+        operation = FunctionCall(function.name, tuple(symbols.items()))
+        return self._append(operation, tuple(args), rest)
+
+    def external(
+        self,
+        function: str,
+        *args: Any,
+        shape: ShapeText | Value = None,
+        dtype: str | None = None,
+        result: Type | None = None,
+    ) -> Value:
+        """Appends a call of a function that is known by its name only; what it returns is said
+        here.
+
+        shape: the shape of the tensor that it returns, or a value that holds it. result: its type,
+        where that is no tensor. Without either it returns a shape of unknown length.
+        """
+        if result is None and shape is None and dtype is None:
+            result = ShapeType(None)
+        if result is None:
+            result = self._external_tensor(shape, dtype)
+        value: Value = self._append(ExternalCall(function, result), tuple(args), {})
+        return value
+
+    def _external_tensor(self, shape: ShapeText | Value, dtype: str | None) -> TensorType:
+        if isinstance(shape, Value):
+            return self.propagation.tensor_of_shape(shape, dtype)
+        type = read_input_type(shape, dtype)
+        assert isinstance(type, TensorType)
+        return type
+
+    def match_shape(self, value: Value, pattern: ShapeText) -> Value:
+        """Matches a tensor's shape, or a shape, to a pattern and returns the same value with the
+        pattern as its shape.
+
+        A symbol that the graph has not seen yet is bound to the length that it stands beside;
+        everything else is asserted: proved away, refuted with a ShapeError, or left as a check for
+        run time.
+        """
+        dims = read_dims(pattern)
+        assert dims is not None
+        result: Value = self._append(MatchShape(dims), (value,), {})
+        return result
+
+    def shape(self, dims: ShapeText) -> Value:
+        """Appends a shape made of dimensions."""
+        read = read_dims(dims)
+        if read is None or None in read:
+            raise ValueError("every dimension of a shape must be given")
+        value: Value = self._append(MakeShape(read), (), {})
+        return value
+
+    def shape_of(self, value: Value) -> Value:
+        """Appends the shape of a tensor as a value."""
+        result: Value = self.call("torch.Tensor.size", value)
+        return result
+
+    def output(self, *values: Argument, **named: Value) -> None:
+        """Says what the graph returns: one value, several, or named ones."""
+        result: Argument = dict(named) if named else values[0] if len(values) == 1 else values
+        outputs = dict(named)
+        for value in values_in(result if not named else ()):
+            outputs.setdefault(value.name, value)
+        self.set_result(result, outputs)
+
+    def _append(
+        self, operation: Operation, args: tuple[Argument, ...], kwargs: dict[str, Argument]
+    ) -> Any:
+        node = Node("", operation, args, kwargs, source=caller())
+        node.id = self.fresh_name(node.name.strip("_"))
+        self.propagation.append(node)
+        if node.several:
+            return node.outputs
+        return node.outputs[0] if node.outputs else None
+
+    # ---- rewriting
+
+    def deduce(self) -> None:
+        """Deduces all types again; what was known before is kept, and must agree."""
+        self.propagation.run()
+
+    def refine(self, value: Value, shape: ShapeText, dtype: str | None = None) -> None:
+        """Adds what an analysis found out about a value; facts flow on from there. ShapeError where
+        it contradicts.
+        """
+        type = read_input_type(shape, dtype)
+        self.propagation.refine(value, type, f"refinement of %{value.name}")
+        self.propagation.settle()
+
+    def replace(self, node: Node, function: Any, *args: Any, **kwargs: Any) -> Node:
+        """Puts another call in a node's place. Its values keep the types that were known, and gain
+        what the new call tells.
+        """
+        old = node.outputs
+        self._append(OperatorCall(path_of(function)), args, kwargs)
+        new = self._nodes[-1]
+        try:
+            for before, after in zip(old, new.outputs, strict=True):
+                self.propagation.refine(after, before.type, f"the type of %{before.name} is kept")
+        except ShapeError:
+            self.erase(new)
+            raise
+        self.move(new, node)
+        for before, after in zip(old, new.outputs, strict=True):
+            self.replace_uses(before, after)
+        self.erase(node)
+        self.propagation.settle()
+        return new
+
+    def outline(self, nodes: Sequence[Node], name: str) -> Node:
+        """Moves nodes into a function of their own and calls it in their place; returns the call.
+
+        Function and call keep the types that were known. Nothing between the nodes may need what
+        they make.
+        """
+        return outline.outline(self, list(nodes), name)
+
+    def shape_function(self) -> TypedGraph:
+        """Returns the function from the shapes of the inputs to those of the results, without data.
+
+        Raises DimsolveError where a result's shape depends on data.
+        """
+        return outline.shape_function(self)
+
+    # ---- JSON
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the graph as JSON data; `from_json` reads it."""
+        self._write_checks()
+        return graph_to_json(self)
+
+    def _write_checks(self) -> None:
+        self.checks = [(str(c.claim), c.origin) for c in self.system.conditions]
+        for function in self.functions.values():
+            if isinstance(function, TypedGraph):
+                function._write_checks()
+
+    @classmethod
+    def from_json(cls, data: Any) -> Self:
+        """Returns the graph that JSON data describe; GraphError where they describe none."""
+        graph = graph_from_json(data, read_dim, cls)
+        graph.propagation.restore()
+        return graph
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name}: {len(self._nodes)} nodes, {len(self.symbols)} symbols>"

@@ -1,0 +1,1 @@
+"""The prover: from a claim and facts to proved, refuted with a counterexample, or conditional."""

@@ -1,0 +1,172 @@
+"""Divisibility of lengths: which constants always divide, and what the quotient is.
+
+fixed_divisor(n*(n + 1))              ->  2
+exact_quotient(8*s, 8)                ->  s
+exact_quotient(n, 8)  if n % 8 == 0   ->  n//8
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import gcd
+
+from ..algebra.binomial import divides_everywhere, failing_point, fixed_divisor_of
+from ..algebra.budget import Budget, OutOfBudgetError
+from ..algebra.dims import Call, evaluate, floor_div, substitute
+from ..algebra.poly import Dim, TooLarge, atoms_of, build, divide_exactly, symbol
+from .atlas import Atlas
+from .charts import Chart
+from .drafts import Draft, Split
+from .facts import Facts
+from .floors import express
+from .remainders import divides_over_rationals
+
+STEPS = 2_000
+
+
+def in_chart(dim: Dim, chart: Chart) -> tuple[Dim, Draft | Chart] | None:
+    """Returns dim written in the chart's parameters and where their bounds stand.
+
+    A floor gets a parameter of its own, so the bounds are those of a draft. None where writing it
+    takes a case distinction or too much.
+    """
+    if isinstance(dim, int) or (
+        chart.is_whole and not any(isinstance(a, Call) for a in atoms_of(dim))
+    ):
+        return dim, chart
+    draft = Draft(chart, [], Budget(STEPS))
+    try:
+        return express(draft, dim), draft
+    except (OutOfBudgetError, Split, TooLarge, ZeroDivisionError):
+        return None
+
+
+def fixed_divisor(dim: Dim, facts: Facts) -> int:
+    """Returns the greatest constant that divides dim for all values that satisfy the facts; 0 where
+    dim is always 0.
+
+    It is the greatest where the facts are solved by charts that vary freely, else a constant that
+    does divide.
+
+    >>> from .facts import NO_FACTS, read_facts
+    >>> from .poly import symbol
+    >>> n = symbol("n")
+    >>> fixed_divisor(n * (n + 1), NO_FACTS), fixed_divisor(3 * n, read_facts(["n % 8 == 0"]))
+    (2, 24)
+    """
+    result = 0
+    for chart in facts.atlas.charts:
+        written = in_chart(dim, chart)
+        try:
+            result = gcd(result, 1 if written is None else fixed_divisor_of(written[0]))
+        except TooLarge:
+            return 1
+        if result == 1:
+            break
+    return result
+
+
+def always_divides(divisor: Dim, dividend: Dim, atlas: Atlas) -> bool:
+    """Whether it is proved that divisor divides dividend at all values of the atlas at which
+    divisor is not 0.
+    """
+    return all(_divides_in(divisor, dividend, chart) for chart in atlas.charts)
+
+
+def _divides_in(divisor: Dim, dividend: Dim, chart: Chart) -> bool:
+    d, p = divisor, dividend
+    if not chart.is_whole or any(isinstance(a, Call) for a in atoms_of(d) | atoms_of(p)):
+        draft = Draft(chart, [], Budget(STEPS))
+        try:
+            d, p = express(draft, d), express(draft, p)
+        except (OutOfBudgetError, Split, TooLarge, ZeroDivisionError):
+            return False
+    try:
+        if isinstance(d, int):
+            return d != 0 and divides_everywhere(d, p)
+        return divides_over_rationals(d, p)
+    except TooLarge:
+        return False
+
+
+def failing_points(
+    divisor: Dim, dividend: Dim, facts: Facts, names: Sequence[str]
+) -> Iterator[dict[str, int]]:
+    """Yields values of the names at which a constant does not divide: certain ones, one per chart.
+
+    From charts whose parameters vary freely; see `dimsolve.solver.algebra.binomial.failing_point`.
+    """
+    for chart in facts.atlas.charts:
+        found = in_chart(dividend, chart) if isinstance(divisor, int) and chart.is_free else None
+        if found is None or not isinstance(divisor, int) or divisor == 0:
+            continue
+        values = {name: chart.values.get(name, symbol(name)) for name in names}
+        least = {
+            atom: chart.lower.get(atom, 1) or 0
+            for dim in (found[0], *values.values())
+            for atom in atoms_of(dim)
+        }
+        try:
+            point = failing_point(divisor, found[0], least)
+        except TooLarge:
+            continue
+        if point is not None:
+            yield {name: evaluate(value, least | point) for name, value in values.items()}
+
+
+def exact_quotient(dividend: Dim, divisor: Dim, facts: Facts) -> Dim | None:
+    """Returns dividend / divisor in the caller's symbols where divisibility is a theorem under the
+    facts, else None.
+
+    >>> from .facts import read_facts
+    >>> from .poly import symbol
+    >>> n = symbol("n")
+    >>> str(exact_quotient(n, 8, read_facts(["n % 8 == 0"])))
+    'n//8'
+    """
+    if divisor == 0:
+        return None
+    exact = divide_exactly(dividend, divisor)
+    if exact is not None:
+        return exact
+    known = simplify(dividend, facts), simplify(divisor, facts)
+    exact = None if known[1] == 0 else divide_exactly(*known)
+    if exact is not None:
+        return exact
+    if not always_divides(divisor, dividend, facts.atlas):
+        return None
+    return _quotient_of_factor(dividend, divisor, facts) or floor_div(dividend, divisor)
+
+
+def _quotient_of_factor(dividend: Dim, divisor: Dim, facts: Facts) -> Dim | None:
+    """``m*n`` by 8 is ``m*(n//8)`` where 8 divides n: only the factor it divides is floored."""
+    if isinstance(dividend, int) or len(dividend.terms) > 1:
+        return None
+    ((monomial, coefficient),) = dividend.terms.items()
+    for power in monomial if len(monomial) > 1 else ():
+        factor = build({(power,): coefficient})
+        if always_divides(divisor, factor, facts.atlas):
+            rest = build({tuple(other for other in monomial if other != power): 1})
+            return rest * floor_div(factor, divisor)
+    return None
+
+
+def simplify(dim: Dim, facts: Facts) -> Dim:
+    """Returns dim with symbols replaced that the facts say in terms of the caller's other symbols.
+
+    >>> from .facts import read_facts
+    >>> from .poly import symbol
+    >>> str(simplify(symbol("n") + 1, read_facts(["n == 8*m"])))
+    '8*m + 1'
+    """
+    if isinstance(dim, int) or len(facts.atlas.charts) != 1:
+        return dim
+    values = {
+        name: value
+        for name, value in facts.atlas.charts[0].values.items()
+        if not any(atom.startswith("$") for atom in atoms_of(value))
+    }
+    try:
+        return substitute(dim, values) if values else dim
+    except (TooLarge, ZeroDivisionError):
+        return dim

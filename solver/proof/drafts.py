@@ -1,0 +1,226 @@
+"""A chart in the making: what is known so far, and the goals that are still to be added.
+
+Solved symbols are replaced everywhere at once, so what is kept is always written in the atoms that
+are left. How a length is written in them is in `dimsolve.solver.proof.floors`, the rules that add
+goals are in `dimsolve.solver.proof.elimination` and `dimsolve.solver.proof.bounds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import gcd
+from typing import TypeAlias
+
+from ..algebra.budget import Budget
+from ..algebra.dims import Call, apply
+from ..algebra.poly import (
+    Dim,
+    Monomial,
+    atoms_of,
+    build,
+    divide_exactly,
+    replace,
+    symbol,
+    terms_of,
+)
+from .charts import Chart, Range, range_of
+from .claims import Sign
+
+Goal: TypeAlias = tuple[Dim, Sign]
+
+MAX_NEAR = 6
+
+
+class Empty(Exception):
+    """No values satisfy the draft."""
+
+
+class Split(Exception):
+    """The goal needs a case distinction. Each case: goals to add first, and what calls are."""
+
+    def __init__(self, *cases: tuple[Sequence[Goal], Mapping[str, Dim]]) -> None:
+        super().__init__()
+        self.cases = cases
+
+
+class Draft:
+    """The content of a `Chart`, mutable, with the goals that are still to be added.
+
+    pending: the last one is taken first. later: those that need a case distinction, taken when
+    nothing else is left. dropped: a goal was too large and left out. rounds: how often bounds were
+    propagated.
+    """
+
+    __slots__ = (
+        "budget",
+        "calls",
+        "dropped",
+        "fresh",
+        "later",
+        "lower",
+        "nonnegative",
+        "nonzero",
+        "pending",
+        "rounds",
+        "upper",
+        "values",
+        "zero",
+    )
+
+    def __init__(self, chart: Chart, goals: Sequence[Goal], budget: Budget) -> None:
+        self.values = dict(chart.values)
+        self.lower = dict(chart.lower)
+        self.upper = dict(chart.upper)
+        self.nonnegative = list(chart.nonnegative)
+        self.zero = list(chart.zero)
+        self.nonzero = list(chart.nonzero)
+        self.calls = dict(chart.calls)
+        self.fresh = chart.fresh
+        self.pending = list(reversed(goals))
+        self.later: list[Goal] = []
+        self.budget = budget
+        self.dropped = False
+        self.rounds = 0
+
+    def chart(self) -> Chart:
+        """Returns what was found, as data."""
+        return Chart(
+            values=self.values,
+            lower=self.lower,
+            upper=self.upper,
+            nonnegative=tuple(self.nonnegative),
+            zero=tuple(self.zero),
+            nonzero=tuple(self.nonzero),
+            calls=self.calls,
+            fresh=self.fresh,
+        )
+
+    def copy(self) -> Draft:
+        """Returns an independent draft with the same content."""
+        other = Draft(self.chart(), self.pending[::-1], self.budget)
+        other.later = list(self.later)
+        other.dropped, other.rounds = self.dropped, self.rounds
+        return other
+
+    def parameter(self, least: int | None, most: int | None = None) -> Dim:
+        """Returns a new atom that is at least least, or any integer, and at most most."""
+        self.fresh += 1
+        name = f"${self.fresh}"
+        self.lower[name] = least
+        if most is not None and least is not None:
+            self.upper[name] = most
+        elif most is not None:
+            self.pending.append((most - symbol(name), Sign.NONNEGATIVE))
+        return symbol(name)
+
+    def range(self, dim: Dim) -> Range:
+        """Returns bounds of dim from the bounds of its atoms."""
+        self.budget.spend(2 + 6 * len(terms_of(dim)))
+        return range_of(dim, self.lower, self.upper)
+
+    def term_range(self, monomial: Monomial, coefficient: int) -> Range:
+        """Returns bounds of one term."""
+        return range_of(build({monomial: coefficient}), self.lower, self.upper)
+
+    def knows(self, dim: Dim) -> bool:
+        """Whether dim >= 0 follows from the bounds of its atoms, or from these and one other
+        inequality.
+        """
+        dim = tightened(dim)
+        if isinstance(dim, int):
+            return dim >= 0
+        low, _ = self.range(dim)
+        if low is not None and low >= 0:
+            return True
+        said = [d for d, sign in self.pending if sign is Sign.NONNEGATIVE] + self.nonnegative
+        near = [d for d in said if any(terms_of(d).get(m) == c for m, c in dim.terms.items() if m)]
+        return any(
+            (low := self.range(dim - d)[0]) is not None and low >= 0 for d in near[:MAX_NEAR]
+        )
+
+    def is_positive(self, atom: str) -> bool:
+        """Whether the atom is known to be at least 1."""
+        least = self.lower.get(atom, 1)
+        return least is not None and least >= 1
+
+    def common_factor(self, monomials: Sequence[Monomial]) -> Monomial:
+        """Returns the greatest monomial of positive atoms that divides all of these."""
+        first, *others = monomials
+        exponents = {a: e for a, e in first if self.is_positive(a)}
+        for monomial in others:
+            if not exponents:
+                break
+            have = dict(monomial)
+            exponents = {a: min(e, have[a]) for a, e in exponents.items() if a in have}
+        return tuple(sorted(exponents.items()))
+
+    def set(self, atom: str, value: Dim) -> None:
+        """Replaces an atom everywhere; its bounds, and all that mentions it, become goals again."""
+        change = {atom: value}
+        self.budget.spend(20 + 2 * sum(len(terms_of(dim)) for dim in self._everything()))
+        values = {name: replace(old, change) for name, old in self.values.items()}
+        if not atom.startswith("$"):
+            values[atom] = value
+        goals: list[Goal] = [(replace(dim, change), sign) for dim, sign in self.pending]
+        later: list[Goal] = [(replace(dim, change), sign) for dim, sign in self.later]
+        kept: list[list[Dim]] = []
+        for dims, sign in (
+            (self.nonnegative, Sign.NONNEGATIVE),
+            (self.zero, Sign.ZERO),
+            (self.nonzero, Sign.NONZERO),
+        ):
+            goals.extend((replace(dim, change), sign) for dim in dims if atom in atoms_of(dim))
+            kept.append([dim for dim in dims if atom not in atoms_of(dim)])
+        calls = self._renamed_calls(change, goals)
+        least, most = self.lower.pop(atom, 1), self.upper.pop(atom, None)
+        if least is not None:
+            goals.append((value - least, Sign.NONNEGATIVE))
+        if most is not None:
+            goals.append((most - value, Sign.NONNEGATIVE))
+        self.values, self.pending, self.later, self.calls = values, goals, later, calls
+        self.nonnegative, self.zero, self.nonzero = kept
+
+    def _everything(self) -> Iterator[Dim]:
+        """All that a replacement looks at."""
+        yield from self.values.values()
+        yield from self.calls.values()
+        for dims in (self.nonnegative, self.zero, self.nonzero):
+            yield from dims
+        for goals in (self.pending, self.later):
+            yield from (dim for dim, _ in goals)
+
+    def _renamed_calls(self, change: Mapping[str, Dim], goals: list[Goal]) -> dict[str, Dim]:
+        """The known calls in the atoms that are left; one that folds now becomes an equation."""
+        calls: dict[str, Dim] = {}
+        for call, known in self.calls.items():
+            assert isinstance(call, Call)
+            known = replace(known, change)
+            if any(not atoms_of(a).isdisjoint(change) for a in call.arguments):
+                arguments = tuple(replace(argument, change) for argument in call.arguments)
+                folded = apply(call.function, arguments)
+                atom = next(iter(atoms_of(folded)), None)
+                if not isinstance(atom, Call) or folded != symbol(atom):
+                    goals.append((known - folded, Sign.ZERO))
+                    continue
+                call = atom
+            calls[call] = known
+        return calls
+
+
+def tightened(dim: Dim) -> Dim:
+    """Returns the sharpest inequality of integers that says the same.
+
+    >>> str(tightened(2 * symbol("a") - 3))
+    'a - 2'
+    """
+    if isinstance(dim, int):
+        return dim
+    common = gcd(*(c for m, c in dim.terms.items() if m))
+    return build({m: c // common for m, c in dim.terms.items() if c // common})
+
+
+def cancelled(dim: Dim, factor: Monomial) -> Dim:
+    """Returns dim / factor, a monomial that divides every term."""
+    quotient = divide_exactly(dim, build({factor: 1}))
+    assert quotient is not None
+    return quotient

@@ -1,0 +1,198 @@
+"""Solving equations inside a draft: exact, and complete where the kind of equation has a theory.
+
+    b == a + 3            replaces b
+    6*a == 4*b + 2        linear: a = 2*t + 1, b = 3*t + 1, by Euclid's algorithm
+    n*n - n == 12         one unknown: its integer roots
+    (a + 1)*(b - c) == 0  a line in b: b = c
+
+Products of positive atoms are solved together (`dimsolve.solver.proof.product_equations`); some
+others leave a few cases (`dimsolve.solver.proof.case_splits`). What fits none of these stays in the
+chart as a polynomial that is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+
+from ..algebra.poly import (
+    UNIT,
+    Dim,
+    Poly,
+    atoms_of,
+    build,
+    divide_exactly,
+    symbol,
+    terms_of,
+)
+from ..algebra.univariate import Run, sign_runs
+from .case_splits import split_cases
+from .charts import Range
+from .claims import Sign
+from .drafts import Draft, Empty, Split, cancelled
+from .one_atom import coefficients_of, line_in
+
+MAX_ROOTS = 16
+MAX_VALUES = 8
+MAX_ATOMS = 10
+
+
+def solve(draft: Draft, dim: Dim) -> None:
+    """Adds dim == 0 to the draft; raises Empty where it cannot be."""
+    if isinstance(dim, int):
+        if dim:
+            raise Empty
+        return
+    if misses_zero(draft.range(dim)):
+        raise Empty
+    _raise_factors(draft, dim)
+    reduced = _reduced(draft, dim)
+    if isinstance(reduced, int):
+        solve(draft, reduced)
+        return
+    if any(rule(draft, reduced) for rule in (_isolate, _step_of_euclid, _roots, _factor)):
+        return
+    split_cases(draft, reduced)
+    if reduced not in draft.zero:
+        draft.zero.append(reduced)
+
+
+def misses_zero(values: Range) -> bool:
+    """Whether a range does not contain 0."""
+    low, high = values
+    return (low is not None and low > 0) or (high is not None and high < 0)
+
+
+def _raise_factors(draft: Draft, dim: Poly) -> None:
+    """``x == y*z`` with x >= 1 and y, z >= 0: neither y nor z is 0."""
+    if len(dim.terms) != 2 or sum(c > 0 for c in dim.terms.values()) != 1:
+        return
+    for one, other in (list(dim.terms), list(dim.terms)[::-1]):
+        if all(draft.is_positive(atom) for atom, _ in one):
+            for atom, _ in other:
+                if draft.lower.get(atom, 1) == 0:
+                    draft.pending.append((symbol(atom) - 1, Sign.NONNEGATIVE))
+                    draft.lower[atom] = 1
+
+
+def _reduced(draft: Draft, dim: Poly) -> Dim:
+    """dim without its content and without factors that are never zero; Empty where no integers
+    solve it.
+    """
+    constant = dim.terms.get(UNIT, 0)
+    common = gcd(*(c for m, c in dim.terms.items() if m))
+    if constant % common:
+        raise Empty
+    reduced = build({m: c // common for m, c in dim.terms.items()})
+    return cancelled(reduced, draft.common_factor(list(dim.terms)))
+
+
+def _isolate(draft: Draft, dim: Poly) -> bool:
+    """Replaces an atom that occurs once, alone, with coefficient 1 or -1; best one whose bounds are
+    met anyway.
+    """
+    counts: dict[str, int] = {}
+    for monomial in dim.terms:
+        for atom, _ in monomial:
+            counts[atom] = counts.get(atom, 0) + 1
+    best: tuple[tuple[bool, bool, str], str, Dim] | None = None
+    for monomial, coefficient in dim.terms.items():
+        if len(monomial) != 1 or monomial[0][1] != 1 or abs(coefficient) != 1:
+            continue
+        atom = monomial[0][0]
+        if counts[atom] > 1:
+            continue
+        value = symbol(atom) - dim * coefficient
+        if has_few_values(draft, atom) and any(sum(e for _, e in m) > 1 for m in terms_of(value)):
+            continue
+        new_names = any(a.startswith("$") for a in atoms_of(value))
+        score = _fits(draft, atom, value), atom.startswith("$") != new_names, atom
+        if best is None or score > best[0]:
+            best = score, atom, value
+    if best is None:
+        return False
+    draft.set(best[1], best[2])
+    return True
+
+
+def has_few_values(draft: Draft, atom: str) -> bool:
+    """Whether an atom is better tried value by value than replaced by a product."""
+    least, most = draft.lower.get(atom, 1), draft.upper.get(atom)
+    return least is not None and most is not None and most - least < MAX_VALUES
+
+
+def _fits(draft: Draft, atom: str, value: Dim) -> bool:
+    """Whether the value is within the atom's bounds without anything more being said."""
+    low, high = draft.range(value)
+    least, most = draft.lower.get(atom, 1), draft.upper.get(atom)
+    return (least is None or (low is not None and low >= least)) and (
+        most is None or (high is not None and high <= most)
+    )
+
+
+def _step_of_euclid(draft: Draft, dim: Poly) -> bool:
+    """Replaces the atom with the least coefficient so that all others get smaller (Pugh's Omega
+    test, 1991).
+    """
+    if any(len(m) > 1 or (m and m[0][1] > 1) for m in dim.terms):
+        return False
+    lead = min((m for m in dim.terms if m), key=lambda m: (abs(dim.terms[m]), m))
+    divisor = dim.terms[lead]
+    value = draft.parameter(None)
+    for monomial, coefficient in dim.terms.items():
+        quotient = (2 * coefficient + abs(divisor)) // (2 * abs(divisor))
+        if monomial != lead and quotient:
+            value = value - build({monomial: quotient if divisor > 0 else -quotient})
+    draft.pending.append((dim, Sign.ZERO))
+    draft.set(lead[0][0], value)
+    return True
+
+
+def _factor(draft: Draft, dim: Poly) -> bool:
+    """``factor * (x + rest) == 0``, found by writing dim as a line in x: x is -rest unless the
+    factor is 0.
+    """
+    names = sorted(atoms_of(dim))
+    if len(names) > MAX_ATOMS or len(dim.terms) > 24:
+        return False
+    for name in names:
+        slope, rest = line_in(dim, name)
+        if isinstance(slope, int) or len(slope.terms) == 1:
+            continue
+        quotient = divide_exactly(rest, slope)
+        if quotient is None:
+            continue
+        line = symbol(name) + quotient
+        if misses_zero(draft.range(slope)):
+            draft.pending.append((line, Sign.ZERO))
+            return True
+        raise Split(([(slope, Sign.ZERO)], {}), ([(slope, Sign.NONZERO), (line, Sign.ZERO)], {}))
+    return False
+
+
+def _roots(draft: Draft, dim: Poly) -> bool:
+    """One unknown: the integer roots within its bounds, one case each."""
+    (name, *others) = atoms_of(dim)
+    if others:
+        return False
+    coefficients = coefficients_of(dim)
+    least, most = draft.lower.get(name, 1), draft.upper.get(name)
+    roots: list[int] = []
+    if least is None:
+        mirrored = [-c if i % 2 else c for i, c in enumerate(coefficients)]
+        roots = [-root for root in _zeros(sign_runs(mirrored, 1, None, draft.budget))]
+        least = 0
+    roots += _zeros(sign_runs(coefficients, least, most, draft.budget))
+    if len(roots) > MAX_ROOTS:
+        return False
+    if not roots:
+        raise Empty
+    if len(roots) == 1:
+        draft.pending.append((symbol(name) - roots[0], Sign.ZERO))
+        return True
+    raise Split(*(([(symbol(name) - root, Sign.ZERO)], {}) for root in sorted(roots)))
+
+
+def _zeros(runs: Sequence[Run]) -> list[int]:
+    """The positions with sign 0; a polynomial that is not constant has no endless run of them."""
+    return [x for run in runs if run.sign == 0 for x in range(run.start, (run.stop or 0) + 1)]

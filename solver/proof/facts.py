@@ -1,0 +1,121 @@
+"""What is known about the symbols.
+
+Facts are relations between lengths: ``k % 64 == 0``, ``s >= 2``, ``h*t == n``. They are read once;
+their charts (see `dimsolve.solver.proof.charts`) are made once, and every question about them
+starts from there. Facts that contradict each other are an error that says so, because everything
+would follow from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
+from dimsolve.ir.expression import Relation
+from dimsolve.ir.read_expression import read_relations
+
+from ..algebra.budget import Budget
+from ..algebra.evaluation import names_of, predicate_of
+from ..algebra.poly import TooLarge
+from .atlas import WORLD, Atlas, atlas_of
+from .claims import claim_of, difference
+from .drafts import Goal
+
+STEPS = 15_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Facts:
+    """Facts that have been read. The same relations are the same object, so that answers can be
+    kept by it.
+
+    symbols: the names that occur. goals: the relations in canonical form. atlas: the values they
+    allow, in charts.
+    """
+
+    relations: tuple[Relation, ...]
+    symbols: frozenset[str]
+    goals: tuple[Goal, ...] = field(repr=False)
+    atlas: Atlas = field(repr=False)
+
+    def holds(self, values: Mapping[str, int]) -> bool:
+        """Whether every fact, as it was written, is true at these values; one without a value there
+        is not.
+
+        >>> read_facts(["k % 8 == 0"]).holds({"k": 24})
+        True
+        """
+        return all(predicate_of(relation)(values) is True for relation in self.relations)
+
+
+NO_FACTS = Facts((), frozenset(), (), WORLD)
+
+
+def read_facts(facts: Iterable[str | Relation] | Facts) -> Facts:
+    """Returns the facts, read; the same ones give the same object.
+
+    Raises ShapeError where the facts contradict each other, AnnotationError for text that is no
+    relation.
+
+    >>> str(read_facts(["k % 64 == 0", "2 <= s <= 8"]).relations[1])
+    '2 <= s'
+    """
+    if isinstance(facts, Facts):
+        return facts
+    if isinstance(facts, str):
+        facts = (facts,)
+    relations: list[Relation] = []
+    for fact in facts:
+        if isinstance(fact, Relation):
+            relations.append(fact)
+        else:
+            relations.extend(read_relations(fact))
+    return _facts_of(tuple(relations)) if relations else NO_FACTS
+
+
+@lru_cache(maxsize=256)
+def _facts_of(relations: tuple[Relation, ...]) -> Facts:
+    symbols = frozenset().union(*(names_of(r.left) | names_of(r.right) for r in relations))
+    goals: list[Goal] = []
+    for relation in relations:
+        try:
+            goals.append(difference(claim_of(relation)))
+        except ZeroDivisionError:
+            raise _no_value(relation) from None
+        except TooLarge:
+            continue
+    atlas = atlas_of(goals, Budget(STEPS))
+    if not atlas.charts:
+        raise contradiction(relations)
+    complete = atlas.complete and len(goals) == len(relations)
+    return Facts(relations, symbols, tuple(goals), Atlas(atlas.charts, complete))
+
+
+def _no_value(relation: Relation) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="no-value",
+            title="a fact divides by zero",
+            text=relation.text,
+            spans=(relation.span,),
+            reason=f"'{relation}' has no value, whatever the symbols are",
+        )
+    )
+
+
+def contradiction(relations: tuple[Relation, ...]) -> ShapeError:
+    """Returns the error that says that no values satisfy these facts."""
+    listed = ", ".join(f"'{relation}'" for relation in relations)
+    alone = len(relations) == 1
+    return ShapeError(
+        Diagnostic(
+            code="contradictory-facts",
+            title="this fact can never hold" if alone else "the facts contradict each other",
+            text=relations[0].text if alone else "",
+            spans=(relations[0].span,) if alone else (),
+            reason=f"no positive integers satisfy {listed}",
+            hint="every symbol is an integer of at least 1",
+        )
+    )

@@ -1,0 +1,135 @@
+"""Writing lengths in the atoms of a draft: floors, remainders, minima and maxima become
+polynomials.
+
+    a % b          a - b*(a//b)
+    ceildiv(a, b)  (a + b - 1)//b for a positive b
+    a//b           divided as far as it goes; what is left is a parameter q with 0 <= a - b*q < b
+    max(a, b)      a where a >= b, b where b > a: a case distinction
+
+The same floor is the same parameter, in the facts and in the claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..algebra.dims import Call, Function, apply
+from ..algebra.poly import Dim, atoms_of, replace, symbol, terms_of
+from .charts import Range
+from .claims import Sign
+from .drafts import Draft, Goal, Split, cancelled
+from .remainders import divided, known_remainder
+
+
+def express(draft: Draft, dim: Dim) -> Dim:
+    """Returns dim as a polynomial in the atoms that are left.
+
+    Raises Split where that takes a case distinction, ZeroDivisionError where dim has no value.
+    """
+    if isinstance(dim, int):
+        return dim
+    values = draft.values
+    if not any(a in values or isinstance(a, Call) for m in dim.terms for a, _ in m):
+        return dim
+    total: Dim = 0
+    for monomial, coefficient in dim.terms.items():
+        term: Dim = coefficient
+        for atom, exponent in monomial:
+            if isinstance(atom, Call):
+                base = express_call(draft, atom.function, atom.arguments)
+            else:
+                base = values[atom] if atom in values else symbol(atom)
+            term = term * base**exponent
+            draft.budget.spend(2 + 2 * len(terms_of(term)))
+        total = total + term
+    return total
+
+
+def express_call(draft: Draft, function: Function, arguments: Sequence[Dim]) -> Dim:
+    """Returns the polynomial that a function of these arguments is in the draft."""
+    written = tuple(express(draft, argument) for argument in arguments)
+    if function is Function.MOD:
+        a, b = written
+        return a - b * express_call(draft, Function.FLOORDIV, (a, b))
+    if function is Function.CEILDIV:
+        a, b = written
+        if draft.knows(b - 1):
+            return express_call(draft, Function.FLOORDIV, (a + b - 1, b))
+        return -express_call(draft, Function.FLOORDIV, (-a, b))
+    folded = apply(function, written)
+    for atom in atoms_of(folded):
+        if isinstance(atom, Call):
+            known = draft.calls.get(atom)
+            if known is None:
+                known = _new_call(draft, atom)
+                draft.calls[atom] = known
+            folded = replace(folded, {atom: known})
+    return folded
+
+
+def _new_call(draft: Draft, call: Call) -> Dim:
+    if call.function is Function.FLOORDIV:
+        return _new_floor(draft, *call.arguments)
+    sign = -1 if call.function is Function.MIN else 1
+    for chosen in call.arguments:
+        if all(draft.knows((chosen - other) * sign) for other in call.arguments):
+            return chosen
+    cases: list[tuple[list[Goal], dict[str, Dim]]] = []
+    for i, chosen in enumerate(call.arguments):
+        goals = [
+            ((chosen - other) * sign - (1 if j < i else 0), Sign.NONNEGATIVE)
+            for j, other in enumerate(call.arguments)
+            if j != i
+        ]
+        cases.append((goals, {call: chosen}))
+    raise Split(*cases)
+
+
+def _new_floor(draft: Draft, a: Dim, b: Dim) -> Dim:
+    """A floor that does not fold: divided as far as possible, its sign known, then bounded."""
+    common = draft.common_factor([*terms_of(a), *terms_of(b)])
+    if common:
+        return express_call(draft, Function.FLOORDIV, [cancelled(dim, common) for dim in (a, b)])
+    whole, rest = divided(a, b)
+    if whole != 0:
+        return whole + express_call(draft, Function.FLOORDIV, (rest, b))
+    if not draft.knows(b - 1):
+        if draft.knows(-b - 1):
+            return express_call(draft, Function.FLOORDIV, (-a, -b))
+        raise Split(([(b - 1, Sign.NONNEGATIVE)], {}), ([(-b - 1, Sign.NONNEGATIVE)], {}))
+    if draft.knows(b - 1 - a) and draft.knows(a):
+        return 0
+    if draft.knows(-1 - a) and draft.knows(a + b):
+        return -1
+    low, high = draft.range(b)
+    least, most = _quotient_range(draft.range(a), max(low or 1, 1), high)
+    if (least is None or least < 0) and draft.knows(a):
+        least = 0
+    if (most is None or most >= 0) and draft.knows(-1 - a):
+        most = -1
+    return least if least is not None and least == most else _open_floor(draft, a, b, least, most)
+
+
+def _open_floor(draft: Draft, a: Dim, b: Dim, least: int | None, most: int | None) -> Dim:
+    """A new parameter q with ``0 <= a - b*q < b``, or with the remainder itself where that is
+    known.
+    """
+    quotient = draft.parameter(least, most)
+    rest = a - b * quotient
+    remainder = known_remainder(a, b)
+    if remainder is not None:
+        draft.pending.append((rest - remainder, Sign.ZERO))
+    else:
+        draft.pending.append((rest, Sign.NONNEGATIVE))
+        draft.pending.append((b - 1 - rest, Sign.NONNEGATIVE))
+    return quotient
+
+
+def _quotient_range(a: Range, low: int, high: int | None) -> Range:
+    """Bounds of a//b for a within its range and 1 <= low <= b <= high."""
+    least, most = a
+    if least is not None:
+        least = least // low if least < 0 else 0 if high is None else least // high
+    if most is not None:
+        most = most // low if most >= 0 else -1 if high is None else most // high
+    return least, most

@@ -1,0 +1,166 @@
+"""Values that satisfy the facts, small ones first.
+
+A chart turns the search for values under facts into a walk over small parameters: under
+``k % 64 == 0`` the first values are 64, 128, 192. An equation that the chart could not solve gives
+the last of its atoms where that occurs once. Now and then a wide step is tried (10, 100, 10**6
+above a bound): some claims fail only far out. Every point is put into the facts as written before
+it is handed out, so a chart that covers too much costs time and never an answer. The order is
+fixed: the same question has the same counterexample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice, zip_longest
+from typing import NamedTuple
+
+from ..algebra.budget import Budget, OutOfBudgetError
+from ..algebra.dims import evaluate
+from ..algebra.integers import integer_root
+from ..algebra.poly import atoms_of, symbol, terms_of
+from .charts import Chart
+from .facts import Facts
+from .one_atom import Power, power_of
+
+MAX_SUM = 40
+MAX_NAMES = 40
+CLOSE_POINTS = 24
+WIDE = (0, 1, 3, 9, 31, 100, 1_000, 10_000, 10**6, 10**9)
+
+
+def points(
+    facts: Facts, charts: Sequence[Chart], symbols: Sequence[str], budget: Budget
+) -> Iterator[dict[str, int]]:
+    """Yields values of the symbols that satisfy the facts, until the budget is spent. Charts take
+    turns.
+
+    symbols must contain those of the facts.
+
+    >>> from .facts import read_facts
+    >>> facts = read_facts(["k % 64 == 0"])
+    >>> next(points(facts, facts.atlas.charts, ["k"], Budget(1000)))
+    {'k': 64}
+    """
+    walks = [_walk(chart, symbols, budget) for chart in charts]
+    try:
+        while walks:
+            for walk in list(walks):
+                found = next(walk, None)
+                if found is None:
+                    walks.remove(walk)
+                elif found.point is not None:
+                    budget.spend(3 * len(facts.relations))
+                    if facts.holds(found.point):
+                        yield found.point
+    except OutOfBudgetError:
+        return
+
+
+class _Step(NamedTuple):
+    """One step of a walk: values of the symbols, or None where the chart has none there."""
+
+    point: dict[str, int] | None
+
+
+def _walk(chart: Chart, symbols: Sequence[str], budget: Budget) -> Iterator[_Step]:
+    """The symbols' values at the chart's parameters, which grow from their bounds in all
+    directions.
+    """
+    values = {name: chart.values.get(name, symbol(name)) for name in symbols}
+    last = _solved_last(chart)
+    used = set().union(*(atoms_of(dim) for dim in (*values.values(), *chart.zero)))
+    names = sorted(used - {power.atom for power in last})
+    cost = 2 + len(names) + sum(len(terms_of(dim)) for dim in (*values.values(), *chart.zero))
+    budget.spend(4 * cost)
+    for steps in _offsets(len(names)):
+        budget.spend(cost)
+        point = _at(chart, names, steps)
+        if point is None or not _solve_rest(chart, last, point):
+            yield _Step(None)
+            continue
+        found = {name: evaluate(value, point) for name, value in values.items()}
+        yield _Step(found if all(value >= 1 for value in found.values()) else None)
+
+
+def _solved_last(chart: Chart) -> list[Power]:
+    """One atom of each equation that occurs in one power only, and in no earlier equation."""
+    found: list[Power] = []
+    earlier: set[str] = set()
+    for dim in chart.zero:
+        powers = [power_of(dim, name) for name in sorted(atoms_of(dim) - earlier, reverse=True)]
+        best = min((power for power in powers if power.exponent), key=_rarity, default=None)
+        if best is not None:
+            found.append(best)
+        earlier |= atoms_of(dim)
+    return found
+
+
+def _rarity(power: Power) -> tuple[int, int]:
+    """How rarely the equation has a whole solution: one in as many as the slope says, fewer for
+    roots.
+    """
+    return power.exponent, abs(power.slope) if isinstance(power.slope, int) else 10**6
+
+
+def _solve_rest(chart: Chart, last: list[Power], point: dict[str, int]) -> bool:
+    """Adds the atoms that equations give; False where one is not whole or out of its bounds."""
+    for name, exponent, slope, rest in last:
+        divisor = evaluate(slope, point)
+        if divisor == 0 or (dividend := -evaluate(rest, point)) % divisor:
+            return False
+        value = dividend // divisor
+        if exponent > 1:
+            if value < 0:
+                return False
+            root = integer_root(value, exponent)
+            if root**exponent != value:
+                return False
+            value = root
+        point[name] = value
+        least, most = chart.lower.get(name, 1), chart.upper.get(name)
+        if (least is not None and value < least) or (most is not None and value > most):
+            return False
+    return True
+
+
+def _at(chart: Chart, names: Sequence[str], steps: Sequence[int]) -> dict[str, int] | None:
+    """Each parameter as many steps from its bound; 0, 1, -1, 2, -2, ... where it has none."""
+    point: dict[str, int] = {}
+    for name, step in zip(names, steps, strict=True):
+        least, most = chart.lower.get(name, 1), chart.upper.get(name)
+        value = (step + 1) // 2 * (1 if step % 2 else -1) if least is None else least + step
+        if most is not None and value > most:
+            return None
+        point[name] = value
+    return point
+
+
+def _offsets(count: int) -> Iterator[tuple[int, ...]]:
+    """Steps of that many parameters: equal ones, close ones, then close and wide ones in turn."""
+    if count > MAX_NAMES:
+        yield from ((step,) * count for step in range(3))
+        return
+    close = _graded(range(MAX_SUM), count)
+    yield from islice(close, 2)
+    yield from ((step,) * count for step in (1, 2) if count > 1)
+    wide = _graded(WIDE, count)
+    yield from islice(close, CLOSE_POINTS)
+    for pair in zip_longest(close, wide):
+        yield from (steps for steps in pair if steps is not None)
+
+
+def _graded(choices: Sequence[int], count: int) -> Iterator[tuple[int, ...]]:
+    """All tuples over the choices, by the sum of the places that are taken."""
+    for total in range((len(choices) - 1) * count + 1):
+        for places in _with_sum(count, total, len(choices) - 1):
+            yield tuple(choices[place] for place in places)
+
+
+def _with_sum(count: int, total: int, most: int) -> Iterator[tuple[int, ...]]:
+    if count <= 1:
+        if total <= most * count:
+            yield (total,) * count
+        return
+    for first in range(max(0, total - most * (count - 1)), min(total, most) + 1):
+        for rest in _with_sum(count - 1, total - first, most):
+            yield (first, *rest)
