@@ -38,7 +38,7 @@ def binomial_coefficients(dim: Poly) -> dict[Monomial, int]:
 
     Raises `TooLarge` past MAX_INDICES products.
 
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> n = symbol("n")
     >>> sorted(binomial_coefficients(n * (n + 1)).items())
     [((('n', 1),), 2), ((('n', 2),), 2)]
@@ -71,7 +71,7 @@ def fixed_divisor_of(dim: Dim) -> int:
     """Returns the greatest constant that divides dim at all integers; 0 for 0. The atoms may take
     any value.
 
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> n = symbol("n")
     >>> fixed_divisor_of(n * (n + 1) * (n + 2)), fixed_divisor_of(4 * n + 6)
     (6, 2)

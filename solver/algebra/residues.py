@@ -38,7 +38,7 @@ def residue_table(dim: Dim, modulus: int, budget: Budget) -> ResidueTable | None
     """Returns the classes in which modulus divides dim, over the shortest periods; None where they
     are too many to try.
 
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> residue_table(symbol("s") ** 2, 8, Budget(1000))
     ResidueTable(atoms=('s',), periods=(4,), classes=((0,),))
     """

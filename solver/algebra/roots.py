@@ -16,7 +16,7 @@ def exact_root(dim: Dim, degree: int) -> Dim | None:
     The terms of r are found one by one from the highest, as in long division: the next term is the
     leading term of what is left over by ``degree * lead**(degree - 1)``.
 
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> str(exact_root((2 * symbol("s") + 3) ** 2, 2))
     '2*s + 3'
     >>> exact_root(1000, 3), exact_root(1001, 3)

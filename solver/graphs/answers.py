@@ -58,7 +58,7 @@ class Answers(Graph):
     def prove(self, claim: str | Relation) -> Proof:
         """Returns whether a claim about the symbols holds wherever the graph runs.
 
-        >>> from .typed_graph import TypedGraph
+        >>> from dimsolve.solver.graphs.typed_graph import TypedGraph
         >>> g = TypedGraph()
         >>> x = g.input("x", "n, m")
         >>> g.prove("n*m == m*n").verdict

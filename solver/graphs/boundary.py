@@ -43,7 +43,7 @@ def call_type(
     A length that the arguments do not determine is unknown. Raises ShapeError where an argument can
     never be what the parameter says.
 
-    >>> from .read_type import read_type
+    >>> from dimsolve.solver.graphs.read_type import read_type
     >>> function = read_type("(float32[n, m]) -> float32[m + 2, n]")
     >>> print(call_type(function, [read_type("float32[10, ?]")])[0])
     float32[?, 10]

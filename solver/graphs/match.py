@@ -60,7 +60,7 @@ def linear_in(dim: Dim, name: str) -> tuple[Dim, Dim] | None:
     """Returns (a, b) with dim == a*name + b and neither containing the name; None where there are
     none.
 
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> linear_in(2 * symbol("m") * symbol("n") + 3, "n")
     (Poly(2*m), 3)
     """
@@ -96,7 +96,7 @@ def match(
     known: symbols that are given outright. Facts speak of the symbols of ``given``. None on either
     side says nothing. A symbol that nothing determines has no binding.
 
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> h, t = symbol("h"), symbol("t")
     >>> match([h * t], [768], {"h", "t"}, known={"h": 12}).bindings
     {'h': 12, 't': 64}

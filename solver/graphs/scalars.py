@@ -93,8 +93,8 @@ def is_number(value: object) -> bool:
 def fold(path: str, args: tuple[Any, ...], facts: Facts) -> ScalarType | None:
     """Returns the type of a Python operator's result on numbers; None where it is no such operator.
 
-    >>> from .facts import NO_FACTS
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.proof.facts import NO_FACTS
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> str(fold("_operator.mul", (symbol("n"), 2), NO_FACTS))
     'int 2*n'
     """

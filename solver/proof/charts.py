@@ -58,7 +58,7 @@ MAX_MOVED = 150
 def range_of(dim: Dim, lower: Mapping[str, int | None], upper: Mapping[str, int]) -> Range:
     """Returns bounds of dim's values, from the bounds of its atoms alone; None where there is none.
 
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> a, b = symbol("a"), symbol("b")
     >>> range_of(a * b + 2 * a, {}, {}), range_of(a - b, {}, {"a": 4})
     ((3, None), (None, 3))

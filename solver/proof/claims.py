@@ -94,7 +94,7 @@ def claim_of(relation: Relation) -> Claim:
 def difference(claim: Claim) -> tuple[Dim, Sign]:
     """Returns the expression and what is asked of it: the claim holds exactly where the sign does.
 
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> p, sign = difference(Claim(symbol("a"), Comparison.LT, symbol("b")))
     >>> str(p), sign.value
     ('-a + b - 1', '>= 0')

@@ -45,9 +45,9 @@ def condition_of(claim: Claim, facts: Facts) -> tuple[str, ...]:
     """Returns texts whose conjunction holds exactly where the claim does, for values that satisfy
     the facts.
 
-    >>> from .facts import NO_FACTS
-    >>> from .dims import mod
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.proof.facts import NO_FACTS
+    >>> from dimsolve.solver.algebra.dims import mod
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> condition_of(Claim(mod(8 * symbol("s"), 3), Comparison.EQ, 0), NO_FACTS)
     ('s % 3 == 0',)
     """

@@ -72,7 +72,7 @@ def where_divides(
 
     dim is a polynomial in symbols; somewhere it is divided and somewhere not.
 
-    >>> from .charts import WHOLE
+    >>> from dimsolve.solver.proof.charts import WHOLE
     >>> s = symbol("s")
     >>> where_divides(24, 8 * s * s, [WHOLE], Budget(10_000))
     ('s % 3 == 0',)

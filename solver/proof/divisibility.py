@@ -48,8 +48,8 @@ def fixed_divisor(dim: Dim, facts: Facts) -> int:
     It is the greatest where the facts are solved by charts that vary freely, else a constant that
     does divide.
 
-    >>> from .facts import NO_FACTS, read_facts
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.proof.facts import NO_FACTS, read_facts
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> n = symbol("n")
     >>> fixed_divisor(n * (n + 1), NO_FACTS), fixed_divisor(3 * n, read_facts(["n % 8 == 0"]))
     (2, 24)
@@ -118,8 +118,8 @@ def exact_quotient(dividend: Dim, divisor: Dim, facts: Facts) -> Dim | None:
     """Returns dividend / divisor in the caller's symbols where divisibility is a theorem under the
     facts, else None.
 
-    >>> from .facts import read_facts
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.proof.facts import read_facts
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> n = symbol("n")
     >>> str(exact_quotient(n, 8, read_facts(["n % 8 == 0"])))
     'n//8'
@@ -154,8 +154,8 @@ def _quotient_of_factor(dividend: Dim, divisor: Dim, facts: Facts) -> Dim | None
 def simplify(dim: Dim, facts: Facts) -> Dim:
     """Returns dim with symbols replaced that the facts say in terms of the caller's other symbols.
 
-    >>> from .facts import read_facts
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.proof.facts import read_facts
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> str(simplify(symbol("n") + 1, read_facts(["n == 8*m"])))
     '8*m + 1'
     """

@@ -40,7 +40,7 @@ MAX_FACTORS = 16
 def is_empty(chart: Chart, budget: Budget) -> bool:
     """Whether it is proved that no values satisfy what the chart says. False proves nothing.
 
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> a, b = symbol("a"), symbol("b")
     >>> is_empty(Chart(nonnegative=(a - 2 * b, b - a - 1)), Budget(1000))
     True

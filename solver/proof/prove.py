@@ -127,8 +127,8 @@ def _no_value(relation: Relation, where: str) -> AnnotationError:
 def decide(left: Dim, comparison: Comparison, right: Dim, facts: Facts) -> Decision:
     """Returns when left compares with right, for all values that satisfy the facts.
 
-    >>> from .facts import NO_FACTS
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.proof.facts import NO_FACTS
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> decide(symbol("s") + 1, Comparison.GT, symbol("s"), NO_FACTS)
     Always(reason='s + 1 > s for all values: by the bounds of the symbols')
     """
@@ -142,8 +142,8 @@ def decide_divides(divisor: Dim, dividend: Dim, facts: Facts) -> Decision:
 
     Raises ZeroDivisionError where the divisor is the constant 0.
 
-    >>> from .facts import NO_FACTS
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.proof.facts import NO_FACTS
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> decide_divides(8, 16 * symbol("s"), NO_FACTS)
     Always(reason='8 divides 16*s')
     """

@@ -25,9 +25,9 @@ MAX_KNOWN = 4
 def is_nonnegative(dim: Dim, chart: Chart, scale: int = 1, depth: int = MAX_DEPTH) -> bool:
     """Whether bounds alone show that the integer dim/scale is never negative. False proves nothing.
 
-    >>> from .charts import WHOLE
-    >>> from .dims import floor_div
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.proof.charts import WHOLE
+    >>> from dimsolve.solver.algebra.dims import floor_div
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> s = symbol("s")
     >>> is_nonnegative(8 * floor_div(s + 7, 8) - s, WHOLE)
     True

@@ -30,7 +30,7 @@ def divided(a: Dim, b: Dim) -> tuple[Dim, Dim]:
 
     A constant b leaves coefficients from 0 to b - 1.
 
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> x = symbol("x")
     >>> [str(part) for part in divided(x**2 + 3 * x + 5, x + 1)]
     ['x + 2', '3']
@@ -64,7 +64,7 @@ def known_remainder(a: Dim, b: Dim) -> int | None:
     """Returns the r with a % b == r at all integers where b is not 0, if there is such a constant
     and it is found.
 
-    >>> from .poly import symbol
+    >>> from dimsolve.solver.algebra.poly import symbol
     >>> n = symbol("n")
     >>> known_remainder(n * (n + 1), 2), known_remainder(n, 2)
     (0, None)

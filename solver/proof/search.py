@@ -36,7 +36,7 @@ def points(
 
     symbols must contain those of the facts.
 
-    >>> from .facts import read_facts
+    >>> from dimsolve.solver.proof.facts import read_facts
     >>> facts = read_facts(["k % 64 == 0"])
     >>> next(points(facts, facts.atlas.charts, ["k"], Budget(1000)))
     {'k': 64}
