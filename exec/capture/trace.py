@@ -1,8 +1,9 @@
 """`trace`: from a PyTorch model, or a function, to a graph in which every value has its symbolic
 shape.
 
-    graph = ds.trace(model, kwargs={"input_ids": ids}, dynamic={"input_ids": {0: "batch", 1:
-    "seq"}}) graph.values["logits"].type        float32[batch, seq, 32000]
+    names = {"input_ids": {0: "batch", 1: "seq"}}
+    graph = ds.trace(model, kwargs={"input_ids": ids}, dynamic=names)
+    graph.values["logits"].type        float32[batch, seq, 32000]
 
 torch captures the calls (`dimsolve.exec.capture.capture`); their shapes come from our own solver,
 and are compared with what torch's fake tensors say. A function without an annotation has torch's
