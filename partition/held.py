@@ -1,0 +1,211 @@
+"""Who holds what: the indices of a tensor that every rank of a mesh has under its placements.
+
+held((4, 6), ["R", "S(1)"], "dp=2, tp=2")       dp=0 tp=0   [0:4, 0:3]      dp=0 tp=1   [0:4, 3:6]
+held((6,), "S(0, blocks=3)", "tp=2")            tp=0        elements 0, 2, 4
+
+Of several mesh axes the outer one cuts first, and ``blocks`` counts the blocks of what is left to
+cut. In a notebook a `Held` is a picture: a grid for every rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
+from dimsolve.solver.shapes import to_dim
+
+from .mesh import Mesh, MeshLike
+from .placement import Partial, Placement, Shard
+from .read_placement import read_placement
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A tensor of known sizes on a mesh of known sizes. Made by `held`.
+
+    ``placements``: one per mesh axis, outer axis first. ``mesh``: the size of every axis.
+    """
+
+    shape: tuple[int, ...]
+    placements: tuple[Placement, ...]
+    mesh: Mapping[str, int]
+
+    @property
+    def partial(self) -> tuple[str, ...]:
+        """The axes whose ranks have parts of the value that must still be reduced."""
+        placed = zip(self.mesh, self.placements, strict=True)
+        return tuple(axis for axis, placement in placed if isinstance(placement, Partial))
+
+    def ranks(self) -> Iterator[tuple[int, ...]]:
+        """Yields the place of every rank on the axes, in the order of the ranks."""
+        return product(*(range(size) for size in self.mesh.values()))
+
+    def indices(self, rank: Sequence[int]) -> tuple[tuple[range, ...], ...]:
+        """Returns the runs of indices that the rank at this place has, for each dimension.
+
+        >>> held((6,), "S(0, blocks=3)", "tp=2").indices((1,))
+        ((range(1, 2), range(3, 4), range(5, 6)),)
+        """
+        runs: list[tuple[range, ...]] = [(range(length),) for length in self.shape]
+        for part, count, placement in zip(rank, self.mesh.values(), self.placements, strict=True):
+            if isinstance(placement, Shard):
+                dim = placement.dim
+                runs[dim] = _cut(runs[dim], int(placement.blocks), part, count)
+        return tuple(runs)
+
+    @property
+    def local_shape(self) -> tuple[int, ...]:
+        """The shape on one rank; it is the same on all."""
+        return tuple(sum(map(len, runs)) for runs in self.indices((0,) * len(self.mesh)))
+
+    def bands(self) -> tuple[tuple[range, ...], ...]:
+        """Returns for each dimension the runs between two cuts of any rank: what lies in one run is
+        held by the same ranks.
+        """
+        ends: list[set[int]] = [{0, length} for length in self.shape]
+        for rank in self.ranks():
+            for dim, runs in enumerate(self.indices(rank)):
+                ends[dim] |= {end for run in runs for end in (run.start, run.stop)}
+        return tuple(
+            tuple(range(a, b) for a, b in zip(cuts, cuts[1:], strict=False))
+            for cuts in map(sorted, ends)
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{_sizes(self.shape)} as {', '.join(map(str, self.placements)) or 'one rank'}"]
+        for rank in self.ranks():
+            lines.append(f"  {place_text(self.mesh, rank)}  {index_text(self.indices(rank))}")
+        return "\n".join(lines)
+
+    def _repr_svg_(self) -> str:
+        from .draw_held import held_svg
+
+        return held_svg(self)
+
+
+def held(
+    shape: Sequence[int] | str,
+    placements: Sequence[Placement | str] | Placement | str,
+    mesh: MeshLike,
+) -> Held:
+    """Returns who holds what of a tensor.
+
+    placements: one per mesh axis, outer axis first, or a single one for one axis. Raises
+    AnnotationError for what cannot be read and ShapeError where a dimension cannot be cut so.
+
+    >>> print(held((4, 6), ["R", "S(1)"], "dp=1, tp=2"))
+    4, 6 as R, S(1)
+      dp=0 tp=0  [0:4, 0:3]
+      dp=0 tp=1  [0:4, 3:6]
+    """
+    sizes = tuple(_number(size, "a size") for size in _listed(shape))
+    axes = {axis: _number(size, f"the size of {axis}") for axis, size in Mesh.of(mesh).axes}
+    given = [placements] if isinstance(placements, str | Placement) else list(placements)
+    placed = tuple(read_placement(p) if isinstance(p, str) else p for p in given)
+    if len(placed) != len(axes):
+        raise _unreadable(f"{len(placed)} placements for a mesh of {len(axes)} axes")
+    _check(sizes, placed, axes)
+    return Held(sizes, placed, axes)
+
+
+def index_text(indices: Sequence[Sequence[range]]) -> str:
+    """Returns the indices as NumPy would write them; the runs of one dimension stand in braces.
+
+    >>> index_text([[range(0, 4)], [range(0, 1), range(3, 4)]])
+    '[0:4, {0:1, 3:4}]'
+    """
+    dims = [
+        texts[0] if len(texts) == 1 else f"{{{', '.join(texts)}}}"
+        for texts in ([f"{run.start}:{run.stop}" for run in runs] for runs in indices)
+    ]
+    return f"[{', '.join(dims)}]"
+
+
+def place_text(mesh: Mapping[str, int], rank: Sequence[int]) -> str:
+    """Returns where a rank is: ``dp=0 tp=1``."""
+    return " ".join(f"{axis}={part}" for axis, part in zip(mesh, rank, strict=True)) or "one rank"
+
+
+def _cut(runs: Sequence[range], blocks: int, part: int, count: int) -> tuple[range, ...]:
+    """Part ``part`` of ``count`` of each of the blocks that the runs, one after the other, are."""
+    length = sum(map(len, runs)) // (blocks * count)
+    found: list[range] = []
+    for block in range(blocks):
+        start = (block * count + part) * length
+        for run in _between(runs, start, start + length):
+            if found and found[-1].stop == run.start:
+                run = range(found.pop().start, run.stop)
+            found.append(run)
+    return tuple(found)
+
+
+def _between(runs: Sequence[range], start: int, stop: int) -> Iterator[range]:
+    """What stands at positions start to stop of the runs, one after the other."""
+    before = 0
+    for run in runs:
+        first, last = max(start - before, 0), min(stop - before, len(run))
+        if first < last:
+            yield run[first:last]
+        before += len(run)
+
+
+MAX_RUNS = 4_096
+"""Of a dimension, on all ranks together: more are no picture and no text that anybody reads."""
+
+
+def _check(
+    shape: tuple[int, ...], placements: tuple[Placement, ...], mesh: Mapping[str, int]
+) -> None:
+    left = dict(enumerate(shape))
+    runs = dict.fromkeys(left, 1)
+    for placement, (axis, count) in zip(placements, mesh.items(), strict=True):
+        if not isinstance(placement, Shard):
+            continue
+        dim = placement.dim
+        if dim not in left:
+            raise _uncuttable(f"{placement} on {axis}: the shape {_sizes(shape)} has no such dim")
+        pieces = _number(placement.blocks, "the number of blocks") * count
+        if left[dim] % pieces:
+            raise _uncuttable(
+                f"{placement} on {axis}={count}: {left[dim]} is not a multiple of {pieces}"
+            )
+        left[dim] //= count
+        runs[dim] *= pieces
+    if prod(mesh.values()) > MAX_RUNS or max(runs.values(), default=1) > MAX_RUNS:
+        raise _unreadable(f"more than {MAX_RUNS} ranks, or parts of one dimension")
+
+
+def _listed(shape: Sequence[int] | str) -> Sequence[Any]:
+    return [part for part in shape.split(",") if part.strip()] if isinstance(shape, str) else shape
+
+
+def _number(size: Any, what: str) -> int:
+    dim = to_dim(size.strip() if isinstance(size, str) else size)
+    if not isinstance(dim, int):
+        raise _unreadable(f"{what} is {dim}: to hold something, it must be a number")
+    return dim
+
+
+def _sizes(shape: Sequence[int]) -> str:
+    return ", ".join(map(str, shape)) or "()"
+
+
+def _unreadable(reason: str) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="not-held",
+            title="this cannot be laid out",
+            reason=reason,
+            hint='write sizes and one placement per axis: held((4, 6), ["R", "S(1)"], "dp=2, tp=2")',
+        )
+    )
+
+
+def _uncuttable(reason: str) -> ShapeError:
+    return ShapeError(
+        Diagnostic(code="not-divisible", title="the tensor cannot be cut so", reason=reason)
+    )
