@@ -12,13 +12,15 @@ import logging
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dimsolve.ir.errors import DimsolveError, ShapeError
+
 from .capture_errors import TraceError, nothing_captured, refused
 from .diagnose import diagnose
-from .dynamic import Dynamic, Leaf, captured_shape, leaves_of, sizes_for
+from .dynamic import Dynamic, Leaf, captured_shape, leaves_of, size_choices
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -77,10 +79,26 @@ def capture(
     """Returns the graph of torch functions that a call of the model makes; TraceError where
     there is no such graph.
     """
+    leaves = leaves_of(model, args, kwargs, dynamic)
+    first, *others = size_choices(leaves)
+    try:
+        return _capture_at(first, leaves, model, args, kwargs)
+    except DimsolveError:
+        for sizes in others:
+            with suppress(TraceError, ShapeError):
+                return _capture_at(sizes, leaves, model, args, kwargs)
+        raise
+
+
+def _capture_at(
+    sizes: dict[str, int],
+    leaves: list[Leaf],
+    model: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Capture:
     from torch.utils import _pytree as pytree
 
-    leaves = leaves_of(model, args, kwargs, dynamic)
-    sizes = sizes_for(leaves)
     device = device_of(model)
     tensors = [_example(leaf, sizes, device) for leaf in leaves]
     _, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))

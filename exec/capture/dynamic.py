@@ -1,8 +1,8 @@
 """Which dimensions of a model's inputs are dynamic, by the names that the user gives them.
 
-    dynamic={"input_ids": {0: "batch", 1: "seq"}}      by the argument's name dynamic={0: {0:
-    "batch"}, 1: ("batch", None)}      by its position; a sequence names the dimensions in order
-    dynamic={"x": {0: "8*s"}}                          a dimension that is a multiple
+    dynamic={"input_ids": {0: "batch", 1: "seq"}}           by the argument's name
+    dynamic={0: {0: "batch"}, 1: ("batch", None)}           by its position, names in order
+    dynamic={"x": {0: "8*s"}}                               a dimension that is a multiple
 
 Each symbol gets a size for the capture. The user's own sizes are kept where they tell all symbols
 apart and none is 1; otherwise primes are taken, because two equal sizes, or a 1, would be captured
@@ -28,13 +28,14 @@ PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A leaf of the call's arguments: its name (``input_ids``, ``mask.0``), its value, and its
-    dynamic dimensions.
+    """A leaf of the call's arguments: its name (``input_ids``, ``mask.0``), its value, its
+    dynamic dimensions, and where it is in ``(args, kwargs)``.
     """
 
     name: str
     value: Any
     dims: Mapping[int, Dim]
+    path: tuple[Any, ...] = ()
 
 
 def parameter_names(function: Callable[..., Any], count: int) -> list[str]:
@@ -64,17 +65,22 @@ def leaves_of(
 
     names = parameter_names(function, len(args))
     found: dict[str, Any] = {}
-    for path, value in pytree.tree_flatten_with_path((tuple(args), dict(kwargs)))[0]:
-        found[_leaf_name(path, names)] = value
+    paths: dict[str, tuple[Any, ...]] = {}
+    for entries, value in pytree.tree_flatten_with_path((tuple(args), dict(kwargs)))[0]:
+        path = tuple([_key(entry) for entry in entries])
+        name = _leaf_name(path, names)
+        found[name] = value
+        paths[name] = path
     dims = _dims_by_leaf(dynamic or {}, names, found)
-    return [Leaf(name, value, dims.get(name, {})) for name, value in found.items()]
+    return [Leaf(name, value, dims.get(name, {}), paths[name]) for name, value in found.items()]
+
+
+def _key(entry: Any) -> Any:
+    return getattr(entry, "key", getattr(entry, "idx", getattr(entry, "name", None)))
 
 
 def _leaf_name(path: Sequence[Any], names: Sequence[str]) -> str:
-    keys = [
-        getattr(entry, "key", getattr(entry, "idx", getattr(entry, "name", None))) for entry in path
-    ]
-    side, first, *rest = keys
+    side, first, *rest = path
     head = names[int(str(first))] if side == 0 else first
     return ".".join(str(part) for part in (head, *rest))
 
@@ -110,31 +116,41 @@ def _dims_of_spec(name: str, spec: Any, rank: int) -> dict[int, Dim]:
     return dims
 
 
-def sizes_for(leaves: Sequence[Leaf]) -> dict[str, int]:
-    """Returns a size for every symbol: those of the given tensors where they will do, else
-    primes.
+def size_choices(leaves: Sequence[Leaf]) -> list[dict[str, int]]:
+    """Returns the sizes to capture with, the better ones first: a size for every symbol.
+
+    The given tensors' sizes, where they are all different and more than 1: nothing is then equal by
+    chance. Else primes, and after them what was given: a model may need it, such as two dimensions
+    that must be equal.
     """
-    found: dict[str, int] = {}
-    clash = False
-    for leaf in leaves:
-        for index, dim in leaf.dims.items():
-            try:
-                bindings = match([dim], [int(leaf.value.shape[index])], symbols_of(dim)).bindings
-            except Mismatch:
-                clash = True
-                continue
-            for name, size in bindings.items():
-                assert isinstance(size, int)
-                clash |= found.setdefault(name, size) != size
+    given = _given_sizes(leaves)
+    if given is not None and len(set(given.values())) == len(given) and 1 not in given.values():
+        return [given]
     names = dict.fromkeys(
         n for leaf in leaves for d in leaf.dims.values() for n in sorted(symbols_of(d))
     )
-    distinct = len(set(found.values())) == len(names) and min(found.values(), default=2) > 1
-    if not clash and distinct and len(found) == len(names):
-        return {name: found[name] for name in names}
     taken = set(_static_sizes(leaves))
     primes = (prime for prime in PRIMES if prime not in taken)
-    return {name: next(primes) for name in names}
+    distinct = {name: next(primes) for name in names}
+    return [distinct] if given is None else [distinct, given]
+
+
+def _given_sizes(leaves: Sequence[Leaf]) -> dict[str, int] | None:
+    """The sizes that the given tensors have; None where they do not tell one for every symbol."""
+    found: dict[str, int] = {}
+    names: set[str] = set()
+    for leaf in leaves:
+        for index, dim in leaf.dims.items():
+            names |= symbols_of(dim)
+            try:
+                bindings = match([dim], [int(leaf.value.shape[index])], symbols_of(dim)).bindings
+            except Mismatch:
+                return None
+            for name, size in bindings.items():
+                assert isinstance(size, int)
+                if found.setdefault(name, size) != size:
+                    return None
+    return found if found.keys() == names else None
 
 
 def _static_sizes(leaves: Sequence[Leaf]) -> list[int]:

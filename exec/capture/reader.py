@@ -17,13 +17,11 @@ from dimsolve.ir.node import (
     Attachment,
     Constant,
     Device,
-    InputKind,
     Node,
     OperatorCall,
-    Value,
 )
 from dimsolve.ir.registry import operator_at, operator_of
-from dimsolve.ir.types import Known, ScalarType, TensorType, Type
+from dimsolve.ir.types import Known, TensorType, Type
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.graphs import graph_problems
 from dimsolve.solver.graphs.deduction import Outcome, place_values
@@ -35,14 +33,13 @@ from ..registration.registration_errors import shadowed
 from .capture import Capture
 from .confirm import Confirmation, dtype_of
 from .fx_names import method_path, named, source_of, target_path
-from .guards import Guards, specialised
+from .guards import Guards
+from .inputs import Inputs
 from .results import set_result
 from .torch_dims import TorchDims
 
 DROPPED = frozenset({"torch._C._log_api_usage_once"})
 """Calls that compute nothing."""
-
-CONSTANT: InputKind = "constant"
 
 PLAIN = frozenset({int, str, float, bool, complex, type(None), type(...)})
 """Python's own constants, which a graph holds as they are."""
@@ -60,11 +57,7 @@ class Reader:
         self.env: dict[Any, Any] = {}
         self.unannotated: dict[str, str] = {}
         self.modules = {str(id(module)): name for name, module in named(model, "named_modules")}
-        self.state: dict[int, tuple[str, InputKind]] = {}
-        kinds: tuple[InputKind, ...] = ("parameter", "buffer")
-        for kind in kinds:
-            for name, tensor in named(model, f"named_{kind}s"):
-                self.state.setdefault(id(tensor), (name, kind))
+        self.model = model
         self._paths: dict[Any, tuple[str, str]] = {}
 
     def graph(self, name: str) -> Graph:
@@ -73,97 +66,17 @@ class Reader:
         """
         graph = self.target = Graph(name)
         nodes = list(self.captured.module.graph.nodes)
-        self._inputs(nodes)
+        inputs = Inputs(graph, self.captured, self.dims, self.model)
+        self.env |= inputs.values(nodes)
         guards = Guards(nodes, self.dims, graph.system)
         guards.require(guards.of_the_model)
         self.confirmation = Confirmation(self.dims, graph.system)
         self._nodes(nodes, "", self.captured.module)
         if self.unannotated:
             guards.require(guards.of_torch)
-        self._drop_unused_sizes()
+        inputs.drop_unused_sizes()
         set_result(graph, self.captured, self._argument(nodes[-1].args[0]))
         return graph
-
-    # ---- inputs
-
-    def _inputs(self, nodes: list[Any]) -> None:
-        placeholders = [node for node in nodes if node.op == "placeholder"]
-        examples = dict(zip(placeholders, self.captured.examples, strict=True))
-        places = {id(tensor): i for i, tensor in enumerate(self.captured.tensors)}
-        used = {
-            places[id(example)]: node
-            for node, example in examples.items()
-            if id(example) in places and not isinstance(example, int)
-        }
-        for place, leaf in enumerate(self.captured.leaves):
-            if hasattr(leaf.value, "dtype"):
-                self._input_leaf(place, leaf.name, leaf.dims, used.get(place))
-            else:
-                self.target.settings[leaf.name] = leaf.value
-        taken = set(used.values())
-        for node, example in examples.items():
-            if node not in taken:
-                self._held(node, example)
-
-    def _input_leaf(
-        self, place: int, name: str, named: Mapping[int, Dim], node: Any | None
-    ) -> None:
-        tensor = self.captured.tensors[place]
-        shape = tensor.shape if node is None else node.meta["example_value"].shape
-        dims: list[Dim] = []
-        for index, size in enumerate(shape):
-            dim = named.get(index)
-            if dim is not None and node is not None:
-                self._bind(name, index, dim, size)
-            dims.append(int(tensor.shape[index]) if dim is None else dim)
-        wish = "".join(c if c.isalnum() else "_" for c in name)
-        type = TensorType(len(dims), dtype_of(tensor), Known(tuple(dims)))
-        value = self.target.input(self.target.fresh_name(wish), type, target=name)
-        if node is not None:
-            self.env[node] = value
-
-    def _bind(self, name: str, index: int, dim: Dim, size: Any) -> None:
-        node = getattr(size, "node", None)
-        expression: Any = getattr(node, "expr", None)
-        if not getattr(expression, "is_Symbol", False):
-            raise specialised(name, index, dim, size)
-        own: Any = getattr(node, "_expr", expression)  # before torch found it equal to another one
-        for found in (expression, own):
-            if found.name not in self.dims.symbols:
-                self.dims.bind(found, dim)
-
-    def _held(self, node: Any, example: Any) -> None:
-        """A placeholder that is no argument: a parameter, a buffer, a size, or a constant of
-        the program.
-        """
-        fake = node.meta["example_value"]
-        if not hasattr(fake, "dtype"):
-            self.env[node] = self._size(self.dims.dim(fake))
-            return
-        dims = self.dims.shape(fake)
-        type = TensorType(len(dims), dtype_of(fake), Known(dims))
-        name, kind = self.state.get(id(example), (node.name, CONSTANT))
-        if kind == "constant":
-            self.target.attachments[name] = example
-        wish = name.replace(".", "_")
-        self.env[node] = self.target.input(
-            self.target.fresh_name(wish), type, kind=kind, target=name
-        )
-
-    def _drop_unused_sizes(self) -> None:
-        used = {value for node in self.target.nodes() for value in node.operands()}
-        self.target.drop_inputs(
-            [e for e in self.target.inputs if e.kind == "size" and e.value not in used]
-        )
-
-    def _size(self, dim: Dim) -> Value:
-        """The integer input that is this length; one for all that are the same length."""
-        for entry in self.target.inputs:
-            if entry.kind == "size" and entry.target == str(dim):
-                return entry.value
-        wish = str(dim) if str(dim).isidentifier() else "size"
-        name = self.target.fresh_name(wish)
-        return self.target.input(name, ScalarType("int", dim), kind="size", target=str(dim))
 
     # ---- nodes
 

@@ -198,6 +198,33 @@ def test_a_size_of_one_is_not_special_where_the_model_does_not_ask() -> None:
     assert graph.evaluate({"batch": 1, "seq": 1})["x"] == (1, 1, 8)
 
 
+def test_sizes_of_an_argument_that_is_itself_unused_have_its_names() -> None:
+    class Positions(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(64, 8)
+
+        def forward(self, x: dict[str, torch.Tensor], *, y: torch.Tensor) -> torch.Tensor:
+            return self.table(torch.arange(x["k"].shape[1])) * y.sum()
+
+    graph = trace_quietly(
+        Positions(),
+        ({"k": torch.zeros(3, 40)},),
+        {"y": torch.zeros(5)},
+        dynamic={"x.k": {1: "seq"}, "y": {0: "n"}},
+    )
+    assert str(graph.outputs["output"].type) == "float32[seq, 8]"
+
+
+def test_dimensions_that_the_model_wants_equal_are_a_condition() -> None:
+    graph = ds.trace(
+        lambda x, y: x + y,
+        (torch.zeros(3, 4), torch.zeros(3, 4)),
+        dynamic={"x": {0: "a"}, "y": {0: "b"}},
+    )
+    assert graph.conditions == ("a == b",)
+
+
 def test_data_dependent_lengths_are_new_symbols() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         return torch.nonzero(x).float() @ torch.ones(2, 3)
