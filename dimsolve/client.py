@@ -73,7 +73,7 @@ class Client:
         """Returns what `dimsolve.infer` returns; its ``solutions()`` are at most 1000."""
         question = _Operator(annotation, inputs, arguments, facts)
         data = self._ask("infer", question.json)
-        return retold_solution(data, *question.told, lambda: data["explanation"])
+        return retold_solution(data, *question.told, lambda: data["steps"])
 
     def check(
         self,
@@ -95,7 +95,7 @@ class Client:
         solution = retold_solution(
             data["solution"],
             *question.told,
-            lambda: self._ask("infer", question.json)["explanation"],
+            lambda: self._ask("infer", question.json)["steps"],
         )
         return retold_legality(data, solution, arguments or {})
 

@@ -38,8 +38,8 @@ from dimsolve.solver.shapes import Shape, dim_of_text
 from dimsolve.solver.solution import Solution
 
 Json: TypeAlias = Any
-Explain: TypeAlias = Callable[[], Sequence[str]]
-"""Gives the lines of an explanation when somebody asks for it."""
+Explain: TypeAlias = Callable[[], Sequence[Mapping[str, str]]]
+"""Gives the steps of a solution when somebody asks for them."""
 
 
 def retold_annotation(data: Json) -> Annotation:
@@ -75,7 +75,7 @@ def retold_solution(
 ) -> Solution:
     """Returns the solution that the JSON of `infer` is.
 
-    inputs: the shapes that were asked about; explain: gives the lines of ``explain()``.
+    inputs: the shapes that were asked about; explain: gives the steps that ``explain()`` tells.
     """
     choices = data.get("solutions", [{}] if not data["free"] else None)
     return Solution(
@@ -86,7 +86,7 @@ def retold_solution(
         conditions=tuple(data["conditions"]),
         free=tuple(data["free"]),
         facts=facts,
-        trace=lambda: _steps(explain(), text),
+        trace=lambda: tuple(Step(step["conclusion"], step["reason"]) for step in explain()),
         cases=lambda: choices,
     )
 
@@ -99,12 +99,6 @@ def _star_rank(data: Json, inputs: Sequence[Shape | None], text: str) -> int | N
     given = zip(read_annotation(text).inputs, inputs, strict=True)
     stars = [shape for operand, shape in given if star_position(operand) is not None]
     return 0 if any(shape is not None for shape in stars) else None
-
-
-def _steps(lines: Sequence[str], text: str) -> tuple[Step, ...]:
-    """The steps of an explanation, which begins with the annotation and ends with the shapes."""
-    steps = [line.removeprefix("  ") for line in lines[len(text.splitlines()) : -1]]
-    return tuple(Step(line[:24].rstrip(), line[25:]) for line in steps)
 
 
 def retold_legality(data: Json, solution: Solution, arguments: Mapping[str, Any]) -> Legality:

@@ -13,6 +13,7 @@ This module loads pydantic; import it where JSON is asked for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal, Self, TypeAlias, assert_never
 
@@ -134,21 +135,31 @@ class LengthsModel(Model):
         return cls(**_lengths(solution))
 
 
+class StepModel(Model):
+    """One step of a solution: what was concluded, and from what."""
+
+    conclusion: str
+    reason: str
+
+
 class SolutionModel(LengthsModel):
     """Inferred shapes and why. ``solutions``: the choices of the free identifiers, null where
     endless.
     """
 
     solutions: list[dict[str, int]] | None
-    explanation: list[str] = Field(description="one line per step, with its reason")
+    steps: list[StepModel]
+    explanation: list[str] = Field(description="the annotation, a line per step, the shapes")
 
     @classmethod
     def of(cls, solution: Solution) -> Self:
         choices = solution.solutions()
+        steps = solution.trace()  # solved once for the steps and their text
         return cls(
             **_lengths(solution),
             solutions=None if choices is None else [dict(choice) for choice in choices],
-            explanation=solution.explain().splitlines(),
+            steps=[StepModel(conclusion=s.conclusion, reason=s.reason) for s in steps],
+            explanation=replace(solution, trace=lambda: steps).explain().splitlines(),
         )
 
 

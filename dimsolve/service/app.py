@@ -13,7 +13,6 @@ import gc
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Literal
 
 from fastapi import FastAPI
@@ -23,8 +22,7 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
-from starlette.staticfiles import StaticFiles
+from starlette.responses import Response
 
 from dimsolve.schema import Model
 
@@ -35,17 +33,12 @@ from .limits import Limits
 from .observed import Observed
 from .openapi import OF_QUESTION, OF_STATE, Described, content, operation, plain, schemas
 from .operators import OperatorsModel, operators_reply
+from .pages import add_pages
 from .pool import ClientGone, Pool
 from .questions import BatchQuestion
 from .replies import Refusal, reply_of, reply_of_error
 from .verbs import VERBS, Verb
 
-STATIC = Path(__file__).with_name("static")
-PAGE_HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-}
-"""The page loads nothing from outside, and nobody frames it."""
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -66,14 +59,14 @@ def create_app(limits: Limits | None = None) -> FastAPI:
         summary="Symbolic shapes and provably legal partitions.",
         lifespan=_lifespan(pool),
         redirect_slashes=False,
+        docs_url=None,  # FastAPI's page loads its parts from other hosts; `pages` has one of ours
         redoc_url=None,
-        swagger_ui_oauth2_redirect_url=None,
         exception_handlers=ERRORS,
     )
     app.router.route_class = DirectRoute
     _add_questions(app, Desk(pool, metrics, limits))
     _add_states(app, pool, metrics)
-    _add_pages(app)
+    add_pages(app)
     routes = frozenset(getattr(route, "path", "") for route in app.routes)
     app.add_middleware(Observed, metrics=metrics, routes=routes)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
@@ -174,16 +167,6 @@ def _add_states(app: FastAPI, pool: Pool, metrics: measured.Metrics) -> None:
             description=about,
             responses=described.responses,
         )
-
-
-def _add_pages(app: FastAPI) -> None:
-    """The playground at ``/``: ``static/index.html`` and what stands beside it, below /static."""
-
-    async def page(request: Request) -> Response:
-        return FileResponse(STATIC / "index.html", headers=PAGE_HEADERS)
-
-    app.add_api_route("/", page, methods=["GET", "HEAD"], include_in_schema=False)
-    app.mount("/static", StaticFiles(directory=STATIC), name="static")
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -1,0 +1,43 @@
+/**
+ * Elements in one line. Text is always text: nothing is ever read as HTML.
+ *
+ *   h("p", { class: "note", onclick: close }, "rank ", h("b", {}, "3"))
+ */
+
+const SVG = "http://www.w3.org/2000/svg";
+let made = 0;
+
+/** Returns an HTML element; a function given as onNAME is its listener, null and false are left out. */
+export function h(tag, attributes = {}, ...children) {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+/** Returns an SVG element. */
+export function svg(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, tag), attributes, children);
+}
+
+/** Returns an id that no other element has: several widgets may stand in one page. */
+export function freshId(name) {
+  made += 1;
+  return `ds-${name}-${made}`;
+}
+
+/** Replaces what an element shows. */
+export function fill(element, ...children) {
+  element.replaceChildren(...children.flat(Infinity).filter(isShown));
+}
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.flat(Infinity).filter(isShown));
+  return element;
+}
+
+function isShown(child) {
+  return child !== null && child !== undefined && child !== false;
+}

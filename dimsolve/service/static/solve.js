@@ -1,0 +1,184 @@
+/**
+ * Asks for everything that is shown, in as few rounds as there are dependencies:
+ *
+ *   1  parse                                   the tensors and the identifiers
+ *   2  infer, legal-parts and check per name   shapes, counts, what every rank holds
+ *   3  the dimensions of `*`, and all splits together
+ *
+ * `ask(questions, signal)` is the only way out: over HTTP in the playground, over a comm in the
+ * widget. It gives one `{ status, answer | problem }` per question.
+ */
+
+import { checkOf, countsOf, inferOf, misread, operatorOf } from "./question.js";
+import { entriesOf } from "./state.js";
+
+const MAX_NAMES = 40;
+const MAX_KEPT = 400;
+
+/** Returns an `ask` that remembers: moving a slider back asks nobody. */
+export function remembering(ask) {
+  const kept = new Map();
+  return async (questions, signal) => {
+    const keys = questions.map((question) => JSON.stringify(question));
+    const missing = [...new Set(keys)].filter((key) => !kept.has(key));
+    const found = new Map(keys.map((key) => [key, kept.get(key)]));
+    if (missing.length) {
+      const answers = await ask(missing.map((key) => JSON.parse(key)), signal);
+      answers.forEach((answer, index) => {
+        found.set(missing[index], answer);
+        if (answer.status < 500) kept.set(missing[index], answer);
+      });
+      for (const key of [...kept.keys()].slice(0, Math.max(0, kept.size - MAX_KEPT))) kept.delete(key);
+    }
+    return keys.map((key) => found.get(key));
+  };
+}
+
+/**
+ * Returns what is to be shown: `{ operands, problem, solution, names, joint }`. Where there is a
+ * problem, the rest is what is known all the same.
+ */
+export async function solve(ask, state, signal) {
+  const [read] = await ask([{ verb: "parse", annotation: state.annotation }], signal);
+  if (!read.answer) return { problem: read.problem };
+  const parsed = read.answer;
+  const wrong = misread(state);
+  if (wrong) return { parsed, problem: { ...wrong, field: "args" } };
+
+  const operator = operatorOf(state, parsed.inputs.length);
+  const ids = Object.keys(parsed.identifiers).slice(0, MAX_NAMES);
+  const asked = namesQuestions(operator, ids, state);
+  const [inferred, ...answers] = await ask([inferOf(operator), ...asked], signal);
+  if (!inferred.answer) return { parsed, problem: inferred.problem };
+  const solution = inferred.answer;
+  const marks = { ...parsed.identifiers };
+  const names = namesOf(ids, answers, state);
+
+  const stars = Object.values(solution.expansions).flat().filter((name) => !(name in marks));
+  if (stars.length) {
+    const rest = stars.slice(0, MAX_NAMES);
+    names.push(...namesOf(rest, await ask(namesQuestions(operator, rest, state), signal), state));
+  }
+  for (const row of names) row.mark = marks[row.name] ?? "";
+  const joint = await jointly(ask, operator, parsed, solution, names, signal);
+  return { parsed, operator, solution, names, joint };
+}
+
+function namesQuestions(operator, names, state) {
+  return names.flatMap((name) => [
+    countsOf(operator, name, state.upTo, state.contiguous),
+    checkOf(operator, name, state.splits[name] ?? "1", state.contiguous),
+  ]);
+}
+
+function namesOf(names, answers, state) {
+  return names.map((name, index) => ({
+    name,
+    parts: state.splits[name] ?? "1",
+    counts: answers[2 * index].answer ?? null,
+    check: answers[2 * index + 1].answer ?? null,
+    problem: answers[2 * index + 1].problem ?? answers[2 * index].problem ?? null,
+  }));
+}
+
+/** How the splits stand together: one mesh axis per identifier that is split. */
+async function jointly(ask, operator, parsed, solution, names, signal) {
+  const split = names.filter((row) => row.check && row.check.parts !== "1");
+  const conditions = [...new Set(split.flatMap((row) => row.check.conditions))];
+  const worst = ["illegal", "unknown", "conditional", "legal"];
+  const verdicts = split.map((row) => row.check.verdict);
+  const verdict = worst.find((word) => verdicts.includes(word)) ?? "legal";
+  const joint = { axes: split, verdict, conditions, never: "" };
+  const conditional = split.filter((row) => row.check.verdict === "conditional");
+  if (verdict === "conditional" && conditional.length > 1) {
+    const all = { ...operator, facts: [...operator.facts, ...conditions] };
+    const [together] = await ask([inferOf(all)], signal);
+    if (together.problem?.error === "ShapeError") {
+      joint.verdict = "illegal";
+      joint.never = "each split has a condition, and no sizes satisfy all of them";
+    } else if (!together.answer) joint.verdict = "unknown";
+  }
+  joint.tensors = await tensorsOf(ask, operator, parsed, solution, joint, signal);
+  return joint;
+}
+
+/** Every tensor: as annotated, whole, its placement on each axis, and its shape on one rank. */
+async function tensorsOf(ask, operator, parsed, solution, joint, signal) {
+  const count = parsed.inputs.length;
+  const tensors = [...parsed.inputs, ...parsed.outputs].map((operand, index) => {
+    const isInput = index < count;
+    const side = isInput ? "inputs" : "outputs";
+    const at = isInput ? index : index - count;
+    const dims = dimsOf(operand, solution);
+    return {
+      label: `${isInput ? "input" : "output"} ${at}`,
+      operand,
+      dims,
+      whole: isInput ? given(operator.inputs?.[at], dims, solution) : solution.outputs[at],
+      placements: joint.axes.map((row) => row.check[side][at] ?? null),
+      locals: joint.axes.map((row) => row.check[`local_${side}`][at] ?? null),
+      local: null,
+    };
+  });
+  await localShapes(ask, tensors, joint, [...operator.facts, ...joint.conditions], signal);
+  return tensors;
+}
+
+/** An input's shape as it was typed, or else as its identifiers were found to be. */
+function given(text, dims, solution) {
+  if (dims === null) return null;
+  const typed = text ? entriesOf(text).map((entry) => entry.text) : [];
+  if (typed.length === dims.length) return typed;
+  return dims.map((dim) => productOf(dim.atoms.map((atom) => solution.bindings[atom] ?? atom)));
+}
+
+/** On several axes a dimension may be cut twice: then its part is told by one more question. */
+async function localShapes(ask, tensors, joint, facts, signal) {
+  const twice = [];
+  for (const tensor of tensors) {
+    if (joint.verdict === "illegal" || tensor.whole === null || !joint.axes.length) continue;
+    tensor.local = tensor.whole.map((length, dim) => {
+      const cuts = joint.axes.filter((row) => tensor.dims?.[dim]?.atoms.includes(row.name));
+      if (cuts.length === 0) return length;
+      if (cuts.length === 1) return tensor.locals[joint.axes.indexOf(cuts[0])]?.[dim] ?? "?";
+      const by = cuts.map((row) => `(${row.check.parts})`).join("*");
+      twice.push({ tensor, dim, text: `(${length})//(${by})` });
+      return "?";
+    });
+  }
+  if (!twice.length) return;
+  const texts = await plainly(ask, twice.map((entry) => entry.text), facts, signal);
+  twice.forEach(({ tensor, dim }, index) => (tensor.local[dim] = texts[index]));
+}
+
+/** Returns expressions as the service writes them: the shapes of `x0 x1 -> x0 x1`. */
+async function plainly(ask, texts, facts, signal) {
+  const names = texts.map((_, index) => `x__${index}`).join(" ");
+  const question = { annotation: `${names} -> ${names}`, inputs: [texts], arguments: {}, facts };
+  const [told] = await ask([inferOf(question)], signal);
+  return told.answer ? told.answer.outputs[0] : texts;
+}
+
+function productOf(factors) {
+  const isPlain = (factor) => /^[\p{L}\p{N}_]+$/u.test(factor);
+  if (factors.length === 1) return factors[0];
+  return factors.map((factor) => (isPlain(factor) ? factor : `(${factor})`)).join("*");
+}
+
+/**
+ * Returns the dimensions of a tensor, `*` written out, each with the names and numbers that it is
+ * a product of; null for `?` and while the rank is not known.
+ */
+function dimsOf(operand, solution) {
+  if (operand.kind === "opaque") return null;
+  const hasStar = operand.dims.some((dim) => dim.atoms[0]?.kind === "star");
+  const isOpen = solution.outputs.includes(null) && !solution.expansions["*"];
+  if (hasStar && isOpen) return null;
+  return operand.dims.flatMap((dim) => {
+    if (dim.atoms[0]?.kind === "star") {
+      return (solution.expansions["*"] ?? []).map((name) => ({ text: name, atoms: [name] }));
+    }
+    const atoms = dim.atoms.map((atom) => atom.text.replace(/[+^]$/, ""));
+    return [{ text: dim.text, atoms }];
+  });
+}
