@@ -114,3 +114,8 @@ class Annotation:
         inputs = ", ".join(str(operand) for operand in self.inputs)
         outputs = ", ".join(str(operand) for operand in self.outputs)
         return f"{inputs} -> {outputs}".strip()
+
+    def _repr_svg_(self) -> str:
+        from .draw_annotation import annotation_svg
+
+        return annotation_svg(self)

@@ -1,10 +1,10 @@
 """An annotation as a picture: a box for every dimension, the same colour for the same identifier.
 
-    (h t) k+, k+ n -> h t n
+(h t) k+, k+ n -> h t n
 
-    [[h] [t]] [k+] ,  [k+] [n]  ->  [h] [t] [n]
-    h, t, n   may be split
-    k+        may be split; outputs without it are then partial sums
+[[h] [t]] [k+] ,  [k+] [n]  ->  [h] [t] [n]
+h, t, n   may be split
+k+        may be split; outputs without it are then partial sums
 """
 
 from __future__ import annotations

@@ -234,6 +234,11 @@ class Graph:
     def __repr__(self) -> str:
         return f"<Graph {self.name}: {len(self._nodes)} nodes>"
 
+    def _repr_svg_(self) -> str:
+        from .draw_graph import graph_svg
+
+        return graph_svg(self)
+
     def show(self) -> str:
         """Returns the graph as text: one line per node, with the type of every value."""
         return str(self)

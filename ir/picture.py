@@ -13,7 +13,18 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from .palette import CARD, INK, LINE
-from .svg import Element, columns, document, element, label, number, rect, svg_text, text_width, visible
+from .svg import (
+    Element,
+    columns,
+    document,
+    element,
+    label,
+    number,
+    rect,
+    svg_text,
+    text_width,
+    visible,
+)
 
 _PADDING = 14
 
@@ -107,6 +118,15 @@ def clipped(text: str, width: int) -> str:
     return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
 
 
+def begun(text: str, width: int) -> str:
+    """Returns the text, or its beginning and ``…``, in ``width`` characters.
+
+    >>> begun("view, transpose", 9)
+    'view, tr…'
+    """
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
 def row(*pictures: Picture, gap: float = 8, middle: bool = True) -> Picture:
     """Returns pictures beside each other, centred on one line or with their tops at one height."""
     shown = [picture for picture in pictures if picture.elements or picture.width]
@@ -147,9 +167,7 @@ def flow(pictures: Iterable[Picture], *, width: float = 760, gap: float = 6) -> 
 def table(rows: Iterable[Sequence[Picture]], *, gap: float = 18, line_gap: float = 4) -> Picture:
     """Returns rows whose cells stand in columns."""
     listed = [list(cells) for cells in rows]
-    widths = [
-        max(cell.width for cell in cells) for cells in zip_longest(*listed, fillvalue=EMPTY)
-    ]
+    widths = [max(cell.width for cell in cells) for cells in zip_longest(*listed, fillvalue=EMPTY)]
     lines = []
     for cells in listed:
         height = max((cell.height for cell in cells), default=0)
@@ -167,9 +185,7 @@ def badge(text: str, colour: str, *, size: float = 12) -> Picture:
     """Returns a word in white on a coloured ground."""
     inner = words(text, size=size, fill=CARD, bold=True)
     width, height = inner.width + 14, inner.height + 4
-    return Picture(
-        width, height, (rect(0, 0, width, height, fill=colour, rx=5), inner.at(7, 2))
-    )
+    return Picture(width, height, (rect(0, 0, width, height, fill=colour, rx=5), inner.at(7, 2)))
 
 
 def chip(text: str, colour: str, *, size: float = 11) -> Picture:

@@ -73,6 +73,7 @@ def rect(
     rx: Number | None = None,
     title: str = "",
     dashed: bool = False,
+    stroke_width: Number | None = None,
 ) -> Element:
     """Returns a rectangle; ``title`` is what a pointer on it shows."""
     children = (element("title", title),) if title else ()
@@ -87,6 +88,7 @@ def rect(
         rx=rx,
         fill=fill,
         stroke=stroke,
+        stroke_width=stroke_width,
         stroke_dasharray=dashes,
     )
 
@@ -200,9 +202,7 @@ def _write(node: Element | str, pieces: list[str]) -> None:
     if isinstance(node, str):
         pieces.append(_escaped(node))
         return
-    attributes = "".join(
-        f' {name}="{_escaped(value)}"' for name, value in node.attributes
-    )
+    attributes = "".join(f' {name}="{_escaped(value)}"' for name, value in node.attributes)
     if not node.children:
         pieces.append(f"<{node.name}{attributes}/>")
         return

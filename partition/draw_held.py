@@ -36,10 +36,13 @@ _LARGEST = 12
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """How one tensor is drawn: its bands, the room it has, and the look of a cell."""
+    """How one tensor is drawn: its bands, the look of a cell (no colour: it is not held), and
+    whether repeated grids say what they are.
+    """
 
     bands: tuple[tuple[range, ...], ...]
     look: Callable[[Cell], tuple[str, bool]]
+    labelled: bool = True
 
 
 def held_svg(held: Held) -> str:
@@ -49,11 +52,14 @@ def held_svg(held: Held) -> str:
     return picture.card(f"who holds what: {_sizes(held)} as {placed}", str(held))
 
 
-def whole_picture(held: Held, width: float = 132, height: float = 96) -> Picture:
+def whole_picture(
+    held: Held, width: float = 132, height: float = 96, *, labelled: bool = True
+) -> Picture:
     """Returns the whole tensor alone, a colour for what the same ranks hold."""
     colours = _colours(held)
     partial = bool(held.partial)
-    return _drawn(_Grid(held.bands(), lambda cell: (colours[cell], partial)), width, height)
+    grid = _Grid(held.bands(), lambda cell: (colours[cell], partial), labelled)
+    return _drawn(grid, width, height)
 
 
 def _panels(held: Held) -> Picture:
@@ -130,15 +136,17 @@ def _drawn(grid: _Grid, width: float, height: float, cell: Cell = ()) -> Picture
     if not count:
         return _flat(_Grid(((),), grid.look), width, height, ())
     room = (width / count, height) if across else (width, height / count)
-    room = max(room[0], 40.0), max(room[1], 30.0)
+    least = (40.0, 30.0) if grid.labelled else (12.0, 8.0)
+    room = max(room[0], least[0]), max(room[1], least[1])
     parts = []
     for number, band in enumerate(of_dim):
         inner = _drawn(grid, *room, (*cell, number))
-        if count > 1:
+        if count > 1 and grid.labelled:
             text = f"{len(cell)}: {band.start}:{band.stop}"
             inner = column(words(text, size=9, fill=FAINT), inner, gap=0)
         parts.append(inner)
-    return row(*parts, gap=8, middle=False) if across else column(*parts, gap=6)
+    gap = 7 if grid.labelled else 3
+    return row(*parts, gap=gap, middle=False) if across else column(*parts, gap=gap)
 
 
 def _flat(grid: _Grid, width: float, height: float, prefix: Cell) -> Picture:
@@ -170,7 +178,10 @@ def _cell(
     if not colour:
         return []
     where = index_text([[bands[n]] for bands, n in zip(grid.bands, cell, strict=True)])
-    box = rect(x + 0.5, y + 0.5, width, height, fill=colour, stroke=INK, title=where)
+    thin = 0.5 if min(width, height) < 6 else None
+    box = rect(
+        x + 0.5, y + 0.5, width, height, fill=colour, stroke=INK, title=where, stroke_width=thin
+    )
     return [box, hatch(x + 0.5, y + 0.5, width, height, stroke=INK)] if partial else [box]
 
 

@@ -43,14 +43,17 @@ def summary(plan: Plan) -> str:
     lines += _table(f"inputs {len(plan.inputs)}", _inputs(plan))
     split = sum(1 for operator in plan.operators if operator.splits)
     lines += ["", f"operators {len(plan.operators)}, split {split}"]
-    counts = Counter(
-        (conversion.axis, direction, collective)
-        for conversion in plan.conversions
-        for direction, collectives in _ways(conversion)
-        for collective in collectives
-    )
+    counts = Counter(collectives(plan))
     rows = [(axis, direction, each, str(n)) for (axis, direction, each), n in counts.items()]
     return "\n".join([*lines, *_table("collectives in a step", rows)])
+
+
+def collectives(plan: Plan) -> Iterator[tuple[str, str, Collective]]:
+    """Yields what a training step sends: the axis, forward or backward, and the collective."""
+    for conversion in plan.conversions:
+        for direction, found in _ways(conversion):
+            for collective in found:
+                yield conversion.axis, direction, collective
 
 
 def _ways(conversion: ConversionPlan) -> Iterator[tuple[str, list[Collective]]]:
@@ -65,27 +68,23 @@ def _inputs(plan: Plan) -> Iterable[Row]:
             yield (
                 entry.kind,
                 entry.name,
-                _shape(entry.whole),
+                shape_text(entry.whole),
                 ", ".join(entry.placements),
-                _shape(entry.shape),
+                shape_text(entry.shape),
             )
 
 
 def _operator(operator: OperatorPlan) -> Row:
-    splits = []
-    for axis, split in operator.splits.items():
-        name = split.identifier or "partial"
-        blocks = "" if split.blocks == "1" else f" in {split.blocks} blocks"
-        splits.append(f"{axis}: {name}{blocks}")
+    splits = [f"{axis}: {split}" for axis, split in operator.splits.items()]
     inputs = [operator.operands[n] for n in operator.inputs if n is not None]
     return (
         operator.node,
         operator.module,
         operator.annotation,
         ", ".join(splits),
-        " ".join(f"({_shape(each.shape)})" for each in inputs),
+        " ".join(f"({shape_text(each.shape)})" for each in inputs),
         "->",
-        " ".join(f"({_shape(each.shape)})" for each in operator.outputs),
+        " ".join(f"({shape_text(each.shape)})" for each in operator.outputs),
     )
 
 
@@ -109,7 +108,8 @@ def _changed(conversion: ConversionPlan) -> int:
     return next((n for n, (before, after) in enumerate(pairs) if before != after), 0)
 
 
-def _shape(shape: Sequence[str | None] | None) -> str:
+def shape_text(shape: Sequence[str | None] | None) -> str:
+    """Returns the lengths of a shape as one text, ``?`` where they are not known."""
     if shape is None:
         return "?"
     return ", ".join("?" if text is None else text for text in shape)

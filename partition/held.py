@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
@@ -53,8 +53,7 @@ class Held:
         runs: list[tuple[range, ...]] = [(range(length),) for length in self.shape]
         for part, count, placement in zip(rank, self.mesh.values(), self.placements, strict=True):
             if isinstance(placement, Shard):
-                dim = placement.dim
-                runs[dim] = _cut(runs[dim], int(placement.blocks), part, count)
+                runs[placement.dim] = _cut(runs[placement.dim], placement, part, count)
         return tuple(runs)
 
     @property
@@ -70,10 +69,7 @@ class Held:
         for rank in self.ranks():
             for dim, runs in enumerate(self.indices(rank)):
                 ends[dim] |= {end for run in runs for end in (run.start, run.stop)}
-        return tuple(
-            tuple(range(a, b) for a, b in zip(cuts, cuts[1:], strict=False))
-            for cuts in map(sorted, ends)
-        )
+        return tuple(tuple(range(a, b) for a, b in pairwise(cuts)) for cuts in map(sorted, ends))
 
     def __str__(self) -> str:
         lines = [f"{_sizes(self.shape)} as {', '.join(map(str, self.placements)) or 'one rank'}"]
@@ -130,16 +126,22 @@ def place_text(mesh: Mapping[str, int], rank: Sequence[int]) -> str:
     return " ".join(f"{axis}={part}" for axis, part in zip(mesh, rank, strict=True)) or "one rank"
 
 
-def _cut(runs: Sequence[range], blocks: int, part: int, count: int) -> tuple[range, ...]:
-    """Part ``part`` of ``count`` of each of the blocks that the runs, one after the other, are."""
-    length = sum(map(len, runs)) // (blocks * count)
+def _cut(runs: Sequence[range], shard: Shard, part: int, count: int) -> tuple[range, ...]:
+    """Part ``part`` of ``count`` of each segment of each block that the runs, one after the other,
+    are.
+    """
+    blocks = _number(shard.blocks, "the number of blocks")
+    segments = shard.segments or (1,)
+    unit = sum(map(len, runs)) // (blocks * sum(segments) * count)
+    start = 0
     found: list[range] = []
-    for block in range(blocks):
-        start = (block * count + part) * length
-        for run in _between(runs, start, start + length):
+    for segment in segments * blocks:
+        first = start + part * segment * unit
+        for run in _between(runs, first, first + segment * unit):
             if found and found[-1].stop == run.start:
                 run = range(found.pop().start, run.stop)
             found.append(run)
+        start += count * segment * unit
     return tuple(found)
 
 
@@ -168,13 +170,14 @@ def _check(
         dim = placement.dim
         if dim not in left:
             raise _uncuttable(f"{placement} on {axis}: the shape {_sizes(shape)} has no such dim")
-        pieces = _number(placement.blocks, "the number of blocks") * count
+        blocks, segments = _number(placement.blocks, "their number"), placement.segments or (1,)
+        pieces = blocks * sum(segments) * count
         if left[dim] % pieces:
             raise _uncuttable(
                 f"{placement} on {axis}={count}: {left[dim]} is not a multiple of {pieces}"
             )
         left[dim] //= count
-        runs[dim] *= pieces
+        runs[dim] *= blocks * len(segments) * count
     if prod(mesh.values()) > MAX_RUNS or max(runs.values(), default=1) > MAX_RUNS:
         raise _unreadable(f"more than {MAX_RUNS} ranks, or parts of one dimension")
 
@@ -200,7 +203,7 @@ def _unreadable(reason: str) -> AnnotationError:
             code="not-held",
             title="this cannot be laid out",
             reason=reason,
-            hint='write sizes and one placement per axis: held((4, 6), ["R", "S(1)"], "dp=2, tp=2")',
+            hint='give sizes, and a placement per axis: held((4, 6), ["R", "S(1)"], "dp=2, tp=2")',
         )
     )
 

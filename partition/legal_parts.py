@@ -50,6 +50,11 @@ class LegalParts:
         lines += [f"{count} unknown: {reason}" for count, reason in self.unknown.items()]
         return "\n".join(lines)
 
+    def _repr_svg_(self) -> str:
+        from .draw_legal_parts import legal_parts_svg
+
+        return legal_parts_svg(self)
+
 
 def legal_parts(
     annotation: str | Annotation,

@@ -159,6 +159,11 @@ class Legality:
     def __repr__(self) -> str:
         return f"<Legality {self}>"
 
+    def _repr_svg_(self) -> str:
+        from .draw_legality import legality_svg
+
+        return legality_svg(self)
+
 
 def _to_sympy(rows: tuple[tuple[Dim, ...] | None, ...]) -> tuple[tuple[Any, ...] | None, ...]:
     return tuple(None if row is None else tuple(to_sympy(dim) for dim in row) for row in rows)

@@ -78,14 +78,22 @@ class Made(LocalTensor):
 class Split(Model):
     """What one mesh axis does to one operator; an axis that does nothing has none.
 
-    identifier: its name, cut into as many parts as the axis has in each of ``blocks`` blocks; None
-    where a partial value passes through a linear operator. rule: which of the declaration's
-    transform rules is used, counted from 0; None: the marks of the annotation.
+    identifier: its name, cut into as many parts as the axis has in each of ``blocks`` blocks, and
+    in each of their ``segments`` (proportions; [] is one segment); None where a partial value
+    passes through a linear operator. rule: which of the declaration's transform rules is used,
+    counted from 0; None: the marks of the annotation.
     """
 
     identifier: str | None
     blocks: Expression = "1"
+    segments: list[int] = Field(default_factory=list)
     rule: int | None = None
+
+    def __str__(self) -> str:
+        name = self.identifier or "partial"
+        blocks = f" in {self.blocks} blocks" if self.blocks != "1" else ""
+        segments = f" in segments {':'.join(map(str, self.segments))}" if self.segments else ""
+        return f"{name}{blocks}{segments}"
 
 
 class Randomness(Model):
@@ -279,6 +287,11 @@ class Plan(Model):
 
     def __str__(self) -> str:
         return self.explain()
+
+    def _repr_svg_(self) -> str:
+        from .draw_plan import plan_svg
+
+        return plan_svg(self)
 
     def __eq__(self, other: object) -> bool:
         """Plans are equal where they say the same, whichever graph they have met."""
