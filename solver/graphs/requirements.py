@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 from dimsolve.ir.expression import Comparison
 from dimsolve.ir.types import TensorType, Type
 
-from ..algebra.dims import mod
-from ..algebra.poly import Dim, Poly, product
+from ..algebra.dims import ceil_div, mod
+from ..algebra.poly import Dim, Poly, divide_exactly, product
 from ..proof.claims import Claim
 from .stand_ins import Call, StandIn
 
@@ -237,10 +237,22 @@ def _split(call: Call, types: Sequence[Type]) -> Claims:
         yield Claim(sum(sizes[1:], sizes[0]), Comparison.EQ, dims[dim])
 
 
+def _chunked(call: Call, types: Sequence[Type]) -> Claims:
+    """There are as many chunks as were asked for."""
+    dims, count = _dims(call.args[0]), _argument(call, 1, "chunks")
+    dim = _argument(call, 2, "dim", 0)
+    if dims is None or not isinstance(dim, int) or not isinstance(count, int) or count < 2:
+        return
+    length = dims[dim]
+    if isinstance(length, Poly) and divide_exactly(length, count) is None:
+        yield Claim((count - 1) * ceil_div(length, count), Comparison.LT, length)
+
+
 ASKS: dict[str, Callable[[Call, Sequence[Type]], Claims]] = {
     **dict.fromkeys(("reshape", "view"), _same_elements),
     **dict.fromkeys(("expand", "broadcast_to"), _expanded),
     **dict.fromkeys(("split", "split_with_sizes"), _split),
+    **dict.fromkeys(("chunk", "unsafe_chunk"), _chunked),
     "layer_norm": _normalised,
     "rms_norm": _normalised,
     "getitem": _indexed,

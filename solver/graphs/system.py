@@ -22,6 +22,7 @@ from ..decision import Always, Never
 from ..proof.claims import Claim, claim_of
 from ..proof.facts import Facts, read_facts
 from ..proof.prove import Proof, decide, prove
+from ..proof.readable import readable
 from .match import linear_in
 
 
@@ -33,7 +34,7 @@ class Condition:
     origin: str
 
     def __str__(self) -> str:
-        return str(self.claim)
+        return readable(self.claim)
 
 
 class Contradiction(Exception):

@@ -269,7 +269,7 @@ class TypedGraph(Answers):
         return graph_to_json(self)
 
     def _write_checks(self) -> None:
-        self.checks = [(str(c.claim), c.origin) for c in self.system.conditions]
+        self.checks = [(str(c), c.origin) for c in self.system.conditions]
         for function in self.functions.values():
             if isinstance(function, TypedGraph):
                 function._write_checks()

@@ -212,10 +212,20 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Declaration:
     dims = dims_of(input)
     place = axis(dim, len(dims))
     (length,) = known((dims[place],), "the tensor that is split")
+    return apart(input, place, _chunks(length, chunks))
+
+
+def _chunks(length: Dim, chunks: int) -> list[Dim]:
+    """The lengths of chunks. Of a length that is not known there are as many as asked for: that
+    the last one is positive is then a condition, which is exact.
+    """
     size = ceil_div(length, chunks)
     exact = divide_exactly(length, chunks)
-    parts = [exact] * chunks if exact is not None and exact != 0 else _equal_parts(length, size)
-    return apart(input, place, parts)
+    if exact is not None and exact != 0:
+        return [exact] * chunks
+    if isinstance(length, int):
+        return _equal_parts(length, size)
+    return [*[size] * (chunks - 1), length - (chunks - 1) * size]
 
 
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Declaration:

@@ -94,6 +94,7 @@ SHAPES: list[tuple[str, tuple[Any, ...], dict[str, Any], list[str]]] = [
     ("torch.cat", ([StandIn("b, n"), StandIn("b, m")], 1), {}, ["b, m + n"]),
     ("torch.cat", ([StandIn("b, d"), StandIn("b, d")], -1), {}, ["b, 2*d"]),
     ("torch.chunk", (StandIn("b, 3*d"), 3, -1), {}, ["b, d", "b, d", "b, d"]),
+    ("torch.chunk", (StandIn("n"), 2), {}, ["ceildiv(n, 2)", "-ceildiv(n, 2) + n"]),
     ("operator.getitem", (StandIn("b, s, d"), (slice(None), -1)), {}, ["b, d"]),
     ("operator.getitem", (StandIn("b, s, d"), (slice(None), slice(1, None))), {}, ["b, s - 1, d"]),
     ("operator.getitem", (StandIn("b, 2*d"), (Ellipsis, slice(None, symbol("d")))), {}, ["b, d"]),
@@ -149,7 +150,6 @@ UNKNOWN: list[tuple[str, tuple[Any, ...], str]] = [
     ("torch.add", (StandIn(rank=None), StandIn(3)), "the rank of input 0 is not known"),
     ("torch.Tensor.transpose", (StandIn(rank=None), 0, 1), "the rank of a tensor is not known"),
     ("torch.unbind", (StandIn("n, 3"),), "how many tensors unbind gives is not known"),
-    ("torch.chunk", (StandIn("n"), 2), "how many parts a split has is not known"),
     ("torch.add", (StandIn(3), StandIn(3), "nothing", 5), "4 arguments are given, 3 are known of"),
 ]
 

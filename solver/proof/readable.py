@@ -1,0 +1,139 @@
+"""The simplest text of a claim: an equivalent one that a person reads at a glance.
+
+    max(0, -s + 2048) + s == 2048                     s <= 2048
+    (((s + 1)//2) + s - 1)//((s + 1)//2) == 2         s >= 2
+    a**2*b - a**2 - a*b**2 + b**2 + a - b == 0        (a - b)*(a - 1)*(b - 1) == 0
+
+A candidate is guessed from the values at small integers, and taken only where it is proved to be
+equivalent over all of them. Factors are found by exact division.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import combinations
+
+from dimsolve.ir.expression import Comparison
+
+from ..algebra.dims import Call
+from ..algebra.poly import Dim, atoms_of, divide_exactly, symbol, terms_of
+from ..decision import Always
+from .claims import Claim
+from .facts import Facts, read_facts
+from .prove import decide
+
+LOOKED_AT = 72
+"""Where the first change is further away, a claim stays as it is: a bound such as 2048 is tried
+from the numbers that the claim names."""
+
+
+@lru_cache(maxsize=1024)
+def readable(claim: Claim) -> str:
+    """Returns the text of an equivalent claim, the claim's own where no simpler one is found.
+
+    >>> from dimsolve.ir.read_expression import read_relation
+    >>> from dimsolve.solver.proof.claims import claim_of
+    >>> readable(claim_of(read_relation("max(0, 2048 - s) + s == 2048")))
+    's <= 2048'
+    """
+    atoms = atoms_of(claim.left) | atoms_of(claim.right)
+    calls = any(isinstance(atom, Call) for atom in atoms)
+    names = claim.symbols()
+    if len(names) == 1 and (calls or _degree(claim) > 1):
+        return _bound(claim, *names) or str(claim)
+    if not calls and claim.comparison in (Comparison.EQ, Comparison.NE):
+        return _factored(claim) or str(claim)
+    return str(claim)
+
+
+def _degree(claim: Claim) -> int:
+    terms = terms_of(claim.left - claim.right)
+    return max((sum(power for _, power in monomial) for monomial in terms), default=0)
+
+
+def _bound(claim: Claim, name: str) -> str | None:
+    """A bound on the only symbol, or a value of it, that is proved to say the same."""
+    for point in _changes(claim, name):
+        for comparison in (Comparison.GE, Comparison.LE, Comparison.EQ):
+            limit = point + 1 if comparison is Comparison.GE else point
+            candidate = Claim(symbol(name), comparison, limit)
+            if limit > 0 and _agree_near(claim, candidate, name, point) and _same(claim, candidate):
+                return str(candidate)
+    return None
+
+
+def _changes(claim: Claim, name: str) -> list[int]:
+    """Integers p such that the claim is true at one of p and p + 1 only."""
+    near = {number + step for number in _numbers(claim) for step in (-1, 0, 1)}
+    points = sorted({*range(1, LOOKED_AT), *(n for n in near if n > 0)})
+    return [p for p in points if _true_at(claim, name, p) is not _true_at(claim, name, p + 1)][:2]
+
+
+def _true_at(claim: Claim, name: str, value: int) -> bool | None:
+    return claim.test({name: value})
+
+
+def _agree_near(claim: Claim, candidate: Claim, name: str, point: int) -> bool:
+    nearby = (1, 2, 3, point - 1, point, point + 1, point + 2, 2 * point + 1)
+    return all(
+        _true_at(claim, name, value) is _true_at(candidate, name, value)
+        for value in nearby
+        if value > 0
+    )
+
+
+def _numbers(claim: Claim) -> set[int]:
+    """The numbers that a claim names, also inside of calls."""
+    found: set[int] = set()
+    waiting: list[Dim] = [claim.left, claim.right]
+    while waiting:
+        dim = waiting.pop()
+        if isinstance(dim, int):
+            found.add(abs(dim))
+            continue
+        found |= {abs(coefficient) for coefficient in dim.terms.values()}
+        for atom in atoms_of(dim):
+            if isinstance(atom, Call):
+                waiting += atom.arguments
+    return found
+
+
+def _same(claim: Claim, candidate: Claim) -> bool:
+    """Whether each of the two is proved to follow from the other, over all positive integers."""
+    inside, outside = _known(candidate), _known(candidate.negated())
+    opposite = claim.negated()
+    return (inside is None or _always(claim, inside)) and (
+        outside is None or _always(opposite, outside)
+    )
+
+
+def _known(claim: Claim) -> Facts | None:
+    """The bound as a fact; None where no positive integer satisfies it."""
+    (name,) = claim.symbols()
+    limit = terms_of(claim.right).get((), 0)
+    if not any(claim.test({name: value}) for value in (1, limit, limit + 1) if value > 0):
+        return None
+    return read_facts([str(claim)])
+
+
+def _always(claim: Claim, facts: Facts) -> bool:
+    return isinstance(decide(claim.left, claim.comparison, claim.right, facts), Always)
+
+
+def _factored(claim: Claim) -> str | None:
+    """An equation with zero as a product, where it has factors x - y or x - 1."""
+    rest: Dim = claim.left - claim.right
+    if isinstance(rest, int):
+        return None
+    symbols = [symbol(name) for name in sorted(claim.symbols())]
+    candidates = [a - b for a, b in combinations(symbols, 2)] + [a - 1 for a in symbols]
+    factors: list[str] = []
+    for candidate in candidates:
+        quotient = divide_exactly(rest, candidate)
+        while quotient is not None and not isinstance(rest, int):
+            factors.append(f"({candidate})")
+            rest = quotient
+            quotient = divide_exactly(rest, candidate)
+    if len(factors) < 2 or not isinstance(rest, int) or rest == 0:
+        return None
+    return f"{'*'.join(factors)} {claim.comparison.value} 0"
