@@ -9,7 +9,7 @@ A colour is never the only sign: beside it stands a name, a number or a word.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from colorsys import hls_to_rgb
 from types import MappingProxyType
 
@@ -33,6 +33,20 @@ HUES = (
     "#566400",
 )
 """Of identifiers and mesh axes: each has a contrast of at least 4.5 to the card."""
+
+MIDTONES = (
+    "#0f74e0",
+    "#d2450c",
+    "#168749",
+    "#9c56ca",
+    "#95700c",
+    "#0a8196",
+    "#d43188",
+    "#9a6b48",
+    "#617797",
+    "#6d7e00",
+)
+"""The same hues for text without a card, on a light or a dark page: LaTeX."""
 
 _FILLS = (
     "#9ecbf2",
@@ -63,14 +77,14 @@ VERDICTS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def hues(names: Iterable[str]) -> dict[str, str]:
+def hues(names: Iterable[str], colours: Sequence[str] = HUES) -> dict[str, str]:
     """Returns a colour for each name, in order; after the last one they begin again.
 
     >>> hues(["m", "k", "m"])
     {'m': '#0b57a8', 'k': '#b03a0a'}
     """
     distinct = dict.fromkeys(names)
-    return {name: HUES[number % len(HUES)] for number, name in enumerate(distinct)}
+    return {name: colours[number % len(colours)] for number, name in enumerate(distinct)}
 
 
 def fills(count: int) -> list[str]:

@@ -105,3 +105,13 @@ class Solution:
 
     def __repr__(self) -> str:
         return f"<Solution {self}>"
+
+    def _repr_latex_(self) -> str:
+        from .draw_solution import solution_tex
+
+        return solution_tex(self)
+
+    def _repr_svg_(self) -> str:
+        from .draw_solution import solution_svg
+
+        return solution_svg(self)

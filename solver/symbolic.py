@@ -35,25 +35,40 @@ def sympy_symbol(name: str) -> sympy.Symbol:
     return Symbol(name, integer=True, positive=True)
 
 
+_FLOOR_TEX = r"\left\lfloor \frac{%s}{%s} \right\rfloor"
+_CEIL_TEX = r"\left\lceil \frac{%s}{%s} \right\rceil"
+_MOD_TEX = r"\left(\left(%s\right) \bmod \left(%s\right)\right)"
+
+
 @lru_cache(maxsize=1)
 def functions() -> dict[Function, Callable[..., Any]]:
     """Returns the SymPy function of each kind of call; made once, when SymPy is first needed."""
     from sympy import Integer, Max, Min
     from sympy.core.function import Function as SympyFunction
 
-    def define(name: str, compute: Callable[[Dim, Dim], Dim]) -> Any:
+    def define(name: str, tex: str, compute: Callable[[Dim, Dim], Dim]) -> Any:
         def eval_(cls: Any, a: Any, b: Any) -> Any:
             if a.is_Integer and b.is_Integer and b != 0:
                 return Integer(compute(int(a), int(b)))
             return None
 
-        body = {"eval": classmethod(eval_), "nargs": 2, "__module__": __name__, "is_integer": True}
+        def latex(self: Any, printer: Any, exp: str | None = None) -> str:
+            text = tex % tuple([printer._print(argument) for argument in self.args])
+            return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
+
+        body = {
+            "eval": classmethod(eval_),
+            "nargs": 2,
+            "__module__": __name__,
+            "is_integer": True,
+            "_latex": latex,
+        }
         return type(name, (SympyFunction,), body)
 
     return {
-        Function.FLOORDIV: define("FloorDiv", floor_div),
-        Function.MOD: define("Mod", mod),
-        Function.CEILDIV: define("CeilDiv", ceil_div),
+        Function.FLOORDIV: define("FloorDiv", _FLOOR_TEX, floor_div),
+        Function.MOD: define("Mod", _MOD_TEX, mod),
+        Function.CEILDIV: define("CeilDiv", _CEIL_TEX, ceil_div),
         Function.MIN: lambda *arguments: Min(*arguments, evaluate=False),
         Function.MAX: lambda *arguments: Max(*arguments, evaluate=False),
     }
