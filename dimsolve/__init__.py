@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dimsolve.exec.registration.register import register_op
     from dimsolve.exec.verification.verification import Verification
     from dimsolve.exec.verification.verify import verify
+    from dimsolve.explore import explore
     from dimsolve.ir.annotation import Annotation
     from dimsolve.ir.errors import (
         AnnotationError,
@@ -68,6 +69,7 @@ __all__ = [
     "TransformRule",
     "Verification",
     "check",
+    "explore",
     "infer",
     "legal_parts",
     "parallelize",
@@ -101,6 +103,7 @@ _HOMES = {
     "TransformRule": ("dimsolve.partition.transform", "TransformRule"),
     "Verification": ("dimsolve.exec.verification.verification", "Verification"),
     "check": ("dimsolve.partition.legality", "check"),
+    "explore": ("dimsolve.explore", "explore"),
     "infer": ("dimsolve.solver.infer", "infer"),
     "legal_parts": ("dimsolve.partition.legal_parts", "legal_parts"),
     "parallelize": ("dimsolve.exec.parallel.parallelize", "parallelize"),

@@ -188,12 +188,15 @@ def test_what_is_imported_is_asked_for() -> None:
     def declared(requirements: list[str]) -> set[str]:
         return {re.split(r"[^\w-]", text)[0].replace("-", "_") for text in requirements}
 
+    def lowered(names: set[str]) -> set[str]:
+        return {name.lower() for name in names}  # IPython is asked for as ipython
+
     extras = project()["project"]["optional-dependencies"]
     core = declared(project()["project"]["dependencies"]) | {"starlette"}  # it is fastapi's
-    models = declared(extras["models"])
-    assert imported("dimsolve", *ROOMS) <= core | models
-    assert models & imported("dimsolve/cli", "dimsolve/service", *ROOMS) == set()
-    assert imported("tests") <= core | models | declared(extras["test"])
+    optional = declared(extras["models"]) | declared(extras["notebook"])
+    assert lowered(imported("dimsolve", *ROOMS)) <= core | optional
+    assert optional & lowered(imported("dimsolve/cli", "dimsolve/service", *ROOMS)) == set()
+    assert lowered(imported("tests")) <= core | optional | declared(extras["test"])
 
 
 def test_ci_calls_the_commands_of_the_readme() -> None:
@@ -227,7 +230,10 @@ def test_the_table_of_public_names_is_what_type_checkers_see() -> None:
         _ = dimsolve.plam  # type: ignore[attr-defined]
 
 
-HEAVY = ("torch", "sympy", "pydantic", "typer", "rich", "numpy", "fastapi", "uvicorn", "pebble")
+HEAVY = (
+    *("torch", "sympy", "pydantic", "typer", "rich", "numpy", "fastapi", "uvicorn", "pebble"),
+    *("anywidget", "ipywidgets", "IPython"),
+)
 
 
 @pytest.mark.parametrize(

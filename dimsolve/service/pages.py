@@ -1,4 +1,4 @@
-"""The pages for people: the playground at ``/``, the reference at ``/docs``, their parts at /static.
+"""The pages for people: the playground at ``/``, the reference at ``/docs``, and their parts.
 
 Nothing of them comes from another host, and the headers hold browsers to that: no script, style or
 picture but those that stand in ``static``, no requests to anybody else, no frame around a page.
@@ -6,7 +6,6 @@ picture but those that stand in ``static``, no requests to anybody else, no fram
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,8 @@ def add_pages(app: FastAPI) -> None:
         return FileResponse(STATIC / "index.html", headers=HEADERS)
 
     async def docs(request: Request) -> Response:
-        return HTMLResponse(await run_in_threadpool(partial(reference, app.openapi())), 200, HEADERS)
+        text = await run_in_threadpool(reference, app.openapi())
+        return HTMLResponse(text, headers=HEADERS)
 
     for path, page in (("/", playground), ("/docs", docs)):
         app.add_api_route(path, page, methods=["GET", "HEAD"], include_in_schema=False)

@@ -9,6 +9,7 @@ problems. All text is escaped; nothing depends on anything but the document.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from html import escape
@@ -63,6 +64,8 @@ def _page(document: str) -> str:
         for path, methods in data["paths"].items()
         for method, route in methods.items()
     ]
+    sections.append("<h2>Models</h2>")
+    sections += [_model(name, schema) for name, schema in sorted(schemas.items())]
     title = f"{escape(data['info']['title'])} {escape(data['info']['version'])}"
     return _HEAD.format(title=title) + "\n".join(sections) + "\n</main>\n</body>\n</html>\n"
 
@@ -84,9 +87,9 @@ _HEAD = """<!doctype html>
 <nav aria-label="More"><a href="./">playground</a> <a href="openapi.json">OpenAPI</a></nav>
 </header>
 <main class="reference">
-<p>Expressions are text in the dimension language (<code>8*s</code>) and read back; a whole number may
-be given as a number. What is illegal is an answer, with status 200 and its reason. What cannot be
-read, or contradicts itself, is a problem (RFC 9457) with the places in the text, a reason and a
+<p>Expressions are text in the dimension language (<code>8*s</code>) and read back; a whole number
+may be given as a number. What is illegal is an answer, with status 200 and its reason. What cannot
+be read, or contradicts itself, is a problem (RFC 9457) with the places in the text, a reason and a
 hint.</p>
 """
 
@@ -131,13 +134,30 @@ def _fields(content: Json, schemas: Json) -> Iterator[str]:
     if not found:
         yield f"<p><code>{escape(media)}</code></p>"
     for schema in found:
-        rows = "".join(
-            f"<tr><td><code>{escape(name)}</code></td><td>{escape(_type(field))}</td>"
-            f"<td>{escape(_about(field, name in schema.get('required', ())))}</td></tr>"
-            for name, field in schema.get("properties", {}).items()
-        )
-        head = "<thead><tr><th>field</th><th>type</th><th></th></tr></thead>"
-        yield f"<table>{head}<tbody>{rows}</tbody></table>"
+        yield _table(schema)
+
+
+def _table(schema: Json) -> str:
+    """The fields of an object: name, type, what it is."""
+    rows = "".join(
+        f"<tr><td><code>{escape(name)}</code></td><td>{_linked(field)}</td>"
+        f"<td>{escape(_about(field, name in schema.get('required', ())))}</td></tr>"
+        for name, field in schema.get("properties", {}).items()
+    )
+    head = "<thead><tr><th>field</th><th>type</th><th>meaning</th></tr></thead>"
+    return f"<table>{head}<tbody>{rows}</tbody></table>"
+
+
+def _model(name: str, schema: Json) -> str:
+    head = f'<h3 id="{escape(name)}">{escape(name)}</h3>'
+    about = f"<p>{escape(str(schema.get('description', '')))}</p>"
+    fields = _table(schema) if "properties" in schema else f"<p>{_linked(schema)}</p>"
+    return f"{head}\n{about}\n{fields}"
+
+
+def _linked(field: Json) -> str:
+    """A type in words; the names of models lead to them."""
+    return re.sub(r"\b([A-Z]\w+)\b", r'<a href="#\1">\1</a>', escape(_type(field)))
 
 
 def _objects(schema: Json, schemas: Json) -> Iterator[Json]:

@@ -69,11 +69,15 @@ export function codes(texts, separator = ", ") {
 
 /** Returns the steps of the solution: an equation and where it came from. */
 export function equations({ solution }, colors) {
-  const rows = solution.steps.map(({ conclusion, reason }) => {
+  const origins = new Map();
+  for (const { conclusion, reason } of solution.steps) {
+    origins.set(conclusion, [...(origins.get(conclusion) ?? []), reason]);
+  }
+  const rows = [...origins].map(([conclusion, reasons]) => {
     const [left, ...right] = conclusion.split(" = ");
     return h("tr", {},
       h("td", {}, h("code", {}, painted(left, colors), right.length ? ` = ${right.join(" = ")}` : "")),
-      h("td", { class: "origin" }, reason));
+      h("td", { class: "origin" }, reasons.map((reason) => h("div", {}, reason))));
   });
   return h("div", { class: "scroll" }, h("table", { class: "equations" },
     h("caption", { class: "hidden" }, "Equations, and where each came from"),

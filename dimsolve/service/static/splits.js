@@ -177,7 +177,7 @@ function countsText(counts) {
   const [first] = conditional;
   return h("p", { class: "note" }, "always ", codes([ranges(counts.always)]),
     first && [" · conditional ", codes([ranges(conditional.map(([count]) => Number(count)))]),
-      ", ", codes([first[0]]), " if ", codes([first[1]])]);
+      ": ", codes([first[0]]), " if ", codes([first[1]]), conditional.length > 1 && ", …"]);
 }
 
 /** Returns ascending counts as people write them: `3, 5-7, 9`. */

@@ -1,0 +1,92 @@
+"""`explore`: the playground in a notebook, answered by the kernel.
+
+    ds.explore("m k+, k+ n -> m n", ["m, k", "k, n"], split={"k": 8})
+
+It is the playground's own module in an anywidget: what the service does over HTTP, the same
+functions do here, over the widget's comm. Before it stands a picture of the same question, so that
+a viewer without JavaScript, or without a kernel, still shows something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dimsolve.ir.annotation import Annotation
+from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.ir.expression import Relation
+from dimsolve.solver.shapes import to_dim, to_shape
+
+if TYPE_CHECKING:
+    from dimsolve.explorer import Explorer
+
+State: TypeAlias = dict[str, Any]
+"""What is asked, as the playground keeps it: texts as they are typed."""
+
+
+def explore(
+    annotation: str | Annotation,
+    inputs: Sequence[Any] | None = None,
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    facts: Iterable[str | Relation] = (),
+    split: Mapping[str, Any] | None = None,
+    contiguous: bool = False,
+) -> Explorer:
+    """Returns a widget that shows shapes, legal counts, and what every rank holds, as one types.
+
+    annotation, inputs, arguments, facts: as for `dimsolve.infer`. split: identifiers and into how
+    many parts, a mesh axis each: ``{"h": 8, "b": "n"}``. contiguous: as for `dimsolve.check`. What
+    cannot be read is shown in the widget. Raises ImportError without ``anywidget``, and
+    AnnotationError for a shape with a dimension that is None: a text cannot say it.
+    """
+    state = state_of(annotation, inputs, arguments or {}, facts, split or {}, contiguous)
+    try:
+        from dimsolve.explorer import Explorer
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("anywidget", "traitlets", "ipywidgets"):
+            raise
+        hint = "ds.explore needs the package anywidget: pip install 'dimsolve[notebook]'"
+        raise ImportError(hint, name=error.name) from None
+    return Explorer(state)
+
+
+def state_of(
+    annotation: str | Annotation,
+    inputs: Sequence[Any] | None,
+    arguments: Mapping[str, Any],
+    facts: Iterable[str | Relation],
+    split: Mapping[str, Any],
+    contiguous: bool,
+) -> State:
+    """Returns the question as the playground keeps it.
+
+    >>> state_of("(h t) -> h t", [["8*s"]], {"h": 8}, "s >= 2", {"t": 2}, False)["inputs"]
+    ['8*s']
+    """
+    known = [facts] if isinstance(facts, str) else facts
+    return {
+        "annotation": annotation if isinstance(annotation, str) else annotation.text,
+        "inputs": [_shape_text(shape, number) for number, shape in enumerate(inputs or ())],
+        "args": ", ".join(f"{name}={_length_text(size)}" for name, size in arguments.items()),
+        "facts": ", ".join(map(str, known)),
+        "contiguous": contiguous,
+        "splits": {name: _length_text(parts) for name, parts in split.items()},
+    }
+
+
+def _shape_text(shape: Any, number: int) -> str:
+    if shape is None or isinstance(shape, str):
+        return shape or ""
+    dims = to_shape(shape, f"input {number}") or ()
+    if None in dims:
+        reason = f"input {number} has a dimension that is None"
+        hint = "give it a name of its own, or None for the whole input"
+        raise AnnotationError(
+            Diagnostic("unknown-dimension", "a dimension has no text", reason=reason, hint=hint)
+        )
+    return ", ".join(map(str, dims)) or "()"
+
+
+def _length_text(length: Any) -> str:
+    return length if isinstance(length, str) else str(to_dim(length))
