@@ -7,13 +7,15 @@
 Both train on the same batches from the same weights. A rank compares its parts with the same parts
 of the whole gradient, so nothing is gathered; what is reported is the largest over all ranks. A
 difference is relative to the largest element of its tensor; for a gradient that is nearly zero as a
-whole (a key's bias under softmax has none) to a thousandth of the model's largest gradient.
+whole (a key's bias under softmax has none) to a thousandth of the model's largest gradient. While
+they are compared nothing is dropped, and a float64 model computes nothing in float32.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +25,10 @@ from torch import Tensor
 from dimsolve.partition.placement import Reduction
 
 from ..parallel.held import Held
+from ..parallel.modes import depends_on_mode
 from ..parallel.parallelize import ParallelModule
+from .without_dropout import without_dropout
+from .without_narrowing import is_wide, without_narrowing
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 """The largest relative difference that rounding explains; for narrower dtypes it is 5e-2."""
@@ -77,6 +82,19 @@ class CheckedRun:
 
     def step(self, batch: Mapping[str, Any]) -> CheckedStep:
         """Trains both on one whole batch, the same on every rank, and compares."""
+        with self._alike():
+            return self._step(batch)
+
+    def _alike(self) -> ExitStack:
+        """What makes the two runs comparable, where something does not."""
+        modes = ExitStack()
+        if self.model is not None and depends_on_mode(self.part.plan):
+            modes.enter_context(without_dropout())
+        if self.model is not None and is_wide(self.model):
+            modes.enter_context(without_narrowing())
+        return modes
+
+    def _step(self, batch: Mapping[str, Any]) -> CheckedStep:
         self.optimizer.zero_grad()
         self._synchronize()
         start = time.perf_counter()

@@ -9,7 +9,6 @@ the same plan is agreed on before the first one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -26,7 +25,6 @@ from .batches import batch_of, sizes_for
 from .check_run import CheckedRun, CheckedStep
 from .run_overview import overview
 from .run_report import BytesReport, DifferencesReport, RunOptions, RunReport, StepReport
-from .without_dropout import without_dropout
 
 Progress = Callable[[str], None]
 
@@ -90,8 +88,7 @@ def _steps(
     for number, size in enumerate(sizes):
         batch = batch_of(example, target.dynamic, size, seed=number)
         batch = {k: v.to(part.ends.device) if hasattr(v, "to") else v for k, v in batch.items()}
-        with without_dropout() if whole is not None else nullcontext():
-            taken.append(run.step(batch))
+        taken.append(run.step(batch))
         progress(f"step {number + 1} of {len(sizes)}: loss {taken[-1].loss:.6g}")
     return taken
 

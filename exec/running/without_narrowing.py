@@ -1,0 +1,76 @@
+"""Keeps a float64 model in float64 where its own code changes to a narrower type.
+
+    logits.float()                  float64 in a float64 model, while two of its runs are compared
+    softmax(x, dtype=torch.float32) the same
+
+Many models compute their norms, positions and losses in float32 whatever they are made of. A sum
+that is cut is then added in another order in float32, and nothing that is left of the comparison is
+better than float32. Both runs are lifted alike, so what is compared is the same program throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+WIDE = {
+    torch.float32: torch.float64,
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.complex64: torch.complex128,
+}
+"""What stands for a narrower type."""
+
+NARROWING = {
+    "float": torch.Tensor.double,
+    "half": torch.Tensor.double,
+    "bfloat16": torch.Tensor.double,
+}
+"""Methods that name a narrower type, and those that are called in their place."""
+
+
+class _WithoutNarrowing(TorchFunctionMode):
+    """Every narrower type among the arguments of a torch function is the wide one."""
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if getattr(func, "__objclass__", None) is torch._C.TensorBase:
+            func = NARROWING.get(func.__name__, func)
+        lifted = {name: _wide(value) for name, value in (kwargs or {}).items()}
+        return func(*map(_wide, args), **lifted)
+
+
+def _wide(value: Any) -> Any:
+    return WIDE.get(value, value) if isinstance(value, torch.dtype) else value
+
+
+@contextmanager
+def without_narrowing() -> Iterator[None]:
+    """Runs the body with float64 in the place of every narrower type that it names or defaults to.
+
+    >>> with without_narrowing():
+    ...     torch.ones(2, dtype=torch.float64).float().softmax(0, dtype=torch.float32).dtype
+    torch.float64
+    """
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with _WithoutNarrowing():
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def is_wide(model: torch.nn.Module) -> bool:
+    """Whether all real parameters of a model are float64 or complex128, and there are some."""
+    real = [p.dtype for p in model.parameters() if p.is_floating_point() or p.is_complex()]
+    return bool(real) and all(dtype in WIDE.values() for dtype in real)
