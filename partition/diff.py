@@ -47,11 +47,7 @@ def _operators(plan: Plan) -> dict[str, str]:
 
 
 def _operator(entry: Any) -> str:
-    splits = ", ".join(
-        f"{axis}: {split.identifier or 'partial'}"
-        + (f" in {split.blocks} blocks" if split.blocks != "1" else "")
-        for axis, split in entry.splits.items()
-    )
+    splits = ", ".join(f"{axis}: {split}" for axis, split in entry.splits.items())
     shapes = " ".join(f"({_shape(output.shape)})" for output in entry.outputs)
     return f"{splits or 'whole'} -> {shapes}"
 

@@ -21,8 +21,8 @@ from typing import TypeAlias
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.proof.facts import Facts
 
+from .parts import part_of
 from .placement import Partial, Placement, Reduction, Replicate, Shard
-from .planning.kinds import part_of
 from .reshard import relative_cost
 
 Layout: TypeAlias = tuple[Placement, ...]

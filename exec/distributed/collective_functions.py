@@ -30,13 +30,12 @@ from torch.autograd import Function
 from dimsolve.partition.placement import Reduction, Shard
 
 from .communicator import Communicator
-from .sharding import cut_shape, join_parts, neutral, products_of_others, slice_part
+from .sharding import cut_rows, join_parts, neutral, products_of_others, slice_part
 
 
 def split_rows(tensor: Tensor, shard: Shard, count: int) -> Tensor:
     """Returns (count, ...) whose row i is part i, in one piece of memory."""
-    cut = tensor.reshape(cut_shape(tensor.shape, shard, count))
-    return cut.movedim(shard.dim + 1, 0).flatten(shard.dim + 1, shard.dim + 2).contiguous()
+    return cut_rows(tensor, shard, count).contiguous()
 
 
 def _sliced(tensor: Tensor, shard: Shard, communicator: Communicator) -> Tensor:

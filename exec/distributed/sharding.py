@@ -2,6 +2,7 @@
 
     whole (4, 6), S(1) over 2 ranks            rank 0 has [:, 0:3], rank 1 has [:, 3:6]
     whole (6,), S(0, blocks=3) over 2 ranks    rank 0 has elements 0, 2, 4: one half of each block
+    whole (6,), S(0, segments=2:1) over 2      rank 0 has elements 0, 1, 4: one half of each segment
     whole x, P(sum) over 2 ranks               rank 0 has x, rank 1 zeros
 
 Nothing is communicated: tests, `verify` and the loading of parameters use it. Of several mesh axes
@@ -28,22 +29,62 @@ def blocks_of(shard: Shard) -> int:
 
 
 def cut_shape(shape: Sequence[int], shard: Shard, count: int) -> list[int]:
-    """Returns the shape with the cut dimension written as (blocks, count, rest).
+    """Returns the shape with the cut dimension written as (blocks, count, rest), of a placement
+    without segments.
 
     Raises ShapeError where the dimension is no multiple of blocks * count.
 
     >>> cut_shape((5, 12), Shard(1, blocks=3), 2)
     [5, 3, 2, 2]
     """
+    length = _cuttable(shape, shard, count)
     blocks = blocks_of(shard)
-    if not 0 <= shard.dim < len(shape) or shape[shard.dim] % (blocks * count):
-        raise _uncuttable(shape, shard, count)
-    before, length, after = shape[: shard.dim], shape[shard.dim], shape[shard.dim + 1 :]
+    before, after = shape[: shard.dim], shape[shard.dim + 1 :]
     return [*before, blocks, count, length // (blocks * count), *after]
+
+
+def _cuttable(shape: Sequence[int], shard: Shard, count: int) -> int:
+    """The length of the cut dimension; ShapeError where it has no equal parts."""
+    units = blocks_of(shard) * sum(shard.segments or (1,))
+    if not 0 <= shard.dim < len(shape) or shape[shard.dim] % (units * count):
+        raise _uncuttable(shape, shard, count)
+    return shape[shard.dim]
+
+
+def _segments(tensor: Tensor, shard: Shard, unit: int) -> list[Tensor]:
+    """The segments of a tensor whose dimension is cut, each (..., blocks, length, ...)."""
+    dim = shard.dim
+    blocks = tensor.unflatten(dim, (blocks_of(shard), sum(shard.segments) * unit))
+    return list(blocks.split([n * unit for n in shard.segments], dim + 1))
+
+
+def cut_rows(whole: Tensor, shard: Shard, count: int) -> Tensor:
+    """Returns (count, ...) whose row i is part i.
+
+    Raises ShapeError where there are no equal parts.
+    """
+    dim = shard.dim
+    if not shard.segments:
+        cut = whole.reshape(cut_shape(whole.shape, shard, count))
+        return cut.movedim(dim + 1, 0).flatten(dim + 1, dim + 2)
+    unit = _cuttable(whole.shape, shard, count) // int(shard.units)  # type: ignore[arg-type]
+    parts = [
+        segment.unflatten(dim + 1, (count, -1)).movedim(dim + 1, 0)
+        for segment in _segments(whole, shard, unit)
+    ]
+    return torch.cat(parts, dim + 2).flatten(dim + 1, dim + 2)
 
 
 def slice_part(whole: Tensor, shard: Shard, index: int, count: int) -> Tensor:
     """Returns part ``index`` of ``count``; a view where the part is one run of memory."""
+    if shard.segments:
+        unit = _cuttable(whole.shape, shard, count) // int(shard.units)  # type: ignore[arg-type]
+        dim = shard.dim + 1
+        parts = [
+            segment.unflatten(dim, (count, -1)).select(dim, index)
+            for segment in _segments(whole, shard, unit)
+        ]
+        return torch.cat(parts, dim).flatten(shard.dim, dim)
     if blocks_of(shard) == 1:
         shape = cut_shape(whole.shape, shard, count)
         length = shape[shard.dim + 2]
@@ -56,6 +97,14 @@ def join_parts(stacked: Tensor, shard: Shard) -> Tensor:
     """Returns the whole tensor of parts stacked along dimension 0, (count, ...)."""
     count, shape = stacked.shape[0], list(stacked.shape[1:])
     blocks, dim = blocks_of(shard), shard.dim
+    if shard.segments:
+        unit = shape[dim] // int(shard.units)  # type: ignore[arg-type]
+        inner = Shard(dim + 1, blocks, shard.segments)
+        parts = [
+            segment.movedim(0, dim + 1).flatten(dim + 1, dim + 2)
+            for segment in _segments(stacked, inner, unit)
+        ]
+        return torch.cat(parts, dim + 1).flatten(dim, dim + 1)
     rows = stacked.reshape(count, *shape[:dim], blocks, shape[dim] // blocks, *shape[dim + 1 :])
     shape[dim] *= count
     return rows.movedim(0, dim + 1).reshape(shape)
@@ -199,6 +248,7 @@ def products_of_others(stacked: Tensor) -> Tensor:
 def _uncuttable(shape: Sequence[int], shard: Shard, count: int) -> ShapeError:
     length = f"its length is {shape[shard.dim]}" if 0 <= shard.dim < len(shape) else "it has none"
     blocks = f" in each of {shard.blocks} blocks" if shard.blocks != 1 else ""
+    blocks += f" of segments {':'.join(map(str, shard.segments))}" if shard.segments else ""
     return ShapeError(
         Diagnostic(
             code="uncuttable",

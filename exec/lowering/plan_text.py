@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from dimsolve.ir.errors import Diagnostic
@@ -16,8 +16,6 @@ from dimsolve.solver.graphs.read_type import read_dim
 
 from ..distributed.communicator import Communicator
 from .lowering_errors import LoweringError
-
-_BLOCKS = re.compile(r"S\((\d+), blocks=(.+)\)", re.ASCII)
 
 
 @lru_cache(maxsize=8192)
@@ -35,13 +33,13 @@ def dim_of(text: str) -> Dim:
 def placement_of(text: str, sizes: tuple[tuple[str, int], ...] = ()) -> Placement:
     """Returns the placement that a plan writes; ``sizes`` are those of the mesh's symbols.
 
-    >>> placement_of("S(0, blocks=2*n)", (("n", 4),))
-    Shard(dim=0, blocks=8)
+    >>> print(placement_of("S(0, blocks=2*n)", (("n", 4),)))
+    S(0, blocks=8)
     """
-    found = _BLOCKS.fullmatch(text)
-    if found is None:
-        return read_placement(text)
-    return Shard(int(found[1]), substitute(dim_of(found[2]), dict(sizes)))
+    placement = read_placement(text)
+    if not isinstance(placement, Shard) or isinstance(placement.blocks, int):
+        return placement
+    return replace(placement, blocks=substitute(placement.blocks, dict(sizes)))
 
 
 def mesh_sizes(plan: Plan, communicators: Mapping[str, Communicator]) -> dict[str, int]:

@@ -5,6 +5,8 @@
 
 A DTensor's own placements say the first. The second is torch's ``_StridedShard``, which torch can
 gather but whose checkpoint would write one run of rows; `PartTensor` writes and reads every run.
+Unequal segments have no placement in torch: their DTensor is cut in one run a rank, and made by
+exchanging parts.
 """
 
 from __future__ import annotations
@@ -89,15 +91,25 @@ class Held:
         runs = [(0, length)]
         for placement, end in self._cuts():
             if isinstance(placement, Shard) and placement.dim == dim:
-                runs = _cut(runs, blocks_of(placement), end.rank, end.size)
+                runs = _cut(runs, placement, end.rank, end.size)
         local, found = 0, []
         for start, size in runs:
             found.append((start, local, size))
             local += size
         return found
 
+    @property
+    def segmented(self) -> bool:
+        """Whether the cut is one that no placement of torch says."""
+        return any(isinstance(p, Shard) and p.segments for p in self.placements)
+
     def dtensor(self, local: Tensor, mesh: DeviceMesh) -> Tensor:
-        """Returns a DTensor that shares the part's memory. ``mesh``: of the same axes."""
+        """Returns a DTensor that shares the part's memory. ``mesh``: of the same axes.
+
+        Of unequal segments it is a copy, and all ranks make it together.
+        """
+        if self.segmented:
+            return self._in_one_run(local, mesh)
         from torch.distributed.tensor import DTensor, Replicate
         from torch.distributed.tensor import Shard as TorchShard
 
@@ -121,16 +133,31 @@ class Held:
 
         return part_tensor(made, runs)
 
+    def _in_one_run(self, local: Tensor, mesh: DeviceMesh) -> Tensor:
+        """The DTensor of the same whole, cut along the same dimensions, without segments."""
+        from ..distributed.conversions import convert_axes
+
+        plain = tuple(
+            Shard(p.dim) if isinstance(p, Shard) and p.segments else p for p in self.placements
+        )
+        with torch.no_grad():
+            part = convert_axes(local.detach(), self.placements, plain, self.ends)
+        return Held(plain, self.ends).dtensor(part, mesh)
+
 
 def _cut(
-    runs: Sequence[tuple[int, int]], blocks: int, rank: int, size: int
+    runs: Sequence[tuple[int, int]], shard: Shard, rank: int, size: int
 ) -> list[tuple[int, int]]:
-    """What a rank has of runs that together are cut in ``blocks`` blocks over ``size`` ranks."""
-    length = sum(run for _, run in runs) // (blocks * size)
+    """What a rank has of runs that together are cut over ``size`` ranks."""
+    blocks, segments = blocks_of(shard), shard.segments or (1,)
+    unit = sum(run for _, run in runs) // (blocks * sum(segments))
     found: list[tuple[int, int]] = []
-    for block in range(blocks):
-        first = (block * size + rank) * length
-        found.extend(_between(runs, first, first + length))
+    passed = 0
+    for segment in segments * blocks:
+        part = segment * unit // size
+        first = passed + rank * part
+        found.extend(_between(runs, first, first + part))
+        passed += segment * unit
     joined: list[tuple[int, int]] = []
     for start, run in found:
         if joined and sum(joined[-1]) == start:

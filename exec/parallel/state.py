@@ -155,7 +155,7 @@ def part_of_saved(saved: Tensor, held: Held, shape: tuple[int, ...], name: str) 
 def _same_cut(saved: Any, held: Held) -> bool:
     """Whether a DTensor is cut as this rank holds it."""
     mesh = saved.device_mesh
-    if mesh.ndim != len(held.ends):
+    if held.segmented or mesh.ndim != len(held.ends):
         return False
     sizes = tuple(end.size for end in held.ends)
     same: Any = held.dtensor(saved.to_local(), mesh) if tuple(mesh.shape) == sizes else None

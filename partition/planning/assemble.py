@@ -164,7 +164,12 @@ class Assembly:
 
     def _splits(self, choices: Sequence[Choice]) -> dict[str, Split]:
         return {
-            name: Split(identifier=choice.name, blocks=str(choice.blocks), rule=choice.rule)
+            name: Split(
+                identifier=choice.name,
+                blocks=str(choice.blocks),
+                segments=list(choice.segments),
+                rule=choice.rule,
+            )
             for name, choice in zip(self.mesh.names, choices, strict=True)
             if not choice.whole
         }

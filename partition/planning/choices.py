@@ -8,7 +8,8 @@
         WHOLE                  R, R, R -> R
 
 A split into any number of parts treats the indices of its identifier one by one, so they may also
-be dealt out in blocks: ``n`` cut in each of 3 blocks is the fused weight of three projections.
+be dealt out in blocks: ``n`` cut in each of 3 blocks is the fused weight of three projections, and
+in segments of 4:1:1 that of grouped heads, 4 query heads to a key and a value head.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ SUM = Partial(Reduction.SUM)
 class Duty:
     """What must hold for a choice: the count, times ``divisor``, divides ``length``.
 
-    name: the identifier. length: its whole length. divisor: its blocks, times the parts that outer
-    axes make of it.
+    name: the identifier. length: its whole length. divisor: the units of its blocks and segments,
+    times the parts that outer axes make of it.
     """
 
     name: str
@@ -42,14 +43,16 @@ class Choice:
     """The placements of an operator's tensors along one axis. Made once by a `Kind`, compared by
     identity.
 
-    name: the identifier that is cut, None where nothing is. rule: the number of the transform rule
-    used. cut: all identifiers whose lengths are divided.
+    name: the identifier that is cut, None where nothing is. blocks, segments: how it is, as in
+    `dimsolve.partition.placement.Shard`. rule: the number of the transform rule used. duties: what
+    must hold, for every identifier whose length is divided.
     """
 
     inputs: tuple[Placement, ...]
     outputs: tuple[Placement, ...]
     name: str | None = None
     blocks: Dim = 1
+    segments: tuple[int, ...] = ()
     rule: int | None = None
     duties: tuple[Duty, ...] = ()
 
@@ -70,7 +73,9 @@ class Choice:
 
     def __str__(self) -> str:
         if self.name is not None:
-            return self.name if self.blocks == 1 else f"{self.name} in {self.blocks} blocks"
+            blocks = f" in {self.blocks} blocks" if self.blocks != 1 else ""
+            segments = f" in segments {':'.join(map(str, self.segments))}" if self.segments else ""
+            return f"{self.name}{blocks}{segments}"
         return "partial" if self.partial else "whole"
 
 

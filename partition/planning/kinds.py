@@ -9,30 +9,33 @@ A model has thousands of nodes and a few dozen kinds. What can be asked of a kin
 
 `spread` turns placements round: S(d, blocks=B) is wanted, dimension d is written as a product of
 identifiers, and the identifier x with before it a product P that divides B is cut in B / P blocks.
+Where dimensions are windows of one another, what is cut of the one says what is of the other
+(`dimsolve.partition.planning.windows`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import cast
+from typing import Any, cast
 
-from dimsolve.ir.annotation import Mark
-from dimsolve.solver.algebra.dims import floor_div
 from dimsolve.solver.algebra.poly import Dim, divide_exactly, product
 from dimsolve.solver.layout import Pattern
-from dimsolve.solver.proof.divisibility import exact_quotient
 from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.solution import Solution
 
+from ..parts import part_of
 from ..placement import Partial, Placement, Reduction, Shard
 from ..rules import NoRule, Rule
 from ..transform import TransformRule, choose_rule
 from .choices import Choice, Contract, Duty, R, Refusal
+from .window_choices import windowed
+from .windows import Windows
 
 
 class Kind:
-    """One kind of operator. ``parts``: into how many parts outer axes cut each identifier;
-    ``replaced``: the function that a transform rule of an outer axis put in the operator's place.
+    """One kind of operator. ``windows``: dimensions that are windows of one another; ``parts``:
+    into how many parts outer axes cut each identifier; ``replaced``: the function that a transform
+    rule of an outer axis put in the operator's place.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class Kind:
         contract: Contract,
         facts: Facts,
         known: frozenset[str],
+        windows: tuple[Windows, ...] = (),
         parts: Mapping[str, Dim] | None = None,
         replaced: object = None,
     ) -> None:
@@ -48,6 +52,7 @@ class Kind:
         self.contract = contract
         self.facts = facts
         self.known = known
+        self.windows = windows
         self.parts = dict(parts or {})
         self.replaced = replaced
         self.tensors = (*solution.layout.inputs, *solution.layout.outputs)
@@ -55,7 +60,7 @@ class Kind:
         self.lengths = {n: self._local(n, dim) for n, dim in solution.values.items()}
         outputs = len(solution.layout.outputs)
         self.whole = Choice((R,) * self.inputs, (R,) * outputs)
-        self._splits: dict[tuple[str, Dim], Choice | Refusal] = {}
+        self._splits: dict[tuple[Any, ...], Choice | Refusal] = {}
         self._spreads: dict[tuple[int, Placement], Choice | Refusal] = {}
         self._passes: dict[tuple[frozenset[int], Reduction], Choice | None] = {}
         self._locals: dict[tuple[int, Dim], Kind] = {}
@@ -84,14 +89,16 @@ class Kind:
             if isinstance(choice, Choice):
                 yield choice
 
-    def split(self, name: str, blocks: Dim = 1) -> Choice | Refusal:
-        """Returns the choice that cuts ``name`` in each of so many blocks, whatever the count."""
-        key = (name, blocks)
+    def split(self, name: str, blocks: Dim = 1, segments: tuple[int, ...] = ()) -> Choice | Refusal:
+        """Returns the choice that cuts ``name`` in each of so many blocks, and in each of their
+        segments, whatever the count.
+        """
+        key = (name, blocks, segments)
         if key not in self._splits:
-            self._splits[key] = self._split(name, blocks)
+            self._splits[key] = self._split(name, blocks, segments)
         return self._splits[key]
 
-    def _split(self, name: str, blocks: Dim) -> Choice | Refusal:
+    def _split(self, name: str, blocks: Dim, segments: tuple[int, ...]) -> Choice | Refusal:
         length = self.lengths[name]
         if length == 1:
             return Refusal(f"{name} = 1: there is nothing to split", name)
@@ -108,25 +115,25 @@ class Kind:
             return Refusal(self.contract.frozen or rule.reason, name)
         if self.contract.frozen and rule.transform is None:
             return Refusal(self.contract.frozen, name)
-        if rule.transform is not None and blocks != 1:
+        if rule.transform is not None and (blocks != 1 or segments):
             return Refusal(f"the transform rule for {name} cuts contiguous parts only", name)
         local = None if rule.transform is None else rule.transform.local
         if local is not None and self.replaced not in (None, local):
             return Refusal(f"{name} needs another function than an outer axis put here", name)
-        return self._choice(rule, blocks)
+        return self._choice(rule, blocks, segments)
 
-    def _choice(self, rule: Rule, blocks: Dim) -> Choice | Refusal:
+    def _choice(self, rule: Rule, blocks: Dim, segments: tuple[int, ...]) -> Choice | Refusal:
         """The choice of a rule: prefixes are those of this rank, and blocks come on top."""
         placements = [
-            self._placed(placement, patterns, rule.name, blocks)
+            self._placed(placement, patterns, rule.name, blocks, segments)
             for placement, patterns in zip((*rule.inputs, *rule.outputs), self.tensors, strict=True)
         ]
-        cut = {rule.name: blocks}
+        cut = {rule.name: blocks * sum(segments or (1,))}
         for placement, patterns in zip(placements, self.tensors, strict=True):
             if isinstance(placement, Shard) and patterns is not None:
                 pattern = patterns[placement.dim]
                 if rule.name not in pattern.names:
-                    found = self._factor(pattern, placement.blocks)
+                    found = next(self._factors(pattern, placement), None)
                     if found is None:
                         reason = f"{placement} cuts no identifier of {pattern} on a rank"
                         return Refusal(reason, rule.name)
@@ -134,7 +141,7 @@ class Kind:
         number = None if rule.transform is None else self.rules.index(rule.transform)
         duties = tuple([self._duty(name, within) for name, within in cut.items()])
         inputs, outputs = tuple(placements[: self.inputs]), tuple(placements[self.inputs :])
-        return Choice(inputs, outputs, rule.name, blocks, number, duties)
+        return Choice(inputs, outputs, rule.name, blocks, segments, number, duties)
 
     def _placed(
         self,
@@ -142,32 +149,34 @@ class Kind:
         patterns: tuple[Pattern, ...] | None,
         name: str,
         blocks: Dim,
+        segments: tuple[int, ...],
     ) -> Placement:
         if not isinstance(placement, Shard) or patterns is None:
             return placement
         pattern = patterns[placement.dim]
         if name not in pattern.names:
             return placement
-        return Shard(placement.dim, self._before(pattern, name) * blocks)
+        return Shard(placement.dim, self._before(pattern, name) * blocks, segments)
 
     def _before(self, pattern: Pattern, name: str) -> Dim:
         atoms = pattern.atoms[: pattern.atoms.index(name)]
         return product([a if isinstance(a, int) else self.lengths[a] for a in atoms])
 
-    def _duty(self, name: str, blocks: Dim) -> Duty:
-        return Duty(name, self.solution.values[name], blocks * self.parts.get(name, 1))
+    def _duty(self, name: str, units: Dim) -> Duty:
+        return Duty(name, self.solution.values[name], units * self.parts.get(name, 1))
 
-    def _factor(self, pattern: Pattern, blocks: Dim) -> tuple[str, Dim] | None:
-        """The identifier of a dimension whose parts lie in so many blocks, and its own blocks."""
-        return next(iter(self._factors(pattern, blocks)), None)
-
-    def _factors(self, pattern: Pattern, blocks: Dim) -> Iterator[tuple[str, Dim]]:
+    def _factors(self, pattern: Pattern, shard: Shard) -> Iterator[tuple[str, Dim]]:
+        """The identifiers of a dimension whose parts lie as the placement says, with their own
+        blocks.
+        """
         before: Dim = 1
+        segments = sum(shard.segments or (1,))
         for atom in pattern.atoms:
             length = atom if isinstance(atom, int) else self.lengths[atom]
             if isinstance(atom, str) and length != 1:
-                own = None if before == 0 else divide_exactly(blocks, before)
-                rest = None if own is None or own == 0 else divide_exactly(length, own)
+                own = None if before == 0 else divide_exactly(shard.blocks, before)
+                units = None if own is None or own == 0 else own * segments
+                rest = None if units is None else divide_exactly(length, units)
                 if own is not None and rest is not None and rest != 1:
                     yield atom, own
             before = before * length
@@ -183,9 +192,12 @@ class Kind:
         patterns = self.tensors[tensor]
         if patterns is None:
             return Refusal(self.contract.frozen or "it is '?': only ever replicated")
+        answer = windowed(self, tensor, shard)
+        if answer is not None:
+            return answer
         refusal: Refusal | None = None
         for name, blocks in self._candidates(patterns[shard.dim], shard):
-            choice = self.split(name, blocks)
+            choice = self.split(name, blocks, shard.segments)
             if isinstance(choice, Refusal):
                 refusal = refusal or choice
             elif choice.at(tensor) == shard:
@@ -193,7 +205,7 @@ class Kind:
         return refusal or Refusal(self._no_factor(patterns[shard.dim], shard))
 
     def _candidates(self, pattern: Pattern, shard: Shard) -> Iterator[tuple[str, Dim]]:
-        yield from self._factors(pattern, shard.blocks)
+        yield from self._factors(pattern, shard)
         for rule in self.rules:
             for name in rule.names(self.solution):
                 yield name, 1
@@ -202,6 +214,8 @@ class Kind:
         if not pattern.names:
             return f"dimension {shard.dim} is the number {pattern}: a written length is never split"
         where = f"{shard.blocks} blocks" if shard.blocks != 1 else "one piece"
+        if shard.segments:
+            where = f"{shard.blocks} times the segments {':'.join(map(str, shard.segments))}"
         lengths = ", ".join(f"{name} = {self.lengths[name]}" for name in pattern.names)
         return (
             f"no identifier of ({' '.join(map(str, pattern.atoms))}) is cut in {where}: {lengths}"
@@ -228,11 +242,6 @@ class Kind:
         outputs = self.solution.layout.outputs
         return Choice(inputs, tuple([R if row is None else joined for row in outputs]))
 
-    def frozen_names(self) -> frozenset[str]:
-        """Returns the identifiers marked ``^``."""
-        marks = self.solution.layout.marks
-        return frozenset(name for name, mark in marks.items() if mark is Mark.FROZEN)
-
     def local(self, choice: Choice, count: Dim) -> Kind:
         """Returns the kind of what one rank is left with."""
         if not choice.duties:
@@ -248,22 +257,11 @@ class Kind:
                 self.contract,
                 self.facts,
                 self.known,
+                self.windows,
                 parts,
                 local or self.replaced,
             )
         return self._locals[key]
-
-
-def part_of(length: Dim, parts: Dim, facts: Facts) -> Dim:
-    """Returns length / parts where the parts are known, or assumed, to divide it.
-
-    >>> from dimsolve.solver.proof.facts import NO_FACTS
-    >>> from dimsolve.solver.algebra.poly import symbol
-    >>> str(part_of(8 * symbol("s"), 4, NO_FACTS)), str(part_of(symbol("s"), 4, NO_FACTS))
-    ('2*s', 's//4')
-    """
-    quotient = exact_quotient(length, parts, facts)
-    return floor_div(length, parts) if quotient is None else quotient
 
 
 def _symbols(dim: Dim) -> frozenset[str]:

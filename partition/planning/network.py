@@ -22,13 +22,14 @@ from dimsolve.ir.operator import Declaration
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType
 from dimsolve.solver.algebra.dims import evaluate, symbols_of
 from dimsolve.solver.algebra.poly import Dim
-from dimsolve.solver.infer import infer
+from dimsolve.solver.infer import infer_sizes
 from dimsolve.solver.proof.facts import NO_FACTS, Facts, read_facts
 
 from .choices import Contract
 from .gradients import gradient_flags
 from .kinds import Kind
 from .rules import rules_for
+from .windows import SlicedValues, Windows
 from .writes import Writes, find_writes
 
 NOMINAL = 16
@@ -90,6 +91,7 @@ class Network:
         self._numbers: dict[Value, int] = {}
         self._sizes: dict[Any, float] = {}
         self.writes: Writes = find_writes(graph)
+        self.sliced = SlicedValues(graph.nodes())
         self._read()
         gradient_flags(self)
 
@@ -118,7 +120,7 @@ class Network:
             declaration = replace(declaration, transform_rules=rules)
         number = len(self.operators)
         inputs = tuple([self._operand(value, node) for value in declaration.inputs])
-        kind = self.kinds.of(declaration, node)
+        kind = self.kinds.of(declaration, node, self.sliced.of(node))
         made = {value: self._wire(value) for value in node.outputs}
         outputs: list[int | None] = [
             made[value].number if isinstance(value.type, TensorType) else None
@@ -179,7 +181,7 @@ class Kinds:
         self.known = known
         self._made: dict[Any, Kind] = {}
 
-    def of(self, declaration: Declaration, node: Node) -> Kind:
+    def of(self, declaration: Declaration, node: Node, windows: tuple[Windows, ...] = ()) -> Kind:
         """Returns the kind of a call."""
         shapes = tuple([_shape(value) for value in declaration.inputs])
         arguments = dict(declaration.arguments)
@@ -187,11 +189,11 @@ class Kinds:
             outputs = tuple([_shape(value) for value in node.outputs])
             arguments.update(_fresh_lengths(declaration, outputs))
         contract = Contract.of(declaration)
-        key = (declaration.annotation, shapes, tuple(arguments.items()), contract)
+        key = (declaration.annotation, shapes, tuple(arguments.items()), contract, windows)
         found = self._made.get(key)
         if found is None:
-            solution = infer(declaration.annotation, shapes, arguments=arguments)
-            found = self._made[key] = Kind(solution, contract, self.facts, self.known)
+            solution = infer_sizes(declaration.annotation, shapes, arguments=arguments)
+            found = self._made[key] = Kind(solution, contract, self.facts, self.known, windows)
         return found
 
 

@@ -284,7 +284,8 @@ def test_a_placement_that_cannot_be_read() -> None:
     assert str(raised.value) == (
         "this is not a placement\n"
         "  'S' cannot be read\n"
-        "  hint: write S(0), S(0, blocks=3), R, or P(sum): sum, max, min, prod or avg"
+        "  hint: write S(0), S(0, blocks=3), S(0, segments=4:1:1), R, or P(sum): sum, max, min, "
+        "prod or avg"
     )
 
 

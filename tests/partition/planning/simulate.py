@@ -8,7 +8,7 @@ parameters; both are compared with what one device computes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -45,7 +45,7 @@ def placements_of(entry: InputPlan, sizes: Mapping[str, int]) -> list[Placement]
         placement = read_placement(text)
         if isinstance(placement, Shard):
             blocks: Dim = placement.blocks
-            placement = Shard(placement.dim, evaluate(blocks, sizes))
+            placement = replace(placement, blocks=evaluate(blocks, sizes))
         found.append(placement)
     return found
 
