@@ -134,7 +134,7 @@ def description(annotation: Annotation) -> str:
         for number, operand in enumerate(operands)
     ]
     parts += [f"{name} {says}" for name, _, says in meanings(annotation)]
-    return "; ".join(parts)
+    return "; ".join(parts) or "no tensors"
 
 
 def _side(operands: Sequence[Operand], colours: Mapping[str, str]) -> Iterator[Picture]:

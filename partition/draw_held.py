@@ -32,6 +32,7 @@ _SHOWN = {1: 32, 2: 8, 3: 4}
 _STEP = 14.0
 _LARGEST = 12
 """A dimension of at most so many elements is drawn element by element, each a step wide."""
+_LEAST = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +192,10 @@ def _lengths(bands: Sequence[range], room: float) -> list[float]:
     if total <= _LARGEST and total * _STEP <= room * 1.3:
         return [len(band) * _STEP for band in bands]
     lengths = [len(band) * room / total for band in bands]
-    least = 3.0
-    return lengths if min(lengths, default=least) >= least else [least] * len(bands)
+    least = min(lengths, default=_LEAST)
+    if least * 3 < _LEAST:
+        return [_LEAST] * len(bands)
+    return [length * max(1.0, _LEAST / least) for length in lengths]
 
 
 def _caption(held: Held, placed: str) -> Picture:

@@ -14,7 +14,6 @@ of parts or blocks that is a symbol, or large, is drawn small and said so.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import assert_never
 
 from dimsolve.ir.draw_annotation import annotation_picture, colours_of, operand_picture
 from dimsolve.ir.draw_verdict import verdict_picture
@@ -24,7 +23,7 @@ from dimsolve.solver.algebra.poly import Dim
 
 from .legality import Legality
 from .miniature import DRAWN, MOST_BLOCKS, MOST_PARTS, few, miniature
-from .placement import Partial, Placement, Replicate, Shard
+from .placement import Shard
 
 
 def legality_svg(legality: Legality) -> str:
@@ -45,40 +44,6 @@ def legality_svg(legality: Legality) -> str:
         gap=12,
     )
     return picture.card(f"may {split} be split into {legality.parts}?", legality.explain())
-
-
-def placement_svg(placement: Placement) -> str:
-    """Returns a placement of a matrix on a mesh axis of three ranks, as SVG text."""
-    picture = row(
-        chip(str(placement), INK, size=13),
-        miniature(2, [placement], [3]),
-        words(says(placement), fill=FAINT),
-        gap=14,
-    )
-    return picture.card(f"placement {placement}", says(placement))
-
-
-def says(placement: Placement) -> str:
-    """Returns what a placement means, in words.
-
-    >>> says(Shard(1, blocks=3))
-    'dimension 1 is 3 blocks; a rank has an equal part of each'
-    """
-    match placement:
-        case Shard(dim, 1, ()):
-            return f"dimension {dim} is cut into equal parts, one a rank"
-        case Shard(dim, blocks, ()):
-            return f"dimension {dim} is {blocks} blocks; a rank has an equal part of each"
-        case Shard(dim, blocks, segments):
-            lengths = ":".join(map(str, segments))
-            times = "" if blocks == 1 else f"{blocks} times "
-            return f"dimension {dim} is {times}segments of {lengths}; a rank has a part of each"
-        case Replicate():
-            return "every rank has the whole tensor"
-        case Partial(reduction):
-            return f"every rank has a tensor of full size; their {reduction.value} is the value"
-        case _:
-            assert_never(placement)
 
 
 def _rows(legality: Legality) -> Iterator[Sequence[Picture]]:

@@ -66,6 +66,9 @@ class Shard:
             parts.append(f"segments={':'.join(map(str, self.segments))}")
         return f"S({', '.join(parts)})"
 
+    def _repr_svg_(self) -> str:
+        return _svg(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Replicate:
@@ -73,6 +76,9 @@ class Replicate:
 
     def __str__(self) -> str:
         return "R"
+
+    def _repr_svg_(self) -> str:
+        return _svg(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,16 @@ class Partial:
 
     def __str__(self) -> str:
         return f"P({self.reduction.value})"
+
+    def _repr_svg_(self) -> str:
+        return _svg(self)
+
+
+def _svg(placement: Placement) -> str:
+    """What a notebook shows: the placement of a matrix on three ranks."""
+    from .draw_placement import placement_svg
+
+    return placement_svg(placement)
 
 
 Placement: TypeAlias = Shard | Replicate | Partial

@@ -38,6 +38,11 @@ class Rule:
     outputs: tuple[Placement, ...]
     transform: TransformRule | None = None
 
+    def _repr_svg_(self) -> str:
+        from .draw_placement import rule_svg
+
+        return rule_svg(self)
+
 
 @dataclass(frozen=True, slots=True)
 class NoRule:

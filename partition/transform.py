@@ -102,6 +102,11 @@ class TransformRule:
         )
         return f"{names}{sides[0]} -> {sides[1]}"
 
+    def _repr_svg_(self) -> str:
+        from .draw_placement import transform_svg
+
+        return transform_svg(self)
+
 
 def choose_rule(
     solution: Solution,
