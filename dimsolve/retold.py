@@ -30,6 +30,7 @@ from dimsolve.partition.legality import Legality
 from dimsolve.partition.read_placement import read_placement
 from dimsolve.partition.rules import Rule
 from dimsolve.solver.algebra.poly import Dim as Length
+from dimsolve.solver.cases import Choices
 from dimsolve.solver.equations import Step
 from dimsolve.solver.layout import layout_of, star_position
 from dimsolve.solver.proof.facts import Facts
@@ -77,7 +78,14 @@ def retold_solution(
 
     inputs: the shapes that were asked about; explain: gives the steps that ``explain()`` tells.
     """
-    choices = data.get("solutions", [{}] if not data["free"] else None)
+    listed = data.get("solutions", [{}] if not data["free"] else None)
+    complete = data.get("solutions_complete", True)
+
+    def choices(limit: int) -> Choices | None:
+        if listed is None:
+            return None
+        return Choices(listed[:limit], complete=complete and len(listed) <= limit)
+
     return Solution(
         text=text,
         layout=layout_of(text, _star_rank(data, inputs, text)),
@@ -87,7 +95,7 @@ def retold_solution(
         free=tuple(data["free"]),
         facts=facts,
         trace=lambda: tuple(Step(step["conclusion"], step["reason"]) for step in explain()),
-        cases=lambda: choices,
+        choices=choices,
     )
 
 

@@ -143,11 +143,15 @@ class StepModel(Model):
 
 
 class SolutionModel(LengthsModel):
-    """Inferred shapes and why. ``solutions``: the choices of the free identifiers, null where
-    endless.
+    """Inferred shapes and why. ``solutions``: the choices of the free identifiers, null where they
+    are not finitely many; of many, the first.
     """
 
     solutions: list[dict[str, int]] | None
+    solutions_complete: bool = Field(
+        description="whether `solutions` are all; else, where they are not null, they are finitely "
+        "many and these are the first"
+    )
     steps: list[StepModel]
     explanation: list[str] = Field(description="the annotation, a line per step, the shapes")
 
@@ -158,6 +162,7 @@ class SolutionModel(LengthsModel):
         return cls(
             **_lengths(solution),
             solutions=None if choices is None else [dict(choice) for choice in choices],
+            solutions_complete=choices is not None and choices.complete,
             steps=[StepModel(conclusion=s.conclusion, reason=s.reason) for s in steps],
             explanation=replace(solution, trace=lambda: steps).explain().splitlines(),
         )

@@ -36,6 +36,7 @@ from .annotation import (
 from .character_errors import lookalikes, too_long, too_many_digits
 from .lookalikes import find_lookalikes
 from .span import Span
+from .wrong_types import wrong_type
 
 MAX_CHARACTERS = 10_000
 MAX_TENSORS = 256
@@ -72,7 +73,7 @@ def read_annotation(text: str) -> Annotation:
     Span(start=0, stop=5)
     """
     if not isinstance(text, str):
-        raise TypeError(f"an annotation is text, not {type(text).__name__}")
+        raise wrong_type("annotation", text, "a text", "write it as in 'm k+, k+ n -> m n'")
     return _read_cached(text) if len(text) <= _CACHED_CHARACTERS else parse_annotation(text)
 
 

@@ -18,6 +18,7 @@ from functools import lru_cache
 from . import expression_errors as errors
 from .expression import Comparison, Expression, Relation
 from .expression_parser import Parser
+from .wrong_types import wrong_type
 
 _CACHED_CHARACTERS = 64
 """Longer texts are read each time, so that hostile ones cannot fill the memory."""
@@ -125,8 +126,11 @@ _relations = lru_cache(maxsize=1024)(parse_relations)
 
 def _is_short(text: str) -> bool:
     if not isinstance(text, str):
-        raise TypeError(
-            f"a dimension, shape, fact or claim is text here, not {type(text).__name__}"
+        raise wrong_type(
+            "the dimension, shape, fact or claim",
+            text,
+            "a text",
+            "write it in the dimension language, such as '8*s' or 'k % 64 == 0'",
         )
     return len(text) <= _CACHED_CHARACTERS
 

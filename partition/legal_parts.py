@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from math import lcm
 from typing import Any
 
 from dimsolve.ir.annotation import Annotation
 from dimsolve.ir.expression import Relation
 from dimsolve.solver.algebra.integers import divisors
 from dimsolve.solver.infer import Inputs, infer
+from dimsolve.solver.parameters import to_whole
 from dimsolve.solver.proof.divisibility import fixed_divisor
 
-from .legality import judge
-from .placement import Reduction
+from .legality import Legality, judge, to_manner
 
 DEFAULT_BOUND = 64
+MAX_BOUND = 10_000
 MAX_DIVISORS = 4_096
 
 
@@ -30,7 +32,8 @@ class LegalParts:
 
     ``fixed_divisor``: the greatest count that is legal for every value; its divisors are ``always``
     (0: the length is 0 and every count up to the bound is; where it is too large to be taken apart,
-    those up to the bound are listed). ``conditional``: {count: condition} and ``forbidden``:
+    those up to the bound are listed; where even one part asks for a condition, it is 1 and
+    ``always`` is empty). ``conditional``: {count: condition} and ``forbidden``:
     {count: reason}, for the other counts up to ``up_to``; ``unknown``: {count: what was left to
     show}.
     """
@@ -69,7 +72,7 @@ def legal_parts(
     partial: str = "sum",
 ) -> LegalParts:
     """Returns which counts ``split`` may be cut into: always, under a condition, never. ``up_to``
-    bounds the last two (64).
+    bounds the last two (64; at most 10,000).
 
     Raises AnnotationError for a question that cannot be read and ShapeError where the inputs can
     never match.
@@ -77,23 +80,20 @@ def legal_parts(
     >>> legal_parts("a b -> a b", ["8*s, 6"], "a", up_to=3).conditional
     {3: 's % 3 == 0'}
     """
-    bound = DEFAULT_BOUND if up_to is None else up_to
+    bound = DEFAULT_BOUND if up_to is None else to_whole("up_to", up_to, 1, MAX_BOUND)
     solution = infer(annotation, inputs, arguments=arguments, facts=facts)
+    manner = to_manner(solution, contiguous, value_split, partial)
     always: list[int] = []
     conditional: dict[int, str] = {}
     forbidden: dict[int, str] = {}
     unknown: dict[int, str] = {}
     name: str | None = None
+
+    def judged(count: int) -> Legality:
+        return judge(solution, split, count, arguments=arguments or {}, **manner)
+
     for count in range(1, bound + 1):
-        legality = judge(
-            solution,
-            split,
-            count,
-            arguments=arguments or {},
-            contiguous=contiguous,
-            value_split=value_split,
-            reduction=Reduction(partial),
-        )
+        legality = judged(count)
         name = legality.split
         match legality.verdict:
             case "legal":
@@ -103,11 +103,15 @@ def legal_parts(
             case "illegal":
                 forbidden[count] = legality.reason
             case "unknown":
-                unknown[count] = " and ".join(legality.conditions) or legality.reason
+                unknown[count] = " and ".join(legality.conditions)
     greatest = 1
-    if name is not None and len(always) > 1:
-        greatest = fixed_divisor(solution.values[name], solution.facts)
-    every = set(divisors(greatest, MAX_DIVISORS) or ()) if greatest > 0 else set()
+    if name is not None and always:
+        found = fixed_divisor(solution.values[name], solution.facts), lcm(*always)
+        if found[0] == 0 and len(always) == bound:
+            greatest = 0
+        else:
+            greatest = max(n for n in (1, *found) if n == 1 or judged(n).verdict == "legal")
+    every = set(divisors(greatest, MAX_DIVISORS) or ()) if greatest > 0 and always else set()
     return LegalParts(
         name, greatest, tuple(sorted(every | set(always))), conditional, forbidden, unknown, bound
     )

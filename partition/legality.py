@@ -11,24 +11,27 @@ to blame; or *unknown*, with what was left to show.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from operator import index as as_index
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from dimsolve.ir.annotation import Annotation
-from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.ir.errors import ShapeError
 from dimsolve.ir.expression import Comparison, Relation
-from dimsolve.solver.algebra.dims import evaluate, floor_div
-from dimsolve.solver.algebra.poly import Dim, product
+from dimsolve.ir.wrong_types import wrong_type
+from dimsolve.solver.algebra.dims import evaluate, floor_div, surely_positive
+from dimsolve.solver.algebra.poly import Dim, Poly, TooLarge, product
 from dimsolve.solver.decision import Always, Decision, Never, Sometimes, Undecided
 from dimsolve.solver.infer import Inputs, infer
 from dimsolve.solver.layout import Pattern
+from dimsolve.solver.lengths import at_least
+from dimsolve.solver.parameters import as_whole, to_choice, to_flag
 from dimsolve.solver.problems import shape_text
 from dimsolve.solver.proof.divisibility import exact_quotient
 from dimsolve.solver.proof.facts import Facts, read_facts
 from dimsolve.solver.proof.prove import decide, decide_divides, prove
-from dimsolve.solver.shapes import to_dim
+from dimsolve.solver.shapes import MAX_NUMBER, dim_of_text, to_dim
 from dimsolve.solver.solution import Solution
 from dimsolve.solver.symbolic import to_sympy
 
@@ -203,10 +206,45 @@ def check(
         split,
         parts,
         arguments=arguments or {},
-        contiguous=contiguous,
-        value_split=value_split,
-        reduction=Reduction(partial),
+        **to_manner(solution, contiguous, value_split, partial),
     )
+
+
+class Manner(TypedDict):
+    """How a split is meant, beside what is split and into how many."""
+
+    contiguous: bool
+    value_split: tuple[int, ...]
+    reduction: Reduction
+
+
+def to_manner(solution: Solution, contiguous: Any, value_split: Any, partial: Any) -> Manner:
+    """Returns the parameters that `check` and `legal_parts` share; AnnotationError for what they
+    cannot be.
+    """
+    word = to_choice("partial", partial, [reduction.value for reduction in Reduction])
+    return Manner(
+        contiguous=to_flag("contiguous", contiguous),
+        value_split=_to_summands(value_split, len(solution.layout.inputs)),
+        reduction=Reduction(word),
+    )
+
+
+def _to_summands(value_split: Any, inputs: int) -> tuple[int, ...]:
+    what = "a list of input numbers"
+    hint = f"inputs are counted from 0; there {'is' if inputs == 1 else 'are'} {inputs}"
+    if not isinstance(value_split, Collection) or isinstance(
+        value_split, str | bytes | bytearray | Mapping
+    ):
+        raise wrong_type("value_split", value_split, what, hint)
+    try:
+        found = [(entry, as_whole(entry)) for entry in value_split]
+    except TypeError:  # such as a tensor without dimensions
+        raise wrong_type("value_split", value_split, what, hint) from None
+    for entry, number in found:
+        if number is None or not 0 <= number < inputs:
+            raise wrong_type("an entry of value_split", entry, "the number of an input", hint)
+    return tuple([number for _, number in found if number is not None])
 
 
 def judge(
@@ -241,34 +279,39 @@ def judge(
         rule = whole_rule(solution, name)
     if isinstance(rule, NoRule):
         return Legality(solution, name, count, "illegal", rule.reason)
-    return _Obligations(solution, rule, count, contiguous).answer(tuple(arguments.items()))
+    obligations = _Obligations(solution, rule, count, contiguous)
+    try:
+        return obligations.answer(tuple(arguments.items()))
+    except TooLarge:
+        return obligations.undecided(tuple(arguments.items()))
 
 
 def _to_count(parts: Any) -> Dim:
-    if not isinstance(parts, str) and hasattr(parts, "__index__") and not isinstance(parts, bool):
-        return as_index(parts)
-    if isinstance(parts, bool | float | None):
-        raise AnnotationError(
-            Diagnostic(
-                code="not-a-count",
-                title="this is not a count",
-                reason=f"{parts!r} is a {type(parts).__name__}",
-                hint='give a positive integer, or a dimension expression such as "n"',
-            )
-        )
-    return to_dim(parts)
+    """The count as a Dim; that it must be positive is an obligation, not a matter of type."""
+    count: Dim | None = None
+    if isinstance(parts, str):
+        count = dim_of_text(parts) if parts.strip() else None
+    elif isinstance(parts, Poly) or type(parts).__module__.startswith("sympy."):
+        count = to_dim(parts, "parts")
+    else:
+        count = as_whole(parts)
+    if count is None or (isinstance(count, int) and abs(count) >= MAX_NUMBER):
+        hint = 'give a positive integer, or a dimension expression such as "n"'
+        raise wrong_type("parts", parts, "a count", hint)
+    return count
 
 
 @dataclass(frozen=True)
 class _Obligation:
-    """One thing that must hold: the decision, the words for it, and a Dim whose value at a
-    counterexample tells the most.
+    """One thing that must hold: the decision, the words for it, a Dim whose value at a
+    counterexample tells the most, and the obligation as a text of the dimension language.
     """
 
     decision: Decision
     claim: str
     never: str
     witness: Dim
+    left: str
 
 
 @dataclass(frozen=True)
@@ -301,19 +344,28 @@ class _Obligations:
                     return self._legality("illegal", reason, (), found, None, arguments)
                 case Sometimes(reason, found, needed):
                     verdict = "conditional" if needed and verdict != "unknown" else "unknown"
-                    conditions.extend(c for c in needed if c not in conditions)
+                    needs = needed or (obligation.left,)
+                    conditions.extend(c for c in needs if c not in conditions)
                     counterexample = counterexample or found
                     only = f"only if {' and '.join(needed)}" if needed else f"not always ({reason})"
                     reasons.append(f"{obligation.claim} {only}{_at(obligation.witness, found)}")
                 case Undecided(reason, left):
                     verdict = "unknown"
-                    conditions.extend(c for c in left if c not in conditions)
+                    needs = left or (obligation.left,)
+                    conditions.extend(c for c in needs if c not in conditions)
                     reasons.append(f"it is not decided whether {obligation.claim}: {reason}")
         if verdict == "conditional" and counterexample is None:
             counterexample = _failing(conditions, self.solution.facts)
         return self._legality(
             verdict, "; ".join(reasons), tuple(conditions), counterexample, self.rule, arguments
         )
+
+    def undecided(self, arguments: tuple[tuple[str, Any], ...]) -> Legality:
+        """The answer where the expressions are too large to be worked with."""
+        length = self.solution.values[self.rule.name]
+        left = (*self.solution.conditions, _divides_text(self.parts, length))
+        reason = f"the lengths are too large to decide whether {self.rule.name} can be cut"
+        return self._legality("unknown", reason, left, None, self.rule, arguments)
 
     def _legality(
         self,
@@ -339,11 +391,16 @@ class _Obligations:
     def _obligations(self, facts: Facts) -> Iterator[_Obligation]:
         name, length = self.rule.name, self.solution.values[self.rule.name]
         text = name if str(length) == name else f"{name} = {length}"
+        if not surely_positive(self.parts):
+            yield from self._count_is_positive(facts)
+            with suppress(ShapeError):  # then it is never positive, and that was said
+                facts = _assume(facts, [f"{self.parts} >= 1"])
         yield _Obligation(
             decide_divides(self.parts, length, facts),
             f"{text} is a multiple of {self.parts}",
             f"{text} is never a multiple of {self.parts}",
             length,
+            _divides_text(self.parts, length),
         )
         yield from self._other_obligations(facts)
         if self.contiguous and self.parts != 1:
@@ -355,7 +412,18 @@ class _Obligations:
                     f"the parts of {name} are contiguous, that is {count} == 1",
                     f"the parts of {name} are not contiguous: it is cut in each of {count} blocks",
                     count,
+                    f"{count} == 1",
                 )
+
+    def _count_is_positive(self, facts: Facts) -> Iterator[_Obligation]:
+        for claim in at_least(self.parts, 1):
+            yield _Obligation(
+                decide(claim.left, claim.comparison, claim.right, facts),
+                f"the count {self.parts} is positive",
+                f"the count {self.parts} is never positive",
+                self.parts,
+                str(claim),
+            )
 
     def _other_obligations(self, facts: Facts) -> Iterator[_Obligation]:
         """A transform rule may cut other identifiers too: the count must divide them as well."""
@@ -373,12 +441,19 @@ class _Obligations:
             seen.add(str(pattern))
             lengths = [self.solution.values[name] for name in pattern.names]
             length = product([pattern.constant, *lengths])
+            parts = product([self.parts, placement.blocks])
             yield _Obligation(
-                decide_divides(product([self.parts, placement.blocks]), length, facts),
+                decide_divides(parts, length, facts),
                 f"{pattern} = {length} is a multiple of {self.parts}",
                 f"{pattern} = {length} is never a multiple of {self.parts}",
                 length,
+                _divides_text(parts, length),
             )
+
+
+def _divides_text(parts: Dim, length: Dim) -> str:
+    """Returns the obligation that the parts divide the length, as a condition reads."""
+    return f"({length}) % ({parts}) == 0"
 
 
 def _failing(conditions: list[str], facts: Facts) -> Mapping[str, int] | None:

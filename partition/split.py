@@ -6,7 +6,13 @@ from difflib import get_close_matches
 
 from dimsolve.ir.annotation import Opaque
 from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.ir.excerpt import shown
+from dimsolve.ir.wrong_types import written, wrong_type
+from dimsolve.solver.parameters import as_whole
 from dimsolve.solver.solution import Solution
+
+_SPLIT = "an identifier or (index, dim)"
+_HINT = 'name an identifier, such as "k", or give (index, dim)'
 
 
 def split_name(solution: Solution, split: str | tuple[int, int]) -> str | None:
@@ -30,7 +36,7 @@ def split_name(solution: Solution, split: str | tuple[int, int]) -> str | None:
 
 def nothing_to_split(solution: Solution, split: tuple[int, int]) -> str:
     """Returns why (index, dim) names no identifier, in words."""
-    index, dim = split
+    index, dim = _pair(solution, split)
     count = len(solution.layout.inputs)
     tensor = f"input {index}" if index < count else f"output {index - count}"
     operand = (*solution.annotation.inputs, *solution.annotation.outputs)[index]
@@ -40,35 +46,50 @@ def nothing_to_split(solution: Solution, split: tuple[int, int]) -> str:
     if patterns is None:
         return f"the rank of {tensor} is not known"
     if not -len(patterns) <= dim < len(patterns):
-        dimensions = "1 dimension" if len(patterns) == 1 else f"{len(patterns)} dimensions"
-        return f"{tensor} has {dimensions}, so no dimension {dim}"
+        return (
+            f"{tensor} has no dimension {written(dim)}: '{operand}' has {_counted(len(patterns))}"
+        )
     if any(isinstance(atom, str) for atom in patterns[dim].atoms):
         return f"dimension {dim} of {tensor} has length 1: there is nothing to split"
     number = patterns[dim]
     return f"dimension {dim} of {tensor} is the number {number}: a written length is never split"
 
 
-def _pair(solution: Solution, split: object) -> tuple[int, int]:
-    match split:
-        case (int() as index, int() as dim):
-            count = len(solution.layout.inputs) + len(solution.layout.outputs)
-            if 0 <= index < count:
-                return index, dim
-            reason = (
-                f"index {index} names no tensor: there are {count}, inputs first, counted from 0"
-            )
+def _counted(rank: int) -> str:
+    """Returns how many dimensions there are and how they are numbered."""
+    match rank:
+        case 0:
+            return "none"
+        case 1:
+            return "only dimension 0 (or -1)"
         case _:
-            reason = f"{split!r:.60} is neither a name nor (index, dim)"
+            return f"dimensions 0 to {rank - 1} (or -{rank} to -1)"
+
+
+def _pair(solution: Solution, split: object) -> tuple[int, int]:
+    if not isinstance(split, tuple | list) or len(split) != 2:
+        raise wrong_type("split", split, _SPLIT, _HINT)
+    index, dim = map(as_whole, split)
+    if index is None or dim is None:
+        raise wrong_type("split", split, _SPLIT, _HINT)
+    inputs, outputs = len(solution.layout.inputs), len(solution.layout.outputs)
+    if 0 <= index < inputs + outputs:
+        return index, dim
+    there = [
+        _numbered(first, count, kind)
+        for first, count, kind in ((0, inputs, "input"), (inputs, outputs, "output"))
+        if count
+    ]
+    reason = f"index {written(index)} names no tensor: {' and '.join(there) or 'there is none'}"
     raise AnnotationError(
-        Diagnostic(
-            "unknown-split",
-            "there is no such split",
-            solution.text,
-            (),
-            reason,
-            'name an identifier, such as "k", or give (index, dim)',
-        )
+        Diagnostic("unknown-split", "there is no such split", solution.text, (), reason, _HINT)
     )
+
+
+def _numbered(first: int, count: int, kind: str) -> str:
+    if count == 1:
+        return f"{first} is the {kind}"
+    return f"{first} to {first + count - 1} are the {kind}s"
 
 
 def _unknown_name(solution: Solution, name: str) -> AnnotationError:
@@ -80,7 +101,8 @@ def _unknown_name(solution: Solution, name: str) -> AnnotationError:
             code="unknown-split",
             title="there is no such identifier",
             text=solution.text,
-            reason=f"'{name:.60}' is no identifier of the annotation; its identifiers are {known}",
+            reason=f"'{shown(name)}' is no identifier of the annotation; "
+            f"its identifiers are {known}",
             hint=f"did you mean '{close[0]}'?" if close else "",
         )
     )

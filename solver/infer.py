@@ -16,13 +16,15 @@ from functools import lru_cache
 from typing import Any
 
 from dimsolve.ir.annotation import Annotation, Tensor
+from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.expression import Relation
 from dimsolve.ir.read_annotation import read_annotation
 
 from . import problems
-from .algebra.dims import symbols_of
+from .algebra.dims import surely_positive, symbols_of
 from .algebra.poly import Dim, Poly, divide_exactly
 from .layout import Layout, layout_of, star_position
+from .parameters import to_arguments, to_facts, to_inputs
 from .proof.facts import NO_FACTS, read_facts
 from .question import Question
 from .shapes import Shape, ShapeLike, to_shape
@@ -46,24 +48,36 @@ def infer(
     are left aside. facts: what is known of the symbols. Raises AnnotationError for what cannot be
     read and ShapeError where the inputs can never match.
 
+    Identifiers are positive integers. An expression that is 0 or negative for some values of its
+    symbols, such as ``n - 5``, ``n//2`` or ``max(0, n - 5)``, is a length only for the others, and
+    a condition says for which. An empty dimension is a case of its own: it is written 0, and
+    matches an identifier that stands alone.
+
     >>> infer("m k+, k+ n -> m n", ["4*s, k", "k, 16"]).outputs
     ((4*s, 16),)
     >>> infer("(h t) k -> h t k", ["8*s, k"], arguments={"h": 3}).conditions
     ('s % 3 == 0',)
+    >>> infer("a -> a", ["n - 5"]).conditions
+    ('n >= 6',)
     """
-    text = annotation if annotation.__class__ is str else _text_of(annotation)
-    try:
-        return _cached(
-            text,
-            None
-            if inputs is None
-            else tuple([s if s is None or s.__class__ is str else tuple(s) for s in inputs]),
-            tuple(arguments.items()) if arguments else (),
-            facts if facts.__class__ is str else tuple(facts),
-        )
-    except TypeError:
-        # Something is not hashable, or no sequence: answer without memory, with designed errors.
-        return _infer(text, inputs, tuple((arguments or {}).items()), facts)
+    return _asked(annotation, inputs, arguments, facts, False)
+
+
+def infer_sizes(
+    annotation: str | Annotation,
+    inputs: Inputs,
+    *,
+    arguments: Mapping[str, Any] | None = None,
+) -> Solution:
+    """Returns what `infer` returns, for the sizes of tensors that exist.
+
+    They are lengths already, and may be 0 (``seq//2``, the rest of a slice): no condition asks that
+    they be positive. A graph is deduced with this.
+
+    >>> infer_sizes("a b -> b a", ["n//2, 3"]).conditions
+    ()
+    """
+    return _asked(annotation, inputs, arguments, (), True)
 
 
 def solve_quickly(
@@ -83,9 +97,9 @@ def solve_quickly(
     text = _text_of(annotation)
     if inputs is None:
         return None
-    shapes = [to_shape(shape) for shape in inputs]
+    shapes = _shapes_of(to_inputs(inputs))
     layout = layout_of(text, _star_rank(read_annotation(text), shapes))
-    return _solve_quickly(layout, shapes, tuple((arguments or {}).items()))
+    return _solve_quickly(layout, shapes, tuple(to_arguments(arguments).items()), False)
 
 
 def _text_of(annotation: Any) -> str:
@@ -94,20 +108,72 @@ def _text_of(annotation: Any) -> str:
     return read_annotation(annotation).text
 
 
-def _infer(text: Any, inputs: Any, arguments: tuple[tuple[str, Any], ...], facts: Any) -> Solution:
-    shapes = None if inputs is None else [to_shape(shape) for shape in inputs]
-    known = read_facts((facts,) if isinstance(facts, str) else facts) if facts else NO_FACTS
+def _shapes_of(inputs: Sequence[ShapeLike]) -> list[Shape | None]:
+    try:
+        return [to_shape(shape) for shape in inputs]
+    except DimsolveError as error:
+        failed = error
+    for number, shape in enumerate(inputs):
+        to_shape(shape, f"input {number}")  # says of the wrong one which it is
+    raise failed
+
+
+def _asked(annotation: Any, inputs: Any, arguments: Any, facts: Any, sized: bool) -> Solution:
+    """Looks the question up; ``True`` and ``1.0`` are told apart from the 1 that they equal."""
+    text = annotation if annotation.__class__ is str else _text_of(annotation)
+    shapes = None if inputs is None else _as_key(inputs)
+    named: tuple[tuple[str, Any], ...] = ()
+    kinds: tuple[type, ...] = ()
+    if arguments is not None:
+        named = tuple(to_arguments(arguments).items())
+        kinds = tuple([value.__class__ for _, value in named])
+    known = facts if facts.__class__ is tuple and not facts else to_facts(facts)
+    try:
+        return _cached(text, shapes, named, known, sized, kinds)
+    except TypeError:
+        # An argument is not hashable: answer without memory.
+        return _infer(text, shapes, named, known, sized)
+
+
+_PLAIN = frozenset({int, str, type(None), Poly})
+
+
+def _as_key(inputs: Any) -> tuple[Any, ...]:
+    """The inputs as a tuple by which the answer can be kept: what is not plain is read already."""
+    rows: list[Any] = []
+    if inputs.__class__ is not list and inputs.__class__ is not tuple:
+        inputs = to_inputs(inputs)
+    for number, shape in enumerate(inputs):
+        kind = shape.__class__
+        if kind is str or shape is None:
+            rows.append(shape)
+        elif (kind is tuple or kind is list) and _PLAIN.issuperset(map(type, shape)):
+            rows.append(tuple(shape))
+        else:
+            rows.append(to_shape(shape, f"input {number}"))
+    return tuple(rows)
+
+
+def _infer(
+    text: str,
+    inputs: tuple[Any, ...] | None,
+    arguments: tuple[tuple[str, Any], ...],
+    facts: tuple[str | Relation, ...],
+    sized: bool,
+    kinds: tuple[type, ...] = (),
+) -> Solution:
+    shapes = None if inputs is None else _shapes_of(inputs)
+    known = read_facts(facts) if facts else NO_FACTS
     annotation = read_annotation(text)
     if shapes is None:
         layout = layout_of(text, None)
         unknown = [None] * len(annotation.inputs)
-        return Question(
-            annotation, layout, unknown, dict(arguments), known, explore=True
-        ).solution()
+        question = Question(annotation, layout, unknown, dict(arguments), known, explore=True)
+        return question.solution()
     layout = layout_of(text, _star_rank(annotation, shapes))
-    question = Question(annotation, layout, shapes, dict(arguments), known)
+    question = Question(annotation, layout, shapes, dict(arguments), known, sized=sized)
     if not facts or _are_of_caller(known.symbols & layout.marks.keys(), shapes):
-        values = _solve_quickly(layout, shapes, arguments)
+        values = _solve_quickly(layout, shapes, arguments, sized)
         if values is not None:
             return Solution(text, layout, tuple(shapes), values, facts=known, trace=question.steps)
     return question.solution()
@@ -153,10 +219,13 @@ def _star_rank(annotation: Annotation, shapes: Sequence[Shape | None]) -> int | 
 
 
 def _solve_quickly(
-    layout: Layout, shapes: Sequence[Shape | None], arguments: tuple[tuple[str, Any], ...]
+    layout: Layout,
+    shapes: Sequence[Shape | None],
+    arguments: tuple[tuple[str, Any], ...],
+    sized: bool,
 ) -> dict[str, Dim] | None:
     """Returns all lengths where nothing is doubtful; None sends the question to the general
-    solver.
+    solver. ``sized``: lengths may be 0.
     """
     values: dict[str, Dim] = {}
     for name, value in arguments:
@@ -181,6 +250,10 @@ def _solve_quickly(
         pending = tuple(waiting)
     if len(values) < len(layout.marks):
         return None
+    if not sized:
+        for value in values.values():
+            if value.__class__ is not int and not surely_positive(value):
+                return None
     return {name: values[name] for name in layout.marks}
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
 from dimsolve.ir.span import Span
+from dimsolve.ir.wrong_types import written
 
 from .algebra.integers import divisors
 from .algebra.poly import Dim
@@ -41,6 +42,9 @@ def wrong_rank(
     """A tensor has another number of dimensions than its annotation."""
     wants = _count(minimum, "dimension", "dimensions")
     atleast = "at least " if "*" in pattern else ""
+    hint = f"give {wants}, or None where the shape is not known"
+    if atleast:
+        hint = "'*' may stand for no dimension; each of the others needs a length"
     return ShapeError(
         Diagnostic(
             code="rank",
@@ -49,6 +53,7 @@ def wrong_rank(
             spans=(span,),
             reason=f"'{pattern}' has {atleast}{wants}, "
             f"input {operand} has {len(dims)}: {shape_text(dims)}",
+            hint=hint,
         )
     )
 
@@ -145,6 +150,23 @@ def zero_product(text: str, span: Span, pattern: str, origin: str) -> ShapeError
     )
 
 
+def no_positive_length(
+    text: str, span: Span, name: str, origin: str, value: Dim, known: Sequence[str]
+) -> ShapeError:
+    """An identifier's length would be 0 or negative, whatever the symbols are."""
+    where = f" where {' and '.join(known)}" if known else ""
+    return ShapeError(
+        Diagnostic(
+            code="no-positive-length",
+            title=f"{name} is no positive length",
+            text=text,
+            spans=(span,),
+            reason=f"{name} = {value} ({origin}) is less than 1 for all values{where}",
+            hint="an empty dimension is written 0, and matches an identifier that stands alone",
+        )
+    )
+
+
 def no_solution(text: str, spans: tuple[Span, ...], equations: Sequence[str]) -> ShapeError:
     """Several equations have no common solution in positive integers."""
     return ShapeError(
@@ -167,7 +189,7 @@ def bad_argument(text: str, span: Span, name: str, value: object, elsewhere: str
             title=f"argument {name} is not a length",
             text=text,
             spans=(span,),
-            reason=f"{name} = {value!r:.60} (argument {name}) is not a positive integer{also}",
+            reason=f"{name} = {written(value)} (argument {name}) is not a positive integer{also}",
             hint=f"pass a positive integer or dimension text as {name}, or rename the identifier",
         )
     )

@@ -8,21 +8,22 @@ joins the equations, ``h >= 2`` narrows the cases.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from dimsolve.ir.annotation import Annotation
-from dimsolve.ir.errors import DimsolveError
+from dimsolve.ir.errors import DimsolveError, ShapeError
 from dimsolve.ir.expression import Comparison, Relation
 from dimsolve.ir.span import Span
 
 from . import problems
-from .algebra.dims import substitute, symbols_of
-from .algebra.poly import Dim, Poly, symbol
-from .cases import whole_solutions
-from .decision import Never
+from .algebra.dims import Call, substitute, symbols_of
+from .algebra.evaluation import COMPARE
+from .algebra.poly import UNIT, Dim, Poly, symbol, terms_of
+from .cases import Choices, Search
+from .decision import Always, Never
 from .equations import Binding, Equation, Step
 from .layout import Layout, identifiers_of
 from .proof.facts import NO_FACTS, Facts, read_facts
@@ -35,7 +36,7 @@ from .unify import Unifier
 @dataclass(frozen=True)
 class Question:
     """An annotation laid beside shapes. ``explore``: no shapes at all, the identifiers are the
-    symbols.
+    symbols. ``sized``: the shapes are those of tensors that exist; lengths may be 0.
     """
 
     annotation: Annotation
@@ -44,6 +45,7 @@ class Question:
     arguments: Mapping[str, Any]
     facts: Facts
     explore: bool = False
+    sized: bool = False
 
     @cached_property
     def _spans(self) -> dict[str, Span]:
@@ -131,6 +133,8 @@ class Question:
                             pattern.names, pattern.constant, given, pattern.span, origin, places
                         )
                     )
+        # An empty dimension is known before anything is said of lengths, in any order of inputs.
+        equations.sort(key=lambda equation: equation.given != 0)
         return equations + self._fact_equations()
 
     def _fact_equations(self) -> list[Equation]:
@@ -163,9 +167,21 @@ class Question:
                 sides = substitute(left, case), substitute(right, case)
             except ZeroDivisionError:
                 return False
-            if isinstance(decide(sides[0], relation.comparison, sides[1], NO_FACTS), Never):
+            if not _may_hold(*sides, relation.comparison):
                 return False
         return True
+
+    def _bounds(self) -> dict[str, int]:
+        """The greatest values of identifiers that facts allow: ``h*t <= 24`` bounds h and t."""
+        bounds: dict[str, int] = {}
+        for relation, left, right, about in self._relations:
+            if not about or relation.comparison is Comparison.NE:
+                continue
+            for greater, less in ((right, left), (left, right)):
+                if relation.comparison in _RISES[greater is right]:
+                    for name, most in _at_most(less - greater):
+                        bounds[name] = min(most, bounds.get(name, most))
+        return bounds
 
     def _solved(self) -> Unifier:
         unifier = Unifier(self.annotation.text, self._about_symbols, self._symbol_of, self._admits)
@@ -181,6 +197,7 @@ class Question:
                 )
         for name, value in self._lengths.items():
             unifier.bindings[name] = Binding(value, f"argument {name}", self._spans[name])
+            unifier.need(name, value, 1)
             unifier.steps.append(Step(f"{name} = {value}", f"argument {name}"))
         unifier.solve(self._equations())
         for name, span in self._spans.items():
@@ -214,15 +231,18 @@ class Question:
             if name in unifier.bindings
         }
         self._check_facts(values)
+        if not self.sized:
+            self._require_lengths(unifier, values)
         free = tuple(name for name in values if name in unifier.free)
         known = {name: value for name, value in values.items() if name not in free}
 
-        def cases() -> list[dict[str, int]] | None:
+        def choices(limit: int) -> Choices | None:
             rows = [equation.exponents_of(free, known) for equation in unifier.open]
             numbers = [(exponents, left) for exponents, left in rows if isinstance(left, int)]
-            if set(free) - {name for exponents, _ in numbers for name in exponents}:
+            bounds = self._bounds()
+            if set(free) - {name for exponents, _ in numbers for name in exponents} - bounds.keys():
                 return None
-            return whole_solutions(numbers, self._admits)
+            return Search(numbers, self._admits, free, bounds).first(limit)
 
         return Solution(
             text=self.annotation.text,
@@ -233,8 +253,38 @@ class Question:
             free=free,
             facts=self._facts_of(values),
             trace=lambda: tuple(unifier.steps),
-            cases=cases if free else lambda: [{}],
+            choices=choices if free else lambda limit: Choices([{}]),
         )
+
+    def _require_lengths(self, unifier: Unifier, values: Mapping[str, Dim]) -> None:
+        """Identifiers are positive: keeps the conditions under which all lengths are; ShapeError
+        where one never is.
+        """
+        if not unifier.needs:
+            return
+        text = self.annotation.text
+        try:
+            known = read_facts([*self._facts_of(values).relations, *unifier.conditions])
+        except ShapeError as error:
+            raise problems.conditions_exclude(text, unifier.conditions) from error
+        for name, need in unifier.needs:
+            decision = decide(need.left, need.comparison, need.right, known)
+            match decision:
+                case Always():
+                    continue
+                case Never():
+                    bound = unifier.bindings[name]
+                    where = [str(relation) for relation in known.relations]
+                    raise problems.no_positive_length(
+                        text, bound.span, name, bound.origin, bound.value, where
+                    )
+            needed = decision.conditions or (str(need),)
+            why = f"{name} is a positive integer ({unifier.bindings[name].origin})"
+            unifier.require(needed, why)
+            try:
+                known = read_facts([*known.relations, *needed])
+            except ShapeError as error:
+                raise problems.conditions_exclude(text, unifier.conditions) from error
 
     def _check_facts(self, values: Mapping[str, Dim]) -> None:
         """Raises ShapeError for a fact about identifiers that cannot be true of what was found."""
@@ -265,6 +315,29 @@ class Question:
             else:
                 texts.append(relation)
         return read_facts(texts)
+
+
+def _may_hold(left: Dim, right: Dim, comparison: Comparison) -> bool:
+    if isinstance(left, int) and isinstance(right, int):
+        return COMPARE[comparison](left, right)
+    return not isinstance(decide(left, comparison, right, NO_FACTS), Never)
+
+
+_RISES = {
+    True: (Comparison.LE, Comparison.LT, Comparison.EQ),
+    False: (Comparison.GE, Comparison.GT, Comparison.EQ),
+}
+"""Whether the right side is the greater one -> the comparisons that say so."""
+
+
+def _at_most(dim: Dim) -> Iterator[tuple[str, int]]:
+    """Yields what ``dim <= 0`` says of single names, where it is positive terms less a number."""
+    terms = dict(terms_of(dim))
+    number = -terms.pop(UNIT, 0)
+    if all(c > 0 and not any(isinstance(a, Call) for a, _ in m) for m, c in terms.items()):
+        for monomial, coefficient in terms.items():
+            for name, _ in monomial:
+                yield name, max(number // coefficient, 0)
 
 
 def _positive_dim(value: Any) -> Dim | None:

@@ -14,9 +14,11 @@ from functools import lru_cache
 from operator import index
 from typing import Any, TypeAlias
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
+from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError, ShapeError
 from dimsolve.ir.expression import Expression
+from dimsolve.ir.expression_parser import MAX_DIGITS
 from dimsolve.ir.read_expression import read_dimension, read_shape
+from dimsolve.ir.wrong_types import described
 
 from .algebra.canonical import from_expression
 from .algebra.poly import Dim, Poly, TooLarge, symbol
@@ -27,12 +29,15 @@ DimLike: TypeAlias = Any
 or None.
 """
 ShapeLike: TypeAlias = "str | Sequence[DimLike] | None"
+MAX_NUMBER = 10**MAX_DIGITS
+"""A number has as many digits as a written one: then it can be printed and multiplied."""
 
 
-def to_dim(value: DimLike) -> Dim:
+def to_dim(value: DimLike, place: str = "") -> Dim:
     """Returns the Dim of an int, a text or a SymPy expression.
 
-    Raises AnnotationError for what is none of them and ShapeError for a negative number.
+    place: what it is, in words, for errors. Raises AnnotationError for what is no dimension and
+    ShapeError for a negative number.
 
     >>> to_dim("8*s"), to_dim(12)
     (Poly(8*s), 12)
@@ -44,19 +49,33 @@ def to_dim(value: DimLike) -> Dim:
     elif isinstance(value, Poly):
         return value
     elif isinstance(value, bool):
-        raise _not_a_dimension(value)
+        raise _not_a_dimension(value, place)
     else:
-        dim = _dim_of_object(value)
-    if isinstance(dim, int) and dim < 0:
-        raise ShapeError(
-            Diagnostic(
-                code="negative-dimension",
-                title="a dimension is negative",
-                reason=f"{value!s:.80} is less than 0",
-                hint="a size is 0 or more; write an unknown dimension as None",
-            )
-        )
+        dim = _dim_of_object(value, place)
+    if isinstance(dim, int) and not 0 <= dim < MAX_NUMBER:
+        raise _negative(dim, place) if -MAX_NUMBER < dim < 0 else _too_long(place)
     return dim
+
+
+def _negative(dim: int, place: str) -> ShapeError:
+    return ShapeError(
+        Diagnostic(
+            code="negative-dimension",
+            title="a dimension is negative",
+            reason=f"{place} is {dim}, less than 0" if place else f"{dim} is less than 0",
+            hint="a size is 0 or more; write an unknown dimension as None",
+        )
+    )
+
+
+def _too_long(place: str) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="too-many-digits",
+            title="a number that is too long",
+            reason=f"{place or 'a dimension'} has more than {MAX_DIGITS} digits",
+        )
+    )
 
 
 @lru_cache(maxsize=8192)
@@ -89,7 +108,7 @@ def dim_of_expression(expression: Expression, text: str) -> Dim:
     raise AnnotationError(diagnostic)
 
 
-def _dim_of_object(value: Any) -> Dim:
+def _dim_of_object(value: Any, place: str) -> Dim:
     try:
         return index(value)
     except TypeError:
@@ -98,24 +117,25 @@ def _dim_of_object(value: Any) -> Dim:
         from .symbolic import from_sympy
 
         return from_sympy(value)
-    raise _not_a_dimension(value)
+    raise _not_a_dimension(value, place)
 
 
-def _not_a_dimension(value: object) -> AnnotationError:
+def _not_a_dimension(value: object, place: str) -> AnnotationError:
     return AnnotationError(
         Diagnostic(
             code="not-a-dimension",
-            title="this is not a dimension",
-            reason=f"{value!r:.80} is a {type(value).__name__}",
+            title=f"{place or 'this'} is not a dimension",
+            reason=f"{place or 'it'} is {described(value)}",
             hint='give an int, a text such as "8*s", or a SymPy expression made by dimsolve',
         )
     )
 
 
-def to_shape(value: ShapeLike) -> Shape | None:
+def to_shape(value: ShapeLike, place: str = "") -> Shape | None:
     """Returns the dimensions of a shape in any of its forms; None stays None.
 
-    Raises AnnotationError for what cannot be read as a shape.
+    place: which shape it is, in words, for errors. Raises AnnotationError for what cannot be read
+    as a shape and ShapeError for a negative dimension.
 
     >>> to_shape("8*s, k")
     (Poly(8*s), Poly(k))
@@ -123,18 +143,40 @@ def to_shape(value: ShapeLike) -> Shape | None:
     if value is None:
         return None
     if isinstance(value, str):
-        return shape_of_text(value)
-    if not isinstance(value, Sequence):
-        raise AnnotationError(
-            Diagnostic(
-                code="not-a-shape",
-                title="this is not a shape",
-                reason=f"{value!r:.80} is a {type(value).__name__}",
-                hint='give a sequence such as (8, "k"), a text such as "8*s, k", or None',
-            )
+        dims: Shape = shape_of_text(value)
+        if any(dim.__class__ is int and not 0 <= dim < MAX_NUMBER for dim in dims):
+            _with_places(dims, place)
+        return dims
+    if not isinstance(value, Sequence) or isinstance(value, bytes | bytearray | memoryview):
+        raise _not_a_shape(value, place)
+    try:
+        return tuple(
+            [
+                dim if dim.__class__ is int and 0 <= dim < MAX_NUMBER else to_optional_dim(dim)
+                for dim in value
+            ]
         )
-    return tuple(
-        [dim if dim.__class__ is int and dim >= 0 else to_optional_dim(dim) for dim in value]
+    except DimsolveError as error:
+        failed = error
+    _with_places(value, place)
+    raise failed
+
+
+def _with_places(dims: Sequence[DimLike], place: str) -> None:
+    """Reads the dimensions once more, to say of the wrong one which it is."""
+    for number, dim in enumerate(dims):
+        if dim is not None:
+            to_dim(dim, f"{place}, dim {number}" if place else f"dim {number}")
+
+
+def _not_a_shape(value: object, place: str) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="not-a-shape",
+            title=f"{place or 'this'} is not a shape",
+            reason=f"{place or 'it'} is {described(value)}",
+            hint='give a sequence such as (8, "k"), a text such as "8*s, k", or None',
+        )
     )
 
 

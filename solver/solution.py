@@ -15,7 +15,9 @@ from dimsolve.ir.annotation import Annotation
 from dimsolve.ir.read_annotation import read_annotation
 
 from .algebra.poly import Dim, product
+from .cases import Choices
 from .layout import Layout, Pattern
+from .parameters import to_whole
 from .problems import shape_text
 from .proof.facts import NO_FACTS, Facts
 from .shapes import Shape
@@ -48,7 +50,7 @@ class Solution:
     free: tuple[str, ...] = ()
     facts: Facts = NO_FACTS
     trace: Callable[[], tuple[Step, ...]] = tuple
-    cases: Callable[[], list[dict[str, int]] | None] = lambda: [{}]
+    choices: Callable[[int], Choices | None] = lambda limit: Choices([{}])
 
     @property
     def annotation(self) -> Annotation:
@@ -81,16 +83,20 @@ class Solution:
         """The names that the dimensions of ``*`` were given."""
         return {"*": self.layout.star} if self.layout.star else {}
 
-    def solutions(self, limit: int = 1000) -> tuple[dict[str, int], ...] | None:
+    def solutions(self, limit: int = 1000) -> Choices | None:
         """Returns the choices of the free identifiers, ascending, at most ``limit``; None where
-        they are not finitely many.
+        neither numbers nor facts leave finitely many.
+
+        ``complete`` of the result says whether these are all. Raises AnnotationError for a limit
+        that is no positive integer.
 
         >>> from dimsolve import infer
         >>> infer("(h t) -> h t", [(4,)]).solutions()
         ({'h': 1, 't': 4}, {'h': 2, 't': 2}, {'h': 4, 't': 1})
+        >>> infer("(h t) -> h t", [(4,)]).solutions(2).complete
+        False
         """
-        cases = self.cases()
-        return None if cases is None else tuple(cases[:limit])
+        return self.choices(to_whole("limit", limit, 1))
 
     def explain(self) -> str:
         """Returns one line per step, each with its reason and where it came from."""

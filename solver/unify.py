@@ -24,13 +24,15 @@ from dimsolve.ir.expression import Comparison
 from dimsolve.ir.span import Span
 
 from . import problems
-from .algebra.dims import floor_div
+from .algebra.dims import floor_div, maximum, surely_positive
 from .algebra.exponents import Combination, forced_powers
 from .algebra.poly import Dim, product
 from .algebra.roots import exact_root
-from .cases import agreed, whole_solutions
+from .cases import Search, agreed
 from .decision import Always, Never
 from .equations import Binding, Equation, Step
+from .lengths import at_least
+from .proof.claims import Claim
 from .proof.divisibility import exact_quotient
 from .proof.facts import Facts, read_facts
 from .proof.prove import decide, decide_divides
@@ -43,7 +45,8 @@ class Unifier:
 
     ``facts`` grow by the conditions that are met on the way. ``free_symbol`` names the symbol of a
     free identifier, away from the caller's symbols. ``open`` are the equations among free names,
-    for listing their solutions.
+    for listing their solutions. ``needs`` say of every name that was bound what makes it positive,
+    given the conditions and that the others are.
     """
 
     text: str
@@ -55,6 +58,7 @@ class Unifier:
     free: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     open: list[Equation] = field(default_factory=list)
+    needs: list[tuple[str, Claim]] = field(default_factory=list)
 
     def solve(self, equations: list[Equation]) -> None:
         """Binds every name that occurs; ShapeError where the equations contradict each other."""
@@ -80,7 +84,12 @@ class Unifier:
         self.bindings[name] = Binding(value, origin, span)
         self.steps.append(Step(f"{name} = {value}", origin))
 
-    def _require(self, conditions: tuple[str, ...], reason: str) -> None:
+    def need(self, name: str, length: Dim, least: int) -> None:
+        """Keeps that a length must be at least so much for its name to be positive."""
+        if least != 1 or not surely_positive(length):
+            self.needs.extend((name, claim) for claim in at_least(length, least))
+
+    def require(self, conditions: tuple[str, ...], reason: str) -> None:
         """Keeps conditions that the inputs need; what follows may rely on them."""
         for condition in conditions:
             if condition not in self.conditions:
@@ -128,9 +137,19 @@ class Unifier:
         ((name, degree),) = unknown.items()
         if equation.names == (name,) and equation.constant == 1:
             self._bind(name, equation.given, equation.origin, equation.place(name))
+            if equation.given != 0:
+                self.need(name, equation.given, 1)
             return True
+        divisor = self._known(equation)
         power = self._divide(equation, conditional)
-        return power is not None and self._bind_root(equation, name, degree, power, conditional)
+        if power is None:
+            return False
+        if degree == 1 and power * divisor != equation.given:
+            # A multiple of a number is positive from that number on, of a length wherever it is.
+            self.need(name, equation.given, divisor if isinstance(divisor, int) else 1)
+        elif degree == 1:
+            self.need(name, power, 1)
+        return self._bind_root(equation, name, degree, power, conditional)
 
     def _compare(self, equation: Equation) -> None:
         """All names are known: the product must be the given length."""
@@ -147,7 +166,7 @@ class Unifier:
                 raise self._mismatch(equation, value)
             case _:
                 why = f"{equation.left} is {value} and {equation.given} ({equation.origin})"
-                self._require(decision.conditions or (f"{value} == {equation.given}",), why)
+                self.require(decision.conditions or (f"{value} == {equation.given}",), why)
 
     def _mismatch(self, equation: Equation, value: Dim) -> ShapeError:
         left, names = equation.left, dict.fromkeys(equation.names)
@@ -186,7 +205,7 @@ class Unifier:
                 if not conditional:
                     return None
                 fallback = (f"({equation.given}) % ({divisor}) == 0",)
-                self._require(decision.conditions or fallback, self._why(equation))
+                self.require(decision.conditions or fallback, self._why(equation))
         return floor_div(equation.given, divisor)
 
     def _no_whole_length(self, equation: Equation, divisor: Dim) -> ShapeError:
@@ -216,14 +235,30 @@ class Unifier:
         """Binds the name whose power is known; it stays free where that has no polynomial root."""
         root, why, span = exact_root(power, degree), self._why(equation), equation.place(name)
         if root is not None:
-            self._bind(name, root, why, span)
+            self._bind(name, self._positive_root(name, root, degree), why, span)
             return True
         if isinstance(power, int):
             raise problems.no_root(self.text, span, name, degree, power, why)
         if conditional:
             self.leave_free(name, span)
-            self._require((f"{self.bindings[name].value}**{degree} == {power}",), why)
+            self.require((f"{self.bindings[name].value}**{degree} == {power}",), why)
         return conditional
+
+    def _positive_root(self, name: str, root: Dim, degree: int) -> Dim:
+        """Of the two roots of an even power, the one that is positive; both where that varies."""
+        if degree == 1 or surely_positive(root):
+            return root
+        if degree % 2:
+            self.need(name, root, 1)
+            return root
+        self.needs.append((name, Claim(root, Comparison.NE, 0)))
+        match decide(root, Comparison.GE, 0, self.facts):
+            case Always():
+                return root
+            case Never():
+                return -root
+            case _:
+                return maximum(root, -root)
 
     def _forced(self, equations: list[Equation]) -> list[Equation]:
         """Returns the equations on one name that the rational row span of the exponents forces."""
@@ -272,13 +307,13 @@ class Unifier:
             if isinstance(left, int):
                 used.append(equation)
                 numbers.append((self._unknown(equation), left))
-        cases = whole_solutions(numbers, self.admits) if numbers else None
-        if cases is None:
+        if not numbers:
             return
-        if not cases:
+        same = agreed(Search(numbers, self.admits))
+        if same is None:
             spans = tuple(equation.span for equation in used)
             raise problems.no_solution(self.text, spans, [str(equation) for equation in used])
         origin = " and ".join(map(str, used)) + " leave no other whole number"
-        for name, value in agreed(cases).items():
+        for name, value in same.items():
             place = next(equation.place(name) for equation in used if name in equation.names)
             self._bind(name, value, origin, place)

@@ -76,13 +76,17 @@ _SHOWN_SOLUTIONS = 20
 
 
 def _choices(solution: Solution) -> Iterator[str]:
-    choices = solution.solutions(_SHOWN_SOLUTIONS + 1)
+    choices = solution.solutions(_SHOWN_SOLUTIONS)
     if choices is None:
         yield "not finitely many"
         return
-    yield from map(_values, choices[:_SHOWN_SOLUTIONS])
-    if len(choices) > _SHOWN_SOLUTIONS:
-        yield "and more: --json lists them"
+    yield from map(_values, choices)
+    if choices.complete:
+        return
+    if len(choices) == _SHOWN_SOLUTIONS:
+        yield f"finitely many, the first {_SHOWN_SOLUTIONS} shown; --json lists more"
+    else:
+        yield "finitely many, the others are too many or too large to be looked for"
 
 
 def show_explanation(solution: Solution) -> Iterator[Block]:

@@ -141,6 +141,23 @@ def _is_positive(dim: Dim) -> bool:
     )
 
 
+def surely_positive(dim: Dim) -> bool:
+    """Whether a length is at least 1 at a glance: a sum of positive terms without calls.
+
+    >>> surely_positive(8 * symbol("s") + 1), surely_positive(symbol("s") - 1)
+    (True, False)
+    """
+    if isinstance(dim, int):
+        return dim >= 1
+    for monomial, coefficient in dim.terms.items():
+        if coefficient < 0:
+            return False
+        for atom, _ in monomial:
+            if atom.__class__ is not str:
+                return False
+    return True
+
+
 def _divided(dim: Dim, by: int) -> Dim:
     quotient = divide_exactly(dim, by)
     assert quotient is not None

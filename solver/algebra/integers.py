@@ -11,18 +11,30 @@ from functools import lru_cache
 from math import gcd, isqrt
 
 MAX_TRIAL = 4_096
+MAX_PRIME = 3_317_044_064_679_887_385_961_981
+_BASES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
 
 
-@lru_cache(maxsize=1024)
 def factors(number: int) -> dict[int, int] | None:
-    """Returns the prime factors of a positive number with their exponents, by bounded trial
-    division.
+    """Returns the prime factors of a positive number with their exponents.
 
-    None where a part larger than MAX_TRIAL**2 is left, whose factors are not known. Do not change
-    the result.
+    None where a part is left whose factors are not known. Do not change the result.
 
     >>> factors(768), factors(1), factors((10**9 + 7) * (10**9 + 9))
     ({2: 8, 3: 1}, {}, None)
+    """
+    found, rest = split_factors(number)
+    return found if rest == 1 else None
+
+
+@lru_cache(maxsize=1024)
+def split_factors(number: int) -> tuple[dict[int, int], int]:
+    """Returns the prime factors that bounded trial division finds, and the part that is left.
+
+    What is left is 1 or has only factors above MAX_TRIAL. Do not change the result.
+
+    >>> split_factors(12 * (10**9 + 7)), split_factors(6 * (10**9 + 7) * (10**9 + 9))[0]
+    (({2: 2, 3: 1, 1000000007: 1}, 1), {2: 1, 3: 1})
     """
     found: dict[int, int] = {}
     rest, trial = number, 2
@@ -31,11 +43,36 @@ def factors(number: int) -> dict[int, int] | None:
             found[trial] = found.get(trial, 0) + 1
             rest //= trial
         trial += 1 if trial == 2 else 2
-    if rest > 1:
-        if rest >= MAX_TRIAL * MAX_TRIAL:
-            return None
+    if rest > 1 and (rest < MAX_TRIAL * MAX_TRIAL or is_prime(rest)):
         found[rest] = found.get(rest, 0) + 1
-    return found
+        rest = 1
+    return found, rest
+
+
+def is_prime(number: int) -> bool:
+    """Whether an odd number is a prime for certain: the test of Miller and Rabin with the bases
+    that decide below MAX_PRIME (Sorenson and Webster, 2015); False above it.
+
+    >>> is_prime(2**61 - 1), is_prime((10**9 + 7) * (10**9 + 9)), is_prime(2**89 - 1)
+    (True, False, False)
+    """
+    if number >= MAX_PRIME:
+        return False
+    twos = (number - 1 & 1 - number).bit_length() - 1
+    odd = number - 1 >> twos
+    for base in _BASES:
+        if number == base:
+            return True
+        power = pow(base, odd, number)
+        if power in (1, number - 1):
+            continue
+        for _ in range(twos - 1):
+            power = power * power % number
+            if power == number - 1:
+                break
+        else:
+            return False
+    return True
 
 
 def prime_powers(number: int) -> list[tuple[int, int]] | None:

@@ -17,7 +17,7 @@ from dimsolve.ir.types import Dim, TensorType
 
 from ..algebra.dims import symbols_of
 from ..algebra.poly import product
-from ..infer import infer
+from ..infer import infer_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def operand_dims(declaration: Declaration, operands: Sequence[Value | None]) -> 
     if all(shape is None for shape in shapes):
         return Operands()
     try:
-        solution = infer(f"{', '.join(sides)} ->", shapes, arguments=declaration.arguments)
+        solution = infer_sizes(f"{', '.join(sides)} ->", shapes, arguments=declaration.arguments)
     except DimsolveError:
         return Operands()
     free = {atom for name in solution.free for atom in symbols_of(solution.values[name])}

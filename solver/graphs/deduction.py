@@ -36,7 +36,7 @@ from dimsolve.ir.types import (
 
 from ..algebra.dims import substitute, symbols_of
 from ..algebra.poly import Dim, Poly, symbol
-from ..infer import infer
+from ..infer import infer_sizes
 from ..proof.claims import Claim, claim_of
 from ..solution import Solution
 from .requirements import requirements
@@ -134,7 +134,7 @@ def deduce(operator: Operator, call: Call) -> Outcome:
         fresh.append(f"{OPEN}{identifier}")
         arguments[identifier] = symbol(fresh[-1])
     try:
-        solution = infer(declaration.annotation, shapes, arguments=arguments)
+        solution = infer_sizes(declaration.annotation, shapes, arguments=arguments)
     except ShapeError as error:
         error.places = _placed(declaration).inputs  # type: ignore[attr-defined]
         raise

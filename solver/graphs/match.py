@@ -22,7 +22,7 @@ from dimsolve.ir.expression import Comparison
 from ..algebra.dims import floor_div, mod, substitute, symbols_of
 from ..algebra.poly import Dim, Poly, atoms_of, build, divide_exactly
 from ..decision import Always, Never
-from ..infer import infer
+from ..infer import infer_sizes
 from ..proof.claims import Claim
 from ..proof.facts import NO_FACTS, Facts
 from ..proof.prove import decide
@@ -197,7 +197,7 @@ def _solve_products(rows: list[_Row], unknown: set[str], found: Match) -> list[_
         factors += [identifiers[atom] for atom, exponent in monomial for _ in range(exponent)]
         tensors.append(f"({' '.join(factors)})")
     try:
-        solution = infer(f"{', '.join(tensors)} ->", [(row.given,) for row, _, _ in products])
+        solution = infer_sizes(f"{', '.join(tensors)} ->", [(row.given,) for row, _, _ in products])
     except ShapeError as error:
         raise Mismatch(products[0][0].place, error.diagnostic.reason) from error
     free = {atom for name in solution.free for atom in atoms_of(solution.values[name])}

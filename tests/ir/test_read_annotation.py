@@ -137,11 +137,25 @@ def test_the_same_short_text_is_read_once() -> None:
     assert parse_annotation("a b -> b") is not parse_annotation("a b -> b")
 
 
-def test_text_is_required() -> None:
-    with pytest.raises(TypeError, match="an annotation is text, not bytes"):
-        read_annotation(b"a -> a")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="an annotation is text, not list"):
-        read_annotation(["a -> a"])  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("value", "described"),
+    [
+        (b"a -> a", "b'a -> a', a bytes"),
+        (["a -> a"], "['a -> a'], a list"),
+        (None, "None"),
+        (5, "5, an int"),
+        (10**5000, "an int"),
+    ],
+    ids=["bytes", "list", "None", "int", "long int"],
+)
+def test_text_is_required(value: object, described: str) -> None:
+    with pytest.raises(AnnotationError) as caught:
+        read_annotation(value)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "annotation is not a text\n"
+        f"  annotation is {described}\n"
+        "  hint: write it as in 'm k+, k+ n -> m n'"
+    )
 
 
 def test_annotations_are_values() -> None:

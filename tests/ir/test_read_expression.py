@@ -281,8 +281,13 @@ def test_the_same_short_text_is_read_once() -> None:
 
 @pytest.mark.parametrize("read", [read_dimension, read_shape, read_relation, read_relations])
 def test_text_is_required(read: object) -> None:
-    with pytest.raises(TypeError, match="a dimension, shape, fact or claim is text here, not int"):
+    with pytest.raises(AnnotationError) as caught:
         read(8)  # type: ignore[operator]
+    assert str(caught.value) == (
+        "the dimension, shape, fact or claim is not a text\n"
+        "  the dimension, shape, fact or claim is 8, an int\n"
+        "  hint: write it in the dimension language, such as '8*s' or 'k % 64 == 0'"
+    )
 
 
 def test_operators_and_comparisons_are_all_reachable() -> None:

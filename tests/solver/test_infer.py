@@ -259,7 +259,8 @@ ERRORS: list[tuple[type[DimsolveError], str, Any, dict[str, Any], list[str], str
         "input 0 has the wrong rank\n"
         "  a b -> a\n"
         "  ^~~\n"
-        "  'a b' has 2 dimensions, input 0 has 3: (2, 3, 4)",
+        "  'a b' has 2 dimensions, input 0 has 3: (2, 3, 4)\n"
+        "  hint: give 2 dimensions, or None where the shape is not known",
     ),
     (
         ShapeError,
@@ -270,7 +271,8 @@ ERRORS: list[tuple[type[DimsolveError], str, Any, dict[str, Any], list[str], str
         "input 0 has the wrong rank\n"
         "  * a b -> a\n"
         "  ^~~~~\n"
-        "  '* a b' has at least 2 dimensions, input 0 has 1: (2,)",
+        "  '* a b' has at least 2 dimensions, input 0 has 1: (2,)\n"
+        "  hint: '*' may stand for no dimension; each of the others needs a length",
     ),
     (
         ShapeError,
@@ -353,8 +355,8 @@ ERRORS: list[tuple[type[DimsolveError], str, Any, dict[str, Any], list[str], str
         [(2.5,)],
         {},
         [],
-        "this is not a dimension\n"
-        "  2.5 is a float\n"
+        "input 0, dim 0 is not a dimension\n"
+        "  input 0, dim 0 is 2.5, a float\n"
         '  hint: give an int, a text such as "8*s", or a SymPy expression made by dimsolve',
     ),
     (
@@ -364,7 +366,7 @@ ERRORS: list[tuple[type[DimsolveError], str, Any, dict[str, Any], list[str], str
         {},
         [],
         "a dimension is negative\n"
-        "  -2 is less than 0\n"
+        "  input 0, dim 0 is -2, less than 0\n"
         "  hint: a size is 0 or more; write an unknown dimension as None",
     ),
     (
@@ -373,8 +375,8 @@ ERRORS: list[tuple[type[DimsolveError], str, Any, dict[str, Any], list[str], str
         [7],
         {},
         [],
-        "this is not a shape\n"
-        "  7 is a int\n"
+        "input 0 is not a shape\n"
+        "  input 0 is 7, an int\n"
         '  hint: give a sequence such as (8, "k"), a text such as "8*s, k", or None',
     ),
 ]

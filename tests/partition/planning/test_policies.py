@@ -141,7 +141,8 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
         asks_for_the_fourth,
         "asks_for_the_fourth asks for an illegal split\n"
         "  * k+, n k+ -> * n\n"
-        "  linear at test_policies.py: input 1 has 2 dimensions, so no dimension 3",
+        "  linear at test_policies.py: input 1 has no dimension 3: 'n k+' has dimensions 0 to 1 "
+        "(or -2 to -1)",
     ),
 ]
 
