@@ -89,6 +89,9 @@ class _Emission:
         origin: Origin | None = step.meta.get("origin")
         if step.op == "placeholder":
             return
+        if step.op == "get_attr":
+            kind = type(getattr(self.program.module, str(step.target))).__name__
+            raise not_emitted(step.name, f"an object of {kind}, which no text stands for")
         if step.op == "output":
             self.lines.append(f"return {value_text(step.args[0])}")
             return
@@ -122,7 +125,8 @@ class _Emission:
         """A placement; ``blocks`` are those that are known only when the program runs."""
         if isinstance(end, Shard) and blocks:
             self.imports.add("from dimsolve.partition.placement import Shard")
-            return f"Shard({end.dim}, {blocks.pop(0)})"
+            segments = f", {end.segments}" if end.segments else ""
+            return f"Shard({end.dim}, {blocks.pop(0)}{segments})"
         return f'placed("{end}")'
 
     def _call(self, step: Step, call: RankCall) -> str:

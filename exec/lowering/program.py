@@ -69,12 +69,11 @@ class Program:
     _lines: Mapping[int, int | None]
 
     @classmethod
-    def of(cls, graph: fx.Graph, **fields: Any) -> Program:
-        """Compiles an fx graph."""
-        import torch
+    def of(cls, graph: fx.Graph, held: Mapping[str, object], **fields: Any) -> Program:
+        """Compiles an fx graph. held: what its ``get_attr`` nodes name."""
         from torch.fx import GraphModule
 
-        module = GraphModule(torch.nn.Module(), graph, class_name="Program")
+        module = GraphModule(dict(held), graph, class_name="Program")
         code = graph.python_code("self")
         start, lines = code._prologue_start, code._lineno_map or {}
         shifted = {line + start: number for line, number in lines.items()}
