@@ -50,7 +50,7 @@ class App {
     this._summary = h("p", { class: "summary" });
     this._tensors = h("div", {});
     this._equations = h("div", {});
-    this._answers = h("div", { class: "answers" }, this._summary,
+    this._answers = h("div", { class: "answers", hidden: true }, this._summary,
       h("section", { class: "panel" }, h("div", { class: "panel-head" }, h("h2", {}, "Shapes")), this._tensors),
       this._splits.element, this._ranks.element,
       h("section", { class: "panel" }, h("div", { class: "panel-head" }, h("h2", {}, "Equations")), this._equations));
@@ -143,6 +143,7 @@ class App {
     this._showProblem(result.problem, isPlaced);
     if (result.problem) return;
     this._shown = { result, colors };
+    this._answers.hidden = false;
     this._showSummary(result);
     fill(this._tensors, tensorTable(result, colors), openEnds(result));
     fill(this._equations, equations(result, colors));
@@ -160,7 +161,8 @@ class App {
       fill(this._problem);
       return;
     }
-    const where = isPlaced ? h("p", { class: "note" }, "See the mark in the field. Below is the last answer.") : null;
+    const said = isPlaced ? "It is marked in the text." : "";
+    const where = h("p", { class: "note" }, said, this._shown ? " Below stands the last answer." : "");
     fill(this._problem, problemText(problem), where);
     this._say([problem.title, problem.detail, problem.hint && `hint: ${problem.hint}`].filter(Boolean).join(". "));
   }
@@ -184,7 +186,7 @@ class App {
       this._summary.className = `summary ${joint.verdict}`;
       const isMesh = joint.axes.length > 1;
       const verdict = h("b", {}, `${SIGNS[joint.verdict]} ${joint.verdict}`);
-      fill(this._summary, verdict, ` \u2002${split}${isMesh ? ", on one mesh" : ""}`, becauseOf(joint));
+      fill(this._summary, verdict, ` ${split}${isMesh ? ", on one mesh" : ""}`, becauseOf(joint));
     }
     this._say(this._summary.textContent);
   }

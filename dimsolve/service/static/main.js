@@ -21,7 +21,8 @@ class Address {
   write(state, source) {
     const fragment = `#${toFragment(state)}`;
     if (fragment === location.hash) return;
-    const isSameEdit = source === this._source && performance.now() - this._time < SAME_EDIT_MS;
+    const isLater = performance.now() - this._time > SAME_EDIT_MS;
+    const isSameEdit = source === this._source && source !== "example" && !isLater;
     if (isSameEdit) history.replaceState(null, "", fragment);
     else history.pushState(null, "", fragment);
     this._source = source;
