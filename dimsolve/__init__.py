@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dimsolve.exec.registration.register import register_op
     from dimsolve.exec.verification.verification import Verification
     from dimsolve.exec.verification.verify import verify
-    from dimsolve.explore import explore
+    from dimsolve.exploration import explore
     from dimsolve.ir.annotation import Annotation
     from dimsolve.ir.errors import (
         AnnotationError,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from dimsolve.ir.graph import GraphError
     from dimsolve.ir.read_annotation import read_annotation as parse
+    from dimsolve.partition.held import Held, held
     from dimsolve.partition.legal_parts import LegalParts, legal_parts
     from dimsolve.partition.legality import Legality, check
     from dimsolve.partition.mesh import MeshError
@@ -55,6 +56,7 @@ __all__ = [
     "DimsolveError",
     "Graph",
     "GraphError",
+    "Held",
     "LegalParts",
     "Legality",
     "MeshError",
@@ -70,6 +72,7 @@ __all__ = [
     "Verification",
     "check",
     "explore",
+    "held",
     "infer",
     "legal_parts",
     "parallelize",
@@ -89,6 +92,7 @@ _HOMES = {
     "DimsolveError": ("dimsolve.ir.errors", "DimsolveError"),
     "Graph": ("dimsolve.exec.graph", "Graph"),
     "GraphError": ("dimsolve.ir.graph", "GraphError"),
+    "Held": ("dimsolve.partition.held", "Held"),
     "LegalParts": ("dimsolve.partition.legal_parts", "LegalParts"),
     "Legality": ("dimsolve.partition.legality", "Legality"),
     "MeshError": ("dimsolve.partition.mesh", "MeshError"),
@@ -103,7 +107,8 @@ _HOMES = {
     "TransformRule": ("dimsolve.partition.transform", "TransformRule"),
     "Verification": ("dimsolve.exec.verification.verification", "Verification"),
     "check": ("dimsolve.partition.legality", "check"),
-    "explore": ("dimsolve.explore", "explore"),
+    "explore": ("dimsolve.exploration", "explore"),
+    "held": ("dimsolve.partition.held", "held"),
     "infer": ("dimsolve.solver.infer", "infer"),
     "legal_parts": ("dimsolve.partition.legal_parts", "legal_parts"),
     "parallelize": ("dimsolve.exec.parallel.parallelize", "parallelize"),

@@ -32,7 +32,7 @@ from dimsolve.service.replies import Refusal, Reply, reply_of_error
 from dimsolve.service.verbs import Verb
 from dimsolve.solver.infer import infer
 
-from .explore import State
+from .exploration import State
 
 if TYPE_CHECKING:
     from dimsolve.partition.legality import Legality
