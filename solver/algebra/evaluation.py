@@ -130,18 +130,3 @@ def names_of(expression: Expression) -> frozenset[str]:
             return frozenset().union(*(names_of(operand) for operand in operands))
         case _:
             assert_never(expression)
-
-
-def always_has_value(expression: Expression) -> bool:
-    """Whether every divisor is written out and not 0: then there is a value everywhere."""
-    match expression:
-        case Literal() | Name():
-            return True
-        case Operation(operator, operands):
-            if operator in (Operator.FLOORDIV, Operator.MOD, Operator.CEILDIV):
-                divisor = operands[1]
-                if not isinstance(divisor, Literal) or divisor.value == 0:
-                    return False
-            return all(always_has_value(operand) for operand in operands)
-        case _:
-            assert_never(expression)

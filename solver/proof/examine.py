@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -31,42 +31,54 @@ STEPS = 24_000
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """proved: it holds everywhere. disproved: it holds nowhere; both where it has no value
-    anywhere.
+    """proved: they hold everywhere, together. disproved: they hold nowhere.
 
-    holds, fails: values at which it was seen to. reason: why, in words.
+    holds, fails: values at which the predicate was seen to. reasons: why each claim holds, in
+    words; None where that was not found.
     """
 
     proved: bool = False
     disproved: bool = False
     holds: Mapping[str, int] | None = None
     fails: Mapping[str, int] | None = None
-    reason: str = ""
+    reasons: tuple[str | None, ...] = ()
 
 
-def examine(claim: Claim, predicate: Predicate, symbols: Iterable[str], facts: Facts) -> Finding:
-    """Returns what could be found out about a claim under facts.
+def examine(
+    claims: Sequence[Claim], predicate: Predicate, symbols: Iterable[str], facts: Facts
+) -> Finding:
+    """Returns what could be found out about claims that are asked together under facts.
 
-    predicate says what the claim, as it was written, is at given values; symbols are those that it
+    predicate says what they, as they were written, are at given values; symbols are those that it
     needs.
     """
-    reason = shown(claim, facts)
-    if reason is not None:
-        return Finding(proved=True, reason=reason)
+    reasons = [shown(claim, facts) for claim in claims]
+    left = [i for i, reason in enumerate(reasons) if reason is None]
+    if not left:
+        return Finding(proved=True, reasons=tuple(reasons))
     names = sorted(facts.symbols.union(symbols))
     seen = Seen(predicate)
+    _first_look(seen, [claims[i] for i in left], names, facts)
+    budget = Budget(STEPS)
+    under = " under the facts" if facts.relations else ""
+    for i in left:
+        if seen.fails is None and is_impossible((claims[i].negated(),), facts, names, seen, budget):
+            reasons[i] = f"its opposite is impossible{under}"
+        else:
+            break
+    disproved = seen.holds is None and is_impossible(claims, facts, names, seen, budget)
+    return Finding(None not in reasons, disproved, seen.holds, seen.fails, tuple(reasons))
+
+
+def _first_look(seen: Seen, claims: Sequence[Claim], names: Sequence[str], facts: Facts) -> None:
+    """Tries small values, and those at which a constant is known not to divide."""
     walk = points(facts, facts.atlas.charts, names, Budget(FIRST_LOOK))
     seen.look(islice(walk, FIRST_POINTS))
-    if seen.fails is None and (divides := claim.divisibility()) is not None:
-        seen.look(p for p in failing_points(*divides, facts, names) if facts.holds(p))
+    for claim in claims if seen.fails is None else ():
+        if (divides := claim.divisibility()) is not None:
+            seen.look(p for p in failing_points(*divides, facts, names) if facts.holds(p))
     if seen.fails is not None:
         seen.look(walk)
-    budget = Budget(STEPS)
-    proved = seen.fails is None and is_impossible(claim.negated(), facts, names, seen, budget)
-    disproved = seen.holds is None and is_impossible(claim, facts, names, seen, budget)
-    under = " under the facts" if facts.relations else ""
-    reason = f"its opposite is impossible{under}" if proved else f"it is impossible{under}"
-    return Finding(proved, disproved, seen.holds, seen.fails, reason)
 
 
 def shown(claim: Claim, facts: Facts) -> str | None:

@@ -1,8 +1,9 @@
 """What is known about the symbols.
 
-Facts are relations between lengths: ``k % 64 == 0``, ``s >= 2``, ``h*t == n``. They are read once;
-their charts (see `dimsolve.solver.proof.charts`) are made once, and every question about them
-starts from there. Facts that contradict each other are an error that says so, because everything
+Facts are relations between lengths: ``k % 64 == 0``, ``s >= 2``, ``h*t == n``. A fact holds where
+it has a value and is true: ``n % (k - 1) == 0`` says that k is not 1. They are read once; their
+charts (see `dimsolve.solver.proof.charts`) are made once, and every question about them starts from
+there. Facts that contradict each other are an error that says so, because everything
 would follow from them.
 """
 
@@ -19,8 +20,10 @@ from dimsolve.ir.read_expression import read_relations
 from ..algebra.budget import Budget
 from ..algebra.evaluation import names_of, predicate_of
 from ..algebra.poly import TooLarge
+from ..parameters import to_facts
 from .atlas import WORLD, Atlas, atlas_of
 from .claims import claim_of, difference
+from .definedness import claims_of_value
 from .drafts import Goal
 
 STEPS = 15_000
@@ -64,10 +67,8 @@ def read_facts(facts: Iterable[str | Relation] | Facts) -> Facts:
     """
     if isinstance(facts, Facts):
         return facts
-    if isinstance(facts, str):
-        facts = (facts,)
     relations: list[Relation] = []
-    for fact in facts:
+    for fact in to_facts(facts):
         if isinstance(fact, Relation):
             relations.append(fact)
         else:
@@ -79,17 +80,20 @@ def read_facts(facts: Iterable[str | Relation] | Facts) -> Facts:
 def _facts_of(relations: tuple[Relation, ...]) -> Facts:
     symbols = frozenset().union(*(names_of(r.left) | names_of(r.right) for r in relations))
     goals: list[Goal] = []
+    kept = 0
     for relation in relations:
         try:
             goals.append(difference(claim_of(relation)))
+            goals.extend(difference(claim) for claim in claims_of_value(relation))
         except ZeroDivisionError:
             raise _no_value(relation) from None
         except TooLarge:
             continue
+        kept += 1
     atlas = atlas_of(goals, Budget(STEPS))
     if not atlas.charts:
         raise contradiction(relations)
-    complete = atlas.complete and len(goals) == len(relations)
+    complete = atlas.complete and kept == len(relations)
     return Facts(relations, symbols, tuple(goals), Atlas(atlas.charts, complete))
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..algebra.dims import Call, Function, apply
-from ..algebra.poly import Dim, atoms_of, replace, symbol, terms_of
+from ..algebra.dims import Call, Function, apply, floor_div
+from ..algebra.poly import Dim, Poly, atoms_of, replace, symbol, terms_of
 from .charts import Range
 from .claims import Sign
 from .drafts import Draft, Goal, Split, cancelled
@@ -36,13 +36,29 @@ def express(draft: Draft, dim: Dim) -> Dim:
         term: Dim = coefficient
         for atom, exponent in monomial:
             if isinstance(atom, Call):
-                base = express_call(draft, atom.function, atom.arguments)
+                base = _expressed(draft, atom)
             else:
                 base = values[atom] if atom in values else symbol(atom)
             term = term * base**exponent
             draft.budget.spend(2 + 2 * len(terms_of(term)))
         total = total + term
     return total
+
+
+def _expressed(draft: Draft, call: Call) -> Dim:
+    """A call as a polynomial. The floor of a remainder is written both ways where it is one of a
+    floor: ``x//y % n`` is ``x//y - n*q`` with q the floor of ``x//y`` by n, and of x by ``y*n``.
+    """
+    found = express_call(draft, call.function, call.arguments)
+    if call.function is Function.MOD:
+        a, b = call.arguments
+        floor = symbol(Call(Function.FLOORDIV, (a, b)))
+        joined = floor_div(a, b)
+        if joined != floor and any(isinstance(atom, Call) for atom in atoms_of(a)):
+            same = found - express(draft, a - b * joined)
+            if same != 0:
+                draft.pending.append((same, Sign.ZERO))
+    return found
 
 
 def express_call(draft: Draft, function: Function, arguments: Sequence[Dim]) -> Dim:
@@ -101,13 +117,24 @@ def _new_floor(draft: Draft, a: Dim, b: Dim) -> Dim:
         return 0
     if draft.knows(-1 - a) and draft.knows(a + b):
         return -1
+    if isinstance(a, Poly) and isinstance(b, Poly) and _leads_down(a):
+        return -express_call(draft, Function.FLOORDIV, (b - 1 - a, b))
     low, high = draft.range(b)
     least, most = _quotient_range(draft.range(a), max(low or 1, 1), high)
     if (least is None or least < 0) and draft.knows(a):
         least = 0
+    if least == 0 and draft.knows(a - b):
+        least = 1
     if (most is None or most >= 0) and draft.knows(-1 - a):
         most = -1
     return least if least is not None and least == most else _open_floor(draft, a, b, least, most)
+
+
+def _leads_down(dim: Poly) -> bool:
+    """Whether the greatest term has a minus: then ``-((b - 1 - a)//b)`` is taken for ``a//b``, so
+    that ``(-n)//k`` and ``(n + k - 1)//k`` have the same parameter.
+    """
+    return dim.terms[max(dim.terms, key=lambda m: (sum(e for _, e in m), m))] < 0
 
 
 def _open_floor(draft: Draft, a: Dim, b: Dim, least: int | None, most: int | None) -> Dim:

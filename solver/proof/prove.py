@@ -3,29 +3,35 @@
     n*(n + 1) % 2 == 0                 proved
     8*s % 3 == 0                       refuted at s = 1; it holds exactly where s % 3 == 0
     h % 8 == 0   if h*t == 768         refuted at h = 1, t = 768
+    n*(n - 3) % (n - 3) == 0           conditional: it has no value at n = 3, and holds elsewhere
+    1 <= a % 8 <= 7                    a chain asks for all its comparisons
 
-A proof is a theorem about all positive integers that satisfy the facts. A counterexample is put
-into the claim and the facts as they were written before it is returned.
+A proof is a theorem about all positive integers that satisfy the facts: at each of them the claim
+has a value and is true. A claim or a fact has no value where a divisor that is written in it is 0,
+and does not hold there. A counterexample is put into the claim and the facts as they were written
+before it is returned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal as Choice
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
 from dimsolve.ir.expression import Comparison, Literal, Relation
-from dimsolve.ir.read_expression import read_relation
+from dimsolve.ir.read_expression import read_relations
 
 from ..algebra.dims import mod, symbols_of
-from ..algebra.evaluation import always_has_value, names_of, predicate_of, valuation
+from ..algebra.evaluation import Test, names_of, predicate_of, valuation
 from ..algebra.poly import Dim, TooLarge, divide_exactly
 from ..decision import Always, Decision, Never, Sometimes, Undecided
+from ..parameters import to_claim
 from .claims import Claim, claim_of
 from .conditions import condition_of
 from .congruence_conditions import remainder_text
-from .examine import Finding, examine
+from .definedness import claims_of_value, has_value, is_surely_positive, zero_divisor
+from .examine import Finding, examine, shown
 from .facts import Facts, contradiction, read_facts
 
 
@@ -33,9 +39,13 @@ from .facts import Facts, contradiction, read_facts
 class Proof:
     """The answer to a claim.
 
-    verdict: proved and refuted are theorems; refuted comes with a counterexample that was
-    evaluated. conditions: what is equivalent to the claim, where it was found. reason: one
-    sentence.
+    proved: it has a value and is true for all values that satisfy the facts. refuted: it is false
+    at counterexample, which was evaluated. conditional: it holds exactly under conditions;
+    counterexample, where there is one, is where it has no value because it divides by 0. unknown:
+    neither was found.
+
+    conditions: what is equivalent to the claim under the facts; for unknown, the obligation that
+    was left. Empty for proved, and for refuted where the claim never holds. reason: one sentence.
     """
 
     verdict: Choice["proved", "refuted", "conditional", "unknown"]
@@ -57,6 +67,7 @@ class Proof:
 def prove(claim: str | Relation, *, facts: Iterable[str | Relation] | Facts = ()) -> Proof:
     """Returns whether the claim holds for all positive integers that satisfy the facts.
 
+    A claim holds where it has a value and is true; a chain holds where all its comparisons do.
     Raises AnnotationError for text that is no relation or has no value anywhere, ShapeError for
     facts that contradict each other.
 
@@ -64,47 +75,133 @@ def prove(claim: str | Relation, *, facts: Iterable[str | Relation] | Facts = ()
     'proved'
     >>> prove("8*s % 3 == 0").counterexample
     {'s': 1}
+    >>> prove("n*(n - 3) % (n - 3) == 0").conditions
+    ('n != 3',)
     """
-    relation = read_relation(claim) if isinstance(claim, str) else claim
+    relations = (claim,) if isinstance(claim, Relation) else read_relations(to_claim(claim))
     known = read_facts(facts)
     try:
-        canonical = claim_of(relation)
+        claims = [claim_of(relation) for relation in relations]
+        values = dict.fromkeys(each for r in relations for each in claims_of_value(r))
     except ZeroDivisionError:
-        raise _no_value(relation, "whatever the symbols are") from None
+        raise _no_value(relations, "whatever the symbols are") from None
     except TooLarge:
-        return Proof("unknown", (), None, f"{relation} is too large to be decided")
-    symbols = names_of(relation.left) | names_of(relation.right)
-    finding = examine(canonical, predicate_of(relation), symbols, known)
+        texts = tuple(str(relation) for relation in relations)
+        return Proof("unknown", texts, None, f"{_shown(relations)} is too large to be decided")
+    test = _together([predicate_of(relation) for relation in relations])
+    symbols = frozenset().union(*(names_of(r.left) | names_of(r.right) for r in relations))
+    having = _having_value(relations, tuple(values), symbols, known) if values else _ALWAYS
+    finding = examine(claims, test, symbols, having.facts or known)
     if finding.proved and finding.disproved:
-        if always_has_value(relation.left) and always_has_value(relation.right):
-            raise contradiction(known.relations)
-        raise _no_value(relation, "at any values that satisfy the facts")
-    return _proof(relation, canonical, finding, known)
+        raise contradiction(known.relations)
+    return _proof(relations, claims, finding, having, known)
 
 
-def _proof(relation: Relation, claim: Claim, finding: Finding, facts: Facts) -> Proof:
+@dataclass(frozen=True, slots=True)
+class _Having:
+    """Where a claim has a value: conditions, exact under the facts, and the facts with them.
+    without: values at which it has none; None where none were found.
+    """
+
+    conditions: tuple[str, ...] = ()
+    facts: Facts | None = None
+    without: Mapping[str, int] | None = None
+
+
+_ALWAYS = _Having()
+
+
+def _having_value(
+    relations: Sequence[Relation], values: Sequence[Claim], symbols: Iterable[str], facts: Facts
+) -> _Having:
+    finding = examine(values, lambda point: has_value(relations, point), symbols, facts)
     if finding.proved:
-        return Proof("proved", (), None, f"{relation} for all values: {finding.reason}")
+        return _ALWAYS
+    conditions = _open(values, finding, facts)
+    try:
+        within = None if finding.disproved else read_facts([*facts.relations, *conditions])
+    except ShapeError:
+        within = None
+    if within is None:
+        raise _no_value(relations, "at any values that satisfy the facts")
+    return _Having(conditions, within, finding.fails)
+
+
+def _together(tests: Sequence[Test]) -> Test:
+    """The conjunction of tests: False where one is, else None where one is."""
+    if len(tests) == 1:
+        return tests[0]
+
+    def test(values: Mapping[str, int]) -> bool | None:
+        answers = [each(values) for each in tests]
+        return False if False in answers else None if None in answers else True
+
+    return test
+
+
+def _open(claims: Sequence[Claim], finding: Finding, facts: Facts) -> tuple[str, ...]:
+    """The conditions of the claims that were not proved; () where they are impossible together."""
+    if finding.disproved:
+        return ()
+    pairs = zip(claims, finding.reasons, strict=True)
+    left = [claim for claim, reason in pairs if reason is None]
+    return tuple(dict.fromkeys(text for claim in left for text in condition_of(claim, facts)))
+
+
+def _proof(
+    relations: Sequence[Relation],
+    claims: Sequence[Claim],
+    finding: Finding,
+    having: _Having,
+    facts: Facts,
+) -> Proof:
+    asked = _shown(relations)
+    left = _open(claims, finding, having.facts or facts)
+    conditions = (*having.conditions, *left) if left or finding.proved else ()
     if finding.fails is not None:
-        conditions = () if finding.disproved else condition_of(claim, facts)
-        reason = f"{relation} {_fails(relation, finding.fails)}"
-        return Proof("refuted", conditions, finding.fails, reason)
-    conditions = condition_of(claim, facts)
-    reason = f"neither a proof nor a counterexample of {relation} was found"
-    if conditions == (str(claim),):
-        return Proof("unknown", conditions, None, reason)
-    return Proof("conditional", conditions, None, reason)
+        return Proof("refuted", conditions, finding.fails, _fails(relations, finding.fails))
+    if finding.proved:
+        why = " and ".join(dict.fromkeys(str(reason) for reason in finding.reasons))
+        if not conditions:
+            return Proof("proved", (), None, f"{asked} for all values: {why}")
+        if having.without is None:
+            reason = f"{asked} wherever it has a value: {why}; whether it always has one is open"
+            return Proof("unknown", conditions, None, reason)
+        reason = f"{_lacks_value(relations, having.without)}; elsewhere it holds: {why}"
+        return Proof("conditional", conditions, having.without, reason)
+    reason = f"neither a proof nor a counterexample of {asked} was found"
+    if having.without is not None:
+        reason = f"{_lacks_value(relations, having.without)}; elsewhere {reason}"
+    is_simpler = having.without is not None or left != tuple(str(claim) for claim in claims)
+    verdict: Choice["conditional", "unknown"] = "conditional" if is_simpler else "unknown"
+    return Proof(verdict, conditions, having.without, reason)
 
 
-def _fails(relation: Relation, point: Mapping[str, int]) -> str:
-    """``fails at s = 1, where 8*s % 3 is 2``"""
+def _shown(relations: Sequence[Relation]) -> str:
+    """A relation, or a chain as it stood."""
+    text = str(relations[0])
+    for relation in relations[1:]:
+        text += f" {relation.comparison.value} {relation.right}"
+    return text
+
+
+def _fails(relations: Sequence[Relation], point: Mapping[str, int]) -> str:
+    """``8*s % 3 == 0 fails at s = 1, where 8*s % 3 is 2``"""
+    relation = next(r for r in relations if predicate_of(r)(point) is False)
     sides = [
         f"{side} is {valuation(side)(point)}"
         for side in (relation.left, relation.right)
         if not isinstance(side, Literal)
     ]
     where = f" at {shown_point(point)}" if point else ""
-    return f"fails{where}, where {' and '.join(sides)}" if sides else f"fails{where}"
+    return f"{relation} fails{where}" + (f", where {' and '.join(sides)}" if sides else "")
+
+
+def _lacks_value(relations: Sequence[Relation], point: Mapping[str, int]) -> str:
+    """``a % (n - 3) == 0 has no value at n = 3: it divides by n - 3, which is 0``"""
+    divisor = next(d for r in relations if (d := zero_divisor(r, point)) is not None)
+    where = f"at {shown_point(point)}"
+    return f"{_shown(relations)} has no value {where}: it divides by {divisor}, which is 0"
 
 
 def shown_point(point: Mapping[str, int]) -> str:
@@ -112,14 +209,15 @@ def shown_point(point: Mapping[str, int]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in point.items())
 
 
-def _no_value(relation: Relation, where: str) -> AnnotationError:
+def _no_value(relations: Sequence[Relation], where: str) -> AnnotationError:
+    relation = relations[0]
     return AnnotationError(
         Diagnostic(
             code="no-value",
             title="the claim divides by zero",
             text=relation.text,
             spans=(relation.span,),
-            reason=f"'{relation}' has no value {where}",
+            reason=f"'{_shown(relations)}' has no value {where}",
         )
     )
 
@@ -127,45 +225,54 @@ def _no_value(relation: Relation, where: str) -> AnnotationError:
 def decide(left: Dim, comparison: Comparison, right: Dim, facts: Facts) -> Decision:
     """Returns when left compares with right, for all values that satisfy the facts.
 
+    Lengths are given, so they exist: nothing is asked where a divisor within one is 0.
+
     >>> from dimsolve.solver.proof.facts import NO_FACTS
     >>> from dimsolve.solver.algebra.poly import symbol
     >>> decide(symbol("s") + 1, Comparison.GT, symbol("s"), NO_FACTS)
     Always(reason='s + 1 > s for all values: by the bounds of the symbols')
     """
     claim = Claim(left, comparison, right)
-    return _decision(str(claim), claim, claim.symbols(), facts)
+    return _decision(str(claim), (claim,), claim.symbols(), facts)
 
 
 def decide_divides(divisor: Dim, dividend: Dim, facts: Facts) -> Decision:
-    """Returns when divisor divides dividend without a remainder, for all values that satisfy the
-    facts.
+    """Returns when divisor is not 0 and divides dividend without a remainder, for all values that
+    satisfy the facts.
 
     Raises ZeroDivisionError where the divisor is the constant 0.
 
     >>> from dimsolve.solver.proof.facts import NO_FACTS
     >>> from dimsolve.solver.algebra.poly import symbol
-    >>> decide_divides(8, 16 * symbol("s"), NO_FACTS)
-    Always(reason='8 divides 16*s')
+    >>> n = symbol("n")
+    >>> decide_divides(8, 16 * n, NO_FACTS)
+    Always(reason='8 divides 16*n')
+    >>> decide_divides(n - 3, n * (n - 3), NO_FACTS).conditions
+    ('n != 3',)
     """
-    if divide_exactly(dividend, divisor) is not None:
+    exact = divide_exactly(dividend, divisor) is not None
+    claims: list[Claim] = []
+    if not is_surely_positive(divisor):
+        claims.append(Claim(divisor, Comparison.NE, 0))
+        exact = exact and shown(claims[0], facts) is not None
+    if exact:
         return Always(f"{divisor} divides {dividend}")
-    claim = Claim(mod(dividend, divisor), Comparison.EQ, 0)
+    claims.append(Claim(mod(dividend, divisor), Comparison.EQ, 0))
     symbols = symbols_of(dividend) | symbols_of(divisor)
-    return _decision(f"{remainder_text(dividend, divisor)} == 0", claim, symbols, facts)
+    return _decision(f"{remainder_text(dividend, divisor)} == 0", claims, symbols, facts)
 
 
-def _decision(text: str, claim: Claim, symbols: Iterable[str], facts: Facts) -> Decision:
-    finding = examine(claim, claim.test, symbols, facts)
+def _decision(text: str, claims: Sequence[Claim], symbols: Iterable[str], facts: Facts) -> Decision:
+    finding = examine(claims, _together([claim.test for claim in claims]), symbols, facts)
     if finding.proved:
-        return Always(f"{text} for all values: {finding.reason}")
+        return Always(f"{text} for all values: {finding.reasons[-1]}")
+    conditions = _open(claims, finding, facts)
     if finding.fails is None:
-        reason = f"neither a proof nor a counterexample of {text} was found"
-        return Undecided(reason, condition_of(claim, facts))
+        return Undecided(f"neither a proof nor a counterexample of {text} was found", conditions)
     where = f" at {shown_point(finding.fails)}" if finding.fails else ""
     if finding.disproved:
         everywhere = f"{text} fails{where}, and everywhere else" if where else f"{text} is false"
         return Never(everywhere, finding.fails)
-    reason = f"{text} fails{where}"
     if finding.holds is None:
-        return Undecided(reason, condition_of(claim, facts))
-    return Sometimes(reason, finding.fails, condition_of(claim, facts))
+        return Undecided(f"{text} fails{where}", conditions)
+    return Sometimes(f"{text} fails{where}", finding.fails, conditions)

@@ -14,13 +14,16 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..algebra.budget import Budget, OutOfBudgetError
-from ..algebra.poly import TooLarge
+from ..algebra.dims import substitute
+from ..algebra.poly import Dim, Poly, TooLarge
 from .atlas import atlas_of
 from .charts import WHOLE, Chart
 from .claims import Claim, Sign, difference
+from .definedness import is_surely_positive
 from .drafts import Goal
 from .facts import Facts
 from .refine import refined
+from .relaxation import cleared, is_nonnegative
 from .search import points
 
 SEARCH = 5_000
@@ -59,32 +62,48 @@ class _Answered(Exception):
 
 
 def is_impossible(
-    claim: Claim, facts: Facts, names: Sequence[str], seen: Seen, budget: Budget
+    claims: Sequence[Claim], facts: Facts, names: Sequence[str], seen: Seen, budget: Budget
 ) -> bool:
-    """Whether it is proved that no values satisfy facts and claim.
+    """Whether it is proved that no values satisfy the facts and all the claims.
 
-    Stops when values are seen at which the claim holds or fails as was not seen before. Which way
-    gives simpler equations is not known before: the claim is added to the charts of the facts,
-    taken without any facts, and the facts are added to its own charts. What is left is cut finer
-    and finer.
+    Stops when values are seen at which the predicate holds or fails as was not seen before. Which
+    way gives simpler equations is not known before: the claims are added to the charts of the
+    facts, taken without any facts, and the facts are added to their own charts. What is left is cut
+    finer and finer.
     """
     try:
-        attempt = _Attempt(_sides(claim), facts, names, seen, budget)
+        attempt = _Attempt(_all_sides(claims, facts), facts, names, seen, budget)
         if len(facts.atlas.charts) == 1:
             ways = attempt.under_facts, attempt.alone, attempt.facts_under, attempt.finer
         else:
             ways = attempt.alone, attempt.facts_under, attempt.under_facts, attempt.finer
         return any(way() for way in ways)
-    except (_Answered, OutOfBudgetError, TooLarge):
+    except (_Answered, OutOfBudgetError, TooLarge, ZeroDivisionError):
         return False
 
 
-def _sides(claim: Claim) -> list[tuple[Goal, ...]]:
+def _all_sides(claims: Sequence[Claim], facts: Facts) -> list[tuple[Goal, ...]]:
+    """The claims together as alternatives of goals; only the last one is cut into two."""
+    *others, last = claims
+    shared = tuple(difference(claim) for claim in others)
+    return [(*shared, side) for side in _sides(last, facts)]
+
+
+def _sides(claim: Claim, facts: Facts) -> list[Goal]:
     """The claim as alternatives of goals: what is not zero is at least 1 or at most -1."""
     dim, sign = difference(claim)
-    if sign is not Sign.NONZERO or claim.negated().divisibility() is not None:
-        return [((dim, sign),)]
-    return [((dim - 1, Sign.NONNEGATIVE),), ((-dim - 1, Sign.NONNEGATIVE),)]
+    if sign is Sign.ZERO or (sign is Sign.NONZERO and claim.negated().divisibility() is not None):
+        return [(dim, sign)]
+    sides = [dim] if sign is Sign.NONNEGATIVE else [dim - 1, -dim - 1]
+    return [(cleared(side, lambda n: _is_positive(n, facts)), Sign.NONNEGATIVE) for side in sides]
+
+
+def _is_positive(dim: Dim, facts: Facts) -> bool:
+    if is_surely_positive(dim):
+        return isinstance(dim, Poly) or dim > 0
+    return all(
+        is_nonnegative(substitute(dim, chart.values) - 1, chart) for chart in facts.atlas.charts
+    )
 
 
 @dataclass(slots=True)

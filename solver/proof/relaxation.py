@@ -1,86 +1,209 @@
 """Order, shown in microseconds: floors and extrema are replaced by bounds of theirs.
 
-    x//n        lies between (x - n + 1)/n and x/n
-    x % n       between 0 and n - 1, and at most x where x >= 0
+    x//n >= y   says exactly the same as x >= n*y, and x//n <= y as x < n*y + n
+    n*(x//n)    lies between x - n + 1 and x
+    x % n       lies between 0 and n - 1, and is at most x where x >= 0
     max(x, y)   is at least x and at least y, and equal to one of them
 
 So ``(s + 7)//8*8 >= s`` follows from ``s + 7 - 7 >= s``. What is left is a polynomial, whose atoms
-have bounds. A claim that does not follow this way is decided by other means.
+have bounds, and to which what is known may be added: ``b*k - a*k`` is ``k*(b - a)``. A claim that
+does not follow this way is decided by other means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from ..algebra.dims import Call, Function
-from ..algebra.poly import Dim, Poly, atoms_of
+from ..algebra.budget import Budget, OutOfBudgetError
+from ..algebra.dims import Call, Function, floor_div
+from ..algebra.poly import (
+    Dim,
+    Monomial,
+    Poly,
+    TooLarge,
+    atoms_of,
+    build,
+    divide_exactly,
+    divide_monomials,
+)
 from .charts import Chart, range_of
 from .one_atom import line_in
 
+STEPS = 60
 MAX_DEPTH = 6
 MAX_TERMS = 24
 MAX_KNOWN = 4
+MAX_USES = 3
 
 
-def is_nonnegative(dim: Dim, chart: Chart, scale: int = 1, depth: int = MAX_DEPTH) -> bool:
-    """Whether bounds alone show that the integer dim/scale is never negative. False proves nothing.
+def is_nonnegative(dim: Dim, chart: Chart) -> bool:
+    """Whether bounds alone show that dim is never negative. False proves nothing.
 
     >>> from dimsolve.solver.proof.charts import WHOLE
     >>> from dimsolve.solver.algebra.dims import floor_div
     >>> from dimsolve.solver.algebra.poly import symbol
-    >>> s = symbol("s")
+    >>> s, h = symbol("s"), symbol("h")
     >>> is_nonnegative(8 * floor_div(s + 7, 8) - s, WHOLE)
     True
+    >>> is_nonnegative(s - h * floor_div(s, h), WHOLE), is_nonnegative(s - h, WHOLE)
+    (True, False)
     """
-    if isinstance(dim, int):
-        return dim > -scale
-    if len(dim.terms) > MAX_TERMS or depth == 0:
+    try:
+        return _Relaxation(chart, Budget(STEPS)).shows(dim, 1, MAX_DEPTH)
+    except (OutOfBudgetError, TooLarge):
         return False
-    call = min((atom for atom in atoms_of(dim) if isinstance(atom, Call)), key=len, default=None)
-    if call is None:
-        return _bounded(dim, chart, scale)
-    slope, rest = line_in(dim, call)
-    if not isinstance(slope, int) or slope == 0:
-        return False
-    options, all_needed = _replaced(call, slope, rest, chart)
-    shown = (is_nonnegative(new, chart, scale * factor, depth - 1) for new, factor in options)
-    return all(shown) if all_needed else any(shown)
 
 
-def _bounded(dim: Poly, chart: Chart, scale: int) -> bool:
-    """A polynomial of atoms: their bounds, or those and one inequality that the chart keeps."""
-    for known in (0, *chart.nonnegative[:MAX_KNOWN]):
-        low, _ = range_of(dim - known, chart.lower, chart.upper)
-        if low is not None and low > -scale:
-            return True
-    return False
+Option = tuple[Dim, int]
+"""(dim, factor): factor times what was asked is at least dim."""
 
 
-Options = tuple[Iterator[tuple[Dim, int]], bool]
+class _Relaxation:
+    """One search for bounds that show a claim; its steps are counted."""
 
+    __slots__ = ("budget", "chart")
 
-def _replaced(call: Call, slope: int, rest: Dim, chart: Chart) -> Options:
-    """(what factor*(slope*call + rest) is at least, factor), and whether all must be shown."""
-    if call.function in (Function.MIN, Function.MAX):
-        options = iter([(rest + slope * argument, 1) for argument in call.arguments])
-        return options, (slope > 0) == (call.function is Function.MIN)
-    return _divided(call, slope, rest, chart), False
+    def __init__(self, chart: Chart, budget: Budget) -> None:
+        self.chart = chart
+        self.budget = budget
 
+    def shows(self, dim: Dim, scale: int, depth: int) -> bool:
+        """Whether the integer dim/scale is shown to be never negative."""
+        if isinstance(dim, int):
+            return dim > -scale
+        if len(dim.terms) > MAX_TERMS or depth == 0:
+            return False
+        self.budget.spend()
+        calls = [atom for atom in atoms_of(dim) if isinstance(atom, Call)]
+        if not calls:
+            return self._bounded(dim, scale, MAX_USES)
+        call, slope, rest = _chosen(dim, calls)
+        sign = self._sign(slope)
+        if sign == 0:
+            return False
+        if call.function is Function.MIN or call.function is Function.MAX:
+            shown = (self.shows(rest + slope * x, scale, depth - 1) for x in call.arguments)
+            all_needed = (sign > 0) == (call.function is Function.MIN)
+            return all(shown) if all_needed else any(shown)
+        return any(
+            self.shows(new, scale * factor, depth - 1)
+            for new, factor in self._options(call, slope, sign, rest, scale)
+        )
 
-def _divided(call: Call, slope: int, rest: Dim, chart: Chart) -> Iterator[tuple[Dim, int]]:
-    """Bounds of a floor, a ceiling or a remainder, from below where the slope is positive."""
-    x, n = call.arguments
-    if not is_nonnegative(n - 1, chart):
-        return
-    if call.function is Function.MOD:
-        yield (rest if slope > 0 else rest + slope * (n - 1)), 1
-    elif isinstance(n, int):
-        gap = n - 1 if (slope > 0) == (call.function is Function.FLOORDIV) else 0
-        sign = 1 if call.function is Function.CEILDIV else -1
-        yield rest * n + slope * (x + sign * gap), n
-    if not is_nonnegative(x, chart):
-        return
-    if slope < 0 and call.function is not Function.CEILDIV:
+    def _sign(self, slope: Dim) -> int:
+        """1 or -1 where the slope is known to have that sign or to be 0, 0 where it is not."""
+        if isinstance(slope, int):
+            return (slope > 0) - (slope < 0)
+        for sign in (1, -1):
+            if all(c * sign > 0 for c in slope.terms.values()):
+                return sign if self._at_least(slope * sign, 0) else 0
+        return 1 if self._at_least(slope, 0) else -1 if self._at_least(-slope, 0) else 0
+
+    def _at_least(self, dim: Dim, least: int) -> bool:
+        return self.shows(dim - least, 1, 2)
+
+    def _options(
+        self, call: Call, slope: Dim, sign: int, rest: Dim, scale: int
+    ) -> Iterator[Option]:
+        """Bounds of ``slope*call + rest`` from below, for a quotient or a remainder."""
+        x, n = call.arguments
+        if not self._at_least(n, 1):
+            return
+        if call.function is Function.MOD:
+            yield (rest if sign > 0 else rest + slope * (n - 1)), 1
+            if sign < 0 and self._at_least(x, 0):
+                yield rest + slope * x, 1
+            yield rest + slope * (x - n * floor_div(x, n)), 1
+            return
+        up = call.function is Function.CEILDIV
+        if scale == 1 and slope == sign:
+            yield _exactly(x, n, sign, rest, up=up), 1
+            return
+        gap = n - 1 if (sign > 0) is not up else 0
+        share = divide_exactly(slope, n)
+        if share is not None:
+            yield rest + share * (x + gap if up else x - gap), 1
+        elif isinstance(n, int):
+            yield rest * n + slope * (x + gap if up else x - gap), n
+        if not self._at_least(x, 0):
+            return
+        if sign > 0:
+            yield rest, 1
+            return
+        if share is None and not up and self._at_least(n + slope, 0):
+            yield rest - x, 1
         yield rest + slope * x, 1
-    elif slope > 0 and call.function is not Function.MOD:
-        yield rest, 1
+
+    def _bounded(self, dim: Dim, scale: int, uses: int) -> bool:
+        """A polynomial of atoms: by their bounds, and by what the chart keeps, times monomials."""
+        chart = self.chart
+        self.budget.spend()
+        low, high = range_of(dim, chart.lower, chart.upper)
+        if low is not None:
+            return low > -scale
+        if uses == 0 or (high is not None and high <= -scale) or isinstance(dim, int):
+            return False
+        for known in chart.nonnegative[:MAX_KNOWN]:
+            for factor in self._factors(dim, known):
+                if self._bounded(dim - factor * known, scale, uses - 1):
+                    return True
+        return False
+
+    def _factors(self, dim: Poly, known: Dim) -> Sequence[Dim]:
+        """Monomials that are not negative, times which a term of known cancels one of dim."""
+        if isinstance(known, int):
+            return ()
+        found: dict[Monomial, int] = {}
+        for monomial, c in dim.terms.items():
+            for other, d in known.terms.items():
+                if not other or c < 0 < d or d < 0 < c:
+                    continue
+                factor = divide_monomials(monomial, other)
+                if factor is not None and all(self._is_from_zero(atom) for atom, _ in factor):
+                    found[factor] = max(found.get(factor, 0), -(-c // d))
+        return [build({m: c}) for m, c in found.items()]
+
+    def _is_from_zero(self, atom: str) -> bool:
+        least = self.chart.lower.get(atom, 1)
+        return least is not None and least >= 0
+
+
+def _chosen(dim: Poly, calls: Sequence[Call]) -> tuple[Call, Dim, Dim]:
+    """The call that is replaced next: one whose bound is exact, else a short one."""
+    lines = [(call, *line_in(dim, call)) for call in sorted(calls, key=lambda c: (len(c), c))]
+    exact = (Function.FLOORDIV, Function.CEILDIV)
+    for line in reversed(lines):
+        if line[1] in (1, -1) and line[0].function in exact:
+            return line
+    return min(lines, key=lambda line: line[1] == 0)
+
+
+def _exactly(x: Dim, n: Dim, sign: int, rest: Dim, *, up: bool) -> Dim:
+    """What is not negative exactly where ``sign*(x//n) + rest`` is not, for n >= 1; up: rounded
+    up.
+    """
+    if sign > 0:
+        return x + n * rest + (n - 1 if up else 0)
+    return n * rest - x + (0 if up else n - 1)
+
+
+def cleared(dim: Dim, is_positive: Callable[[Dim], bool]) -> Dim:
+    """Returns what is not negative exactly where dim is not, with one floor less where that works.
+
+    is_positive: whether a divisor is known to be at least 1.
+
+    >>> from dimsolve.solver.algebra.poly import symbol
+    >>> a, b = symbol("a"), symbol("b")
+    >>> str(cleared(floor_div(a, b) - 3, lambda divisor: True))
+    'a - 3*b'
+    """
+    calls = [atom for atom in atoms_of(dim) if isinstance(atom, Call)]
+    if not isinstance(dim, Poly) or not calls:
+        return dim
+    call, slope, rest = _chosen(dim, calls)
+    if slope not in (1, -1) or call.function not in (Function.FLOORDIV, Function.CEILDIV):
+        return dim
+    x, n = call.arguments
+    if not is_positive(n):
+        return dim
+    return _exactly(x, n, 1 if slope == 1 else -1, rest, up=call.function is Function.CEILDIV)

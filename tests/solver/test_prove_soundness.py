@@ -1,4 +1,7 @@
-"""Law: a verdict is a theorem, a counterexample is one, a condition is necessary and sufficient."""
+"""Law: a verdict is a theorem, a counterexample is one, a condition is necessary and sufficient.
+
+A claim that has no value at some values, because it divides by 0, does not hold there.
+"""
 
 from __future__ import annotations
 
@@ -39,21 +42,24 @@ def check(
     proof: Proof, claim: str, given_facts: Sequence[str], points: list[dict[str, int]]
 ) -> None:
     about = (claim, given_facts, proof)
-    values = [(v, says(claim, v)) for v in points]
+    values = [(v, says(claim, v) is True) for v in points]
     if proof.verdict == "proved":
-        assert all(value is not False for _, value in values), about
+        assert all(value for _, value in values), about
     if proof.verdict == "refuted":
         assert proof.counterexample is not None, about
         assert all_hold(given_facts, proof.counterexample), about
         assert says(claim, proof.counterexample) is False, about
         assert all(number >= 1 for number in proof.counterexample.values()), about
-    else:
-        assert proof.counterexample is None
+    elif proof.counterexample is not None:
+        assert proof.verdict == "conditional", about
+        assert all_hold(given_facts, proof.counterexample), about
+        assert says(claim, proof.counterexample) is None, about
     if proof.verdict == "refuted" and not proof.conditions:
         assert not any(value for _, value in values), about
+    assert proof.verdict in ("proved", "refuted") or proof.conditions, about
     if proof.conditions:
         for v, value in values:
-            assert value is None or all_hold(proof.conditions, v) == value, (about, v)
+            assert all_hold(proof.conditions, v) == value, (about, v)
 
 
 @MANY
