@@ -16,7 +16,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from dimsolve.ir.palette import CARD, FAINT, INK, LINE, PALE, VERDICTS
-from dimsolve.ir.picture import Picture, badge, chip, column, flow, paragraph, row, table, words
+from dimsolve.ir.picture import (
+    EMPTY,
+    Picture,
+    badge,
+    chip,
+    column,
+    flow,
+    paragraph,
+    row,
+    table,
+    words,
+)
 from dimsolve.ir.svg import rect
 
 from .legal_parts import LegalParts
@@ -29,9 +40,11 @@ def legal_parts_svg(counts: LegalParts) -> str:
     """Returns the picture as SVG text."""
     what = counts.split or "it"
     shown = range(1, min(counts.up_to, _MOST_BOXES) + 1)
+    more = counts.up_to > _MOST_BOXES
     picture = column(
         row(words(what, bold=True), words("may be split into", fill=FAINT), gap=8),
         flow([_box(counts, count) for count in shown], width=680, gap=3),
+        words(f"and on to {counts.up_to}", size=11, fill=FAINT) if more else EMPTY,
         table(_rows(counts)),
         gap=12,
     )
@@ -134,7 +147,7 @@ def _rows(counts: LegalParts) -> Iterator[Sequence[Picture]]:
 
 def _listed(counts: Sequence[int]) -> str:
     shown = ", ".join(map(str, counts[:200]))
-    return shown if len(counts) <= 200 else f"{shown}, ..."
+    return (shown or "no count") if len(counts) <= 200 else f"{shown}, ..."
 
 
 def _why(counts: LegalParts) -> str:
