@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from .span import Span
 
@@ -119,3 +120,6 @@ class Annotation:
         from .draw_annotation import annotation_svg
 
         return annotation_svg(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))

@@ -82,6 +82,9 @@ class Held:
 
         return held_svg(self)
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
 
 def held(
     shape: Sequence[int] | str,

@@ -58,6 +58,9 @@ class LegalParts:
 
         return legal_parts_svg(self)
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
 
 def legal_parts(
     annotation: str | Annotation,

@@ -293,6 +293,11 @@ class Plan(Model):
 
         return plan_svg(self)
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        from .explain import summary
+
+        printer.text(summary(self))
+
     def __eq__(self, other: object) -> bool:
         """Plans are equal where they say the same, whichever graph they have met."""
         return isinstance(other, Plan) and self.__dict__ == other.__dict__

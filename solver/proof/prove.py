@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from typing import Literal as Choice
 
 from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
@@ -62,6 +63,14 @@ class Proof:
         if self.verdict != "proved" and self.conditions:
             lines.append(f"it holds exactly where {' and '.join(self.conditions)}")
         return "\n".join(lines)
+
+    def _repr_svg_(self) -> str:
+        from .draw_proof import proof_svg
+
+        return proof_svg(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
 
 
 def prove(claim: str | Relation, *, facts: Iterable[str | Relation] | Facts = ()) -> Proof:
