@@ -10,7 +10,7 @@ a viewer without JavaScript, or without a kernel, still shows something.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from dimsolve.ir.annotation import Annotation
 from dimsolve.ir.errors import AnnotationError, Diagnostic
@@ -18,10 +18,7 @@ from dimsolve.ir.expression import Relation
 from dimsolve.solver.shapes import to_dim, to_shape
 
 if TYPE_CHECKING:
-    from dimsolve.explorer import Explorer
-
-State: TypeAlias = dict[str, Any]
-"""What is asked, as the playground keeps it: texts as they are typed."""
+    from dimsolve.explorer import Explorer, State
 
 
 def explore(

@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anywidget
 import traitlets
@@ -32,12 +32,12 @@ from dimsolve.service.replies import Refusal, Reply, reply_of_error
 from dimsolve.service.verbs import Verb
 from dimsolve.solver.infer import infer
 
-from .exploration import State
-
 if TYPE_CHECKING:
     from dimsolve.partition.legality import Legality
     from dimsolve.solver.solution import Solution
 
+State: TypeAlias = dict[str, Any]
+"""What is asked, as the playground keeps it: texts as they are typed."""
 STATIC = Path(__file__).with_name("service") / "static"
 SECONDS = 10.0
 """How long one question may take: the kernel has other things to do."""

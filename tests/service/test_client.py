@@ -41,6 +41,7 @@ INFERENCES: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
     ((MATMUL,), {}),
     ((MATMUL, ["m, k", [None, 8]]), {}),
     ((VIEW, ["8*s, k"]), {"arguments": {"h": 3}, "facts": ["k % 4 == 0"]}),
+    ((VIEW, ["8*s*number_of_tokens_in_all, k"]), {"arguments": {"h": 8}}),
     (("* a -> a *", ["2, s, 4"]), {}),
     (("* a -> a *", ["4"]), {}),
     (("* a, a -> a *", [None, "4"]), {}),

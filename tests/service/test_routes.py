@@ -157,7 +157,7 @@ def test_states_pages_and_metrics(service: Service) -> None:
     assert b'dimsolve_requests_total{route="/readyz",status="200"}' in metrics.body
     page = service.request("GET", "/")
     assert page.status == 200 and b'<html lang="en">' in page.body
-    assert "default-src 'self'" in page.headers["content-security-policy"]
+    assert "script-src 'self'" in page.headers["content-security-policy"]
     assert service.request("GET", "/docs").status == 200
     paths = {row["path"] for row in service.request("GET", "/v1/operators").json["operators"]}
     assert {"torch.matmul", "torch.nn.functional.linear"} <= paths
