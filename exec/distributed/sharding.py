@@ -248,7 +248,10 @@ def products_of_others(stacked: Tensor) -> Tensor:
 def _uncuttable(shape: Sequence[int], shard: Shard, count: int) -> ShapeError:
     length = f"its length is {shape[shard.dim]}" if 0 <= shard.dim < len(shape) else "it has none"
     blocks = f" in each of {shard.blocks} blocks" if shard.blocks != 1 else ""
-    blocks += f" of segments {':'.join(map(str, shard.segments))}" if shard.segments else ""
+    if shard.segments:
+        proportions = ":".join(map(str, shard.segments))
+        blocks = f"{blocks} of segments" if blocks else " in each of the segments"
+        blocks += f" {proportions}"
     return ShapeError(
         Diagnostic(
             code="uncuttable",

@@ -16,15 +16,17 @@ import heapq
 from collections.abc import Iterable, Iterator
 
 from ..dtypes import item_bytes
-from ..placement import Partial, Placement, Reduction, Replicate, Shard
-from .choices import Choice
+from ..placement import Partial, Reduction, Replicate, Shard
+from .choices import Choice, R
 from .duties import Duties
 from .state import AxisState
 
 SWEEPS = 8
 TOLERANCE = 1e-6
 LOOK_AHEAD = 16
-"""How many operators a partial value is followed through in search of a place to join it."""
+"""How many operators a partial value is followed through in search of a place to join it, ..."""
+LOOK_BACK = 4
+"""... and how many lie between an addition there and another partial value."""
 
 
 def complete(state: AxisState, duties: Duties) -> None:
@@ -42,24 +44,27 @@ def complete(state: AxisState, duties: Duties) -> None:
 
 def _join_later(state: AxisState, wire: int) -> None:
     """Lets a partial value pass through the operators behind it as far as that saves bytes in the
-    end, where no single step does: experts' outputs are joined after they are summed.
+    end, where no single step does: experts' outputs are joined after they are summed, and so are
+    those of an attention and an MLP beside it, ``(x + attention(x)) + mlp(x)``.
     """
     choices: dict[int, Choice] = {}
     best: tuple[float, int] = (-TOLERANCE, 0)
     made = state.made[wire]
+    assert isinstance(made, Partial)
     for _ in range(LOOK_AHEAD):
         uses = state.network.wires[wire].uses
         if len(uses) != 1 or state.network.wires[wire].returned:
             break
         number, place = uses[0]
-        operator = state.network.operators[number]
-        passing = None
-        if not state.fixed[number] and state.choices[number].whole and not operator.pinned:
-            passing = _passing(state, number, place, made)
-        if passing is None or len(operator.outputs) != 1 or operator.outputs[0] is None:
+        output = _sole_output(state, number)
+        passing = None if output is None else _passing(state, number, place, made)
+        if passing is None or output is None:
             break
+        for other, wanted in enumerate(passing.inputs):
+            if other != place and isinstance(wanted, Partial):
+                choices.update(_partial_too(state, number, other, made))
         choices[number] = passing
-        wire = operator.outputs[0]
+        wire = output
         sent, _ = state.change(choices).cost()
         if sent < best[0]:
             best = sent, len(choices)
@@ -67,28 +72,62 @@ def _join_later(state: AxisState, wire: int) -> None:
         state.decide(number, choice, fixed=False)
 
 
-def _passing(state: AxisState, number: int, place: int, made: Placement) -> Choice | None:
-    """The choice that lets a partial value pass at one input; the others stay as they are made."""
-    if not isinstance(made, Partial):
-        return None
-    passing = state.kinds[number].passing(frozenset({place}), made.reduction)
-    if passing is None or passing.inputs[place] != made or _loses_digits(state, number, place):
-        return None
-    return passing
+def _sole_output(state: AxisState, number: int) -> int | None:
+    """The one value that an operator makes, which is whole and may still become partial."""
+    operator = state.network.operators[number]
+    open_ = not state.fixed[number] and state.choices[number].whole and not operator.pinned
+    return operator.outputs[0] if open_ and len(operator.outputs) == 1 else None
 
 
-def _loses_digits(state: AxisState, number: int, place: int) -> bool:
-    """Whether the gradient of another input would be summed over ranks in fewer digits than the
-    partial value has: one rank alone would have rounded it once.
+def _partial_too(
+    state: AxisState, number: int, place: int, made: Partial, depth: int = LOOK_BACK
+) -> dict[int, Choice]:
+    """The choices that let another partial value reach an addition too: operators between it and
+    the addition that nothing else uses; {} where there is no such value, or it is there already.
     """
-    wires = state.network.wires
-    inputs = [wires[w] for w in state.network.operators[number].inputs if w is not None]
-    partial = wires[state.network.operators[number].inputs[place] or 0]
-    return any(
-        item_bytes(other.dtype) < item_bytes(partial.dtype)
-        for other in inputs
-        if other is not partial and other.gradient != "never"
-    )
+    wire = state.network.operators[number].inputs[place]
+    entry = state.network.wires[wire or 0]
+    if wire is None or state.made[wire] == made or entry.producer is None or not depth:
+        return {}
+    number = entry.producer[0]
+    if len(entry.uses) != 1 or entry.returned or _sole_output(state, number) is None:
+        return {}
+    for other, before in enumerate(state.network.operators[number].inputs):
+        passing = None if before is None else _passing(state, number, other, made)
+        if passing is not None and before is not None:
+            choices = _partial_too(state, number, other, made, depth - 1)
+            if choices or state.made[before] == made:
+                return {**choices, number: passing}
+    return {}
+
+
+def _passing(state: AxisState, number: int, place: int, made: Partial) -> Choice | None:
+    """The choice that lets a partial value pass at one input. What is added to it is partial too,
+    or kept on one rank; what it is multiplied with stays as it is made.
+    """
+    addable = {place}
+    for other, wire in enumerate(state.network.operators[number].inputs):
+        if wire is not None and (state.made[wire] == made or state.made[wire] == R):
+            addable.add(other)
+    for places in ({place}, addable):
+        passing = state.kinds[number].passing(frozenset(places), made.reduction)
+        if passing is not None and passing.inputs[place] == made:
+            return None if _loses_digits(state, number, passing) else passing
+    return None
+
+
+def _loses_digits(state: AxisState, number: int, passing: Choice) -> bool:
+    """Whether a sum over ranks would be taken in fewer digits than one rank alone has there: what
+    comes out has fewer, or another input that has a gradient.
+    """
+    wires, operator = state.network.wires, state.network.operators[number]
+    inputs = [
+        (wires[w], p) for w, p in zip(operator.inputs, passing.inputs, strict=True) if w is not None
+    ]
+    digits = max(item_bytes(wire.dtype) for wire, p in inputs if isinstance(p, Partial))
+    others = [w for w, p in inputs if not isinstance(p, Partial) and w.gradient != "never"]
+    made = [wires[w] for w in operator.outputs if w is not None]
+    return any(item_bytes(wire.dtype) < digits for wire in (*others, *made))
 
 
 def _sweep(state: AxisState, duties: Duties, active: set[int], direction: int) -> set[int]:
@@ -178,9 +217,9 @@ def _candidates(state: AxisState, number: int) -> Iterator[Choice]:
     for reduction, places in partial.items():
         for allowed in (places, places | free):
             passing = kind.passing(frozenset(allowed), reduction)
-            if passing is not None and any(
-                isinstance(passing.inputs[place], Partial) for place in places
-            ):
+            if passing is None or _loses_digits(state, number, passing):
+                continue
+            if any(isinstance(passing.inputs[place], Partial) for place in places):
                 yield passing
 
 

@@ -165,20 +165,32 @@ def _windows(name: str, tensor: int, dim: int, units: int, parts: tuple[Window, 
 
 
 class SlicedValues:
-    """Where the windows of all slices of a value begin and end, by value and dimension."""
+    """Where the windows of all slices of a value begin and end, by value and dimension; windows of
+    windows too.
+    """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._windows: dict[int, tuple[Windows, ...]] = {}
         self._bounds: dict[tuple[Value, int], set[Fraction]] = {}
-        for node in nodes:
+        for node in reversed(nodes):
             if node.declaration is None:
                 continue
-            found = windows_of(node, node.declaration)
+            found = tuple(self._with_inner(node, w) for w in windows_of(node, node.declaration))
             if not found:
                 continue
             self._windows[id(node)] = found
             for windows, value in self._of_inputs(node, found):
                 self._bounds.setdefault((value, windows.dim), set()).update(windows.bounds)
+
+    def _with_inner(self, node: Node, windows: Windows) -> Windows:
+        """The windows with the bounds of those that are taken of them."""
+        inputs = len(node.declaration.inputs) if node.declaration is not None else 0
+        bounds = set(windows.bounds)
+        for part in windows.parts:
+            if 0 <= part.tensor - inputs < len(node.outputs):
+                inner = self._bounds.get((node.outputs[part.tensor - inputs], part.dim), ())
+                bounds.update(part.start + each * (part.stop - part.start) for each in inner)
+        return replace(windows, bounds=tuple(sorted(bounds)))
 
     @staticmethod
     def _of_inputs(node: Node, found: Sequence[Windows]) -> Iterator[tuple[Windows, Value]]:

@@ -15,6 +15,8 @@ from dimsolve.exec.capture.trace import trace
 from dimsolve.exec.graph import Graph
 from dimsolve.partition.plan import Plan
 
+from .more_models import MORE
+
 Example = tuple[Any, dict[str, Any], dict[str, Any]]
 
 
@@ -157,7 +159,7 @@ OTHERS: dict[str, Callable[[], Example]] = {
 def traced(name: str) -> tuple[Graph, dict[str, Tensor], dict[str, Any], dict[str, int]]:
     """The graph of a model in float64, its parameters and buffers, its inputs, and their sizes."""
     torch.manual_seed(0)
-    model, inputs, dynamic = {**EIGHT, **OTHERS}[name]()
+    model, inputs, dynamic = {**EIGHT, **OTHERS, **MORE}[name]()
     model = model.double().eval()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
