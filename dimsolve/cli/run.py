@@ -45,6 +45,10 @@ def run(
         float, typer.Option("--timeout", min=1, help="Seconds that a rank waits for another.")
     ] = 60.0,
     seed: Annotated[int, typer.Option("--seed", help="Of torch's random numbers.")] = 0,
+    dtype: Annotated[
+        str | None,
+        typer.Option("--dtype", metavar="NAME", help="Such as float64: of parameters and inputs."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Train a model on several ranks, and compare every step with one device.
@@ -64,6 +68,7 @@ def run(
         verify=verify,
         seed=seed,
         timeout=timeout,
+        dtype=dtype,
     )
     try:
         report = launch(options)
@@ -89,45 +94,49 @@ def _as_json(error: Any) -> str:
 
 
 def _shown(report: RunReport) -> Iterator[Block]:
-    mesh = ", ".join(f"{axis}={size}" for axis, size in report.mesh.items())
-    yield [[Cell(a, "bold"), Cell(b), Cell(c)] for a, b, c in report.overview]
-    yield [
+    for block in report.overview:
+        yield [[Cell(label, "bold"), *map(Cell, rest)] for label, *rest in block]
+    yield _steps(report)
+    yield [*_differences(report), _verdict(report)]
+
+
+def _steps(report: RunReport) -> Block:
+    rows = [
         [
             Cell(f"step {number}", "bold"),
-            Cell(f"loss {step.loss:.6g}"),
-            Cell(f"{step.seconds * 1e3:.1f} ms"),
             Cell(", ".join(f"{name} = {size}" for name, size in step.sizes.items())),
+            Cell(f"loss {step.loss:.6f}"),
+            Cell(f"{step.seconds * 1e3:.1f} ms"),
         ]
         for number, step in enumerate(report.steps, 1)
     ]
-    if report.parameter_bytes is not None:
-        held = report.parameter_bytes
+    held = report.parameter_bytes
+    if held is not None:
         share = held.per_rank / held.whole if held.whole else 1.0
-        text = f"{held.per_rank} of {held.whole} bytes a rank ({share:.2f})"
-        yield [[Cell("parameters", "bold"), Cell(text)]]
-    if report.differences is not None:
-        found = report.differences
-        yield [
-            [
-                Cell("outputs", "bold"),
-                Cell(f"{found.outputs:.1e}"),
-                Cell("largest difference from"),
-            ],
-            [Cell("loss", "bold"), Cell(f"{found.loss:.1e}"), Cell("one device, relative")],
-            [Cell("gradients", "bold"), Cell(f"{found.gradients:.1e}")],
-        ]
-    yield [_verdict(report, mesh)]
+        text = f"{held.per_rank:,} of {held.whole:,} bytes on a rank"
+        rows.append([Cell("memory", "bold"), Cell(text), Cell(f"{share:.0%}")])
+    return rows
 
 
-def _verdict(report: RunReport, mesh: str) -> list[Cell]:
+def _differences(report: RunReport) -> Iterator[list[Cell]]:
+    found = report.differences
+    if found is not None:
+        amounts = (("outputs", found.outputs), ("loss", found.loss), ("gradients", found.gradients))
+        text = ", ".join(f"{name} {amount:.1e}" for name, amount in amounts)
+        yield [Cell("differ", "bold"), Cell(f"by {text} at most, relative to one device")]
+
+
+def _verdict(report: RunReport) -> list[Cell]:
     if report.error is not None:
         return [Cell("failed", "bold red"), Cell(_failure(report))]
+    mesh = ", ".join(f"{axis}={size}" for axis, size in report.mesh.items())
     ranks = f"{report.ranks} rank{'s' * (report.ranks != 1)}" + (f" ({mesh})" if mesh else "")
     if report.differences is None:
         return [Cell("ran", "bold green"), Cell(f"on {ranks}, not compared")]
+    allowed = f"rounding explains up to {report.differences.allowed:.0e}"
     if report.ok:
-        return [Cell("equal", "bold green"), Cell(f"to one device, on {ranks}")]
-    return [Cell("different", "bold red"), Cell(f"from one device, on {ranks}")]
+        return [Cell("equal", "bold green"), Cell(f"to one device on {ranks}; {allowed}")]
+    return [Cell("different", "bold red"), Cell(f"from one device on {ranks}; {allowed}")]
 
 
 def _failure(report: RunReport) -> str:

@@ -31,7 +31,10 @@ from .without_dropout import without_dropout
 from .without_narrowing import is_wide, without_narrowing
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
-"""The largest relative difference that rounding explains; for narrower dtypes it is 5e-2."""
+"""The largest relative difference that rounding explains."""
+
+OTHERWISE = 5e-2
+"""The same for narrower dtypes."""
 
 SMALL = 1e-3
 """A gradient tensor smaller than this share of the model's largest is compared with that share."""
@@ -177,6 +180,18 @@ def relative(found: Tensor, wanted: Tensor, *, floor: float = 0.0) -> float:
     return float(gap) / size if size else float(gap)
 
 
+def allowed_of(model: torch.nn.Module) -> float:
+    """Returns the largest relative difference that rounding explains of a model's own dtype.
+
+    >>> allowed_of(torch.nn.Linear(2, 2))
+    0.0001
+    """
+    return min(
+        (TOLERANCE.get(p.dtype, OTHERWISE) for p in model.parameters() if p.is_floating_point()),
+        default=OTHERWISE,
+    )
+
+
 def loss_of(result: Any) -> Tensor:
     """Returns what is trained: the result's loss, or a scalar, or the mean square of what is real.
 
@@ -211,4 +226,4 @@ def tensors_of(result: Any) -> list[tuple[str, Tensor]]:
 def _measured(amount: float, tensor: Tensor) -> tuple[float, float]:
     """A difference, and the same over what rounding explains; not a number is endless."""
     amount = amount if amount == amount else float("inf")
-    return amount, amount / TOLERANCE.get(tensor.dtype, 5e-2)
+    return amount, amount / TOLERANCE.get(tensor.dtype, OTHERWISE)

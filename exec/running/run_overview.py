@@ -1,39 +1,59 @@
 """A plan in short, for people: shapes, legal counts, what is cut, what is communicated.
 
-input     input_ids               int64[batch, seq]
-output    logits                  float64[batch, seq, 256]
-legal     tp                      1, 2
-plan      tp = 2                  30 of 185 operators cut, 20 of 21 parameters
-sends     all-reduce along tp     4 forward, 5 backward
+input    input_ids            int64[batch, seq]
+output   logits               float64[batch, seq, 256]
+legal    tp                   always 1, 2
+cut      tp = 2               30 of 185 operators, 20 of 21 parameters
+sends    all-reduce along tp  4 forward, 5 backward
+
+weights  model.embed_tokens.weight                128, 64  S(0)  64, 64
+         model.layers.*.self_attn.q_proj.weight   64, 64   S(0)  32, 64
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dimsolve.ir.errors import DimsolveError
-from dimsolve.partition.plan import Plan
+from dimsolve.partition.plan import InputPlan, Plan
 
 from ..graph import Graph
 
 LOCAL = frozenset({"slice", "keep", "insert"})
 """What a conversion does without sending anything."""
 
+MOST = 16
+"""So many kinds of weights are listed."""
 
-def overview(graph: Graph, plan: Plan, policy: Any) -> list[list[str]]:
-    """Returns the rows of a table."""
-    return [
+Row = list[str]
+
+
+def overview(graph: Graph, plan: Plan, policy: Any) -> list[list[Row]]:
+    """Returns blocks of rows; a row's first cell says what it is about, and only where that
+    changes.
+    """
+    first = [
         *_shapes(graph),
         *_legal_counts(graph, plan, policy),
+        *[["needs", text, plan.reasons.get(text, "")] for text in plan.conditions],
         *_cuts(plan),
         *_traffic(plan),
-        *[["needs", condition, plan.reasons.get(condition, "")] for condition in plan.conditions],
     ]
+    return [_said_once(first), _said_once(_weights(plan))]
 
 
-def _shapes(graph: Graph) -> Iterator[list[str]]:
+def _said_once(rows: Iterable[Row]) -> list[Row]:
+    said, shown = "", []
+    for label, *rest in rows:
+        shown.append(["" if label == said else label, *rest])
+        said = label
+    return shown
+
+
+def _shapes(graph: Graph) -> Iterator[Row]:
     for entry in graph.inputs:
         if entry.kind == "input":
             yield ["input", entry.target, str(entry.value.type)]
@@ -41,7 +61,7 @@ def _shapes(graph: Graph) -> Iterator[list[str]]:
         yield ["output", name, str(value.type)]
 
 
-def _legal_counts(graph: Graph, plan: Plan, policy: Any) -> Iterator[list[str]]:
+def _legal_counts(graph: Graph, plan: Plan, policy: Any) -> Iterator[Row]:
     for axis in plan.mesh:
         try:
             counts = graph.legal_parts(axis, policy, up_to=16)
@@ -51,18 +71,18 @@ def _legal_counts(graph: Graph, plan: Plan, policy: Any) -> Iterator[list[str]]:
         always = ", ".join(map(str, counts.always)) or "none"
         yield ["legal", axis, f"always {always}"]
         for count, condition in counts.conditional.items():
-            yield ["", "", f"{count} if {condition}"]
+            yield ["legal", "", f"{count} if {condition}"]
 
 
-def _cuts(plan: Plan) -> Iterator[list[str]]:
+def _cuts(plan: Plan) -> Iterator[Row]:
     for place, (axis, size) in enumerate(plan.mesh.items()):
         cut = sum(axis in operator.splits for operator in plan.operators)
         held = sum(entry.placements[place] != "R" for entry in plan.parameters)
         text = f"{cut} of {len(plan.operators)} operators, {held} of {len(plan.parameters)}"
-        yield ["cuts", f"{axis} = {size}", f"{text} parameters"]
+        yield ["cut", f"{axis} = {size}", f"{text} parameters"]
 
 
-def _traffic(plan: Plan) -> Iterator[list[str]]:
+def _traffic(plan: Plan) -> Iterator[Row]:
     counts: dict[str, Counter[str]] = {}
     for entry in plan.conversions:
         ways = [("forward", entry.forward)]
@@ -75,3 +95,24 @@ def _traffic(plan: Plan) -> Iterator[list[str]]:
                     found[direction] += 1
     for what, found in counts.items():
         yield ["sends", what, ", ".join(f"{n} {direction}" for direction, n in found.items())]
+
+
+def _weights(plan: Plan) -> Iterator[Row]:
+    """The parameters that are cut: those of all layers, where they are cut alike, as one."""
+    kinds: dict[tuple[str, ...], None] = {}
+    for entry in plan.parameters:
+        if any(placement != "R" for placement in entry.placements):
+            name = re.sub(r"(?<=\.)\d+(?=\.)|^\d+(?=\.)", "*", entry.name)
+            kinds[name, *_cut_of(entry)] = None
+    for kind in list(kinds)[:MOST]:
+        yield ["weights", *kind]
+    if len(kinds) > MOST:
+        yield ["weights", f"and {len(kinds) - MOST} more kinds"]
+
+
+def _cut_of(entry: InputPlan) -> tuple[str, str, str]:
+    whole, local = (
+        ", ".join("?" if length is None else str(length) for length in shape or ())
+        for shape in (entry.whole, entry.shape)
+    )
+    return whole, " ".join(entry.placements), local

@@ -9,9 +9,11 @@ the same plan is agreed on before the first one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 from dimsolve.ir.errors import AnnotationError, Diagnostic
 from dimsolve.partition.mesh import Mesh
@@ -22,7 +24,7 @@ from ..graph import Graph
 from ..parallel.parallelize import ParallelModule, parallelize
 from ..target import Target, load_target
 from .batches import batch_of, sizes_for
-from .check_run import CheckedRun, CheckedStep
+from .check_run import CheckedRun, CheckedStep, allowed_of
 from .run_overview import overview
 from .run_report import BytesReport, DifferencesReport, RunOptions, RunReport, StepReport
 
@@ -32,10 +34,13 @@ Progress = Callable[[str], None]
 def run_rank(options: RunOptions, progress: Progress = lambda text: None) -> RunReport:
     """Runs this rank and returns the report. Raises what goes wrong, on every rank."""
     torch.manual_seed(options.seed)
+    progress(f"making {options.target}")
     target = load_target(options.target)
     if not isinstance(target.model, torch.nn.Module):
         raise _no_module(options.target)
-    progress(f"tracing {target.name}")
+    if options.dtype is not None:
+        target = in_dtype(target, options.dtype)
+    progress(f"tracing {type(target.model).__name__}")
     graph = target.trace()
     progress("planning")
     plan = plan_of(options, graph)
@@ -65,6 +70,21 @@ def policy_of(text: str | None) -> Any:
     from ..target import load_function
 
     return load_function(text)
+
+
+def in_dtype(target: Target, name: str) -> Target:
+    """Returns the target with its real parameters, buffers and inputs in another dtype."""
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise _no_dtype(name)
+
+    def changed(value: Any) -> Any:
+        real = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return value.to(dtype) if real else value
+
+    model: Any = target.model
+    args, kwargs = tree_map(changed, (target.args, dict(target.kwargs)))
+    return replace(target, model=model.to(dtype), args=args, kwargs=kwargs)
 
 
 def call_of(target: Target) -> dict[str, Any]:
@@ -108,6 +128,7 @@ def _report(
             outputs=max(d.outputs for d in found),
             loss=max(d.loss for d in found),
             gradients=max(d.gradients for d in found),
+            allowed=allowed_of(model),
         )
     ok = all(step.ok for step in taken)
     whole = sum(p.numel() * p.element_size() for p in model.parameters())
@@ -136,5 +157,17 @@ def _no_module(target: str) -> AnnotationError:
             text=target,
             reason="a run trains a torch.nn.Module",
             hint="return a module from the function",
+        )
+    )
+
+
+def _no_dtype(name: str) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="no-dtype",
+            title="this is no dtype of real numbers",
+            text=name,
+            reason="parameters and inputs are changed to it",
+            hint="write float64, float32, bfloat16 or float16",
         )
     )

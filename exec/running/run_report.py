@@ -23,11 +23,15 @@ class StepReport(Model):
 
 
 class DifferencesReport(Model):
-    """The largest relative differences from one device, over all steps and ranks."""
+    """The largest relative differences from one device, over all steps and ranks.
+
+    allowed: what rounding explains, of the widest dtype that the model's parameters have.
+    """
 
     outputs: float
     loss: float
     gradients: float
+    allowed: float
 
 
 class BytesReport(Model):
@@ -63,12 +67,15 @@ class RunReport(Model):
     parameter_bytes: BytesReport | None = None
     conditions: list[str] = Field(default_factory=list)
     error: ErrorReport | None = None
-    overview: list[list[str]] = Field(default_factory=list, exclude=True)
+    overview: list[list[list[str]]] = Field(default_factory=list, exclude=True)
     exit_code: int = Field(default=0, exclude=True)
 
 
 class RunOptions(Model):
-    """What to run. ``timeout``: seconds that a rank waits for another one."""
+    """What to run. ``timeout``: seconds that a rank waits for another one.
+
+    dtype: of the model's real parameters and inputs, as in torch; None leaves them as they are.
+    """
 
     target: str
     mesh: str
@@ -79,3 +86,4 @@ class RunOptions(Model):
     seed: int = 0
     timeout: float = 60.0
     device: str | None = None
+    dtype: str | None = None

@@ -69,12 +69,11 @@ def run(options: RunOptions) -> RunReport:
     assert guard is not None
     guard.duties.append(_end_late())
 
-    def progress(text: str) -> None:
-        if rank == 0:
-            print(text, file=sys.stderr, flush=True)
-
+    progress = _progress(rank)
     try:
-        return run_rank(options, progress)
+        report = run_rank(options, progress)
+        progress("")
+        return report
     except BaseException as error:
         failure = explain_run(error, rank)
         text = (
@@ -101,6 +100,18 @@ def run(options: RunOptions) -> RunReport:
         )
 
 
+def _progress(rank: int) -> Callable[[str], None]:
+    """Tells on stderr how far the run is: one line that changes on a terminal, lines elsewhere."""
+    terminal = sys.stderr.isatty()
+
+    def tell(text: str) -> None:
+        if rank == 0 and (text or terminal):
+            line = f"\r\x1b[2K{text}" if terminal else f"{text}\n"
+            print(line, end="", file=sys.stderr, flush=True)
+
+    return tell
+
+
 def _words(error: BaseException, rank: int) -> str:
     """An error for people: what it draws of itself, or its traceback, and where it came from."""
     notes = "\n".join(getattr(error, "__notes__", ()))
@@ -111,7 +122,7 @@ def _words(error: BaseException, rank: int) -> str:
     return f"rank {rank}: " + "".join(traceback.format_exception(error)).rstrip()
 
 
-def _write(path: Path, report: RunReport | list[list[str]]) -> None:
+def _write(path: Path, report: RunReport | list[list[list[str]]]) -> None:
     data = report if isinstance(report, list) else report.model_dump() | {"exit": report.exit_code}
     path.write_text(json.dumps(data))
 
