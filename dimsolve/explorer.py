@@ -95,13 +95,17 @@ class Explorer(anywidget.AnyWidget):
 
     @property
     def legalities(self) -> dict[str, Legality]:
-        """The legality of every split that is asked about now, by identifier."""
-        state = self.state
+        """The legality of every split that is asked about now, by identifier.
+
+        As in the page, a split of a name that the annotation does not have is left aside.
+        """
+        state, names = self.state, self.solution.layout.marks
         asked, known = (state["annotation"], _inputs(state)), _known(state)
         contiguous = bool(state.get("contiguous"))
         return {
             name: check(*asked, name, parts, contiguous=contiguous, **known)
             for name, parts in state.get("splits", {}).items()
+            if name in names
         }
 
     def _ipython_display_(self) -> None:

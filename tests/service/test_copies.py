@@ -34,6 +34,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "some open": {"a": "n c+, ?, () -> n", "i": ["n, 8", "", "()"], "split": "c:2"},
     "no inputs": {"a": "-> a", "arg": "a=4", "split": "a:2"},
     "other letters": {"a": "größe \N{GREEK SMALL LETTER ALPHA}+ -> größe", "split": "größe:2"},
+    "a split that was": {"a": "a b -> b a", "i": "x, 6", "split": ["k:8", "b:2"]},
     "hostile": {
         "a": "a b -> b a",
         "i": "x, 'y$(touch pwned)`touch pwned`\\\"",
@@ -53,10 +54,8 @@ def page(browser: Browser, service: Service) -> Iterator[Page]:
         yield page
 
 
-def copied(page: Page, service: Service, question: dict[str, Any], kind: str) -> str:
-    """Opens the question, clicks on Copy, and returns what the clipboard has."""
-    page.goto("about:blank")
-    page.goto(f"{service.url}/{fragment(**question)}")
+def copied(page: Page, kind: str) -> str:
+    """Clicks on Copy, and returns what the clipboard has."""
     code = page.locator(".copied")
     expect(code).to_contain_text("dimsolve")
     expect(page.locator(".problem, .summary:not(:empty)").first).to_be_attached()
@@ -84,6 +83,8 @@ def answers(question: dict[str, Any]) -> list[Any]:
     try:
         for split in [splits] if isinstance(splits, str) else splits:
             name, _, parts = split.partition(":")
+            if name not in question["a"]:
+                continue
             cut = {"contiguous": True} if "contiguous" in question else {}
             found.append(ds.check(question["a"], inputs, name, parts, **known, **cut))
         return found or [ds.infer(question["a"], inputs, **known)]
@@ -96,37 +97,35 @@ def run(program: list[str], directory: Path) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_python(page: Page, service: Service, name: str, tmp_path: Path) -> None:
-    text = copied(page, service, QUESTIONS[name], "Python")
-    done = run([sys.executable, "-P", "-c", text], tmp_path)
-    wanted = answers(QUESTIONS[name])
+def test_what_is_copied_runs_and_asks_the_same(
+    page: Page, service: Service, name: str, tmp_path: Path
+) -> None:
+    question = QUESTIONS[name]
+    wanted = answers(question)
+    page.goto("about:blank")
+    page.goto(f"{service.url}/{fragment(**question)}")
+    run_python(copied(page, "Python"), wanted, tmp_path)
+    for line, answer in zip(copied(page, "command line").splitlines(), wanted, strict=True):
+        compare(run_command(line, tmp_path), answer)
+    for line, answer in zip(copied(page, "curl").splitlines(), wanted, strict=True):
+        compare(json.loads(run(["sh", "-c", line], tmp_path).stdout), answer)
+    assert list(tmp_path.iterdir()) == []  # no part of a text was taken for a command
+
+
+def run_python(text: str, wanted: list[Any], directory: Path) -> None:
+    done = run([sys.executable, "-P", "-c", text], directory)
     if isinstance(wanted[0], ds.DimsolveError):
         assert done.stderr.endswith(f"{type(wanted[0]).__name__}: {wanted[0]}\n")
     else:
         assert done.stdout == "".join(f"{each.explain()}\n" for each in wanted), done.stderr
-    assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_command_line(page: Page, service: Service, name: str, tmp_path: Path) -> None:
-    text = copied(page, service, QUESTIONS[name], "command line")
+def run_command(line: str, directory: Path) -> Any:
+    """Runs ``dimsolve ...`` in a shell, with --json beside its own options."""
     python = shlex.quote(sys.executable)
-    for line, wanted in zip(text.splitlines(), answers(QUESTIONS[name]), strict=True):
-        shell = f'dimsolve() {{ {python} -P -m dimsolve "$@"; }}; {line} --json'
-        if " -- " in line:
-            shell = shell.replace(" -- ", " --json -- ").removesuffix(" --json")
-        done = run(["sh", "-c", shell], tmp_path)
-        compare(json.loads(done.stdout), wanted)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_curl(page: Page, service: Service, name: str, tmp_path: Path) -> None:
-    text = copied(page, service, QUESTIONS[name], "curl")
-    for line, wanted in zip(text.splitlines(), answers(QUESTIONS[name]), strict=True):
-        done = run(["sh", "-c", line], tmp_path)
-        compare(json.loads(done.stdout), wanted)
-    assert list(tmp_path.iterdir()) == []
+    before, dashes, rest = line.partition(" -- ")
+    program = f'dimsolve() {{ {python} -P -m dimsolve "$@"; }}; {before} --json{dashes}{rest}'
+    return json.loads(run(["sh", "-c", program], directory).stdout)
 
 
 def compare(answer: dict[str, Any], wanted: Any) -> None:

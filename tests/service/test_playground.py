@@ -24,11 +24,20 @@ def browser() -> Iterator[Browser]:
         yield running
 
 
-@pytest.fixture
-def page(browser: Browser, service: Service) -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def tab(browser: Browser, service: Service) -> Iterator[Page]:
     with opened(browser, service.url) as page:
-        expect(page.locator(".summary")).to_contain_text("conditional")
         yield page
+
+
+@pytest.fixture
+def page(tab: Page, service: Service) -> Page:
+    """The playground as a visitor meets it first; the tab is the same for all, it keeps nothing."""
+    tab.unroute_all()
+    tab.goto("about:blank")
+    tab.goto(service.url)
+    expect(tab.locator(".summary")).to_contain_text("conditional")
+    return tab
 
 
 def annotate(page: Page, text: str) -> None:

@@ -137,7 +137,9 @@ class App {
     if (result.parsed) {
       this._asking.showInputs(result.parsed.inputs);
       const operator = operatorOf(this._state, result.parsed.inputs.length);
-      this._copy.show(textsOf(operator, this._state.splits, this._state.contiguous, this._address));
+      const known = result.names?.map((row) => row.name) ?? Object.keys(result.parsed.identifiers);
+      const splits = Object.entries(this._state.splits).filter(([name]) => known.includes(name));
+      this._copy.show(textsOf(operator, splits, this._state.contiguous, this._address));
     }
     const isPlaced = this._asking.showProblem(result.problem);
     this._showProblem(result.problem, isPlaced);

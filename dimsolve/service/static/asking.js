@@ -64,7 +64,7 @@ export class Asking {
       this.inputs.length = operands.length;
       this.count = operands.length;
       const note = h("span", { class: "note" }, "all empty: the identifiers are the sizes");
-      const title = h("div", { class: "field-head" }, h("h3", {}, "Known shapes"), note);
+      const title = h("div", { class: "field-head" }, h("h2", {}, "Known shapes"), note);
       fill(this._shapes, operands.length ? title : null, this.inputs.map((field) => field.element));
       this.inputs.forEach((field, index) => field.setValue(this.state.inputs[index] ?? ""));
     }
@@ -144,5 +144,5 @@ function examplesOf(restart) {
     h("button", { type: "button", class: "example", title: shows, onclick: () => restart(state) }, name),
   );
   const list = h("div", { class: "examples", role: "group", "aria-label": "Examples" }, buttons);
-  return h("section", { class: "examples-box" }, h("h3", {}, "Examples"), list);
+  return h("section", { class: "examples-box" }, h("h2", {}, "Examples"), list);
 }

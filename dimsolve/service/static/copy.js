@@ -7,9 +7,8 @@
 import { fill, freshId, h } from "./dom.js";
 import { lengthOf } from "./state.js";
 
-/** Returns the three texts; operator as `operatorOf` makes it, splits by name, address of a service. */
-export function textsOf(operator, splits, contiguous, address) {
-  const cuts = Object.entries(splits);
+/** Returns the three texts; operator as `operatorOf` makes it, cuts `[name, parts]`, address of a service. */
+export function textsOf(operator, cuts, contiguous, address) {
   const lines = (one, none) => (cuts.length ? cuts.map(([name, parts]) => one(name, parts)) : [none]).join("\n");
   const cut = (split, parts) => ({ ...operator, split, parts: lengthOf(parts), contiguous });
   return {
