@@ -61,20 +61,44 @@ class Name:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Operation:
     """An operator and its operands: one for NEGATE, two or more for MIN and MAX, else two.
 
-    The exponent of POWER is always a `Literal`.
+    The exponent of POWER is always a `Literal`. A sum of a thousand terms is a thousand sums, each
+    the left operand of the next: what looks at trees takes the `terms` of a sum, and recurses into
+    those.
     """
 
     operator: Operator
     operands: tuple[Expression, ...]
-    span: Span = field(compare=False)
+    span: Span
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the same was written; where it stood does not matter."""
+        if not isinstance(other, Operation):
+            return NotImplemented
+        if self.operator not in SUMS or other.operator not in SUMS:
+            return self.operator is other.operator and self.operands == other.operands
+        return terms(self) == terms(other)
+
+    def __hash__(self) -> int:
+        if self.operator not in SUMS:
+            return hash((self.operator, self.operands))
+        return hash(tuple(terms(self)))
+
+    def __repr__(self) -> str:
+        return f"Operation({str(self)!r})"
 
     def __str__(self) -> str:
         """Returns text that reads back to an equal tree."""
         match self.operator:
+            case Operator.ADD | Operator.SUBTRACT:
+                (_, first), *others = terms(self)
+                shown = [_bracketed(first, 1)]
+                for operator, term in others:
+                    shown.append(f" {operator.value} {_bracketed(term, 2)}")
+                return "".join(shown)
             case Operator.MIN | Operator.MAX | Operator.CEILDIV:
                 return (
                     f"{self.operator.value}({', '.join(str(operand) for operand in self.operands)})"
@@ -92,6 +116,23 @@ class Operation:
 
 Expression = Literal | Name | Operation
 
+SUMS = (Operator.ADD, Operator.SUBTRACT)
+
+
+def terms(expression: Expression) -> list[tuple[Operator, Expression]]:
+    """Returns the terms of a sum from left to right, each with ADD or SUBTRACT; of what is no sum,
+    itself.
+
+    ``a + b - (c + d)`` has the terms a, b and (c + d). Without recursion: sums are long.
+    """
+    found: list[tuple[Operator, Expression]] = []
+    while isinstance(expression, Operation) and expression.operator in SUMS:
+        operator = expression.operator
+        expression, last = expression.operands
+        found.append((operator, last))
+    return [(Operator.ADD, expression), *reversed(found)]
+
+
 _OWN = {
     Operator.ADD: 1,
     Operator.SUBTRACT: 1,
@@ -105,8 +146,6 @@ _OWN = {
 it tell the eye otherwise; as a factor it gets brackets: ``(a % 2)*b``."""
 _ATOM = 6
 _INFIX = {
-    Operator.ADD: (" + ", 1, 2),
-    Operator.SUBTRACT: (" - ", 1, 2),
     Operator.MOD: (" % ", 3, 4),
     Operator.MULTIPLY: ("*", 3, 4),
     Operator.FLOORDIV: ("//", 3, 4),

@@ -112,9 +112,9 @@ def too_deep(text: str, span: Span, limit: int) -> AnnotationError:
 
 
 def too_high(text: str, span: Span, limit: int) -> AnnotationError:
-    """``a + a + a + ...``"""
+    """``a * a * a * ...``"""
     reason = f"at most {limit} operations may follow one on the result of the other"
-    hint = "put brackets around parts of a long sum or product"
+    hint = "put brackets around parts of a long product"
     return error("too-many-operations", "too many operations", text, (span,), reason, hint)
 
 

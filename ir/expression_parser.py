@@ -9,7 +9,8 @@
     function   = "min" | "max" | "ceildiv" | "mod" | "floordiv", and as SymPy and JAX print them
 
 The depth of brackets and signs bounds this parser's own recursion; the height and the degree of the
-tree are bounded for whatever recurses over it, or multiplies it out, later.
+tree are bounded for whatever recurses over it, or multiplies it out, later. The terms of a sum
+follow one another at one height (`dimsolve.ir.expression.terms`), so a sum may be long.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ import re
 
 from . import expression_errors as errors
 from .character_errors import lookalikes, too_long, too_many_digits
-from .expression import Expression, Literal, Name, Operation, Operator
+from .expression import SUMS, Expression, Literal, Name, Operation, Operator, terms
 from .lookalikes import find_lookalikes
 from .span import Span
 
-MAX_CHARACTERS = 4_096
+MAX_CHARACTERS = 16_384
 MAX_DEPTH = 64
 MAX_HEIGHT = 128
-MAX_OPERANDS = 1_000
+MAX_OPERANDS = 2_500
 MAX_DIGITS = 100
 MAX_EXPONENT = 16
 MAX_DEGREE = 64
@@ -229,6 +230,8 @@ class Parser:
                 if degree > MAX_DEGREE:
                     raise errors.power_too_large(self.text, expression.span, MAX_DEGREE)
                 todo.append((base, height + 1, degree))
+            elif node.operator in SUMS:
+                todo += [(term, height + 1, degree) for _, term in terms(node)]
             else:
                 todo += [(operand, height + 1, degree) for operand in node.operands]
 

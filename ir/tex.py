@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import assert_never
 
-from .expression import Comparison, Expression, Literal, Name, Operation, Operator, Relation
+from .expression import Comparison, Expression, Literal, Name, Operation, Operator, Relation, terms
 from .svg import visible
 
 _COMPARE = {
@@ -97,6 +97,13 @@ def _tex(expression: Expression, colours: Mapping[str, str] | None) -> tuple[str
             return str(value), _ATOM
         case Name(name):
             return name_tex(name, colours), _ATOM
+        case Operation(Operator.ADD | Operator.SUBTRACT):
+            (_, first), *others = terms(expression)
+            shown = [_tex(first, colours)[0]]
+            for operator, term in others:
+                at_least = _SUM if operator is Operator.ADD else _MOD
+                shown.append(f" {operator.value} {_held(_tex(term, colours), at_least)}")
+            return "".join(shown), _SUM
         case Operation(operator, operands):
             return _operation(operator, [_tex(operand, colours) for operand in operands])
         case _:
@@ -105,10 +112,8 @@ def _tex(expression: Expression, colours: Mapping[str, str] | None) -> tuple[str
 
 def _operation(operator: Operator, parts: list[tuple[str, int]]) -> tuple[str, int]:
     match operator:
-        case Operator.ADD:
-            return f"{parts[0][0]} + {_held(parts[1], _SUM)}", _SUM
-        case Operator.SUBTRACT:
-            return f"{parts[0][0]} - {_held(parts[1], _MOD)}", _SUM
+        case Operator.ADD | Operator.SUBTRACT:
+            raise AssertionError(operator)
         case Operator.NEGATE:
             return f"-{_held(parts[0], _PRODUCT)}", _SUM
         case Operator.MULTIPLY:

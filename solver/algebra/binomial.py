@@ -103,8 +103,7 @@ def failing_point(divisor: int, dim: Dim, least: Mapping[str, int]) -> dict[str,
     if divides_everywhere(divisor, dim):
         return None
     names = sorted(atoms_of(dim))
-    degrees = [max(dict(m).get(name, 0) for m in terms_of(dim)) for name in names]
-    for offsets in _graded(degrees, 64) if len(names) <= MAX_NAMES else ():
+    for offsets in _graded(_degrees(dim, names), 64) if len(names) <= MAX_NAMES else ():
         point = {n: least.get(n, 1) + o for n, o in zip(names, offsets, strict=True)}
         if _value(dim, point) % divisor:
             return point
@@ -119,6 +118,11 @@ def failing_point(divisor: int, dim: Dim, least: Mapping[str, int]) -> dict[str,
         short = least.get(name, 1) - point[name]
         point[name] += abs(divisor) * -(-short // abs(divisor)) if short > 0 else 0
     return point
+
+
+def _degrees(dim: Dim, names: list[str]) -> list[int]:
+    """The greatest exponent of each name."""
+    return [max(dict(m).get(name, 0) for m in terms_of(dim)) for name in names]
 
 
 def _graded(degrees: list[int], limit: int) -> Iterator[tuple[int, ...]]:

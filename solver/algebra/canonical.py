@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from dimsolve.ir.expression import Expression, Literal, Name, Operation, Operator
+from dimsolve.ir.expression import Expression, Literal, Name, Operation, Operator, terms
 
 from .budget import Budget, OutOfBudgetError
 from .dims import ceil_div, floor_div, maximum, minimum, mod
-from .poly import MAX_BITS, Dim, TooLarge, symbol
+from .poly import MAX_BITS, MAX_TERMS, Dim, Monomial, TooLarge, build, symbol, terms_of
 
 READ_STEPS = 12_000
 
@@ -36,6 +36,8 @@ def _from_expression(expression: Expression, budget: Budget) -> Dim:
             return value
         case Name(name):
             return symbol(name)
+        case Operation(Operator.ADD | Operator.SUBTRACT):
+            return _sum(expression, budget)
         case Operation(operator, operands):
             dims = [_from_expression(operand, budget) for operand in operands]
             budget.spend(sum(_size(dim) for dim in dims))
@@ -44,16 +46,28 @@ def _from_expression(expression: Expression, budget: Budget) -> Dim:
             assert_never(expression)
 
 
+def _sum(expression: Expression, budget: Budget) -> Dim:
+    """All terms at once: adding them one by one would copy the sum at each."""
+    total: dict[Monomial, int] = {}
+    for sign, term in terms(expression):
+        dim = _from_expression(term, budget)
+        budget.spend(_size(dim))
+        for monomial, coefficient in terms_of(dim).items():
+            part = coefficient if sign is Operator.ADD else -coefficient
+            total[monomial] = total.get(monomial, 0) + part
+    if len(total) > MAX_TERMS:
+        raise TooLarge
+    return build({monomial: c for monomial, c in total.items() if c})
+
+
 def _size(dim: Dim) -> int:
     return 1 if isinstance(dim, int) else len(dim.terms)
 
 
 def _from_operation(operator: Operator, operands: list[Dim], budget: Budget) -> Dim:
     match operator:
-        case Operator.ADD:
-            return operands[0] + operands[1]
-        case Operator.SUBTRACT:
-            return operands[0] - operands[1]
+        case Operator.ADD | Operator.SUBTRACT:
+            raise AssertionError(operator)
         case Operator.MULTIPLY:
             return _times(operands[0], operands[1], budget)
         case Operator.NEGATE:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from operator import add, eq, floordiv, ge, gt, le, lt, mod, mul, ne, sub
+from operator import eq, floordiv, ge, gt, le, lt, mod, mul, ne
 from typing import TypeAlias, assert_never
 
 from dimsolve.ir.expression import (
@@ -23,6 +23,7 @@ from dimsolve.ir.expression import (
     Operation,
     Operator,
     Relation,
+    terms,
 )
 
 from .poly import MAX_BITS, TooLarge
@@ -46,8 +47,6 @@ def _ceildiv(a: int, b: int) -> int:
 
 
 BINARY: dict[Operator, Callable[[int, int], int]] = {
-    Operator.ADD: add,
-    Operator.SUBTRACT: sub,
     Operator.MULTIPLY: mul,
     Operator.FLOORDIV: floordiv,
     Operator.MOD: mod,
@@ -72,11 +71,23 @@ def valuation(expression: Expression) -> Valuation:
             return lambda _: value
         case Name(name):
             return lambda values: values[name]
+        case Operation(Operator.ADD | Operator.SUBTRACT):
+            return _sum([(sign, valuation(term)) for sign, term in terms(expression)])
         case Operation(operator, operands):
             parts = tuple(valuation(operand) for operand in operands)
             return _operation(operator, parts)
         case _:
             assert_never(expression)
+
+
+def _sum(parts: list[tuple[Operator, Valuation]]) -> Valuation:
+    if len(parts) == 2:
+        (_, left), (sign, right) = parts
+        if sign is Operator.ADD:
+            return lambda values: left(values) + right(values)
+        return lambda values: left(values) - right(values)
+    signed = [(1 if sign is Operator.ADD else -1, part) for sign, part in parts]
+    return lambda values: sum([sign * part(values) for sign, part in signed])
 
 
 def _operation(operator: Operator, parts: tuple[Valuation, ...]) -> Valuation:
@@ -121,12 +132,17 @@ def predicate_of(relation: Relation) -> Test:
 
 def names_of(expression: Expression) -> frozenset[str]:
     """Returns the symbols that occur in an expression."""
-    match expression:
-        case Literal():
-            return frozenset()
-        case Name(name):
-            return frozenset({name})
-        case Operation(_, operands):
-            return frozenset().union(*(names_of(operand) for operand in operands))
-        case _:
-            assert_never(expression)
+    found: set[str] = set()
+    todo = [expression]
+    while todo:
+        node = todo.pop()
+        match node:
+            case Literal():
+                pass
+            case Name(name):
+                found.add(name)
+            case Operation(_, operands):
+                todo.extend(operands)
+            case _:
+                assert_never(node)
+    return frozenset(found)

@@ -22,6 +22,8 @@ from .product_equations import solve_products
 
 MAX_CHARTS = 256
 MAX_TERMS = 80
+MAX_LINEAR = 2_000
+"""Terms of a goal in general, and where each is one atom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,8 @@ def _case(draft: Draft, goal: Goal, goals: Sequence[Goal], calls: Mapping[str, D
 def _take(draft: Draft, dim: Dim, sign: Sign) -> None:
     """Adds one goal, solved as far as it can be."""
     written = express(draft, dim)
-    if len(terms_of(written)) > MAX_TERMS:
+    terms = terms_of(written)
+    if len(terms) > MAX_TERMS and (len(terms) > MAX_LINEAR or any(len(m) > 1 for m in terms)):
         raise TooLarge
     match sign:
         case Sign.ZERO:

@@ -72,7 +72,7 @@ def examine(
 
 def _first_look(seen: Seen, claims: Sequence[Claim], names: Sequence[str], facts: Facts) -> None:
     """Tries small values, and those at which a constant is known not to divide."""
-    walk = points(facts, facts.atlas.charts, names, Budget(FIRST_LOOK))
+    walk = points(facts, facts.atlas.charts, names, Budget(FIRST_LOOK + 12 * len(names)))
     seen.look(islice(walk, FIRST_POINTS))
     for claim in claims if seen.fails is None else ():
         if (divides := claim.divisibility()) is not None:

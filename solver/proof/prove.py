@@ -166,6 +166,9 @@ def _proof(
 ) -> Proof:
     asked = _shown(relations)
     left = _open(claims, finding, having.facts or facts)
+    plain = tuple(str(claim) for claim in claims)
+    if finding.disproved and finding.fails is None:
+        left = plain
     conditions = (*having.conditions, *left) if left or finding.proved else ()
     if finding.fails is not None:
         return Proof("refuted", conditions, finding.fails, _fails(relations, finding.fails))
@@ -181,7 +184,7 @@ def _proof(
     reason = f"neither a proof nor a counterexample of {asked} was found"
     if having.without is not None:
         reason = f"{_lacks_value(relations, having.without)}; elsewhere {reason}"
-    is_simpler = having.without is not None or left != tuple(str(claim) for claim in claims)
+    is_simpler = having.without is not None or left != plain
     verdict: Choice["conditional", "unknown"] = "conditional" if is_simpler else "unknown"
     return Proof(verdict, conditions, having.without, reason)
 

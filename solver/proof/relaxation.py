@@ -26,7 +26,7 @@ from ..algebra.poly import (
     divide_exactly,
     divide_monomials,
 )
-from .charts import Chart, range_of
+from .charts import Chart, Range, range_of
 from .one_atom import line_in
 
 STEPS = 60
@@ -71,12 +71,14 @@ class _Relaxation:
         """Whether the integer dim/scale is shown to be never negative."""
         if isinstance(dim, int):
             return dim > -scale
-        if len(dim.terms) > MAX_TERMS or depth == 0:
-            return False
-        self.budget.spend()
+        self.budget.spend(1 + len(dim.terms) // MAX_TERMS)
         calls = [atom for atom in atoms_of(dim) if isinstance(atom, Call)]
         if not calls:
-            return self._bounded(dim, scale, MAX_USES)
+            return self._bounded(dim, scale, MAX_USES if len(dim.terms) <= MAX_TERMS else 0)
+        if len(calls) >= MAX_DEPTH:
+            return self._bounded_calls(dim, calls, scale)
+        if depth == 0:
+            return False
         call, slope, rest = _chosen(dim, calls)
         sign = self._sign(slope)
         if sign == 0:
@@ -149,6 +151,33 @@ class _Relaxation:
                     return True
         return False
 
+    def _bounded_calls(self, dim: Poly, calls: Sequence[Call], scale: int) -> bool:
+        """Many calls are taken as atoms, each with bounds of its own."""
+        lower, upper = dict(self.chart.lower), dict(self.chart.upper)
+        for call in calls:
+            low, high = self._range(call)
+            lower[call] = low
+            if high is not None:
+                upper[call] = high
+        low, _ = range_of(dim, lower, upper)
+        return low is not None and low > -scale
+
+    def _range(self, call: Call) -> Range:
+        """Bounds of a call whose arguments hold no other calls."""
+        if any(isinstance(atom, Call) for x in call.arguments for atom in atoms_of(x)):
+            return None, None
+        ranges = [range_of(x, self.chart.lower, self.chart.upper) for x in call.arguments]
+        if call.function is Function.MIN or call.function is Function.MAX:
+            return _extremum_range(ranges, least=call.function is Function.MIN)
+        (low, high), (n, most) = ranges
+        if n is None or n < 1:
+            return None, None
+        is_up = low is not None and low >= 0
+        if call.function is Function.MOD:
+            limits = [x for x in (high if is_up else None, None if most is None else most - 1) if x]
+            return 0, min(limits, default=None)
+        return 0 if is_up else None, high if is_up else None
+
     def _factors(self, dim: Poly, known: Dim) -> Sequence[Dim]:
         """Monomials that are not negative, times which a term of known cancels one of dim."""
         if isinstance(known, int):
@@ -166,6 +195,18 @@ class _Relaxation:
     def _is_from_zero(self, atom: str) -> bool:
         least = self.chart.lower.get(atom, 1)
         return least is not None and least >= 0
+
+
+def _extremum_range(ranges: Sequence[Range], *, least: bool) -> Range:
+    """Bounds of the least, or the greatest, of what is within these ranges."""
+    lows, highs = [low for low, _ in ranges], [high for _, high in ranges]
+    if least:
+        (one, other), choose = (lows, highs), min
+    else:
+        (other, one), choose = (lows, highs), max
+    all_known = None if None in one else choose(x for x in one if x is not None)
+    any_known = choose((x for x in other if x is not None), default=None)
+    return (all_known, any_known) if least else (any_known, all_known)
 
 
 def _chosen(dim: Poly, calls: Sequence[Call]) -> tuple[Call, Dim, Dim]:

@@ -45,7 +45,7 @@ HOSTILE: list[tuple[Callable[[str], object], str, str]] = [
         "text too long\n"
         "  …((((((((((((((((((((((((\n"
         "                           ^\n"
-        "  an expression has at most 4,096 characters; this text has 1,000,000",
+        "  an expression has at most 16,384 characters; this text has 1,000,000",
     ),
     (
         read_annotation,
@@ -75,11 +75,11 @@ HOSTILE: list[tuple[Callable[[str], object], str, str]] = [
     ),
     (
         read_dimension,
-        "9" * 10_000,
+        "9" * 20_000,
         "text too long\n"
         "  …999999999999999999999999\n"
         "                           ^\n"
-        "  an expression has at most 4,096 characters; this text has 10,000",
+        "  an expression has at most 16,384 characters; this text has 20,000",
     ),
     (
         read_shape,
@@ -123,12 +123,12 @@ HOSTILE: list[tuple[Callable[[str], object], str, str]] = [
     ),
     (
         read_dimension,
-        "+".join("a" * 500),
+        "*".join("a" * 500),
         "too many operations\n"
-        f"  {'a+' * 36}…\n"
+        f"  {'a*' * 36}…\n"
         f"  ^{'~' * 71}\n"
         "  at most 128 operations may follow one on the result of the other\n"
-        "  hint: put brackets around parts of a long sum or product",
+        "  hint: put brackets around parts of a long product",
     ),
     (
         read_dimension,
@@ -140,11 +140,11 @@ HOSTILE: list[tuple[Callable[[str], object], str, str]] = [
     ),
     (
         read_shape,
-        "a," * 1500,
+        "a," * 3500,
         "too many names and numbers\n"
         f"  …{'a,' * 24}a…\n"
         "                           ^\n"
-        "  a text has at most 1,000 names and numbers",
+        "  a text has at most 2,500 names and numbers",
     ),
     (
         read_annotation,

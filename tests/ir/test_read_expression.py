@@ -249,7 +249,7 @@ def test_what_sympy_prints_is_read() -> None:
         ("((a**4)**4)**4", "((a**4)**4)**5", "power-too-large"),
         ("(" * MAX_DEPTH + "a" + ")" * MAX_DEPTH, "(" * (MAX_DEPTH + 1) + "a", "too-deep"),
         ("-" * MAX_DEPTH + "a", "-" * (MAX_DEPTH + 1) + "a", "too-deep"),
-        ("a" + "+a" * MAX_HEIGHT, "a" + "+a" * (MAX_HEIGHT + 1), "too-many-operations"),
+        ("a" + "*a" * MAX_HEIGHT, "a" + "*a" * (MAX_HEIGHT + 1), "too-many-operations"),
         ("a," * MAX_OPERANDS, "a," * (MAX_OPERANDS + 1), "too-many-operands"),
     ],
 )
