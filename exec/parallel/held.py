@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from dimsolve.partition.placement import Placement, Shard
+from dimsolve.partition.torch_placements import layout_to_torch
 
 from ..distributed.communicator import Communicator
 from ..distributed.sharding import blocks_of, local_part
@@ -110,17 +111,9 @@ class Held:
         """
         if self.segmented:
             return self._in_one_run(local, mesh)
-        from torch.distributed.tensor import DTensor, Replicate
-        from torch.distributed.tensor import Shard as TorchShard
+        from torch.distributed.tensor import DTensor
 
-        placements: list[Any] = []
-        for placement, _ in self._cuts():
-            if not isinstance(placement, Shard):
-                placements.append(Replicate())
-            elif blocks_of(placement) == 1:
-                placements.append(TorchShard(placement.dim))
-            else:
-                placements.append(_strided(placement))
+        placements = layout_to_torch(self.placements)
         shape = torch.Size(self.whole_shape(local.shape))
         stride = torch.empty(shape, device="meta").stride()
         made: Any = DTensor.from_local(
@@ -175,9 +168,3 @@ def _between(runs: Sequence[tuple[int, int]], first: int, last: int) -> Iterator
         if low < high:
             yield start + low, high - low
         passed += run
-
-
-def _strided(shard: Shard) -> Any:
-    from torch.distributed.tensor.placement_types import _StridedShard
-
-    return _StridedShard(shard.dim, split_factor=blocks_of(shard))

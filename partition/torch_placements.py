@@ -1,0 +1,172 @@
+"""Placements and meshes as torch.distributed.tensor says them, and back.
+
+    S(0)                    Shard(dim=0)
+    S(0, blocks=3)          _StridedShard(dim=0, sf=3)    each rank has a part of every block
+    S(0, segments=4:1:1)    refused: torch has no placement for it
+    R                       Replicate()
+    P(sum)                  Partial(sum)
+
+Both cut with the outer mesh axis first, so a list of placements, one per axis, converts one by one.
+torch may cut into unequal parts, we do not: whether the parts are equal is asked of the sizes.
+torch is imported when a conversion is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, assert_never
+
+from dimsolve.ir.errors import Diagnostic, DimsolveError
+
+from .mesh import Mesh, MeshError
+from .placement import Partial, Placement, Reduction, Replicate, Shard
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
+_TO_TORCH = {
+    Reduction.SUM: "sum",
+    Reduction.AVG: "avg",
+    Reduction.MAX: "max",
+    Reduction.MIN: "min",
+    Reduction.PROD: "product",
+}
+_FROM_TORCH = {name: reduction for reduction, name in _TO_TORCH.items()}
+
+
+class PlacementError(DimsolveError):
+    """A placement that the other side has no word for."""
+
+    __module__ = "dimsolve"
+
+
+def to_torch(placement: Placement) -> Any:
+    """Returns the placement as torch's. Raises PlacementError for segments, and for blocks whose
+    number is a symbol.
+
+    >>> to_torch(Shard(1)), to_torch(Partial(Reduction.PROD))
+    (Shard(dim=1), Partial(product))
+    """
+    import torch.distributed.tensor as dt
+
+    match placement:
+        case Replicate():
+            return dt.Replicate()
+        case Partial(reduction):
+            return dt.Partial(_TO_TORCH[reduction])
+        case Shard(dim, 1, ()):
+            return dt.Shard(dim)
+        case Shard(dim, int() as blocks, ()):
+            from torch.distributed.tensor.placement_types import _StridedShard
+
+            return _StridedShard(dim, split_factor=blocks)
+        case Shard(_, _, ()):
+            raise _refused(
+                f"{placement} has {placement.blocks} blocks, a symbol, and torch needs a number",
+                "give the symbol its value first",
+            )
+        case Shard():
+            raise _refused(
+                f"torch cuts a dimension into parts, or each of equal blocks, and {placement} is a "
+                "cut of each of unequal segments",
+                "a parameter that is held in such parts is saved as S(dim): see state_dict",
+            )
+        case _:
+            assert_never(placement)
+
+
+def from_torch(placement: Any, *, ndim: int | None = None) -> Placement:
+    """Returns one of torch's placements as ours. ndim: of the tensor, which a negative dimension is
+    counted from. Raises PlacementError for a reduction that we do not have, such as a norm.
+
+    >>> import torch.distributed.tensor as dt
+    >>> print(from_torch(dt.Shard(-1), ndim=3), from_torch(dt.Partial("max")))
+    S(2) P(max)
+    """
+    import torch.distributed.tensor as dt
+    from torch.distributed.tensor.placement_types import _StridedShard
+
+    match placement:
+        case dt.Replicate():
+            return Replicate()
+        case _StridedShard():
+            return Shard(_dim(placement, ndim), int(placement.split_factor))
+        case dt.Shard():
+            return Shard(_dim(placement, ndim))
+        case dt.Partial() if type(placement) is dt.Partial:
+            if placement.reduce_op in _FROM_TORCH:
+                return Partial(_FROM_TORCH[placement.reduce_op])
+            raise _refused(
+                f"{placement!r} joins its parts by {placement.reduce_op!r}",
+                f"known are {', '.join(_FROM_TORCH)}",
+            )
+        case _:
+            raise _refused(
+                f"{placement!r:.80} is a {type(placement).__name__}",
+                "known are Shard, Replicate and Partial of torch.distributed.tensor",
+            )
+
+
+def _dim(placement: Any, ndim: int | None) -> int:
+    if placement.dim >= 0:
+        return int(placement.dim)
+    if ndim is None or placement.dim < -ndim:
+        raise _refused(
+            f"{placement!r} counts its dimension from the end"
+            + (f", and the tensor has {ndim}" if ndim is not None else ""),
+            "give the tensor's number of dimensions: from_torch(placement, ndim=3)",
+        )
+    return int(placement.dim) + ndim
+
+
+def layout_to_torch(placements: Iterable[Placement]) -> tuple[Any, ...]:
+    """Returns the placements along all axes of a mesh, outer axis first, as DTensor takes them."""
+    return tuple(to_torch(placement) for placement in placements)
+
+
+def layout_from_torch(
+    placements: Iterable[Any], *, ndim: int | None = None
+) -> tuple[Placement, ...]:
+    """Returns a DTensor's placements as ours; ``ndim`` as for `from_torch`."""
+    return tuple(from_torch(placement, ndim=ndim) for placement in placements)
+
+
+def mesh_from_torch(mesh: DeviceMesh) -> Mesh:
+    """Returns the named axes of a DeviceMesh. Raises MeshError for one without names."""
+    names = mesh.mesh_dim_names
+    if names is None:
+        raise MeshError(
+            Diagnostic(
+                "no-axis-names",
+                "the axes of a mesh have no names",
+                reason=f"a DeviceMesh of shape {tuple(mesh.shape)} has no mesh_dim_names",
+                hint='write init_device_mesh("cpu", (2, 4), mesh_dim_names=("dp", "tp"))',
+            )
+        )
+    return Mesh.of(dict(zip(names, mesh.shape, strict=True)))
+
+
+def mesh_to_torch(mesh: Mesh, device_type: str = "cpu") -> DeviceMesh:
+    """Returns the mesh as a DeviceMesh over all ranks of the process group, which must have as
+    many. Raises MeshError for sizes that are symbols.
+    """
+    from torch.distributed.device_mesh import init_device_mesh
+
+    sizes = [size for _, size in mesh.axes]
+    numbers = tuple(size for size in sizes if isinstance(size, int))
+    if len(numbers) != len(sizes):
+        raise MeshError(
+            Diagnostic(
+                "symbolic-mesh",
+                "the mesh has a symbol for a size",
+                reason=f"the mesh is {mesh}; a DeviceMesh needs numbers",
+                hint="give every axis a number of ranks",
+            )
+        )
+    return init_device_mesh(device_type, numbers, mesh_dim_names=mesh.names)
+
+
+def _refused(reason: str, hint: str) -> PlacementError:
+    return PlacementError(
+        Diagnostic("no-such-placement", "a placement cannot be converted", reason=reason, hint=hint)
+    )
