@@ -36,11 +36,12 @@ def run_rank(options: RunOptions, progress: Progress = lambda text: None) -> Run
     torch.manual_seed(options.seed)
     progress(f"making {options.target}")
     target = load_target(options.target)
-    if not isinstance(target.model, torch.nn.Module):
-        raise _no_module(options.target)
     if options.dtype is not None:
         target = in_dtype(target, options.dtype)
-    progress(f"tracing {type(target.model).__name__}")
+    model = target.model
+    if not isinstance(model, torch.nn.Module):
+        raise _no_module(options.target)
+    progress(f"tracing {type(model).__name__}")
     graph = target.trace()
     progress("planning")
     plan = plan_of(options, graph)
@@ -48,10 +49,10 @@ def run_rank(options: RunOptions, progress: Progress = lambda text: None) -> Run
     sizes = sizes_for(plan, example, target.dynamic, options.steps)
     rows = overview(graph, plan, policy_of(options.policy))
     progress("cutting the model")
-    part = parallelize(target.model, plan)
-    whole = target.model.to(part.ends.device) if options.verify else None
+    part = parallelize(model, plan)
+    whole = model.to(part.ends.device) if options.verify else None
     taken = _steps(part, whole, example, target, sizes, progress)
-    return _report(options, target.model, part, sizes, taken, rows)
+    return _report(options, model, part, sizes, taken, rows)
 
 
 def plan_of(options: RunOptions, graph: Graph) -> Plan:
@@ -82,9 +83,10 @@ def in_dtype(target: Target, name: str) -> Target:
         real = isinstance(value, torch.Tensor) and value.is_floating_point()
         return value.to(dtype) if real else value
 
-    model: Any = target.model
+    model = target.model
     args, kwargs = tree_map(changed, (target.args, dict(target.kwargs)))
-    return replace(target, model=model.to(dtype), args=args, kwargs=kwargs)
+    whole = model.to(dtype) if isinstance(model, torch.nn.Module) else model
+    return replace(target, model=whole, args=args, kwargs=kwargs)
 
 
 def call_of(target: Target) -> dict[str, Any]:
@@ -119,7 +121,7 @@ def _report(
     part: ParallelModule,
     sizes: Sequence[Mapping[str, int]],
     taken: Sequence[CheckedStep],
-    rows: list[list[str]],
+    rows: list[list[list[str]]],
 ) -> RunReport:
     found = [step.differences for step in taken if step.differences is not None]
     differences = None

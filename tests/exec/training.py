@@ -22,14 +22,40 @@ def load(target: str, dtype: str) -> tuple[torch.nn.Module, dict[str, Any], dict
 def train(
     target: str, mesh: dict[str, int], policy: Any, dtype: str = "float64", steps: int = 3
 ) -> list[Any]:
-    """Returns the differences from one device of every step."""
+    """Returns every step's comparison with one device."""
+    return _trained(*load(target, dtype), mesh, policy, steps)
+
+
+def train_seed(name: str, steps: int = 3) -> list[Any]:
+    """The same for an example of the seeds, split over tp = 2 as its factory says."""
+    from . import seed_models
+
+    model, example, names, splits = getattr(seed_models, name)()
+    policy = {node: {"tp": split} for node, split in splits.items()}
+    return _trained(model, example, names, {"tp": 2}, policy, steps)
+
+
+def train_loss(name: str, policy: str, steps: int = 3) -> list[Any]:
+    """The same for a loss, over all ranks."""
+    from . import losses
+
+    return _trained(*losses.of(name), {"a": dist.get_world_size()}, policy, steps)
+
+
+def _trained(
+    model: torch.nn.Module,
+    example: dict[str, Any],
+    names: dict[str, Any],
+    mesh: dict[str, int],
+    policy: Any,
+    steps: int,
+) -> list[Any]:
     from dimsolve.exec.capture.trace import trace
     from dimsolve.exec.parallel.parallelize import parallelize
     from dimsolve.exec.running.batches import batches
     from dimsolve.exec.running.check_run import CheckedRun
     from dimsolve.partition.planning.planner import plan
 
-    model, example, names = load(target, dtype)
     graph = trace(model, kwargs=example, dynamic=names)
     part = parallelize(model, plan(graph, mesh, policy))
     run = CheckedRun(part, model)
