@@ -10,6 +10,7 @@ other error and never surfaces inside the solver.
 
 from __future__ import annotations
 
+import re
 from reprlib import Repr
 
 from .errors import AnnotationError, Diagnostic
@@ -19,6 +20,7 @@ MAX_SHOWN = 60
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = MAX_SHOWN
 _VOWELS = "aeiouAEIOU"
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def wrong_type(parameter: str, value: object, expected: str, hint: str = "") -> AnnotationError:
@@ -61,6 +63,6 @@ def written(value: object) -> str:
     ('(1, 2)', '...')
     """
     try:
-        return shown(_SHORT.repr(value), MAX_SHOWN)
+        return shown(_ADDRESS.sub("", _SHORT.repr(value)), MAX_SHOWN)
     except Exception:  # a foreign object may raise anything from its __repr__
         return "..."

@@ -25,7 +25,7 @@ from dimsolve.solver.algebra.poly import Dim, Poly, TooLarge, product
 from dimsolve.solver.decision import Always, Decision, Never, Sometimes, Undecided
 from dimsolve.solver.infer import Inputs, infer
 from dimsolve.solver.layout import Pattern
-from dimsolve.solver.lengths import at_least
+from dimsolve.solver.lengths import is_length
 from dimsolve.solver.parameters import as_whole, to_choice, to_flag
 from dimsolve.solver.problems import shape_text
 from dimsolve.solver.proof.divisibility import exact_quotient
@@ -416,7 +416,7 @@ class _Obligations:
                 )
 
     def _count_is_positive(self, facts: Facts) -> Iterator[_Obligation]:
-        for claim in at_least(self.parts, 1):
+        for claim in is_length(self.parts):
             yield _Obligation(
                 decide(claim.left, claim.comparison, claim.right, facts),
                 f"the count {self.parts} is positive",

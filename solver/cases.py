@@ -20,8 +20,6 @@ from .algebra.roots import exact_root
 
 MAX_WORK = 8_000
 """Steps of a search: some microseconds each."""
-ADMISSION = 8
-"""What it costs to ask whether a case is admitted, in steps."""
 MAX_LISTED = 4_096
 
 Product = tuple[Mapping[str, int], int]
@@ -47,8 +45,9 @@ class Choices(tuple[dict[str, int], ...]):
 class Search:
     """All positive integer solutions of products that equal numbers, ascending; one use.
 
-    equations: with values that are positive. admits: which solutions count. bounds: the greatest
-    value of unknowns that stand in no equation. ``complete`` is True once all were found.
+    equations: with values that are positive. admits: which solutions count, and ``cost``: how many
+    steps it takes to tell. names: the order of the unknowns. bounds: the greatest value of those
+    that stand in no equation. ``complete`` is True once all were found.
 
     >>> list(Search([({"h": 1, "t": 1}, 6)], lambda case: case["h"] > 1))
     [{'h': 2, 't': 3}, {'h': 3, 't': 2}, {'h': 6, 't': 1}]
@@ -58,11 +57,13 @@ class Search:
         self,
         equations: Sequence[Product],
         admits: Callable[[Mapping[str, int]], bool],
+        cost: int = 1,
         names: Sequence[str] = (),
         bounds: Mapping[str, int] | None = None,
     ) -> None:
         self.complete = False
         self._admits = admits
+        self._cost = cost
         self._left = MAX_WORK
         self._equations: list[Product] = list(equations)
         self._bounds = bounds or {}
@@ -73,7 +74,7 @@ class Search:
     def __iter__(self) -> Iterator[dict[str, int]]:
         try:
             for case in self._cases(self._names, self._equations, {}):
-                self._spend(ADMISSION)
+                self._spend(self._cost)
                 if self._admits(case):
                     yield case
         except _OutOfWorkError:

@@ -14,12 +14,38 @@ from collections.abc import Iterator
 from dimsolve.ir.expression import Comparison
 
 from .algebra.dims import Call, Function, surely_positive
-from .algebra.poly import UNIT, Dim, symbol, terms_of
+from .algebra.poly import UNIT, Dim, atoms_of, symbol, terms_of
 from .proof.claims import Claim
+
+_DIVISIONS = (Function.FLOORDIV, Function.MOD, Function.CEILDIV)
+
+
+def has_value(dim: Dim) -> Iterator[Claim]:
+    """Yields claims that hold together exactly where no divisor in the dim is 0.
+
+    >>> from dimsolve.solver.shapes import to_dim
+    >>> [str(claim) for claim in has_value(to_dim("8//(n - 1) + n//2"))]
+    ['n - 1 != 0']
+    """
+    for atom in sorted(atoms_of(dim)):
+        if not isinstance(atom, Call):
+            continue
+        for argument in atom.arguments:
+            yield from has_value(argument)
+        divisor = atom.arguments[-1]
+        if atom.function in _DIVISIONS and not surely_positive(divisor):
+            yield Claim(divisor, Comparison.NE, 0)
+
+
+def is_length(dim: Dim) -> Iterator[Claim]:
+    """Yields claims that hold together exactly where the dim has a value and is at least 1."""
+    if not surely_positive(dim):
+        yield from has_value(dim)
+        yield from at_least(dim, 1)
 
 
 def at_least(dim: Dim, least: Dim) -> Iterator[Claim]:
-    """Yields claims that hold together exactly where ``dim >= least``.
+    """Yields claims that hold together exactly where ``dim >= least``, if it has a value.
 
     >>> from dimsolve.solver.shapes import to_dim
     >>> [str(claim) for claim in at_least(to_dim("2*(n//3) - 1"), 1)]

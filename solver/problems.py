@@ -151,9 +151,9 @@ def zero_product(text: str, span: Span, pattern: str, origin: str) -> ShapeError
 
 
 def no_positive_length(
-    text: str, span: Span, name: str, origin: str, value: Dim, known: Sequence[str]
+    text: str, span: Span, name: str, why: str, claim: str, known: Sequence[str]
 ) -> ShapeError:
-    """An identifier's length would be 0 or negative, whatever the symbols are."""
+    """An identifier's length would be 0 or negative, or have no value, whatever the symbols are."""
     where = f" where {' and '.join(known)}" if known else ""
     return ShapeError(
         Diagnostic(
@@ -161,7 +161,7 @@ def no_positive_length(
             title=f"{name} is no positive length",
             text=text,
             spans=(span,),
-            reason=f"{name} = {value} ({origin}) is less than 1 for all values{where}",
+            reason=f"{why} needs {claim}, which never holds{where}",
             hint="an empty dimension is written 0, and matches an identifier that stands alone",
         )
     )

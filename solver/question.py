@@ -171,6 +171,13 @@ class Question:
                 return False
         return True
 
+    @property
+    def _admission(self) -> int:
+        """What `_admits` costs: a fact of which something stays open may need a proof."""
+        names = self.layout.marks.keys() - self._callers
+        sides = [symbols_of(a) | symbols_of(b) for _, a, b, about in self._relations if about]
+        return 1 + sum(4 if side <= names else 100 for side in sides)
+
     def _bounds(self) -> dict[str, int]:
         """The greatest values of identifiers that facts allow: ``h*t <= 24`` bounds h and t."""
         bounds: dict[str, int] = {}
@@ -184,7 +191,13 @@ class Question:
         return bounds
 
     def _solved(self) -> Unifier:
-        unifier = Unifier(self.annotation.text, self._about_symbols, self._symbol_of, self._admits)
+        unifier = Unifier(
+            self.annotation.text,
+            self._about_symbols,
+            self._symbol_of,
+            self._admits,
+            self._admission,
+        )
         for relation, left, right, about in self._relations:
             both = (symbols_of(left) | symbols_of(right)) & self._callers & self.layout.marks.keys()
             if both and not about:
@@ -197,9 +210,13 @@ class Question:
                 )
         for name, value in self._lengths.items():
             unifier.bindings[name] = Binding(value, f"argument {name}", self._spans[name])
-            unifier.need(name, value, 1)
+            unifier.need_argument(name, value)
             unifier.steps.append(Step(f"{name} = {value}", f"argument {name}"))
-        unifier.solve(self._equations())
+        equations = self._equations()
+        for equation in equations:
+            if isinstance(equation.given, Poly):
+                unifier.need_value(equation)
+        unifier.solve(equations)
         for name, span in self._spans.items():
             if name in unifier.bindings:
                 continue
@@ -242,7 +259,11 @@ class Question:
             bounds = self._bounds()
             if set(free) - {name for exponents, _ in numbers for name in exponents} - bounds.keys():
                 return None
-            return Search(numbers, self._admits, free, bounds).first(limit)
+
+            def admits(case: Mapping[str, Dim]) -> bool:
+                return self._admits({**known, **case})
+
+            return Search(numbers, admits, self._admission, free, bounds).first(limit)
 
         return Solution(
             text=self.annotation.text,
@@ -267,20 +288,19 @@ class Question:
             known = read_facts([*self._facts_of(values).relations, *unifier.conditions])
         except ShapeError as error:
             raise problems.conditions_exclude(text, unifier.conditions) from error
-        for name, need in unifier.needs:
-            decision = decide(need.left, need.comparison, need.right, known)
+        for need in unifier.needs:
+            claim = need.claim
+            decision = decide(claim.left, claim.comparison, claim.right, known)
             match decision:
                 case Always():
                     continue
                 case Never():
-                    bound = unifier.bindings[name]
                     where = [str(relation) for relation in known.relations]
                     raise problems.no_positive_length(
-                        text, bound.span, name, bound.origin, bound.value, where
+                        text, need.span, need.name, need.why, str(claim), where
                     )
-            needed = decision.conditions or (str(need),)
-            why = f"{name} is a positive integer ({unifier.bindings[name].origin})"
-            unifier.require(needed, why)
+            needed = decision.conditions or (str(claim),)
+            unifier.require(needed, f"{need.name} is a positive integer: {need.why}")
             try:
                 known = read_facts([*known.relations, *needed])
             except ShapeError as error:

@@ -10,6 +10,7 @@ not known or not looked at.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from operator import index
 from typing import Any, TypeAlias
@@ -116,7 +117,12 @@ def _dim_of_object(value: Any, place: str) -> Dim:
     if type(value).__module__.startswith(("sympy.", "dimsolve.")):
         from .symbolic import from_sympy
 
-        return from_sympy(value)
+        try:
+            return from_sympy(value)
+        except AnnotationError as error:
+            diagnostic = error.diagnostic
+        reason = f"{place} is {diagnostic.reason}" if place else diagnostic.reason
+        raise AnnotationError(replace(diagnostic, reason=reason))
     raise _not_a_dimension(value, place)
 
 

@@ -29,13 +29,27 @@ from .algebra.exponents import Combination, forced_powers
 from .algebra.poly import Dim, product
 from .algebra.roots import exact_root
 from .cases import Search, agreed
-from .decision import Always, Never
+from .decision import Always, Decision, Never, Undecided
 from .equations import Binding, Equation, Step
-from .lengths import at_least
+from .lengths import at_least, has_value, is_length
 from .proof.claims import Claim
 from .proof.divisibility import exact_quotient
 from .proof.facts import Facts, read_facts
 from .proof.prove import decide, decide_divides
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A claim that makes the length of a name positive, or have a value, and what asks for it."""
+
+    claim: Claim
+    name: str
+    why: str
+    span: Span
+
+
+MAX_USED = 6
+"""How many conditions what follows may rely on; further ones are kept, and not reasoned with."""
 
 
 @dataclass(slots=True)
@@ -45,20 +59,21 @@ class Unifier:
 
     ``facts`` grow by the conditions that are met on the way. ``free_symbol`` names the symbol of a
     free identifier, away from the caller's symbols. ``open`` are the equations among free names,
-    for listing their solutions. ``needs`` say of every name that was bound what makes it positive,
-    given the conditions and that the others are.
+    for listing their solutions. ``needs`` are what makes the given lengths have a value, and every
+    name positive, given the conditions and that the others are.
     """
 
     text: str
     facts: Facts
     free_symbol: Callable[[str], Dim]
     admits: Callable[[Mapping[str, Dim]], bool]
+    admission: int = 1
     bindings: dict[str, Binding] = field(default_factory=dict)
     conditions: list[str] = field(default_factory=list)
     free: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     open: list[Equation] = field(default_factory=list)
-    needs: list[tuple[str, Claim]] = field(default_factory=list)
+    needs: list[Need] = field(default_factory=list)
 
     def solve(self, equations: list[Equation]) -> None:
         """Binds every name that occurs; ShapeError where the equations contradict each other."""
@@ -84,10 +99,25 @@ class Unifier:
         self.bindings[name] = Binding(value, origin, span)
         self.steps.append(Step(f"{name} = {value}", origin))
 
-    def need(self, name: str, length: Dim, least: int) -> None:
+    def need_argument(self, name: str, value: Dim) -> None:
+        """Keeps that an argument must be a positive integer."""
+        bound = self.bindings[name]
+        for claim in is_length(value):
+            self.needs.append(Need(claim, name, f"{name} = {value} ({bound.origin})", bound.span))
+
+    def need_value(self, equation: Equation) -> None:
+        """Keeps that a given length must have a value: no divisor in it may be 0."""
+        for claim in has_value(equation.given):
+            self._need(claim, equation.left, equation)
+
+    def _need_positive(self, name: str, length: Dim, least: int, equation: Equation) -> None:
         """Keeps that a length must be at least so much for its name to be positive."""
         if least != 1 or not surely_positive(length):
-            self.needs.extend((name, claim) for claim in at_least(length, least))
+            for claim in at_least(length, least):
+                self._need(claim, name, equation)
+
+    def _need(self, claim: Claim, name: str, equation: Equation) -> None:
+        self.needs.append(Need(claim, name, str(equation), equation.place(name)))
 
     def require(self, conditions: tuple[str, ...], reason: str) -> None:
         """Keeps conditions that the inputs need; what follows may rely on them."""
@@ -95,6 +125,8 @@ class Unifier:
             if condition not in self.conditions:
                 self.conditions.append(condition)
                 self.steps.append(Step(f"if {condition}", reason))
+        if len(self.conditions) > MAX_USED:
+            return
         try:
             self.facts = read_facts([*self.facts.relations, *conditions])
         except ShapeError as error:
@@ -138,7 +170,7 @@ class Unifier:
         if equation.names == (name,) and equation.constant == 1:
             self._bind(name, equation.given, equation.origin, equation.place(name))
             if equation.given != 0:
-                self.need(name, equation.given, 1)
+                self._need_positive(name, equation.given, 1, equation)
             return True
         divisor = self._known(equation)
         power = self._divide(equation, conditional)
@@ -146,14 +178,17 @@ class Unifier:
             return False
         if degree == 1 and power * divisor != equation.given:
             # A multiple of a number is positive from that number on, of a length wherever it is.
-            self.need(name, equation.given, divisor if isinstance(divisor, int) else 1)
+            least = divisor if isinstance(divisor, int) else 1
+            self._need_positive(name, equation.given, least, equation)
         elif degree == 1:
-            self.need(name, power, 1)
+            self._need_positive(name, power, 1, equation)
         return self._bind_root(equation, name, degree, power, conditional)
 
     def _compare(self, equation: Equation) -> None:
         """All names are known: the product must be the given length."""
         value = product([equation.constant, *(self.bindings[n].value for n in equation.names)])
+        if value == 0 and (len(equation.names) > 1 or equation.constant > 1):
+            raise problems.zero_product(self.text, equation.span, equation.left, equation.origin)
         if value == equation.given:
             if equation.names:
                 self.steps.append(Step(f"{equation.left} = {value}", f"agrees: {equation.origin}"))
@@ -195,7 +230,9 @@ class Unifier:
         quotient = exact_quotient(equation.given, divisor, self.facts)
         if quotient is not None:
             return quotient
-        decision = decide_divides(divisor, equation.given, self.facts)
+        decision: Decision = Undecided("", ())
+        if len(self.conditions) < MAX_USED or isinstance(divisor, int):
+            decision = decide_divides(divisor, equation.given, self.facts)
         match decision:
             case Never():
                 raise self._no_whole_length(equation, divisor)
@@ -235,7 +272,7 @@ class Unifier:
         """Binds the name whose power is known; it stays free where that has no polynomial root."""
         root, why, span = exact_root(power, degree), self._why(equation), equation.place(name)
         if root is not None:
-            self._bind(name, self._positive_root(name, root, degree), why, span)
+            self._bind(name, self._positive_root(equation, name, root, degree), why, span)
             return True
         if isinstance(power, int):
             raise problems.no_root(self.text, span, name, degree, power, why)
@@ -244,14 +281,14 @@ class Unifier:
             self.require((f"{self.bindings[name].value}**{degree} == {power}",), why)
         return conditional
 
-    def _positive_root(self, name: str, root: Dim, degree: int) -> Dim:
+    def _positive_root(self, equation: Equation, name: str, root: Dim, degree: int) -> Dim:
         """Of the two roots of an even power, the one that is positive; both where that varies."""
         if degree == 1 or surely_positive(root):
             return root
         if degree % 2:
-            self.need(name, root, 1)
+            self._need_positive(name, root, 1, equation)
             return root
-        self.needs.append((name, Claim(root, Comparison.NE, 0)))
+        self._need(Claim(root, Comparison.NE, 0), name, equation)
         match decide(root, Comparison.GE, 0, self.facts):
             case Always():
                 return root
@@ -309,7 +346,9 @@ class Unifier:
                 numbers.append((self._unknown(equation), left))
         if not numbers:
             return
-        same = agreed(Search(numbers, self.admits))
+        bound = {name: binding.value for name, binding in self.bindings.items()}
+        search = Search(numbers, lambda case: self.admits({**bound, **case}), self.admission)
+        same = agreed(search)
         if same is None:
             spans = tuple(equation.span for equation in used)
             raise problems.no_solution(self.text, spans, [str(equation) for equation in used])
