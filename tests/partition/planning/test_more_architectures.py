@@ -24,8 +24,11 @@ HELD = dict.fromkeys(MORE, 0.6) | {"convnext": 0.65}
 PARALLEL = ("phi", "gptj", "cohere", "falcon_multi_head")
 """Attention and MLP stand beside each other: their sums are joined together."""
 
+TWO_NORMS = ("gpt_neox", "falcon_new")
+"""... and each has a norm of its own, whose gradients are two."""
+
 SEQUENTIAL = (
-    "gemma", "gemma2", "gpt_neox", "starcoder2", "stablelm", "glm", "granite", "distilbert",
+    "gemma", "gemma2", "starcoder2", "stablelm", "glm", "granite", "distilbert",
     "roberta", "electra", "deit", "clip_text", "mpt", "gpt_neo", "phi3",
 )  # fmt: skip
 FUSED = {
@@ -47,7 +50,8 @@ def test_ranks_hold_half_and_equal_one_device(name: str) -> None:
     assert max(found.outputs, found.gradients) < TOLERANCE, found
 
 
-@pytest.mark.parametrize("name", MORE)
+# GPT-Neo cuts its mask at 64, and the length min(64, seq) hides the batch of the loss.
+@pytest.mark.parametrize("name", [name for name in MORE if name != "gpt_neo"])
 def test_the_batch_is_cut_beside_the_parameters(name: str) -> None:
     graph, *_ = traced(name)
     for mesh in ({"dp": 2}, {"dp": 2, "tp": 2}):
@@ -76,12 +80,19 @@ def joined(made: Plan) -> tuple[int, int]:
     return forward, backward
 
 
-@pytest.mark.parametrize(
-    ("name", "each"), [(n, 2) for n in SEQUENTIAL] + [(n, 1) for n in PARALLEL]
+LAYERS = (
+    [(name, 2, 2) for name in SEQUENTIAL]
+    + [(name, 1, 1) for name in PARALLEL]
+    + [(name, 1, 2) for name in TWO_NORMS]
 )
-def test_a_layer_costs_two_all_reduces_and_a_parallel_one_costs_one(name: str, each: int) -> None:
+
+
+@pytest.mark.parametrize(("name", "forward", "backward"), LAYERS)
+def test_a_layer_costs_two_all_reduces_and_a_parallel_one_costs_one(
+    name: str, forward: int, backward: int
+) -> None:
     graph, *_ = traced(name)
-    assert joined(plan(graph, {"tp": 2}, "tensor")) == (2 * each, 2 * each)
+    assert joined(plan(graph, {"tp": 2}, "tensor")) == (2 * forward, 2 * backward)
 
 
 @pytest.mark.parametrize("name", FUSED)
