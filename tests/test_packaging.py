@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+STATIC = ROOT / "dimsolve" / "service" / "static"
 ROOMS = ("ir", "solver", "partition", "exec")
 NOT_BUILT_FROM = (".git", ".venv", "build", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
 
@@ -91,6 +92,8 @@ def test_the_wheel_has_one_top_level_name_and_every_module(wheel: Path) -> None:
     }
     assert {name for name in names if name.endswith(".py")} == modules
     assert "dimsolve/py.typed" in names
+    pages = {f"dimsolve/service/static/{file.name}" for file in STATIC.iterdir()}
+    assert len(pages) > 10 and pages <= set(names)
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 

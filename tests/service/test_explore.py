@@ -132,6 +132,16 @@ def test_python_changes_the_page(page: Page) -> None:
     page.evaluate("window.cleanup()")
 
 
+def test_keys_are_not_taken_by_the_notebook(page: Page) -> None:
+    """JupyterLab leaves alone what stands below this attribute; others hear nothing."""
+    shown(page, ds.explore("b h -> b h", ["batch, 32"], split={"h": 8}))
+    page.evaluate("document.addEventListener('keydown', () => { window.heard = true; })")
+    slider = page.locator("[data-lm-suppress-shortcuts=true]").get_by_role("slider").last
+    slider.press("ArrowRight")
+    expect(page.locator(".summary")).to_contain_text("illegal h into 9")
+    assert page.evaluate("window.heard") is None
+
+
 def test_two_widgets_in_one_page_do_not_disturb_each_other(page: Page) -> None:
     page.expose_function("toKernel", Kernel(ds.explore("a -> a")).take)
     for name in "ab":

@@ -30,7 +30,14 @@ function overComm(model) {
   });
 }
 
+/** Keys are for the fields and sliders here, not for the notebook's own shortcuts. */
+function keepKeys(el) {
+  el.dataset.lmSuppressShortcuts = "true"; // JupyterLab looks for it on the way up
+  el.addEventListener("keydown", (event) => event.stopPropagation());
+}
+
 function render({ model, el }) {
+  keepKeys(el);
   const app = mount(el, {
     ask: overComm(model),
     state: model.get("state"),
