@@ -79,3 +79,14 @@ def test_doctests(module: str) -> None:
 def test_most_modules_are_seen() -> None:
     """Guards the test above against an empty list: all rooms are walked."""
     assert {name.split(".")[1] for name in MODULES} >= {"ir", "solver", "partition", "exec", "cli"}
+
+
+@pytest.mark.parametrize("name", ["legality", "held"])
+def test_the_readme_shows_what_is_drawn(name: str) -> None:
+    calls = {
+        "legality": lambda: dimsolve.check("m k+, k+ n -> m n", ["m, k", "k, n"], "k", 8),
+        "held": lambda: dimsolve.held((4, 6), ["S(0)", "P(sum)"], "dp=2, tp=2"),
+    }
+    picture = (ROOT / "docs" / "images" / f"{name}.svg").read_text()
+    assert calls[name]()._repr_svg_() == picture.strip()
+    assert f"](docs/images/{name}.svg)" in README
