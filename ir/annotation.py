@@ -123,3 +123,8 @@ class Annotation:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
+
+    def __rich__(self) -> Any:
+        from .terminal import annotation_text
+
+        return annotation_text(self)

@@ -85,6 +85,11 @@ class Held:
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
 
+    def __rich__(self) -> Any:
+        from .terminal import held_view
+
+        return held_view(self)
+
 
 def held(
     shape: Sequence[int] | str,

@@ -61,6 +61,11 @@ class LegalParts:
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
 
+    def __rich__(self) -> Any:
+        from .terminal import legal_parts_view
+
+        return legal_parts_view(self)
+
 
 def legal_parts(
     annotation: str | Annotation,

@@ -121,3 +121,8 @@ class Solution:
         from .draw_solution import solution_svg
 
         return solution_svg(self)
+
+    def __rich__(self) -> Any:
+        from .terminal import solution_view
+
+        return solution_view(self)

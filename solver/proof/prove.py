@@ -72,6 +72,11 @@ class Proof:
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
 
+    def __rich__(self) -> Any:
+        from ..terminal import proof_view
+
+        return proof_view(self)
+
 
 def prove(claim: str | Relation, *, facts: Iterable[str | Relation] | Facts = ()) -> Proof:
     """Returns whether the claim holds for all positive integers that satisfy the facts.
