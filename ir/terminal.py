@@ -3,8 +3,7 @@
     rich.print(parse("m k+, k+ n -> m n"))      each identifier in its colour
     rich.print(check(...))                      the verdict in its colour, a line per tensor
 
-The colours are those of the pictures, in tones for light and dark terminals. Lines say no more
-than ``str()`` of the same object.
+Texts are never read as markup, and what would steer the terminal is written out.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from .annotation import Annotation, Atom, Dim, Identifier, Number, Opaque, Operand, Star, Tensor
 from .draw_annotation import marks_of
-from .palette import MIDTONES, hues
+from .palette import hues
 from .svg import visible
 
 if TYPE_CHECKING:
@@ -22,6 +21,20 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from .graph import Graph
+
+COLOURS = (
+    "blue",
+    "red",
+    "green",
+    "magenta",
+    "cyan",
+    "yellow",
+    "bright_blue",
+    "bright_red",
+    "bright_green",
+    "bright_magenta",
+)
+"""Of identifiers and mesh axes: names of the terminal's own colours, which suit its background."""
 
 VERDICTS: Mapping[str, str] = {
     "legal": "bold green",
@@ -46,7 +59,7 @@ def annotation_text(annotation: Annotation) -> Text:
     """
     from rich.text import Text
 
-    colours = hues((name for name, _ in marks_of(annotation)), MIDTONES)
+    colours = hues((name for name, _ in marks_of(annotation)), COLOURS)
     text = Text()
     for number, operand in enumerate(annotation.inputs):
         text.append(", " if number else "")
@@ -136,6 +149,6 @@ def graph_text(graph: Graph) -> Text:
     lines = [Text(visible(line)) for line in str(graph).split("\n")]
     for line in lines:
         line.highlight_regex(r"%[\w.]+", "bold")
-        line.highlight_regex(r"(?<=: )\w+\[[^\]]*\]", MIDTONES[0])
+        line.highlight_regex(r"(?<=: )\w+\[[^\]]*\]", COLOURS[0])
         line.highlight_regex(r"#.*", "dim")
     return Text("\n").join(lines)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dimsolve.ir.palette import MIDTONES, hues
+from dimsolve.ir.palette import hues
 from dimsolve.ir.svg import visible
-from dimsolve.ir.terminal import VERDICTS, annotation_text, columns, styled, verdict_table
+from dimsolve.ir.terminal import COLOURS, VERDICTS, annotation_text, columns, styled, verdict_table
 from dimsolve.solver.problems import shape_text
 
 from .draw_legal_parts import ranges, together
@@ -77,7 +77,7 @@ def plan_view(plan: Plan) -> Text:
 
     first, *others = summary(plan).split("\n")
     lines = [Text(visible(first), "bold"), *(Text(visible(line)) for line in others)]
-    colours = hues(plan.mesh, MIDTONES)
+    colours = hues(plan.mesh, COLOURS)
     for line in lines[1:]:
         for axis, colour in colours.items():
             line.highlight_words([f"  {axis}  "], colour)
