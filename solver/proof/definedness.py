@@ -25,7 +25,7 @@ from dimsolve.ir.expression import (
 
 from ..algebra.canonical import from_expression
 from ..algebra.dims import Call
-from ..algebra.evaluation import valuation
+from ..algebra.evaluation import Test, Valuation, valuation
 from ..algebra.poly import Dim, TooLarge, atoms_of, terms_of
 from .claims import Claim
 
@@ -87,15 +87,32 @@ def zero_divisor(relation: Relation, values: Mapping[str, int]) -> Expression | 
     >>> str(zero_divisor(read_relation("a % (n - 3) == 0"), {"a": 1, "n": 3}))
     'n - 3'
     """
-    for written in divisors_of(relation):
+    for written, value in _valuations(relation):
         try:
-            if valuation(written)(values) == 0:
+            if value(values) == 0:
                 return written
         except TooLarge:
             continue
     return None
 
 
-def has_value(relations: Iterable[Relation], values: Mapping[str, int]) -> bool:
-    """Whether all of the relations have a value at these values."""
-    return all(zero_divisor(relation, values) is None for relation in relations)
+@lru_cache(maxsize=128)
+def _valuations(relation: Relation) -> tuple[tuple[Expression, Valuation], ...]:
+    return tuple((written, valuation(written)) for written in divisors_of(relation))
+
+
+def has_value(relations: Iterable[Relation]) -> Test:
+    """Returns whether all of the relations have a value, as a function of the symbols' values; None
+    where that is past the limits.
+    """
+    divisors = [value for relation in relations for _, value in _valuations(relation)]
+
+    def test(values: Mapping[str, int]) -> bool | None:
+        try:
+            return all(value(values) for value in divisors)
+        except ZeroDivisionError:
+            return False
+        except TooLarge:
+            return None
+
+    return test

@@ -8,20 +8,29 @@ exact_quotient(n, 8)  if n % 8 == 0   ->  n//8
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
+
+from dimsolve.ir.expression import Comparison
 
 from ..algebra.binomial import divides_everywhere, failing_point, fixed_divisor_of
 from ..algebra.budget import Budget, OutOfBudgetError
-from ..algebra.dims import Call, evaluate, floor_div, substitute
+from ..algebra.dims import Call, evaluate, floor_div, mod, substitute, symbols_of
+from ..algebra.integers import factors
 from ..algebra.poly import Dim, TooLarge, atoms_of, build, divide_exactly, symbol
 from .atlas import Atlas
 from .charts import Chart
+from .claims import Claim
 from .drafts import Draft, Split
 from .facts import Facts
 from .floors import express
+from .refutation import Seen, is_impossible
 from .remainders import divides_over_rationals
+from .search import all_points, points
 
 STEPS = 2_000
+MAX_VALUES = 512
 
 
 def in_chart(dim: Dim, chart: Chart) -> tuple[Dim, Draft | Chart] | None:
@@ -41,12 +50,22 @@ def in_chart(dim: Dim, chart: Chart) -> tuple[Dim, Draft | Chart] | None:
         return None
 
 
-def fixed_divisor(dim: Dim, facts: Facts) -> int:
-    """Returns the greatest constant that divides dim for all values that satisfy the facts; 0 where
-    dim is always 0.
+@dataclass(frozen=True, slots=True)
+class FixedDivisor:
+    """A constant that divides a length for all values; 0 where the length is always 0.
 
-    It is the greatest where the facts are solved by charts that vary freely, else a constant that
-    does divide.
+    is_greatest: whether it is known to be the greatest such constant.
+    """
+
+    value: int
+    is_greatest: bool
+
+
+def fixed_divisor(dim: Dim, facts: Facts) -> int:
+    """Returns the greatest constant that was shown to divide dim for all values that satisfy the
+    facts; 0 where dim is always 0.
+
+    Without facts it is the greatest there is; `greatest_divisor` says whether it is under facts.
 
     >>> from dimsolve.solver.proof.facts import NO_FACTS, read_facts
     >>> from dimsolve.solver.algebra.poly import symbol
@@ -54,6 +73,61 @@ def fixed_divisor(dim: Dim, facts: Facts) -> int:
     >>> fixed_divisor(n * (n + 1), NO_FACTS), fixed_divisor(3 * n, read_facts(["n % 8 == 0"]))
     (2, 24)
     """
+    return greatest_divisor(dim, facts).value
+
+
+@lru_cache(maxsize=256)
+def greatest_divisor(dim: Dim, facts: Facts) -> FixedDivisor:
+    """Returns what `fixed_divisor` does, and whether it is the greatest.
+
+    What divides in every chart is a divisor; the gcd of dim at values that satisfy the facts is a
+    multiple of it. Where they are equal, that is the greatest; where the values are few, they are
+    all tried; else the primes between the two are asked about one by one.
+
+    >>> from dimsolve.solver.proof.facts import read_facts
+    >>> from dimsolve.solver.algebra.poly import symbol
+    >>> greatest_divisor(symbol("n"), read_facts(["n % 4 == 0", "n >= 9", "n <= 12"]))
+    FixedDivisor(value=12, is_greatest=True)
+    """
+    low = _common_divisor(dim, facts)
+    if isinstance(dim, int):
+        return FixedDivisor(low, True)
+    names = sorted(facts.symbols | symbols_of(dim))
+    every = all_points(facts, names, MAX_VALUES)
+    walk = points(facts, facts.atlas.charts, names, Budget(STEPS)) if every is None else every
+    high = 0
+    try:
+        for point in walk:
+            high = gcd(high, evaluate(dim, point))
+            if high == low and every is None:
+                return FixedDivisor(low, True)
+    except ZeroDivisionError:
+        return FixedDivisor(low, False)
+    if every:
+        return FixedDivisor(high, True)
+    if high % (low or 1) or (low == 0) != (high == 0):
+        return FixedDivisor(low, False)
+    return _raised(dim, low, high, facts)
+
+
+def _raised(dim: Dim, low: int, high: int, facts: Facts) -> FixedDivisor:
+    """low times the primes of high/low that are shown to divide too."""
+    found = factors(high // low) if low else {}
+    for prime, count in sorted((found or {}).items()):
+        for _ in range(count):
+            power = prime
+            while low % power == 0:
+                power *= prime
+            fails = Claim(mod(dim, power), Comparison.NE, 0)
+            names = sorted(facts.symbols | fails.symbols())
+            if not is_impossible((fails,), facts, names, Seen(fails.test), Budget(6 * STEPS)):
+                break
+            low *= prime
+    return FixedDivisor(low, low == high)
+
+
+def _common_divisor(dim: Dim, facts: Facts) -> int:
+    """The gcd of the fixed divisors in the charts: it divides always."""
     result = 0
     for chart in facts.atlas.charts:
         written = in_chart(dim, chart)

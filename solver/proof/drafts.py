@@ -115,7 +115,7 @@ class Draft:
 
     def range(self, dim: Dim) -> Range:
         """Returns bounds of dim from the bounds of its atoms."""
-        self.budget.spend(2 + 6 * len(terms_of(dim)))
+        self.budget.spend(2 + sum([4 + 2 ** len(monomial) for monomial in terms_of(dim)]))
         return range_of(dim, self.lower, self.upper)
 
     def term_range(self, monomial: Monomial, coefficient: int) -> Range:

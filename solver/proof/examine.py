@@ -45,7 +45,11 @@ class Finding:
 
 
 def examine(
-    claims: Sequence[Claim], predicate: Predicate, symbols: Iterable[str], facts: Facts
+    claims: Sequence[Claim],
+    predicate: Predicate,
+    symbols: Iterable[str],
+    facts: Facts,
+    budget: Budget,
 ) -> Finding:
     """Returns what could be found out about claims that are asked together under facts.
 
@@ -59,7 +63,6 @@ def examine(
     names = sorted(facts.symbols.union(symbols))
     seen = Seen(predicate)
     _first_look(seen, [claims[i] for i in left], names, facts)
-    budget = Budget(STEPS)
     under = " under the facts" if facts.relations else ""
     for i in left:
         if seen.fails is None and is_impossible((claims[i].negated(),), facts, names, seen, budget):

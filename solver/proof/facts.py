@@ -9,7 +9,7 @@ would follow from them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -18,11 +18,12 @@ from dimsolve.ir.expression import Relation
 from dimsolve.ir.read_expression import read_relations
 
 from ..algebra.budget import Budget
-from ..algebra.evaluation import names_of, predicate_of
+from ..algebra.evaluation import Test, names_of, predicate_of
 from ..algebra.poly import TooLarge
 from ..parameters import to_facts
 from .atlas import WORLD, Atlas, atlas_of
-from .claims import claim_of, difference
+from .charts import Chart
+from .claims import Claim, claim_of, difference
 from .definedness import claims_of_value
 from .drafts import Goal
 
@@ -35,13 +36,14 @@ class Facts:
     kept by it.
 
     symbols: the names that occur. goals: the relations in canonical form. atlas: the values they
-    allow, in charts.
+    allow, in charts. tests: the relations as functions of values.
     """
 
     relations: tuple[Relation, ...]
     symbols: frozenset[str]
     goals: tuple[Goal, ...] = field(repr=False)
     atlas: Atlas = field(repr=False)
+    tests: tuple[Test, ...] = field(repr=False)
 
     def holds(self, values: Mapping[str, int]) -> bool:
         """Whether every fact, as it was written, is true at these values; one without a value there
@@ -50,10 +52,10 @@ class Facts:
         >>> read_facts(["k % 8 == 0"]).holds({"k": 24})
         True
         """
-        return all(predicate_of(relation)(values) is True for relation in self.relations)
+        return all(test(values) is True for test in self.tests)
 
 
-NO_FACTS = Facts((), frozenset(), (), WORLD)
+NO_FACTS = Facts((), frozenset(), (), WORLD, ())
 
 
 def read_facts(facts: Iterable[str | Relation] | Facts) -> Facts:
@@ -94,7 +96,30 @@ def _facts_of(relations: tuple[Relation, ...]) -> Facts:
     if not atlas.charts:
         raise contradiction(relations)
     complete = atlas.complete and kept == len(relations)
-    return Facts(relations, symbols, tuple(goals), Atlas(atlas.charts, complete))
+    tests = tuple(map(predicate_of, relations))
+    return Facts(relations, symbols, tuple(goals), Atlas(atlas.charts, complete), tests)
+
+
+def assuming(
+    facts: Facts, relations: Sequence[Relation], claims: Sequence[Claim], budget: Budget
+) -> Facts | None:
+    """Returns the facts together with more that holds; None where that is impossible.
+
+    relations say under the facts what claims say.
+    """
+    goals = [difference(claim) for claim in claims]
+    charts: tuple[Chart, ...] = ()
+    complete = facts.atlas.complete
+    for chart in facts.atlas.charts:
+        found = atlas_of(goals, budget, chart)
+        charts += found.charts
+        complete = complete and found.complete
+    if not charts:
+        return None
+    symbols = facts.symbols.union(*(claim.symbols() for claim in claims))
+    every = (*facts.relations, *relations)
+    tests = (*facts.tests, *map(predicate_of, relations))
+    return Facts(every, symbols, (*facts.goals, *goals), Atlas(charts, complete), tests)
 
 
 def _no_value(relation: Relation) -> AnnotationError:

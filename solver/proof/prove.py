@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 from typing import Literal as Choice
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
+from dimsolve.ir.errors import AnnotationError, Diagnostic
 from dimsolve.ir.expression import Comparison, Literal, Relation
 from dimsolve.ir.read_expression import read_relations
 
+from ..algebra.budget import Budget
 from ..algebra.dims import mod, symbols_of
 from ..algebra.evaluation import Test, names_of, predicate_of, valuation
 from ..algebra.poly import Dim, TooLarge, divide_exactly
@@ -32,8 +33,8 @@ from .claims import Claim, claim_of
 from .conditions import condition_of
 from .congruence_conditions import remainder_text
 from .definedness import claims_of_value, has_value, is_surely_positive, zero_divisor
-from .examine import Finding, examine, shown
-from .facts import Facts, contradiction, read_facts
+from .examine import STEPS, Finding, examine, shown
+from .facts import Facts, assuming, contradiction, read_facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,9 @@ def prove(claim: str | Relation, *, facts: Iterable[str | Relation] | Facts = ()
         return Proof("unknown", texts, None, f"{_shown(relations)} is too large to be decided")
     test = _together([predicate_of(relation) for relation in relations])
     symbols = frozenset().union(*(names_of(r.left) | names_of(r.right) for r in relations))
-    having = _having_value(relations, tuple(values), symbols, known) if values else _ALWAYS
-    finding = examine(claims, test, symbols, having.facts or known)
+    budget = Budget(STEPS)
+    having = _having_value(relations, tuple(values), symbols, known, budget) if values else _ALWAYS
+    finding = examine(claims, test, symbols, having.facts or known, budget)
     if finding.proved and finding.disproved:
         raise contradiction(known.relations)
     return _proof(relations, claims, finding, having, known)
@@ -126,16 +128,23 @@ _ALWAYS = _Having()
 
 
 def _having_value(
-    relations: Sequence[Relation], values: Sequence[Claim], symbols: Iterable[str], facts: Facts
+    relations: Sequence[Relation],
+    values: Sequence[Claim],
+    symbols: Iterable[str],
+    facts: Facts,
+    budget: Budget,
 ) -> _Having:
-    finding = examine(values, lambda point: has_value(relations, point), symbols, facts)
+    part = budget.part(budget.left // 2)
+    finding = examine(values, has_value(relations), symbols, facts, part)
     if finding.proved:
+        budget.refund(part)
         return _ALWAYS
     conditions = _open(values, finding, facts)
-    try:
-        within = None if finding.disproved else read_facts([*facts.relations, *conditions])
-    except ShapeError:
-        within = None
+    within = None
+    if not finding.disproved:
+        written = [relation for text in conditions for relation in read_relations(text)]
+        within = assuming(facts, written, values, part)
+    budget.refund(part)
     if within is None:
         raise _no_value(relations, "at any values that satisfy the facts")
     return _Having(conditions, within, finding.fails)
@@ -280,7 +289,8 @@ def decide_divides(divisor: Dim, dividend: Dim, facts: Facts) -> Decision:
 
 
 def _decision(text: str, claims: Sequence[Claim], symbols: Iterable[str], facts: Facts) -> Decision:
-    finding = examine(claims, _together([claim.test for claim in claims]), symbols, facts)
+    test = _together([claim.test for claim in claims])
+    finding = examine(claims, test, symbols, facts, Budget(STEPS))
     if finding.proved:
         return Always(f"{text} for all values: {finding.reasons[-1]}")
     conditions = _open(claims, finding, facts)

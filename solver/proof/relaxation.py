@@ -25,6 +25,7 @@ from ..algebra.poly import (
     build,
     divide_exactly,
     divide_monomials,
+    terms_of,
 )
 from .charts import Chart, Range, range_of
 from .one_atom import line_in
@@ -139,7 +140,7 @@ class _Relaxation:
     def _bounded(self, dim: Dim, scale: int, uses: int) -> bool:
         """A polynomial of atoms: by their bounds, and by what the chart keeps, times monomials."""
         chart = self.chart
-        self.budget.spend()
+        self.budget.spend(1 + len(terms_of(dim)) // 8)
         low, high = range_of(dim, chart.lower, chart.upper)
         if low is not None:
             return low > -scale

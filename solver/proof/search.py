@@ -11,7 +11,7 @@ fixed: the same question has the same counterexample.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice, zip_longest
+from itertools import islice, product, zip_longest
 from typing import NamedTuple
 
 from ..algebra.budget import Budget, OutOfBudgetError
@@ -54,6 +54,34 @@ def points(
                         yield found.point
     except OutOfBudgetError:
         return
+
+
+def all_points(facts: Facts, names: Sequence[str], limit: int) -> list[dict[str, int]] | None:
+    """Returns all values of the names that satisfy the facts; None where they are not known to be
+    finitely many, or where more than limit would be tried.
+
+    >>> from dimsolve.solver.proof.facts import read_facts
+    >>> all_points(read_facts(["k % 64 == 0", "k <= 200"]), ["k"], 100)
+    [{'k': 64}, {'k': 128}, {'k': 192}]
+    """
+    found: list[dict[str, int]] = []
+    for chart in facts.atlas.charts:
+        values = {name: chart.values.get(name, symbol(name)) for name in names}
+        atoms = sorted(set().union(*map(atoms_of, values.values())))
+        ranges: list[range] = []
+        for atom in atoms:
+            least, most = chart.lower.get(atom, 1), chart.upper.get(atom)
+            if least is None or most is None:
+                return None
+            ranges.append(range(least, most + 1))
+            limit //= max(1, len(ranges[-1]))
+        if limit < 1:
+            return None
+        for point in product(*ranges):
+            at = dict(zip(atoms, point, strict=True))
+            found.append({name: evaluate(value, at) for name, value in values.items()})
+    kept = [point for point in found if all(v >= 1 for v in point.values()) and facts.holds(point)]
+    return sorted(kept, key=lambda point: [point[name] for name in names])
 
 
 class _Step(NamedTuple):

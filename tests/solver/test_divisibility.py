@@ -16,7 +16,13 @@ from dimsolve.solver.algebra.canonical import from_expression
 from dimsolve.solver.algebra.dims import evaluate
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.decision import Always, Never, Sometimes, Undecided
-from dimsolve.solver.proof.divisibility import exact_quotient, fixed_divisor, simplify
+from dimsolve.solver.proof.divisibility import (
+    FixedDivisor,
+    exact_quotient,
+    fixed_divisor,
+    greatest_divisor,
+    simplify,
+)
 from dimsolve.solver.proof.facts import NO_FACTS, Facts, read_facts
 from dimsolve.solver.proof.prove import decide, decide_divides
 
@@ -137,3 +143,44 @@ def test_decisions_of_partition_counts() -> None:
     )
     assert isinstance(decide_divides(4, dim("s"), read_facts(["s % 8 == 3"])), Never)
     assert isinstance(decide(dim("n"), Comparison.EQ, dim("m"), NO_FACTS), Sometimes)
+
+
+FEW = ["a <= 6", "a % 3 == 1", "b <= 4", "a*b == 12", "a + b <= 7", "b % 2 == 0", "a != b"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(polynomials(), st.lists(st.sampled_from(FEW), max_size=3, unique=True))
+def test_where_values_are_few_the_fixed_divisor_is_the_greatest(text: str, more: list[str]) -> None:
+    texts = ["a <= 9", "b <= 8", "c <= 3", *more]
+    known = read(texts)
+    assume(known is not None)
+    assert known is not None
+    values = [evaluate(dim(text), v) for v in box("abc", {3: 9}) if all_hold(texts, v)]
+    assert greatest_divisor(dim(text), known) == FixedDivisor(gcd(*values), True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(polynomials(), st.lists(facts(), max_size=3))
+def test_what_is_found_under_facts_divides(text: str, texts: list[str]) -> None:
+    known = read(texts)
+    assume(known is not None)
+    assert known is not None
+    found = greatest_divisor(dim(text), known)
+    values = [evaluate(dim(text), v) for v in POINTS if all_hold(texts, v)]
+    assert all(value % found.value == 0 if found.value else value == 0 for value in values)
+
+
+@pytest.mark.parametrize(
+    ("text", "texts", "expected"),
+    [
+        ("n", ["n % 4 == 0", "9 <= n <= 12"], FixedDivisor(12, True)),
+        ("n", ["n*k == 12", "k <= 2"], FixedDivisor(6, True)),
+        ("n", ["n % 4 == 0", "n % 6 == 0"], FixedDivisor(12, True)),
+        ("n*n", ["n*n % 8 == 0"], FixedDivisor(16, True)),
+        ("2*a*b - 6*a*a", ["a*b % 5 == a*a*3 % 5"], FixedDivisor(10, True)),
+        ("a - b", ["a % 12 == b % 12"], FixedDivisor(12, True)),
+        ("n*n - 1", ["n % 2 == 1", "n % 3 != 0"], FixedDivisor(24, True)),
+    ],
+)
+def test_greatest_divisors_under_facts(text: str, texts: list[str], expected: FixedDivisor) -> None:
+    assert greatest_divisor(dim(text), read_facts(texts)) == expected
