@@ -388,6 +388,27 @@ def test_a_busy_service_is_asked_again_when_it_says(page: Page) -> None:
     assert len(times) >= 2
 
 
+def test_one_question_that_is_given_up_leaves_the_others(page: Page) -> None:
+    problem = {"title": "the question was given up", "detail": "it took 10 s", "status": 504}
+
+    def give_up(route: Route) -> None:
+        questions = json.loads(route.request.post_data or "")["questions"]
+        answers = route.fetch().json()["answers"]
+        for index, question in enumerate(questions):
+            if question["verb"] == "check" and question["split"] == "k":
+                answers[index] = {"status": 504, "problem": {**problem, "hint": "", "spans": []}}
+        route.fulfill(json={"answers": answers})
+
+    page.route("**/v1/batch", give_up)
+    slider(page, "k").fill("9")
+    row = page.locator(".split", has=slider(page, "k"))
+    expect(row).to_contain_text("given up")
+    expect(row).to_contain_text("it took 10 s")
+    slider(page, "m").fill("2")
+    expect(page.locator(".split", has=slider(page, "m"))).to_contain_text("conditional")
+    summary(page, "unknown")
+
+
 def test_a_service_that_is_away_is_said_and_nothing_is_lost(page: Page) -> None:
     page.route("**/v1/batch", lambda route: route.abort())
     annotate(page, "a b -> b a")

@@ -165,7 +165,10 @@ class App {
     }
     const said = isPlaced ? "It is marked in the text." : "";
     const where = h("p", { class: "note" }, said, this._shown ? " Below stands the last answer." : "");
-    fill(this._problem, problemText(problem), where);
+    const again = () => this._later(0);
+    const isRefused = !problem.status || problem.status >= 500;
+    const button = h("button", { type: "button", class: "small", onclick: again }, "Ask again");
+    fill(this._problem, problemText(problem), where, isRefused && !problem.field && button);
     this._say([problem.title, problem.detail, problem.hint && `hint: ${problem.hint}`].filter(Boolean).join(". "));
   }
 
@@ -174,19 +177,17 @@ class App {
     const detail = { title: "this page has a defect", detail: String(error), hint: "please report it" };
     this._asking.showProblem(null);
     this._showProblem(error.problem ?? detail);
-    const again = () => this._later(0);
-    this._problem.append(h("button", { type: "button", class: "small", onclick: again }, "Ask again"));
   }
 
   _showSummary({ joint, solution }) {
     const shapes = solution.outputs.map((row) => (row === null ? "?" : `(${row.join(", ")})`)).join(", ");
-    const split = joint.axes.map((row) => `${row.name} into ${row.check.parts}`).join(", ");
+    const split = [...joint.axes, ...joint.open].map((row) => `${row.name} into ${row.parts}`).join(", ");
     if (!split) {
       this._summary.className = "summary";
       fill(this._summary, "The outputs are ", codes([shapes]), conditionsOf(solution.conditions), ".");
     } else {
       this._summary.className = `summary ${joint.verdict}`;
-      const isMesh = joint.axes.length > 1;
+      const isMesh = joint.axes.length + joint.open.length > 1;
       const verdict = h("b", {}, `${SIGNS[joint.verdict]} ${joint.verdict}`);
       fill(this._summary, verdict, ` ${split}${isMesh ? ", on one mesh" : ""}`, becauseOf(joint));
     }
@@ -198,11 +199,12 @@ class App {
   }
 }
 
-function becauseOf({ verdict, conditions, never, axes }) {
+function becauseOf({ verdict, conditions, never, axes, open }) {
   if (never) return `: ${never}`;
+  if (verdict === "unknown" && open.length) return `: ${open[0].problem.title}`;
   if (verdict === "legal") return ": for all sizes";
   if (verdict === "conditional") return [": exactly", conditionsOf(conditions)];
-  return `: ${axes.find((row) => row.check.verdict === verdict).check.reason}`;
+  return `: ${axes.find((row) => row.check.verdict === verdict)?.check.reason ?? ""}`;
 }
 
 function conditionsOf(conditions) {

@@ -72,6 +72,7 @@ export class Ranks {
 }
 
 function whyNot(joint, axes) {
+  if (joint.open.length) return `There is no answer for ${joint.open.map((row) => row.name).join(", ")}.`;
   if (!axes.length) return "Move a slider: nothing is split yet, so one rank holds everything.";
   if (joint.verdict === "illegal") return joint.never || "This split is illegal, so no rank holds anything.";
   if (axes.some((axis) => !Number.isInteger(axis.size))) {

@@ -16,7 +16,7 @@ export function painted(text, colors) {
 /** Returns the table of tensors. */
 export function tensorTable({ names, joint }, colors) {
   const axes = joint.axes;
-  const isCut = axes.length > 0 && joint.verdict !== "illegal";
+  const isCut = axes.length > 0 && joint.verdict !== "illegal" && !joint.open.length;
   const heads = ["", "annotated", "whole", ...(isCut ? axes.map((row) => row.name) : [])];
   const head = h("tr", {}, heads.map((text, index) =>
     h("th", { scope: "col", class: colors.get(text) ?? "" },

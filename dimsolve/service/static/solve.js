@@ -46,7 +46,7 @@ export async function solve(ask, state, signal) {
   if (wrong) return { parsed, problem: { ...wrong, field: "args" } };
 
   const operator = operatorOf(state, parsed.inputs.length);
-  const ids = Object.keys(parsed.identifiers).slice(0, MAX_NAMES);
+  const ids = shownNames(Object.keys(parsed.identifiers), state);
   const asked = namesQuestions(operator, ids, state);
   const [inferred, ...answers] = await ask([inferOf(operator), ...asked], signal);
   if (!inferred.answer) return { parsed, problem: inferred.problem };
@@ -56,12 +56,17 @@ export async function solve(ask, state, signal) {
 
   const stars = Object.values(solution.expansions).flat().filter((name) => !(name in marks));
   if (stars.length) {
-    const rest = stars.slice(0, MAX_NAMES);
+    const rest = shownNames(stars, state);
     names.push(...namesOf(rest, await ask(namesQuestions(operator, rest, state), signal), state));
   }
   for (const row of names) row.mark = marks[row.name] ?? "";
   const joint = await jointly(ask, operator, parsed, solution, names, signal);
   return { parsed, operator, solution, names, joint };
+}
+
+/** Of very many names the first are shown, and all that are split. */
+function shownNames(names, state) {
+  return names.filter((name, index) => index < MAX_NAMES || name in state.splits);
 }
 
 function namesQuestions(operator, names, state) {
@@ -88,9 +93,11 @@ async function jointly(ask, operator, parsed, solution, names, signal) {
   const worst = ["illegal", "unknown", "conditional", "legal"];
   const verdicts = split.map((row) => row.check.verdict);
   const verdict = worst.find((word) => verdicts.includes(word)) ?? "legal";
-  const joint = { axes: split, verdict, conditions, never: "" };
+  const open = names.filter((row) => row.problem && row.parts !== "1");
+  const joint = { axes: split, open, verdict, conditions, never: "" };
+  if (open.length && verdict !== "illegal") joint.verdict = "unknown";
   const conditional = split.filter((row) => row.check.verdict === "conditional");
-  if (verdict === "conditional" && conditional.length > 1) {
+  if (joint.verdict === "conditional" && conditional.length > 1) {
     const all = { ...operator, facts: [...operator.facts, ...conditions] };
     const [together] = await ask([inferOf(all)], signal);
     if (together.problem?.error === "ShapeError") {
@@ -136,7 +143,8 @@ function given(text, dims, solution) {
 async function localShapes(ask, tensors, joint, facts, signal) {
   const twice = [];
   for (const tensor of tensors) {
-    if (joint.verdict === "illegal" || tensor.whole === null || !joint.axes.length) continue;
+    const isCut = joint.axes.length > 0 && joint.verdict !== "illegal" && !joint.open.length;
+    if (!isCut || tensor.whole === null) continue;
     tensor.local = tensor.whole.map((length, dim) => {
       const cuts = joint.axes.filter((row) => tensor.dims?.[dim]?.atoms.includes(row.name));
       if (cuts.length === 0) return length;

@@ -137,8 +137,9 @@ class Row {
     const verdict = row.check?.verdict ?? "unknown";
     const isWhole = row.check?.parts === "1" && verdict === "legal";
     this._slider.setAttribute("aria-valuetext", `${row.parts} parts: ${isWhole ? "whole" : verdict}`);
-    this._verdict.className = `verdict ${isWhole ? "whole" : row.problem ? "illegal" : verdict}`;
-    fill(this._verdict, isWhole ? "whole" : row.problem ? "✗ unreadable" : `${SIGNS[verdict]} ${verdict}`);
+    const [style, words] = isWhole ? ["whole", "whole"] : verdictOf(row, verdict);
+    this._verdict.className = `verdict ${style}`;
+    fill(this._verdict, words);
     if (row.counts) this._showCounts(row.counts, upTo);
     fill(this._reason, isWhole ? countsText(row.counts) : this._why(row));
   }
@@ -169,6 +170,12 @@ class Row {
       values.length > 0 && h("p", {}, "counterexample ", codes(values)),
     ];
   }
+}
+
+/** The style and the words of a verdict, or of the problem that stands for one. */
+function verdictOf({ problem }, verdict) {
+  if (!problem) return [verdict, `${SIGNS[verdict]} ${verdict}`];
+  return problem.status >= 500 ? ["unknown", "? given up"] : ["illegal", "✗ unreadable"];
 }
 
 function countsText(counts) {
