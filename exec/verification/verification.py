@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +67,11 @@ class Verification:
 
     def __repr__(self) -> str:
         return f"<Verification {self.target}: {'ok' if self.ok else 'not ok'}>"
+
+    def _repr_svg_(self) -> str:
+        from .draw_verification import verification_svg
+
+        return verification_svg(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
