@@ -172,8 +172,8 @@ def document(
     """Returns a picture of this size in pixels; title and description are what is read aloud."""
     return element(
         "svg",
-        element("title", visible(title)),
-        element("desc", visible(description)),
+        element("title", _sentence(title)),
+        element("desc", _sentence(description)),
         *children,
         xmlns="http://www.w3.org/2000/svg",
         width=width,
@@ -181,6 +181,11 @@ def document(
         viewBox=f"0 0 {number(width)} {number(height)}",
         role="img",
     )
+
+
+def _sentence(text: str) -> str:
+    """The lines of a text as one, as it is read aloud."""
+    return visible("; ".join(line.strip() for line in text.split("\n") if line.strip()))
 
 
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})

@@ -38,6 +38,7 @@ _SPECIAL = {
     ">": r"\gt ",
     "`": r"\prime ",
 }
+_DOT = r"\cdot "
 _SUM, _MOD, _PRODUCT, _ATOM = range(4)
 
 
@@ -85,7 +86,7 @@ def expression_tex(expression: Expression, colours: Mapping[str, str] | None = N
 
     >>> from .read_expression import read_dimension
     >>> expression_tex(read_dimension("(n + 1)*8 - ceildiv(s**2, 4)"))
-    '\\left(n + 1\\right) 8 - \\left\\lceil \\frac{s^{2}}{4} \\right\\rceil'
+    '\\left(n + 1\\right) \\, 8 - \\left\\lceil \\frac{s^{2}}{4} \\right\\rceil'
     """
     return _tex(expression, colours)[0]
 
@@ -118,8 +119,9 @@ def _operation(operator: Operator, parts: list[tuple[str, int]]) -> tuple[str, i
             return f"-{_held(parts[0], _PRODUCT)}", _SUM
         case Operator.MULTIPLY:
             left, right = _held(parts[0], _PRODUCT), _held(parts[1], _PRODUCT)
-            sign = r" \cdot " if left[-1:].isdecimal() and right[:1].isdecimal() else " "
-            return f"{left}{sign}{right}", _PRODUCT
+            if not left[-1:].isdecimal():
+                return rf"{left} \, {right}", _PRODUCT
+            return f"{left} {_DOT if right[:1].isdecimal() else ''}{right}", _PRODUCT
         case Operator.POWER:
             return f"{_held(parts[0], _ATOM)}^{{{parts[1][0]}}}", _PRODUCT
         case Operator.MOD:

@@ -21,7 +21,7 @@ def test_the_steps_and_the_outputs_are_an_array() -> None:
     assert ds.infer(VIEW, ["8*s, k"], arguments={"h": 8})._repr_latex_() == (
         r"$\displaystyle \begin{array}{rcll} "
         r"{\color{#0f74e0}{h}} & = & 8 & \quad \text{argument h} \\ "
-        r"{\color{#d2450c}{t}} & = & s & \quad {\color{#0f74e0}{h}} {\color{#d2450c}{t}} = 8 s"
+        r"{\color{#d2450c}{t}} & = & s & \quad {\color{#0f74e0}{h}} \, {\color{#d2450c}{t}} = 8 s"
         r"\text{ (input 0, dim 0) and }{\color{#0f74e0}{h}} = 8\text{ (argument h)} \\ "
         r"{\color{#168749}{k}} & = & k & \quad \text{input 0, dim 1} \\ "
         r"\text{output 0} & & \left(8,\ s,\ k\right) & "
@@ -42,16 +42,16 @@ def test_a_condition_and_what_is_open_are_said() -> None:
     [
         ("8*s", "8 s"),
         ("2*3*s", r"2 \cdot 3 s"),
-        ("(a + b)*c", r"\left(a + b\right) c"),
+        ("(a + b)*c", r"\left(a + b\right) \, c"),
         ("a - (b - c)", r"a - \left(b - c\right)"),
         ("a//b//2", r"\left\lfloor \frac{\left\lfloor \frac{a}{b} \right\rfloor}{2} \right\rfloor"),
-        ("(a % 4)*b", r"\left(a \bmod 4\right) b"),
-        ("(a*b) % (c + 1)", r"a b \bmod \left(c + 1\right)"),
+        ("(a % 4)*b", r"\left(a \bmod 4\right) \, b"),
+        ("(a*b) % (c + 1)", r"a \, b \bmod \left(c + 1\right)"),
         ("-(a + 1)", r"-\left(a + 1\right)"),
         ("(a + 1)**2", r"\left(a + 1\right)^{2}"),
         ("ceildiv(a, 8)", r"\left\lceil \frac{a}{8} \right\rceil"),
         ("min(a, b, 3)", r"\min\left(a, b, 3\right)"),
-        ("batch_size*d12", r"\mathrm{batch\_size} d_{12}"),
+        ("batch_size*d12", r"\mathrm{batch\_size} \, d_{12}"),
     ],
 )
 def test_a_length_in_latex(text: str, latex: str) -> None:
