@@ -10,7 +10,8 @@ g.legal_parts("tp", "tensor")    which counts an axis may have under a policy
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, Self
 
 from dimsolve.ir.node import Algorithm, Node
 from dimsolve.solver.graphs.typed_graph import TypedGraph
@@ -75,3 +76,16 @@ class Graph(TypedGraph):
         from .run import run
 
         return run(self, args, kwargs, state=state, externals=externals)
+
+    @classmethod
+    def from_json(cls, data: Any, *, trust: Collection[str] = ()) -> Self:
+        """Returns the graph that JSON data describe; GraphError where they describe none.
+
+        It may call operators of the library, registered ones, torch's own tensor functions, and the
+        functions whose import paths ``trust`` names: GraphError for any other.
+        """
+        from .trust import require_trust
+
+        graph = super().from_json(data)
+        require_trust(graph, trust)
+        return graph

@@ -21,6 +21,7 @@ from dimsolve.ir.errors import DimsolveError, ShapeError
 from .capture_errors import TraceError, nothing_captured, refused
 from .diagnose import diagnose
 from .dynamic import Dynamic, Leaf, captured_shape, leaves_of, size_choices
+from .lengths import holds_lengths, with_lengths
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -34,7 +35,7 @@ class Capture:
     stand-ins that the model returned.
 
     leaves: the call's arguments with their dynamic dimensions; tensors: what was passed for each of
-    them. result: what the model returned, made of stand-ins.
+    them. result: what the model returned, made of stand-ins; kind: the class that it had.
     """
 
     module: GraphModule
@@ -44,6 +45,7 @@ class Capture:
     sizes: dict[str, int]
     stand_ins: tuple[Any, ...] = ()
     result: Any = None
+    kind: type = tuple
     device: str = "cpu"
 
 
@@ -105,6 +107,9 @@ def _capture_at(
     positional, named = pytree.tree_unflatten(tensors, spec)
     try:
         backend, result = _compiled(model, positional, named, device)
+        kind = type(result)
+        if backend.captured and holds_lengths(result):
+            backend, result = _compiled(with_lengths(model), positional, named, device)
     except TraceError as refusal:
         contradiction = diagnose(model, leaves, tensors, positional, named)
         raise contradiction or refusal from refusal
@@ -112,7 +117,7 @@ def _capture_at(
         raise nothing_captured()
     module, examples = backend.captured[0]
     return Capture(
-        module, examples, leaves, tensors, sizes, backend.stand_ins, result, device or "cpu"
+        module, examples, leaves, tensors, sizes, backend.stand_ins, result, kind, device or "cpu"
     )
 
 

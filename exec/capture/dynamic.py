@@ -12,11 +12,11 @@ as a coincidence of this call.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
 from dimsolve.solver.algebra.dims import evaluate, symbols_of
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.graphs.match import Mismatch, match
@@ -88,26 +88,45 @@ def _leaf_name(path: Sequence[Any], names: Sequence[str]) -> str:
 def _dims_by_leaf(
     dynamic: Dynamic, names: Sequence[str], found: Mapping[str, Any]
 ) -> dict[str, dict[int, Dim]]:
+    if not isinstance(dynamic, Mapping):
+        raise _no_mapping(dynamic)
     dims: dict[str, dict[int, Dim]] = {}
     for key, spec in dynamic.items():
         name = names[key] if isinstance(key, int) and key < len(names) else str(key)
-        if name not in found:
-            raise _no_argument(str(key), list(found))
-        shape = getattr(found[name], "shape", None)
-        if shape is None:
-            raise _no_tensor(name, found[name])
-        dims[name] = _dims_of_spec(name, spec, len(shape))
+        for leaf, own in _leaf_specs(name, spec, found):
+            shape = getattr(found[leaf], "shape", None)
+            if shape is None:
+                raise _no_tensor(leaf, found[leaf])
+            dims[leaf] = _dims_of_spec(leaf, own, len(shape))
     return dims
+
+
+def _leaf_specs(name: str, spec: Any, found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What is said of each tensor of an argument: a container's parts are said part by part."""
+    if name in found:
+        yield name, spec
+    elif any(leaf.startswith(f"{name}.") for leaf in found) and isinstance(
+        spec, Mapping | list | tuple
+    ):
+        for key, part in spec.items() if isinstance(spec, Mapping) else enumerate(spec):
+            if part is not None:
+                yield from _leaf_specs(f"{name}.{key}", part, found)
+    else:
+        raise _no_argument(name, list(found))
 
 
 def _dims_of_spec(name: str, spec: Any, rank: int) -> dict[int, Dim]:
     if isinstance(spec, str):
         spec = [part.strip() for part in spec.split(",")]
+    if not isinstance(spec, Mapping | list | tuple | None):
+        raise _no_spec(name, spec)
     pairs = spec.items() if isinstance(spec, Mapping) else enumerate(spec or ())
     dims: dict[int, Dim] = {}
     for index, word in pairs:
         if word is None:
             continue
+        if not isinstance(index, int):
+            raise _no_spec(name, spec)
         if not -rank <= index < rank:
             raise _no_dimension(name, index, rank)
         dim = to_dim(getattr(word, "__name__", word))
@@ -136,20 +155,26 @@ def size_choices(leaves: Sequence[Leaf]) -> list[dict[str, int]]:
 
 
 def _given_sizes(leaves: Sequence[Leaf]) -> dict[str, int] | None:
-    """The sizes that the given tensors have; None where they do not tell one for every symbol."""
+    """The sizes that the given tensors have; None where they do not tell one for every symbol.
+    Raises ShapeError where a tensor has a size that its dimension cannot have.
+    """
     found: dict[str, int] = {}
+    seen: dict[str, str] = {}
     names: set[str] = set()
     for leaf in leaves:
         for index, dim in leaf.dims.items():
             names |= symbols_of(dim)
+            size = int(leaf.value.shape[index])
             try:
-                bindings = match([dim], [int(leaf.value.shape[index])], symbols_of(dim)).bindings
+                bindings = match([dim], [size], symbols_of(dim)).bindings
             except Mismatch:
-                return None
-            for name, size in bindings.items():
-                assert isinstance(size, int)
-                if found.setdefault(name, size) != size:
-                    return None
+                raise _no_such_size(leaf.name, index, dim, size) from None
+            for name, value in bindings.items():
+                assert isinstance(value, int)
+                place = f"{leaf.name} dim {index}"
+                if found.setdefault(name, value) != value:
+                    raise _two_sizes(name, found[name], seen[name], value, place)
+                seen.setdefault(name, place)
     return found if found.keys() == names else None
 
 
@@ -196,5 +221,48 @@ def _no_dimension(name: str, index: int, rank: int) -> AnnotationError:
             code="no-dimension",
             title="dynamic names a dimension that the tensor has not",
             reason=f"'{name}' has {rank} dimensions, dim {index} is named",
+        )
+    )
+
+
+def _no_mapping(dynamic: object) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="dynamic",
+            title="dynamic names dimensions by argument",
+            reason=f"{dynamic!r} is a {type(dynamic).__name__}",
+            hint='write dynamic={"x": {0: "batch"}}',
+        )
+    )
+
+
+def _no_spec(name: str, spec: object) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="dynamic",
+            title=f"the dimensions of {name} are named by place",
+            reason=f"{spec!r} is no mapping of numbers to names and no sequence of names",
+            hint=f'write {{"{name}": {{0: "batch"}}}} or {{"{name}": ("batch", None)}}',
+        )
+    )
+
+
+def _no_such_size(name: str, index: int, dim: Dim, size: int) -> ShapeError:
+    return ShapeError(
+        Diagnostic(
+            code="example-size",
+            title=f"the example does not fit what dynamic says of {name} dim {index}",
+            reason=f"it is to be {dim}, and no positive integers make that {size}",
+        )
+    )
+
+
+def _two_sizes(name: str, first: int, there: str, second: int, here: str) -> ShapeError:
+    return ShapeError(
+        Diagnostic(
+            code="example-size",
+            title=f"{name} has two sizes in the example",
+            reason=f"{first} ({there}), but {second} ({here})",
+            hint="give dimensions that may differ two names",
         )
     )

@@ -100,8 +100,8 @@ def specialised(name: str, index: int, dim: Dim, size: Any) -> ShapeError:
     return ShapeError(
         Diagnostic(
             code="specialised",
-            title=f"{name} dim {index} is not dynamic in this model",
-            reason="\n  ".join([f"it was to be {dim}, and the model fixes it at {size}", *lines]),
+            title=f"{name} dim {index} cannot be dynamic in this model",
+            reason="\n  ".join([f"it was to be {dim}, and its capture fixes it at {size}", *lines]),
             hint="leave the dimension out of dynamic, or change the line that fixes its size",
         )
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dimsolve.ir.node import InputKind, Value
+from dimsolve.ir.node import InputKind, Value, values_in
 from dimsolve.ir.types import Known, ScalarType, TensorType
 from dimsolve.solver.algebra.poly import Dim
 
@@ -123,8 +123,9 @@ class Inputs:
         return self.graph.input(name, ScalarType("int", dim), kind="size", target=str(dim))
 
     def drop_unused_sizes(self) -> None:
-        """Removes the sizes that no call asks for."""
+        """Removes the sizes that no call and no result asks for."""
         used = {value for node in self.graph.nodes() for value in node.operands()}
+        used |= set(values_in(self.graph.result))
         self.graph.drop_inputs(
             [e for e in self.graph.inputs if e.kind == "size" and e.value not in used]
         )

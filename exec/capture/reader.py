@@ -35,6 +35,7 @@ from .confirm import Confirmation, dtype_of
 from .fx_names import method_path, named, source_of, target_path
 from .guards import Guards
 from .inputs import Inputs
+from .lengths import HAND_OUT
 from .results import set_result
 from .torch_dims import TorchDims
 
@@ -74,8 +75,8 @@ class Reader:
         self._nodes(nodes, "", self.captured.module)
         if self.unannotated:
             guards.require(guards.of_torch)
-        inputs.drop_unused_sizes()
         set_result(graph, self.captured, self._argument(nodes[-1].args[0]))
+        inputs.drop_unused_sizes()
         return graph
 
     # ---- nodes
@@ -107,6 +108,9 @@ class Reader:
     def _call(self, node: Any, prefix: str, module: Any) -> None:
         path, name = self._path(node, module)
         if path in DROPPED:
+            return
+        if path == HAND_OUT:
+            self.env[node] = self._argument(node.args[0])
             return
         if name in INLINED:
             self._inline(node, prefix, module)

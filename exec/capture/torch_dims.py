@@ -8,12 +8,20 @@ Ne(s27, 1)                                         seq >= 2
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.expression import Comparison
 from dimsolve.solver.algebra.dims import Call, Function, ceil_div, floor_div, maximum, minimum, mod
-from dimsolve.solver.algebra.poly import Dim, atoms_of, product, symbol
+from dimsolve.solver.algebra.poly import (
+    Dim,
+    atoms_of,
+    divide_exactly,
+    product,
+    symbol,
+    terms_of,
+)
 from dimsolve.solver.decision import Always
 from dimsolve.solver.proof.claims import Claim
 from dimsolve.solver.proof.facts import read_facts
@@ -29,13 +37,21 @@ FUNCTIONS: dict[str, Callable[..., Dim]] = {
     "Min": minimum,
     "ModularIndexing": lambda a, b, c: mod(floor_div(a, b), c),
     "PowByNatural": lambda a, b: a**b,
-    "TruncToInt": lambda a: a,
-    "FloorToInt": lambda a: a,
-    "CeilToInt": lambda a: a,
-    "RoundToInt": lambda a: a,
     "Identity": lambda a: a,
+    "Abs": lambda a: maximum(a, -a),
 }
 """torch's own SymPy functions, by name of the class."""
+
+ROUNDINGS: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "TruncToInt": floor_div,
+    "FloorToInt": floor_div,
+    "CeilToInt": ceil_div,
+}
+"""torch's roundings of a quotient. Truncation is the floor only of what is not negative."""
+
+LARGEST_DENOMINATOR = 1024
+"""Of a Python float in a size. torch computes with floats: with such a quotient every size below
+2**40 is exact, so that the rounding of the quotient is the quotient's rounding."""
 
 RELATIONS: dict[str, Comparison] = {
     "Equality": Comparison.EQ,
@@ -87,6 +103,8 @@ class TorchDims:
             if expression.name not in self.symbols:
                 raise NotExpressible(expression.name)
             return self.symbols[expression.name]
+        if kind in ROUNDINGS or kind == "RoundToInt":
+            return self._rounded(kind, expression.args[0])
         parts = [self.dim(argument) for argument in expression.args]
         if expression.is_Add or expression.is_Mul:
             total = parts[0]
@@ -99,6 +117,44 @@ class TorchDims:
         if kind in FUNCTIONS:
             return FUNCTIONS[kind](*parts)
         raise NotExpressible(kind)
+
+    def _rounded(self, kind: str, expression: Any) -> Dim:
+        above, below = self._quotient(expression)
+        exact = divide_exactly(above, below)
+        if exact is not None:
+            return exact
+        negative = any(coefficient < 0 for coefficient in terms_of(above).values())
+        if kind == "RoundToInt" or (kind == "TruncToInt" and negative):
+            raise NotExpressible(kind)
+        return ROUNDINGS[kind](above, below)
+
+    def _quotient(self, expression: Any) -> tuple[Dim, int]:
+        """A float expression as an exact quotient of a length and a number."""
+        kind = type(expression).__name__
+        if kind == "ToFloat":
+            return self.dim(expression.args[0]), 1
+        if expression.is_Rational or expression.is_Float:
+            fraction = Fraction(float(expression))
+            if expression.is_Rational:
+                fraction = Fraction(int(expression.p), int(expression.q))
+            if fraction.denominator > LARGEST_DENOMINATOR:
+                raise NotExpressible(str(expression))
+            return fraction.numerator, fraction.denominator
+        if kind in ("IntTrueDiv", "FloatTrueDiv"):
+            (a, b), (c, d) = map(self._quotient, expression.args)
+            if not isinstance(c, int) or c <= 0 or b * c > LARGEST_DENOMINATOR:
+                raise NotExpressible(kind)
+            return a * d, b * c
+        if expression.is_Mul or expression.is_Add:
+            above, below = self._quotient(expression.args[0])
+            for part in expression.args[1:]:
+                top, bottom = self._quotient(part)
+                above = above * top if expression.is_Mul else above * bottom + top * below
+                below = below * bottom
+            if below > LARGEST_DENOMINATOR:
+                raise NotExpressible(kind)
+            return above, below
+        return self.dim(expression), 1
 
     def claims(self, guard: Any) -> list[Claim]:
         """Returns claims that hold together exactly where a guard does; NotExpressible where

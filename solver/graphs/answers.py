@@ -9,6 +9,7 @@ g.evaluate({"n": 4})         {"x": (4, 8), ...}
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from dimsolve.ir.expression import Relation
@@ -71,10 +72,25 @@ class Answers(Graph):
         ints for numbers.
 
         A dimension that depends on a symbol without a size is None, and so is a shape of unknown
-        rank. Raises ShapeError where the sizes break a condition of the graph.
+        rank. Raises ShapeError where the sizes break a condition of the graph or are no positive
+        integers, AnnotationError for a symbol that the graph has not where one that it has is
+        missing.
         """
+        sizes = self._read_sizes(sizes)
         self._check_sizes(sizes)
         return {name: self._evaluated(value.type, sizes) for name, value in self.values.items()}
+
+    def _read_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        known = {*self.symbols, *self.system.given, *self.system.open, *self.system.solved}
+        unknown = [str(name) for name in sizes if str(name) not in known]
+        if unknown and any(name not in sizes for name in self.system.given):
+            raise graph_problems.unknown_symbols(unknown, self.symbols)
+        read: dict[str, int] = {}
+        for name, size in sizes.items():
+            if isinstance(size, bool) or not hasattr(size, "__index__") or index(size) < 1:
+                raise graph_problems.no_size(str(name), size)
+            read[str(name)] = index(size)
+        return read
 
     def _check_sizes(self, sizes: Mapping[str, int]) -> None:
         for condition in self.system.conditions:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError, ShapeError
+from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError, ShapeError
 from dimsolve.ir.graph import GraphError
 from dimsolve.ir.node import Node, Value
 from dimsolve.ir.types import Dim
@@ -229,6 +229,29 @@ def broken_condition(condition: Condition, sizes: Mapping[str, int]) -> ShapeErr
             code="broken-condition",
             title="the graph does not run at these sizes",
             reason=f"{condition} is needed by {condition.origin}; it fails at {listed}",
+        )
+    )
+
+
+def no_size(name: str, size: object) -> ShapeError:
+    """A symbol is a positive integer."""
+    return ShapeError(
+        Diagnostic(
+            code="size",
+            title=f"{name} has no such size",
+            reason=f"{name} = {size!r}: symbols are positive integers",
+        )
+    )
+
+
+def unknown_symbols(names: Sequence[str], known: Sequence[str]) -> AnnotationError:
+    """Sizes of symbols that the graph has not."""
+    listed = ", ".join(known) or "none"
+    return AnnotationError(
+        Diagnostic(
+            code="unknown-symbol",
+            title=f"the graph has no symbol {', '.join(names)}",
+            reason=f"its symbols are {listed}",
         )
     )
 

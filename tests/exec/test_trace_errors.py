@@ -59,8 +59,8 @@ def test_a_dynamic_dimension_that_the_model_fixes_names_the_line() -> None:
 
     error = refusal(f, torch.zeros(5, 6), dynamic={"x": {0: "batch"}})
     lines = str(error).splitlines()
-    assert lines[0] == "x dim 0 is not dynamic in this model"
-    assert lines[1] == "  it was to be batch, and the model fixes it at 5"
+    assert lines[0] == "x dim 0 cannot be dynamic in this model"
+    assert lines[1] == "  it was to be batch, and its capture fixes it at 5"
     assert "return x.view(5, -1) if x.shape[0] == 5 else x" in lines[2]
 
 

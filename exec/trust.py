@@ -1,0 +1,104 @@
+"""Which functions a graph from outside may call.
+
+A graph's JSON names functions by import path, and running the graph calls them. One that was read
+from a file may name ``os.system``. So a graph that is read may call what is known to compute only
+on tensors: the operators of the library, those registered in this process, torch's own tensor
+functions. Everything else its reader must name.
+
+    Graph.from_json(data)                                 GraphError: it calls my_ops.fused
+    Graph.from_json(data, trust=("my_ops.fused",))        read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from dimsolve.ir.errors import Diagnostic
+from dimsolve.ir.graph import Graph, GraphError
+from dimsolve.ir.node import Argument, Constant, OperatorCall, map_argument
+from dimsolve.solver.graphs.deduction import find_operator
+
+TENSOR_MODULES = frozenset(
+    {"torch.Tensor", "torch.nn.functional", "torch.special", "torch.linalg", "torch.fft"}
+)
+TENSOR_OPERATORS = ("torch.ops.aten.", "torch.ops.prims.")
+FILES = frozenset({"from_file"})
+"""Tensor functions of torch that open files."""
+
+
+def require_trust(graph: Graph, trust: Collection[str]) -> None:
+    """Raises GraphError where the graph, or a function of its module, names something that is
+    neither known nor trusted.
+    """
+    for path in sorted(set(_paths(graph))):
+        if path not in trust and not _is_known(path):
+            raise _not_trusted(path)
+
+
+def _paths(graph: Graph) -> Iterator[str]:
+    for node in graph.nodes():
+        if isinstance(node.operation, OperatorCall):
+            yield node.operation.path
+        yield from _constants((node.args, node.kwargs))
+    yield from _constants(graph.result)
+    for function in graph.functions.values():
+        yield from _paths(function)
+
+
+def _constants(argument: Argument) -> list[str]:
+    found: list[str] = []
+
+    def note(leaf: Argument) -> Argument:
+        if isinstance(leaf, Constant):
+            found.append(leaf.path)
+        return leaf
+
+    map_argument(argument, note)
+    return found
+
+
+def _is_known(path: str) -> bool:
+    if path == "builtins.Ellipsis" or find_operator(path) is not None:
+        return True
+    if path.startswith(TENSOR_OPERATORS):
+        return True
+    home, _, name = path.rpartition(".")
+    if name.startswith("_") or name in FILES:
+        return False
+    return _is_torch(name) if home == "torch" else home in TENSOR_MODULES and _is_in(home, name)
+
+
+def _is_torch(name: str) -> bool:
+    """A dtype, a layout, a memory format, or a function that torch has also as a method."""
+    import torch
+
+    found = getattr(torch, name, None)
+    kinds = (torch.dtype, torch.layout, torch.memory_format)
+    return isinstance(found, kinds) or hasattr(torch._C._VariableFunctions, name)
+
+
+def _is_in(home: str, name: str) -> bool:
+    """A function that the module itself defines, or has from torch's C++ part."""
+    import torch
+
+    module = {
+        "torch.Tensor": torch._C.TensorBase,
+        "torch.nn.functional": torch.nn.functional,
+        "torch.special": torch.special,
+        "torch.linalg": torch.linalg,
+        "torch.fft": torch.fft,
+    }[home]
+    found = getattr(module, name, None)
+    own = getattr(found, "__module__", None) in (home, None, "torch._C._nn", "torch._C")
+    return callable(found) and not isinstance(found, type) and own
+
+
+def _not_trusted(path: str) -> GraphError:
+    return GraphError(
+        Diagnostic(
+            code="not-trusted",
+            title="the graph calls a function that is not known here",
+            reason=f"running it would call {path}, which is neither registered nor torch's own",
+            hint=f'if you trust it: Graph.from_json(data, trust=("{path}",))',
+        )
+    )
