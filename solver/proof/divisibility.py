@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from math import gcd
 
 from dimsolve.ir.expression import Comparison
@@ -113,14 +114,19 @@ def greatest_divisor(dim: Dim, facts: Facts) -> FixedDivisor:
 def _raised(dim: Dim, low: int, high: int, facts: Facts) -> FixedDivisor:
     """low times the primes of high/low that are shown to divide too."""
     found = factors(high // low) if low else {}
+    budget = Budget(12 * STEPS)
     for prime, count in sorted((found or {}).items()):
         for _ in range(count):
             power = prime
             while low % power == 0:
                 power *= prime
-            fails = Claim(mod(dim, power), Comparison.NE, 0)
-            names = sorted(facts.symbols | fails.symbols())
-            if not is_impossible((fails,), facts, names, Seen(fails.test), Budget(6 * STEPS)):
+            claim = Claim(mod(dim, power), Comparison.EQ, 0)
+            names = sorted(facts.symbols | claim.symbols())
+            seen = Seen(claim.test)
+            seen.look(islice(points(facts, facts.atlas.charts, names, budget.part(STEPS)), 20))
+            if seen.fails is not None or not is_impossible(
+                (claim.negated(),), facts, names, seen, budget
+            ):
                 break
             low *= prime
     return FixedDivisor(low, low == high)

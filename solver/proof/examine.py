@@ -18,6 +18,7 @@ from ..algebra.dims import substitute
 from ..algebra.poly import Dim, TooLarge
 from .charts import Chart
 from .claims import Claim, Sign, difference
+from .congruences import congruence_of, follows_from_congruences
 from .divisibility import always_divides, failing_points, in_chart
 from .facts import Facts
 from .refutation import Predicate, Seen, is_impossible
@@ -88,15 +89,19 @@ def shown(claim: Claim, facts: Facts) -> str | None:
     """Returns why the claim holds in every chart of the facts by arithmetic alone; None where it
     takes more.
 
-    Three reasons: an identity, the bounds of the symbols, a divisor of all values.
+    Four reasons: an identity, the bounds of the symbols, a divisor of all values, congruences.
     """
     divides = claim.divisibility()
-    if divides is not None:
-        always = always_divides(*divides, facts.atlas)
-        return f"{divides[0]} divides {divides[1]}" if always else None
+    if divides is not None and always_divides(*divides, facts.atlas):
+        return f"{divides[0]} divides {divides[1]}"
     try:
         dim, sign = difference(claim)
     except TooLarge:
+        return None
+    congruence = congruence_of(dim, sign) if facts.goals else None
+    if congruence and congruence[0] and follows_from_congruences(*congruence, facts):
+        return f"by congruences, {congruence[0]} divides {congruence[1]}"
+    if divides is not None:
         return None
     if all(_shown_in(dim, sign, chart) for chart in facts.atlas.charts):
         return "both sides are the same" if sign is Sign.ZERO else "by the bounds of the symbols"

@@ -11,10 +11,11 @@ and finds what bounds, order and broadcasting need.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations_with_replacement
 
 from ..algebra.budget import Budget
+from ..algebra.lattice import has_no_whole_solution
 from ..algebra.poly import (
     UNIT,
     Dim,
@@ -35,6 +36,7 @@ MAX_COLUMNS = 90
 MAX_CANDIDATES = 160
 MAX_TERMS = 40
 MAX_FACTORS = 16
+MAX_EQUATIONS = 12
 
 
 def is_empty(chart: Chart, budget: Budget) -> bool:
@@ -50,7 +52,7 @@ def is_empty(chart: Chart, budget: Budget) -> bool:
         given = list(_given(chart))
     except TooLarge:
         return False
-    if _contradict(given, chart.lower, budget):
+    if _contradict(given, chart.lower, budget) or _clash(chart.zero, budget):
         return True
     if any(_degree(dim) > 1 and is_sum_of_squares(-64 * dim - 1) for dim in chart.nonnegative):
         return True
@@ -62,6 +64,20 @@ def is_empty(chart: Chart, budget: Budget) -> bool:
         if found and _contradict(given, chart.lower, budget):
             return True
     return False
+
+
+def _clash(zero: Sequence[Dim], budget: Budget) -> bool:
+    """Whether equations have no whole solution, with every monomial as an unknown of its own."""
+    if len(zero) < 2 or len(zero) > MAX_EQUATIONS:
+        return False
+    monomials = sorted({m for dim in zero for m in terms_of(dim) if m}, key=lambda m: (len(m), m))
+    if len(monomials) > MAX_COLUMNS:
+        return False
+    budget.spend(len(zero) * len(monomials))
+    columns: list[Monomial] = [UNIT, *monomials]
+    return has_no_whole_solution(
+        [[terms_of(dim).get(m, 0) for m in columns] for dim in zero], budget
+    )
 
 
 def _given(chart: Chart) -> Iterable[Dim]:

@@ -129,7 +129,9 @@ def _with_remainders(chart: Chart, budget: Budget, depth: int) -> list[Draft] | 
         dividend, divisor = call.arguments[:2]
         if call.function is Function.FLOORDIV and isinstance(divisor, int):
             rest = dividend - divisor * quotient
-            if rest in chart.nonnegative:
+            if rest in chart.zero or isinstance(rest, int):
+                continue
+            if any(side in chart.nonnegative for side in (rest, rest - 1, divisor - 1 - rest)):
                 goal = rest - draft.parameter(0, divisor - 1)
                 draft.pending.append((goal, Sign.ZERO))
     return [draft] if draft.pending else None
