@@ -297,9 +297,15 @@ def losses(g: Growing) -> None:
     path = f"torch.nn.functional.{name}"
     if name in ("cross_entropy", "nll_loss"):
         target = whole_numbers(g, (shape[0], *shape[2:]), shape[1])
+        # torch's own backward of nll_loss refuses logits that are not contiguous.
+        x = g.call("torch.Tensor.contiguous", x)
         g.call(path, x, target, reduction=reduction)
     else:
-        g.call(path, x, fixed(g, shape), reduction=reduction)
+        target = fixed(g, shape)
+        if name == "kl_div":  # of probabilities, which are not negative
+            target = g.graph.call("torch.abs", target)
+            reduction = g.random.choice(("sum", "batchmean"))
+        g.call(path, x, target, reduction=reduction)
 
 
 MORE_FAMILIES: tuple[Callable[[Growing], None], ...] = (
