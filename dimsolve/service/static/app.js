@@ -24,7 +24,10 @@ const MOVING_MS = 30;
 const SLOW_MS = 400;
 
 /** Shows the playground in an element; returns `{ set(state), wait(text), destroy() }`. */
-export function mount(root, { ask, state, changed = () => {}, address = "http://localhost:8000/" }) {
+export function mount(
+  root,
+  { ask, state, changed = () => {}, address = "http://localhost:8000/" },
+) {
   const app = new App(root, remembering(ask), changed, address);
   app.set({ ...EMPTY, ...state });
   return app;
@@ -50,13 +53,37 @@ class App {
     this._summary = h("p", { class: "summary" });
     this._tensors = h("div", {});
     this._equations = h("div", {});
-    this._answers = h("div", { class: "answers", hidden: true }, this._summary,
-      h("section", { class: "panel" }, h("div", { class: "panel-head" }, h("h2", {}, "Shapes")), this._tensors),
-      this._splits.element, this._ranks.element,
-      h("section", { class: "panel" }, h("div", { class: "panel-head" }, h("h2", {}, "Equations")), this._equations));
-    const left = h("div", { class: "asked", role: "group", "aria-label": "Question" }, this._asking.element);
-    const right = h("div", { class: "answered", role: "group", "aria-label": "Answer" },
-      this._problem, this._answers, this._copy.element);
+    this._answers = h(
+      "div",
+      { class: "answers", hidden: true },
+      this._summary,
+      h(
+        "section",
+        { class: "panel" },
+        h("div", { class: "panel-head" }, h("h2", {}, "Shapes")),
+        this._tensors,
+      ),
+      this._splits.element,
+      this._ranks.element,
+      h(
+        "section",
+        { class: "panel" },
+        h("div", { class: "panel-head" }, h("h2", {}, "Equations")),
+        this._equations,
+      ),
+    );
+    const left = h(
+      "div",
+      { class: "asked", role: "group", "aria-label": "Question" },
+      this._asking.element,
+    );
+    const right = h(
+      "div",
+      { class: "answered", role: "group", "aria-label": "Answer" },
+      this._problem,
+      this._answers,
+      this._copy.element,
+    );
     root.classList.add("dimsolve");
     fill(root, h("div", { class: "sides" }, left, right), this._live);
   }
@@ -153,7 +180,10 @@ class App {
     this._ranks.show(result, this._state, colors);
     const styles = { illegal: "bad", conditional: "maybe", unknown: "maybe" };
     const marked = result.joint.axes.map((row) => [row.name, styles[row.check.verdict]]);
-    this._asking.mark(marked.filter(([, style]) => style), result.parsed);
+    this._asking.mark(
+      marked.filter(([, style]) => style),
+      result.parsed,
+    );
   }
 
   _showProblem(problem, isPlaced = false) {
@@ -164,27 +194,53 @@ class App {
       return;
     }
     const said = isPlaced ? "It is marked in the text." : "";
-    const where = h("p", { class: "note" }, said, this._shown ? " Below stands the last answer." : "");
+    const where = h(
+      "p",
+      { class: "note" },
+      said,
+      this._shown ? " Below stands the last answer." : "",
+    );
     const again = () => this._later(0);
     const isRefused = !problem.status || problem.status >= 500;
     const button = h("button", { type: "button", class: "small", onclick: again }, "Ask again");
-    fill(this._problem, problemText(problem), where, isRefused && !problem.field && button);
-    this._say([problem.title, problem.detail, problem.hint && `hint: ${problem.hint}`].filter(Boolean).join(". "));
+    const text = isPlaced
+      ? h("p", { class: "problem-title" }, problem.title)
+      : problemText(problem);
+    fill(this._problem, text, where, isRefused && !problem.field && button);
+    this._say(
+      [problem.title, problem.detail, problem.hint && `hint: ${problem.hint}`]
+        .filter(Boolean)
+        .join(". "),
+    );
   }
 
   _refused(error) {
     if (error.name === "AbortError") return;
-    const detail = { title: "this page has a defect", detail: String(error), hint: "please report it" };
+    const detail = {
+      title: "this page has a defect",
+      detail: String(error),
+      hint: "please report it",
+    };
     this._asking.showProblem(null);
     this._showProblem(error.problem ?? detail);
   }
 
   _showSummary({ joint, solution }) {
-    const shapes = solution.outputs.map((row) => (row === null ? "?" : `(${row.join(", ")})`)).join(", ");
-    const split = [...joint.axes, ...joint.open].map((row) => `${row.name} into ${row.parts}`).join(", ");
+    const shapes = solution.outputs
+      .map((row) => (row === null ? "?" : `(${row.join(", ")})`))
+      .join(", ");
+    const split = [...joint.axes, ...joint.open]
+      .map((row) => `${row.name} into ${row.parts}`)
+      .join(", ");
     if (!split) {
       this._summary.className = "summary";
-      fill(this._summary, "The outputs are ", codes([shapes]), conditionsOf(solution.conditions), ".");
+      fill(
+        this._summary,
+        "The outputs are ",
+        codes([shapes]),
+        conditionsOf(solution.conditions),
+        ".",
+      );
     } else {
       this._summary.className = `summary ${joint.verdict}`;
       const isMesh = joint.axes.length + joint.open.length > 1;

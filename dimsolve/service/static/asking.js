@@ -60,12 +60,17 @@ export class Asking {
   /** Gives every annotated input a field; those that are there keep what is being typed. */
   showInputs(operands) {
     if (operands.length !== this.count) {
-      while (this.inputs.length < operands.length) this.inputs.push(this._shape(this.inputs.length));
+      while (this.inputs.length < operands.length)
+        this.inputs.push(this._shape(this.inputs.length));
       this.inputs.length = operands.length;
       this.count = operands.length;
       const note = h("span", { class: "note" }, "all empty: the identifiers are the sizes");
       const title = h("div", { class: "field-head" }, h("h2", {}, "Known shapes"), note);
-      fill(this._shapes, operands.length ? title : null, this.inputs.map((field) => field.element));
+      fill(
+        this._shapes,
+        operands.length ? title : null,
+        this.inputs.map((field) => field.element),
+      );
       this.inputs.forEach((field, index) => field.setValue(this.state.inputs[index] ?? ""));
     }
     operands.forEach((operand, index) => {
@@ -89,7 +94,8 @@ export class Asking {
 
   /** Shows a problem where it is; returns whether a field has it. */
   showProblem(problem) {
-    for (const field of [this.annotation, this.args, this.facts, ...this.inputs]) field.setProblem(null);
+    for (const field of [this.annotation, this.args, this.facts, ...this.inputs])
+      field.setProblem(null);
     if (!problem) return false;
     const found = this._placesOf(problem);
     for (const [field, places] of found) field.setProblem(problem, places);
@@ -98,7 +104,9 @@ export class Asking {
 
   /** Marks the identifiers that are asked about: `[name, class]` each. */
   mark(names, parsed) {
-    const atoms = [...parsed.inputs, ...parsed.outputs].flatMap((o) => o.dims.flatMap((d) => d.atoms));
+    const atoms = [...parsed.inputs, ...parsed.outputs].flatMap((o) =>
+      o.dims.flatMap((d) => d.atoms),
+    );
     const marks = names.flatMap(([name, style]) =>
       atoms
         .filter((atom) => atom.kind === "identifier" && atom.text.replace(/[+^]$/, "") === name)
@@ -113,13 +121,15 @@ export class Asking {
     const text = problem.text;
     if (text === undefined || (text === "" && problem.code !== "no-arrow")) return [];
     if (text === this.annotation.value) return [[this.annotation, problem.spans]];
-    const shifted = (start, field) => problem.spans.map(([a, b]) => {
-      const before = Array.from(field.value.slice(0, start)).length;
-      return [a + before, b + before];
-    });
-    const entries = (field, list) => list
-      .filter((entry) => entry.text === text)
-      .map((entry) => [field, shifted(entry.start, field)]);
+    const shifted = (start, field) =>
+      problem.spans.map(([a, b]) => {
+        const before = Array.from(field.value.slice(0, start)).length;
+        return [a + before, b + before];
+      });
+    const entries = (field, list) =>
+      list
+        .filter((entry) => entry.text === text)
+        .map((entry) => [field, shifted(entry.start, field)]);
     const shapes = this.inputs
       .filter((field) => field.value.trim() === text.trim())
       .map((field) => [field, shifted(field.value.length - field.value.trimStart().length, field)]);
@@ -141,7 +151,11 @@ function coloured(text) {
 
 function examplesOf(restart) {
   const buttons = EXAMPLES.map(({ name, shows, state }) =>
-    h("button", { type: "button", class: "example", title: shows, onclick: () => restart(state) }, name),
+    h(
+      "button",
+      { type: "button", class: "example", title: shows, onclick: () => restart(state) },
+      name,
+    ),
   );
   const list = h("div", { class: "examples", role: "group", "aria-label": "Examples" }, buttons);
   return h("section", { class: "examples-box" }, h("h2", {}, "Examples"), list);

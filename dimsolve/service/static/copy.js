@@ -9,15 +9,18 @@ import { lengthOf } from "./state.js";
 
 /** Returns the three texts; operator as `operatorOf` makes it, cuts `[name, parts]`, address of a service. */
 export function textsOf(operator, cuts, contiguous, address) {
-  const lines = (one, none) => (cuts.length ? cuts.map(([name, parts]) => one(name, parts)) : [none]).join("\n");
+  const lines = (one, none) =>
+    (cuts.length ? cuts.map(([name, parts]) => one(name, parts)) : [none]).join("\n");
   const cut = (split, parts) => ({ ...operator, split, parts: lengthOf(parts), contiguous });
   return {
     Python: `import dimsolve as ds\n\n${lines(
-      (name, parts) => `print(${python("check", operator, [quoted(name), count(parts)], contiguous)}.explain())`,
+      (name, parts) =>
+        `print(${python("check", operator, [quoted(name), count(parts)], contiguous)}.explain())`,
       `print(${python("infer", operator, [], false)}.explain())`,
     )}`,
     "command line": lines(
-      (name, parts) => command("check", operator, ["--split", name, "--parts", parts.trim()], contiguous),
+      (name, parts) =>
+        command("check", operator, ["--split", name, "--parts", parts.trim()], contiguous),
       command("infer", operator, [], false),
     ),
     curl: lines(
@@ -30,7 +33,9 @@ export function textsOf(operator, cuts, contiguous, address) {
 function python(verb, operator, cut, contiguous) {
   const shapes = operator.inputs === null ? [] : [list(operator.inputs)];
   if (!shapes.length && cut.length) shapes.push("None");
-  const args = Object.entries(operator.arguments).map(([name, size]) => `${quoted(name)}: ${count(size)}`);
+  const args = Object.entries(operator.arguments).map(
+    ([name, size]) => `${quoted(name)}: ${count(size)}`,
+  );
   const named = [
     args.length ? `arguments={${args.join(", ")}}` : null,
     operator.facts.length ? `facts=${list(operator.facts)}` : null,
@@ -39,7 +44,8 @@ function python(verb, operator, cut, contiguous) {
   return `ds.${verb}(${[quoted(operator.annotation), ...shapes, ...cut, ...named].join(", ")})`;
 }
 
-const list = (texts) => `[${texts.map((text) => (text === null ? "None" : quoted(text))).join(", ")}]`;
+const list = (texts) =>
+  `[${texts.map((text) => (text === null ? "None" : quoted(text))).join(", ")}]`;
 
 /** A JSON text is a Python text that says the same. */
 const quoted = (text) => JSON.stringify(text);
@@ -58,7 +64,9 @@ function command(verb, operator, cut, contiguous) {
     ...(contiguous ? ["--contiguous"] : []),
   ];
   const isOption = operator.annotation.trimStart().startsWith("-");
-  const words = isOption ? [...options, "--", operator.annotation] : [operator.annotation, ...options];
+  const words = isOption
+    ? [...options, "--", operator.annotation]
+    : [operator.annotation, ...options];
   return ["dimsolve", verb, ...words.map(shell)].join(" ");
 }
 
@@ -83,16 +91,37 @@ export class Copy {
     this._tabs = new Map();
     const name = freshId("copy");
     const tabs = ["Python", "command line", "curl"].map((kind) => {
-      const radio = h("input", { type: "radio", name, value: kind, onchange: () => this._choose(kind) });
+      const radio = h("input", {
+        type: "radio",
+        name,
+        value: kind,
+        onchange: () => this._choose(kind),
+      });
       this._tabs.set(kind, radio);
       return h("label", { class: "tab" }, radio, h("span", {}, kind));
     });
     this._tabs.get(this._chosen).checked = true;
-    const button = h("button", { type: "button", class: "small", onclick: () => this._copy() }, "Copy");
-    this.element = h("section", { class: "panel" },
-      h("div", { class: "panel-head" }, h("h2", {}, "The same elsewhere"),
-        h("fieldset", { class: "tabs" }, h("legend", { class: "hidden" }, "language"), tabs), button),
-      h("pre", { class: "copied", tabindex: "0", "aria-label": "the question as code" }, this._code));
+    const button = h(
+      "button",
+      { type: "button", class: "small", onclick: () => this._copy() },
+      "Copy",
+    );
+    this.element = h(
+      "section",
+      { class: "panel" },
+      h(
+        "div",
+        { class: "panel-head" },
+        h("h2", {}, "The same elsewhere"),
+        h("fieldset", { class: "tabs" }, h("legend", { class: "hidden" }, "language"), tabs),
+        button,
+      ),
+      h(
+        "pre",
+        { class: "copied", tabindex: "0", "aria-label": "the question as code" },
+        this._code,
+      ),
+    );
   }
 
   show(texts) {
@@ -115,7 +144,11 @@ export class Copy {
       range.selectNodeContents(this._code);
       getSelection().removeAllRanges();
       getSelection().addRange(range);
-      this._say(document.execCommand("copy") ? `copied as ${this._chosen}` : "selected: copy it with the keyboard");
+      this._say(
+        document.execCommand("copy")
+          ? `copied as ${this._chosen}`
+          : "selected: copy it with the keyboard",
+      );
     }
   }
 }

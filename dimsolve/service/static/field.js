@@ -13,7 +13,15 @@ export class Field {
    * label: what it is called. oninput(text): hears every change. paint(text): returns pieces
    * `{ text, class }` in order, or null for plain text. lines: whether it may have several lines.
    */
-  constructor({ label, placeholder = "", note = "", oninput, paint = null, lines = false, className = "" }) {
+  constructor({
+    label,
+    placeholder = "",
+    note = "",
+    oninput,
+    paint = null,
+    lines = false,
+    className = "",
+  }) {
     const id = freshId("field");
     this._paint = paint;
     this._marks = [];
@@ -40,7 +48,12 @@ export class Field {
     });
     this.problem = h("div", { class: "field-problem", id: freshId("problem") });
     this.label = h("label", { for: id }, label);
-    const head = h("div", { class: "field-head" }, this.label, note && h("span", { class: "note" }, note));
+    const head = h(
+      "div",
+      { class: "field-head" },
+      this.label,
+      note && h("span", { class: "note" }, note),
+    );
     const box = h("div", { class: `field-box ${lines ? "lines" : ""}` }, this.back, this.input);
     this.element = h("div", { class: `field ${className}` }, head, box, this.problem);
   }
@@ -63,15 +76,12 @@ export class Field {
 
   /** Says what is wrong here and where, or nothing. places: in characters. */
   setProblem(problem, places = []) {
-    this.input.toggleAttribute("aria-invalid", Boolean(problem));
-    if (problem) {
-      this.input.setAttribute("aria-invalid", "true");
-      this.input.setAttribute("aria-describedby", this.problem.id);
-      fill(this.problem, problemText(problem));
-    } else {
-      this.input.removeAttribute("aria-describedby");
-      fill(this.problem);
+    const about = { "aria-invalid": "true", "aria-describedby": this.problem.id };
+    for (const [name, value] of Object.entries(about)) {
+      if (problem) this.input.setAttribute(name, value);
+      else this.input.removeAttribute(name);
     }
+    fill(this.problem, problem ? problemText(problem) : null);
     this.setMarks(places.map((place) => ({ place, class: "wrong" })));
   }
 
@@ -107,16 +117,23 @@ function marked(pieces, marks, length) {
   for (const piece of pieces) {
     let rest = piece.text;
     while (rest) {
-      const next = [...cuts].filter((cut) => cut > at && cut < at + rest.length).sort((a, b) => a - b)[0];
+      const next = [...cuts]
+        .filter((cut) => cut > at && cut < at + rest.length)
+        .sort((a, b) => a - b)[0];
       const part = next === undefined ? rest : rest.slice(0, next - at);
-      const classes = marks.filter(({ place: [a, b] }) => a <= at && at + part.length <= b).map((m) => m.class);
+      const classes = marks
+        .filter(({ place: [a, b] }) => a <= at && at + part.length <= b)
+        .map((m) => m.class);
       const names = [piece.class, ...new Set(classes)].filter(Boolean).join(" ");
       shown.push(names ? h("span", { class: names }, part) : part);
       at += part.length;
       rest = rest.slice(part.length);
     }
   }
-  for (const { place: [start, stop], class: name } of marks) {
+  for (const {
+    place: [start, stop],
+    class: name,
+  } of marks) {
     if (start === stop && start >= length) shown.push(h("span", { class: name }, "\u00a0"));
   }
   return shown;

@@ -25,7 +25,8 @@ export function overHttp(base, waiting = () => {}) {
       if (response.ok) return (await dataOf(response)).answers;
       const seconds = Number(response.headers.get("Retry-After") ?? 0);
       const isBusy = response.status === 503 && seconds > 0 && tried < TRIES;
-      if (!isBusy) throw new Refused(inWords(response.status, await dataOf(response)), response.status);
+      if (!isBusy)
+        throw new Refused(inWords(response.status, await dataOf(response)), response.status);
       waiting("the service is busy; asking again");
       await pause(Math.min(seconds, MAX_WAIT_SECONDS) * 1000, signal);
     }

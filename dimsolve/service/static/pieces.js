@@ -19,7 +19,9 @@ export function segments(atoms, parts, lengths) {
 function joined(atoms, parts, lengths, most) {
   const last = atoms.findLastIndex((atom) => atom in parts);
   if (last < 0) return [{ coords: {} }];
-  let found = Array.from({ length: parts[atoms[last]] }, (_, part) => ({ coords: { [atoms[last]]: part } }));
+  let found = Array.from({ length: parts[atoms[last]] }, (_, part) => ({
+    coords: { [atoms[last]]: part },
+  }));
   for (const atom of atoms.slice(0, last).reverse()) {
     const inner = found;
     found = blocks(atom, parts, lengths, most).flatMap((block) =>
@@ -35,11 +37,15 @@ function blocks(atom, parts, lengths, most) {
   const count = parts[atom] ?? 1;
   const coords = (part) => (atom in parts ? { [atom]: part } : {});
   if (Number.isInteger(length) && length <= most && length % count === 0) {
-    return Array.from({ length }, (_, index) => ({ coords: coords(Math.floor((index * count) / length)) }));
+    return Array.from({ length }, (_, index) => ({
+      coords: coords(Math.floor((index * count) / length)),
+    }));
   }
   const isOne = length === count;
   return Array.from({ length: count }, (_, part) =>
-    isOne ? [{ coords: coords(part) }] : [{ coords: coords(part) }, { gap: true, coords: coords(part) }],
+    isOne
+      ? [{ coords: coords(part) }]
+      : [{ coords: coords(part) }, { gap: true, coords: coords(part) }],
   ).flat();
 }
 
@@ -50,7 +56,10 @@ function blocks(atom, parts, lengths, most) {
  * again to the right and down.
  */
 export function cells(dims, width, height) {
-  const axes = { x: { extent: 0, places: [{ at: 0, coords: {} }] }, y: { extent: 0, places: [{ at: 0, coords: {} }] } };
+  const axes = {
+    x: { extent: 0, places: [{ at: 0, coords: {} }] },
+    y: { extent: 0, places: [{ at: 0, coords: {} }] },
+  };
   const counts = { x: 1, y: 1 };
   const along = (index) => ((dims.length - 1 - index) % 2 === 0 ? "x" : "y");
   dims.forEach((list, index) => (counts[along(index)] *= list.length));
@@ -64,19 +73,27 @@ export function cells(dims, width, height) {
       const gap = level === 0 ? 0 : 4 + 2 * level;
       const step = axis.extent + gap;
       const inner = axis.places;
-      axis.places = dims[index].flatMap((segment, k) => inner.map((place) => ({
-        at: place.at + k * step,
-        coords: { ...place.coords, ...segment.coords },
-        gap: place.gap || segment.gap,
-      })));
+      axis.places = dims[index].flatMap((segment, k) =>
+        inner.map((place) => ({
+          at: place.at + k * step,
+          coords: { ...place.coords, ...segment.coords },
+          gap: place.gap || segment.gap,
+        })),
+      );
       axis.extent += (dims[index].length - 1) * step;
       if (dims[index].length > 1) level += 1;
     }
   }
-  const found = axes.y.places.flatMap((row) => axes.x.places.map((column) => ({
-    x: column.at, y: row.at, width: cell.x, height: cell.y,
-    coords: { ...row.coords, ...column.coords }, gap: row.gap || column.gap,
-  })));
+  const found = axes.y.places.flatMap((row) =>
+    axes.x.places.map((column) => ({
+      x: column.at,
+      y: row.at,
+      width: cell.x,
+      height: cell.y,
+      coords: { ...row.coords, ...column.coords },
+      gap: row.gap || column.gap,
+    })),
+  );
   return { cells: found, width: axes.x.extent, height: axes.y.extent };
 }
 

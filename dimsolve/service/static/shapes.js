@@ -8,9 +8,9 @@ import { h } from "./dom.js";
 
 /** Returns a dimension's text, its identifiers in their colours. */
 export function painted(text, colors) {
-  return text.split(/([\p{ID_Start}_][\p{ID_Continue}]*)/u).map((piece) =>
-    colors.has(piece) ? h("span", { class: colors.get(piece) }, piece) : piece,
-  );
+  return text
+    .split(/([\p{ID_Start}_][\p{ID_Continue}]*)/u)
+    .map((piece) => (colors.has(piece) ? h("span", { class: colors.get(piece) }, piece) : piece));
 }
 
 /** Returns the table of tensors. */
@@ -18,20 +18,41 @@ export function tensorTable({ names, joint }, colors) {
   const axes = joint.axes;
   const isCut = axes.length > 0 && joint.verdict !== "illegal" && !joint.open.length;
   const heads = ["", "annotated", "whole", ...(isCut ? axes.map((row) => row.name) : [])];
-  const head = h("tr", {}, heads.map((text, index) =>
-    h("th", { scope: "col", class: colors.get(text) ?? "" },
-      index > 2 && h("span", { class: "hidden" }, "placement for the split of "), text)),
-    isCut && h("th", { scope: "col" }, "on one rank"));
-  const rows = joint.tensors.map((tensor) => h("tr", {},
-    h("th", { scope: "row" }, tensor.label),
-    h("td", {}, h("code", {}, painted(tensor.operand.text, colors))),
-    h("td", {}, shape(tensor.whole, tensor.operand)),
-    isCut && tensor.placements.map((placement) => h("td", {}, h("code", {}, placement ?? "?"))),
-    isCut && h("td", { class: "local" }, shape(tensor.local, tensor.operand)),
-  ));
-  return h("div", { class: "scroll" }, h("table", { class: "tensors" },
-    h("caption", { class: "hidden" }, "The tensors: annotated, whole, and on one rank"),
-    h("thead", {}, head), h("tbody", {}, rows)));
+  const head = h(
+    "tr",
+    {},
+    heads.map((text, index) =>
+      h(
+        "th",
+        { scope: "col", class: colors.get(text) ?? "" },
+        index > 2 && h("span", { class: "hidden" }, "placement for the split of "),
+        text,
+      ),
+    ),
+    isCut && h("th", { scope: "col" }, "on one rank"),
+  );
+  const rows = joint.tensors.map((tensor) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, tensor.label),
+      h("td", {}, h("code", {}, painted(tensor.operand.text, colors))),
+      h("td", {}, shape(tensor.whole, tensor.operand)),
+      isCut && tensor.placements.map((placement) => h("td", {}, h("code", {}, placement ?? "?"))),
+      isCut && h("td", { class: "local" }, shape(tensor.local, tensor.operand)),
+    ),
+  );
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      { class: "tensors" },
+      h("caption", { class: "hidden" }, "The tensors: annotated, whole, and on one rank"),
+      h("thead", {}, head),
+      h("tbody", {}, rows),
+    ),
+  );
 }
 
 function shape(dims, operand) {
@@ -42,22 +63,36 @@ function shape(dims, operand) {
 /** Returns what must still hold, what is open, and the finite choices. */
 export function openEnds({ solution }) {
   const rows = [];
-  if (solution.conditions.length) rows.push(["matches only if", codes(solution.conditions, " and ")]);
-  if (solution.expansions["*"]?.length) rows.push(["* stands for", codes(solution.expansions["*"])]);
+  if (solution.conditions.length)
+    rows.push(["matches only if", codes(solution.conditions, " and ")]);
+  if (solution.expansions["*"]?.length)
+    rows.push(["* stands for", codes(solution.expansions["*"])]);
   if (solution.free.length) rows.push(["left open", codes(solution.free)]);
-  if (solution.free.length && solution.solutions) rows.push(["choices", choices(solution.solutions)]);
+  if (solution.free.length && solution.solutions)
+    rows.push(["choices", choices(solution.solutions)]);
   if (!rows.length) return null;
-  return h("dl", { class: "ends" }, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+  return h(
+    "dl",
+    { class: "ends" },
+    rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+  );
 }
 
 const SHOWN = 8;
 
 function choices(solutions) {
   const texts = solutions.slice(0, SHOWN).map((values) =>
-    Object.entries(values).map(([name, value]) => `${name} = ${value}`).join(", "));
+    Object.entries(values)
+      .map(([name, value]) => `${name} = ${value}`)
+      .join(", "),
+  );
   const more = solutions.length - SHOWN;
   return [
-    h("ul", { class: "plain" }, texts.map((text) => h("li", {}, h("code", {}, text)))),
+    h(
+      "ul",
+      { class: "plain" },
+      texts.map((text) => h("li", {}, h("code", {}, text))),
+    ),
     more > 0 && h("span", { class: "note" }, `and ${more} more`),
   ];
 }
@@ -75,12 +110,34 @@ export function equations({ solution }, colors) {
   }
   const rows = [...origins].map(([conclusion, reasons]) => {
     const [left, ...right] = conclusion.split(" = ");
-    return h("tr", {},
-      h("td", {}, h("code", {}, painted(left, colors), right.length ? ` = ${right.join(" = ")}` : "")),
-      h("td", { class: "origin" }, reasons.map((reason) => h("div", {}, reason))));
+    return h(
+      "tr",
+      {},
+      h(
+        "td",
+        {},
+        h("code", {}, painted(left, colors), right.length ? ` = ${right.join(" = ")}` : ""),
+      ),
+      h(
+        "td",
+        { class: "origin" },
+        reasons.map((reason) => h("div", {}, reason)),
+      ),
+    );
   });
-  return h("div", { class: "scroll" }, h("table", { class: "equations" },
-    h("caption", { class: "hidden" }, "Equations, and where each came from"),
-    h("thead", { class: "hidden" }, h("tr", {}, h("th", { scope: "col" }, "equation"), h("th", { scope: "col" }, "origin"))),
-    h("tbody", {}, rows)));
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      { class: "equations" },
+      h("caption", { class: "hidden" }, "Equations, and where each came from"),
+      h(
+        "thead",
+        { class: "hidden" },
+        h("tr", {}, h("th", { scope: "col" }, "equation"), h("th", { scope: "col" }, "origin")),
+      ),
+      h("tbody", {}, rows),
+    ),
+  );
 }

@@ -23,12 +23,16 @@ export function remembering(ask) {
     const missing = [...new Set(keys)].filter((key) => !kept.has(key));
     const found = new Map(keys.map((key) => [key, kept.get(key)]));
     if (missing.length) {
-      const answers = await ask(missing.map((key) => JSON.parse(key)), signal);
+      const answers = await ask(
+        missing.map((key) => JSON.parse(key)),
+        signal,
+      );
       answers.forEach((answer, index) => {
         found.set(missing[index], answer);
         if (answer.status < 500) kept.set(missing[index], answer);
       });
-      for (const key of [...kept.keys()].slice(0, Math.max(0, kept.size - MAX_KEPT))) kept.delete(key);
+      for (const key of [...kept.keys()].slice(0, Math.max(0, kept.size - MAX_KEPT)))
+        kept.delete(key);
     }
     return keys.map((key) => found.get(key));
   };
@@ -54,7 +58,9 @@ export async function solve(ask, state, signal) {
   const marks = { ...parsed.identifiers };
   const names = namesOf(ids, answers, state);
 
-  const stars = Object.values(solution.expansions).flat().filter((name) => !(name in marks));
+  const stars = Object.values(solution.expansions)
+    .flat()
+    .filter((name) => !(name in marks));
   if (stars.length) {
     const rest = shownNames(stars, state);
     names.push(...namesOf(rest, await ask(namesQuestions(operator, rest, state), signal), state));
@@ -155,7 +161,12 @@ async function localShapes(ask, tensors, joint, facts, signal) {
     });
   }
   if (!twice.length) return;
-  const texts = await plainly(ask, twice.map((entry) => entry.text), facts, signal);
+  const texts = await plainly(
+    ask,
+    twice.map((entry) => entry.text),
+    facts,
+    signal,
+  );
   twice.forEach(({ tensor, dim }, index) => (tensor.local[dim] = texts[index]));
 }
 

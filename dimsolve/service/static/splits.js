@@ -24,12 +24,20 @@ export class Splits {
     this.rows = new Map();
     this.state = null;
     this._list = h("div", { class: "splits" });
-    this._upTo = h("select", {
-      onchange: (event) => change({ upTo: Number(event.target.value) }, "upTo"),
-    }, MAX_COUNTS.map((count) => h("option", { value: count }, String(count))));
+    this._upTo = h(
+      "select",
+      {
+        onchange: (event) => change({ upTo: Number(event.target.value) }, "upTo"),
+      },
+      MAX_COUNTS.map((count) => h("option", { value: count }, String(count))),
+    );
     const upTo = h("label", { class: "up-to" }, "counts up to ", this._upTo);
-    this.element = h("section", { class: "panel" },
-      h("div", { class: "panel-head" }, h("h2", {}, "Splits"), legend(), upTo), this._list);
+    this.element = h(
+      "section",
+      { class: "panel" },
+      h("div", { class: "panel-head" }, h("h2", {}, "Splits"), legend(), upTo),
+      this._list,
+    );
   }
 
   /** Shows a state at once, before its answers are there. */
@@ -47,9 +55,13 @@ export class Splits {
     const elements = wanted.map((name) => this.rows.get(name).element);
     const shown = [...this._list.children];
     if (shown.length !== elements.length || shown.some((child, k) => child !== elements[k])) {
-      fill(this._list, elements.length ? elements : h("p", { class: "note" }, "no identifier to split"));
+      fill(
+        this._list,
+        elements.length ? elements : h("p", { class: "note" }, "no identifier to split"),
+      );
     }
-    for (const row of names) this.rows.get(row.name).show(row, colors.get(row.name) ?? "", this.state.upTo);
+    for (const row of names)
+      this.rows.get(row.name).show(row, colors.get(row.name) ?? "", this.state.upTo);
   }
 
   _row(name) {
@@ -79,7 +91,11 @@ class Row {
     this._legal = [1];
     const reason = freshId("reason");
     this._slider = h("input", {
-      type: "range", min: 1, step: 1, "aria-label": `parts of ${name}`, "aria-describedby": reason,
+      type: "range",
+      min: 1,
+      step: 1,
+      "aria-label": `parts of ${name}`,
+      "aria-describedby": reason,
       oninput: () => {
         this._count.value = this._slider.value;
         set(this._slider.value);
@@ -87,8 +103,13 @@ class Row {
       onkeydown: (event) => this._jump(event, set),
     });
     this._count = h("input", {
-      type: "text", class: "count", spellcheck: "false", autocomplete: "off", translate: "no",
-      "aria-label": `parts of ${name}: a number or a symbol`, "aria-describedby": reason,
+      type: "text",
+      class: "count",
+      spellcheck: "false",
+      autocomplete: "off",
+      translate: "no",
+      "aria-label": `parts of ${name}: a number or a symbol`,
+      "aria-describedby": reason,
       oninput: () => set(this._count.value),
       onblur: () => (this._count.value ||= "1"),
     });
@@ -98,9 +119,20 @@ class Row {
     this._verdict = h("span", { class: "verdict" });
     this._reason = h("div", { class: "reason", id: reason });
     const track = h("div", { class: "track" }, this._ticks, this._slider);
-    const line = h("div", { class: "split-line" },
-      h("span", { class: "what" }, this._name_, this._length), track, this._count, this._verdict);
-    this.element = h("div", { class: "split", role: "group", "aria-label": name }, line, this._reason);
+    const line = h(
+      "div",
+      { class: "split-line" },
+      h("span", { class: "what" }, this._name_, this._length),
+      track,
+      this._count,
+      this._verdict,
+    );
+    this.element = h(
+      "div",
+      { class: "split", role: "group", "aria-label": name },
+      line,
+      this._reason,
+    );
   }
 
   _jump(event, set) {
@@ -122,7 +154,10 @@ class Row {
     const isCount = /^[0-9]+$/.test(parts);
     this._slider.value = isCount ? parts : "1";
     this._slider.classList.toggle("away", !isCount || Number(parts) > upTo);
-    if (document.activeElement !== this._count && this.element.getRootNode().activeElement !== this._count) {
+    if (
+      document.activeElement !== this._count &&
+      this.element.getRootNode().activeElement !== this._count
+    ) {
       this._count.value = parts;
     }
   }
@@ -136,7 +171,10 @@ class Row {
     this._length.title = length;
     const verdict = row.check?.verdict ?? "unknown";
     const isWhole = row.check?.parts === "1" && verdict === "legal";
-    this._slider.setAttribute("aria-valuetext", `${row.parts} parts: ${isWhole ? "whole" : verdict}`);
+    this._slider.setAttribute(
+      "aria-valuetext",
+      `${row.parts} parts: ${isWhole ? "whole" : verdict}`,
+    );
     const [style, words] = isWhole ? ["whole", "whole"] : verdictOf(row, verdict);
     this._verdict.className = `verdict ${style}`;
     fill(this._verdict, words);
@@ -153,8 +191,12 @@ class Row {
       mark.style.setProperty("--at", String((count - 1) / (upTo - 1)));
       return mark;
     };
-    fill(this._ticks, counts.always.filter((count) => count <= upTo).map(tick("always")),
-      conditional.map(tick("conditional")), unknown.map(tick("unknown")));
+    fill(
+      this._ticks,
+      counts.always.filter((count) => count <= upTo).map(tick("always")),
+      conditional.map(tick("conditional")),
+      unknown.map(tick("unknown")),
+    );
   }
 
   _why(row) {
@@ -162,11 +204,24 @@ class Row {
       return h("p", {}, row.problem.title, row.problem.detail ? `: ${row.problem.detail}` : "");
     }
     const { reason, conditions, counterexample } = row.check;
-    const values = Object.entries(counterexample ?? {}).map(([name, value]) => `${name} = ${value}`);
+    const values = Object.entries(counterexample ?? {}).map(
+      ([name, value]) => `${name} = ${value}`,
+    );
     return [
       h("p", { class: "because" }, reason),
-      conditions.length > 0 && h("p", {}, "legal exactly where ", codes(conditions, " and "), " ",
-        h("button", { type: "button", class: "small", onclick: () => this._assume(conditions) }, "assume it")),
+      conditions.length > 0 &&
+        h(
+          "p",
+          {},
+          "legal exactly where ",
+          codes(conditions, " and "),
+          " ",
+          h(
+            "button",
+            { type: "button", class: "small", onclick: () => this._assume(conditions) },
+            "assume it",
+          ),
+        ),
       values.length > 0 && h("p", {}, "counterexample ", codes(values)),
     ];
   }
@@ -182,9 +237,21 @@ function countsText(counts) {
   if (!counts) return null;
   const conditional = Object.entries(counts.conditional);
   const [first] = conditional;
-  return h("p", { class: "note" }, "always ", codes([ranges(counts.always)]),
-    first && [" · conditional ", codes([ranges(conditional.map(([count]) => Number(count)))]),
-      ": ", codes([first[0]]), " if ", codes([first[1]]), conditional.length > 1 && ", …"]);
+  return h(
+    "p",
+    { class: "note" },
+    "always ",
+    codes([ranges(counts.always)]),
+    first && [
+      " · conditional ",
+      codes([ranges(conditional.map(([count]) => Number(count)))]),
+      ": ",
+      codes([first[0]]),
+      " if ",
+      codes([first[1]]),
+      conditional.length > 1 && ", …",
+    ],
+  );
 }
 
 /** Returns ascending counts as people write them: `3, 5-7, 9`. */
@@ -195,11 +262,17 @@ export function ranges(counts) {
     if (last && count === last[1] + 1) last[1] = count;
     else runs.push([count, count]);
   }
-  return runs.map(([a, b]) => (a === b ? `${a}` : b === a + 1 ? `${a}, ${b}` : `${a}–${b}`)).join(", ");
+  return runs
+    .map(([a, b]) => (a === b ? `${a}` : b === a + 1 ? `${a}, ${b}` : `${a}–${b}`))
+    .join(", ");
 }
 
 function legend() {
   const item = (kind, text) => h("span", {}, h("span", { class: `tick-key ${kind}` }), text);
-  return h("p", { class: "legend note", "aria-hidden": "true" },
-    item("always", "always legal"), item("conditional", "under a condition"));
+  return h(
+    "p",
+    { class: "legend note", "aria-hidden": "true" },
+    item("always", "always legal"),
+    item("conditional", "under a condition"),
+  );
 }

@@ -29,7 +29,8 @@ export function toFragment(state) {
   if (state.args) pairs.append("arg", state.args);
   if (state.facts) pairs.append("fact", state.facts);
   if (state.contiguous) pairs.append("contiguous", "1");
-  for (const [name, parts] of Object.entries(state.splits)) pairs.append("split", `${name}:${parts}`);
+  for (const [name, parts] of Object.entries(state.splits))
+    pairs.append("split", `${name}:${parts}`);
   if (state.upTo !== EMPTY.upTo) pairs.append("to", String(state.upTo));
   if (state.rank) pairs.append("rank", String(state.rank));
   return pairs.toString();
@@ -70,7 +71,8 @@ export function entriesOf(text) {
     const char = text[at];
     if (char === "(") depth += 1;
     if (char === ")") depth -= 1;
-    const ends = at === text.length || char === "\n" || (depth <= 0 && (char === "," || char === ";"));
+    const ends =
+      at === text.length || char === "\n" || (depth <= 0 && (char === "," || char === ";"));
     if (!ends) continue;
     const entry = text.slice(start, at);
     const blanks = entry.length - entry.trimStart().length;

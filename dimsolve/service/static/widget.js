@@ -18,16 +18,17 @@ function overComm(model) {
     waiting.delete(message.id);
     settle(message.answers);
   });
-  return (questions, signal) => new Promise((resolve, reject) => {
-    last += 1;
-    const id = last;
-    waiting.set(id, resolve);
-    signal?.addEventListener("abort", () => {
-      waiting.delete(id);
-      reject(new DOMException("another question came", "AbortError"));
+  return (questions, signal) =>
+    new Promise((resolve, reject) => {
+      last += 1;
+      const id = last;
+      waiting.set(id, resolve);
+      signal?.addEventListener("abort", () => {
+        waiting.delete(id);
+        reject(new DOMException("another question came", "AbortError"));
+      });
+      model.send({ id, questions });
     });
-    model.send({ id, questions });
-  });
 }
 
 /** Keys are for the fields and sliders here, not for the notebook's own shortcuts. */
