@@ -66,6 +66,11 @@ class LegalParts:
 
         return legal_parts_view(self)
 
+    def __rich__(self) -> Any:
+        from .terminal import legal_parts_view
+
+        return legal_parts_view(self)
+
 
 def legal_parts(
     annotation: str | Annotation,

@@ -172,6 +172,11 @@ class Legality:
 
         return legality_view(self)
 
+    def __rich__(self) -> Any:
+        from .terminal import legality_view
+
+        return legality_view(self)
+
 
 def _to_sympy(rows: tuple[tuple[Dim, ...] | None, ...]) -> tuple[tuple[Any, ...] | None, ...]:
     return tuple(None if row is None else tuple(to_sympy(dim) for dim in row) for row in rows)

@@ -126,3 +126,8 @@ class Solution:
         from .terminal import solution_view
 
         return solution_view(self)
+
+    def __rich__(self) -> Any:
+        from .terminal import solution_view
+
+        return solution_view(self)
