@@ -8,6 +8,7 @@ to a bound are legal under a condition or never.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from math import lcm
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from dimsolve.ir.annotation import Annotation
 from dimsolve.ir.expression import Relation
 from dimsolve.solver.algebra.integers import divisors
+from dimsolve.solver.algebra.poly import TooLarge
 from dimsolve.solver.infer import Inputs, infer
 from dimsolve.solver.parameters import to_whole
 from dimsolve.solver.proof.divisibility import fixed_divisor
@@ -60,11 +62,6 @@ class LegalParts:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
-
-    def __rich__(self) -> Any:
-        from .terminal import legal_parts_view
-
-        return legal_parts_view(self)
 
     def __rich__(self) -> Any:
         from .terminal import legal_parts_view
@@ -119,11 +116,13 @@ def legal_parts(
                 unknown[count] = " and ".join(legality.conditions)
     greatest = 1
     if name is not None and always:
-        found = fixed_divisor(solution.values[name], solution.facts), lcm(*always)
-        if found[0] == 0 and len(always) == bound:
+        found = [1, lcm(*always)]
+        with suppress(TooLarge):
+            found.append(fixed_divisor(solution.values[name], solution.facts))
+        if 0 in found and len(always) == bound:
             greatest = 0
         else:
-            greatest = max(n for n in (1, *found) if n == 1 or judged(n).verdict == "legal")
+            greatest = max(n for n in found if n == 1 or judged(n).verdict == "legal")
     every = set(divisors(greatest, MAX_DIVISORS) or ()) if greatest > 0 and always else set()
     return LegalParts(
         name, greatest, tuple(sorted(every | set(always))), conditional, forbidden, unknown, bound

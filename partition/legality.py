@@ -27,7 +27,7 @@ from dimsolve.solver.infer import Inputs, infer
 from dimsolve.solver.layout import Pattern
 from dimsolve.solver.lengths import is_length
 from dimsolve.solver.parameters import as_whole, to_choice, to_flag
-from dimsolve.solver.problems import shape_text
+from dimsolve.solver.problems import shape_text, too_large
 from dimsolve.solver.proof.divisibility import exact_quotient
 from dimsolve.solver.proof.facts import Facts, read_facts
 from dimsolve.solver.proof.prove import decide, decide_divides, prove
@@ -40,6 +40,8 @@ from .rules import NoRule, Rule, whole_rule
 from .split import nothing_to_split, split_name
 from .transform import TransformRule, choose_rule
 
+_EXPRESSIONS = ("sympy.", "dimsolve.")
+"""Where the types of expressions come from."""
 Verdict = Literal["legal", "conditional", "illegal", "unknown"]
 
 
@@ -77,7 +79,10 @@ class Legality:
         """The length of every identifier on one rank, as Dims."""
         values = dict(self.solution.values)
         if self.rule is not None and self.split is not None:
-            values[self.split] = _part(values[self.split], self.parts, self.solution.facts)
+            try:
+                values[self.split] = _part(values[self.split], self.parts, self.solution.facts)
+            except TooLarge:
+                raise too_large(self.solution.text) from None
         return values
 
     @cached_property
@@ -105,6 +110,12 @@ class Legality:
         return tuple(None if p is None else self._local(p, placement) for p, placement in rows)
 
     def _local(self, patterns: tuple[Pattern, ...], placement: Placement) -> tuple[Dim, ...]:
+        try:
+            return self._cut(patterns, placement)
+        except TooLarge:
+            raise too_large(self.solution.text) from None
+
+    def _cut(self, patterns: tuple[Pattern, ...], placement: Placement) -> tuple[Dim, ...]:
         whole = self.solution.values
         dims = [product([p.constant, *(whole[name] for name in p.names)]) for p in patterns]
         if isinstance(placement, Shard):
@@ -166,11 +177,6 @@ class Legality:
         from .draw_legality import legality_svg
 
         return legality_svg(self)
-
-    def __rich__(self) -> Any:
-        from .terminal import legality_view
-
-        return legality_view(self)
 
     def __rich__(self) -> Any:
         from .terminal import legality_view
@@ -278,13 +284,16 @@ def judge(
         return Legality(
             solution, name, count, "illegal", f"{count} parts: a count is a positive integer"
         )
-    rule = choose_rule(
-        solution,
-        name,
-        transform_rules=transform_rules,
-        value_split=value_split,
-        reduction=reduction,
-    )
+    try:
+        rule = choose_rule(
+            solution,
+            name,
+            transform_rules=transform_rules,
+            value_split=value_split,
+            reduction=reduction,
+        )
+    except TooLarge:
+        raise too_large(solution.text) from None
     if isinstance(rule, NoRule) and count == 1:
         rule = whole_rule(solution, name)
     if isinstance(rule, NoRule):
@@ -301,7 +310,7 @@ def _to_count(parts: Any) -> Dim:
     count: Dim | None = None
     if isinstance(parts, str):
         count = dim_of_text(parts) if parts.strip() else None
-    elif isinstance(parts, Poly) or type(parts).__module__.startswith("sympy."):
+    elif isinstance(parts, Poly) or str(type(parts).__module__).startswith(_EXPRESSIONS):
         count = to_dim(parts, "parts")
     else:
         count = as_whole(parts)

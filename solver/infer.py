@@ -12,6 +12,7 @@ reasons and costs a few microseconds. Everything else, and every error and expla
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +23,7 @@ from dimsolve.ir.read_annotation import read_annotation
 
 from . import problems
 from .algebra.dims import surely_positive, symbols_of
-from .algebra.poly import Dim, Poly, divide_exactly
+from .algebra.poly import Dim, Poly, TooLarge, divide_exactly
 from .layout import Layout, layout_of, star_position
 from .parameters import to_arguments, to_facts, to_inputs
 from .proof.facts import NO_FACTS, read_facts
@@ -129,10 +130,11 @@ def _asked(annotation: Any, inputs: Any, arguments: Any, facts: Any, sized: bool
         kinds = tuple([value.__class__ for _, value in named])
     known = facts if facts.__class__ is tuple and not facts else to_facts(facts)
     try:
-        return _cached(text, shapes, named, known, sized, kinds)
-    except TypeError:
-        # An argument is not hashable: answer without memory.
+        with suppress(TypeError):  # an argument is not hashable: answer without memory
+            return _cached(text, shapes, named, known, sized, kinds)
         return _infer(text, shapes, named, known, sized)
+    except TooLarge:
+        raise problems.too_large(text) from None
 
 
 _PLAIN = frozenset({int, str, type(None), Poly})

@@ -167,6 +167,19 @@ def no_positive_length(
     )
 
 
+def too_large(text: str) -> AnnotationError:
+    """The lengths, multiplied out, are past the limits of polynomials."""
+    return AnnotationError(
+        Diagnostic(
+            code="too-large",
+            title="the lengths are too large",
+            text=text,
+            reason="multiplied out they have too many terms or digits",
+            hint="give smaller expressions, or one symbol for a whole length",
+        )
+    )
+
+
 def no_solution(text: str, spans: tuple[Span, ...], equations: Sequence[str]) -> ShapeError:
     """Several equations have no common solution in positive integers."""
     return ShapeError(

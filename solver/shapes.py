@@ -114,7 +114,7 @@ def _dim_of_object(value: Any, place: str) -> Dim:
         return index(value)
     except TypeError:
         pass
-    if type(value).__module__.startswith(("sympy.", "dimsolve.")):
+    if str(type(value).__module__).startswith(("sympy.", "dimsolve.")):
         from .symbolic import from_sympy
 
         try:

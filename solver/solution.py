@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from dimsolve.ir.annotation import Annotation
 from dimsolve.ir.read_annotation import read_annotation
 
-from .algebra.poly import Dim, product
+from .algebra.poly import Dim, TooLarge, product
 from .cases import Choices
 from .layout import Layout, Pattern
 from .parameters import to_whole
-from .problems import shape_text
+from .problems import shape_text, too_large
 from .proof.facts import NO_FACTS, Facts
 from .shapes import Shape
 from .symbolic import to_sympy
@@ -59,12 +59,17 @@ class Solution:
 
     @cached_property
     def output_dims(self) -> tuple[tuple[Dim, ...] | None, ...]:
-        """The outputs' shapes as Dims; None for ``?``."""
+        """The outputs' shapes as Dims; None for ``?``. AnnotationError where one is too large."""
         values = self.values
-        return tuple(
-            None if row is None else tuple([_length(pattern, values) for pattern in row])
-            for row in self.layout.outputs
-        )
+        try:
+            return tuple(
+                [
+                    None if row is None else tuple([_length(pattern, values) for pattern in row])
+                    for row in self.layout.outputs
+                ]
+            )
+        except TooLarge:
+            raise too_large(self.text) from None
 
     @cached_property
     def outputs(self) -> tuple[tuple[Any, ...] | None, ...]:
@@ -121,11 +126,6 @@ class Solution:
         from .draw_solution import solution_svg
 
         return solution_svg(self)
-
-    def __rich__(self) -> Any:
-        from .terminal import solution_view
-
-        return solution_view(self)
 
     def __rich__(self) -> Any:
         from .terminal import solution_view

@@ -200,10 +200,12 @@ def atoms_of(dim: Dim) -> set[str]:
 
 
 def product(factors: Iterable[Dim]) -> Dim:
-    """Returns the product; that of nothing is 1."""
+    """Returns the product; that of nothing is 1. Raises TooLarge past the limits, for ints too."""
     result: Dim = 1
     for factor in factors:
         result = result * factor
+    if isinstance(result, int) and result.bit_length() > MAX_BITS:
+        raise TooLarge
     return result
 
 

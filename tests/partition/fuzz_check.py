@@ -136,7 +136,7 @@ def _free(legality: Legality) -> list[str]:
 
 
 def wrongs_of_counts(question: Question, name: str, run: bool) -> Iterator[str]:
-    """Every count of `legal_parts` is judged as `check` judges it, and the divisor is the greatest."""
+    """Every count of `legal_parts` is judged as `check` judges it; the divisor is the greatest."""
     asked = (question.text, question.inputs, name)
     known = {"arguments": question.arguments, "facts": question.facts, "contiguous": run}
     try:
@@ -180,7 +180,11 @@ def main(count: int, seed: int) -> int:
     """Asks so many questions; prints what is wrong and returns how many times."""
     total = 0
     for number_ in range(seed, seed + count):
-        for wrong in wrongs(number_):
+        try:
+            found = list(wrongs(number_))
+        except RecursionError as error:
+            found = [f"{number_} {error}"]
+        for wrong in found:
             total += 1
             print(wrong, flush=True)
     print(f"{count} questions, {total} wrong")

@@ -26,6 +26,9 @@ def wrongs_of_infer(question: Question) -> Iterator[str]:
         solution = infer(
             question.text, question.inputs, arguments=question.arguments, facts=question.facts
         )
+    except RecursionError as error:
+        yield f"{error}"
+        return
     except ShapeError as error:
         for point in question.points():
             if fits := question.fits(point):
@@ -125,7 +128,7 @@ def main(count: int, seed: int) -> int:
             continue
         for wrong in (*wrongs_of_infer(question), *wrongs_of_choices(question)):
             wrongs += 1
-            print(number, question, wrong, sep="\n    ")
+            print(number, question, wrong, sep="\n    ", flush=True)
     print(f"{count} questions, {wrongs} wrong")
     return wrongs
 

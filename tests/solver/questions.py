@@ -1,8 +1,8 @@
 """Random questions to inference and legality, and what brute force says of them.
 
 A question is an annotation with shared, hidden and repeated identifiers, shapes that may be 0 or
-negative at some values of their symbols, arguments and facts. The oracle knows one rule: identifiers
-are positive integers; only a dimension written 0 lets one that stands alone be 0.
+negative at some values of their symbols, arguments and facts. The oracle knows one rule:
+identifiers are positive integers; only a dimension written 0 lets one that stands alone be 0.
 """
 
 from __future__ import annotations

@@ -1,0 +1,13 @@
+"""Law: what `check` and `legal_parts` say of random splits is what brute force says."""
+
+from __future__ import annotations
+
+import pytest
+
+from .fuzz_check import wrongs
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_random_splits(block: int) -> None:
+    for number in range(20 * block, 20 * block + 20):
+        assert list(wrongs(number)) == []
