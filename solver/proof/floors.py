@@ -20,6 +20,8 @@ from .claims import Sign
 from .drafts import Draft, Goal, Split, cancelled
 from .remainders import divided, known_remainder
 
+MAX_MULTIPLE = 4
+
 
 def express(draft: Draft, dim: Dim) -> Dim:
     """Returns dim as a polynomial in the atoms that are left.
@@ -123,8 +125,11 @@ def _new_floor(draft: Draft, a: Dim, b: Dim) -> Dim:
     least, most = _quotient_range(draft.range(a), max(low or 1, 1), high)
     if (least is None or least < 0) and draft.knows(a):
         least = 0
-    if least == 0 and draft.knows(a - b):
-        least = 1
+    if least == 0:
+        while least < MAX_MULTIPLE and draft.knows(a - (least + 1) * b):
+            least += 1
+        if least and draft.knows((least + 1) * b - 1 - a):
+            return least
     if (most is None or most >= 0) and draft.knows(-1 - a):
         most = -1
     return least if least is not None and least == most else _open_floor(draft, a, b, least, most)

@@ -16,6 +16,7 @@ from itertools import combinations_with_replacement
 
 from ..algebra.budget import Budget
 from ..algebra.lattice import has_no_whole_solution
+from ..algebra.orders import is_nonnegative_in_every_order
 from ..algebra.poly import (
     UNIT,
     Dim,
@@ -54,7 +55,7 @@ def is_empty(chart: Chart, budget: Budget) -> bool:
         return False
     if _contradict(given, chart.lower, budget) or _clash(chart.zero, budget):
         return True
-    if any(_degree(dim) > 1 and is_sum_of_squares(-64 * dim - 1) for dim in chart.nonnegative):
+    if any(_degree(dim) > 1 and _is_below_zero(dim, chart, budget) for dim in chart.nonnegative):
         return True
     if max((_degree(dim) for dim in given), default=0) < 2:
         return False
@@ -64,6 +65,16 @@ def is_empty(chart: Chart, budget: Budget) -> bool:
         if found and _contradict(given, chart.lower, budget):
             return True
     return False
+
+
+def _is_below_zero(dim: Dim, chart: Chart, budget: Budget) -> bool:
+    """Whether squares, or orders of the atoms, show that dim is never 0 or more."""
+    if is_sum_of_squares(-64 * dim - 1):
+        return True
+    least = [chart.lower.get(atom, 1) for atom in atoms_of(dim)]
+    from_zero = all(low is not None and low >= 0 for low in least)
+    budget.spend(20 * len(terms_of(dim)))
+    return from_zero and is_nonnegative_in_every_order(-dim - 1)
 
 
 def _clash(zero: Sequence[Dim], budget: Budget) -> bool:

@@ -78,11 +78,6 @@ class Proof:
 
         return proof_view(self)
 
-    def __rich__(self) -> Any:
-        from ..terminal import proof_view
-
-        return proof_view(self)
-
 
 def prove(claim: str | Relation, *, facts: Iterable[str | Relation] | Facts = ()) -> Proof:
     """Returns whether the claim holds for all positive integers that satisfy the facts.
