@@ -128,8 +128,3 @@ class Annotation:
         from .terminal import annotation_text
 
         return annotation_text(self)
-
-    def __rich__(self) -> Any:
-        from .terminal import annotation_text
-
-        return annotation_text(self)

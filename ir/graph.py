@@ -244,11 +244,6 @@ class Graph:
 
         return graph_text(self)
 
-    def __rich__(self) -> Any:
-        from .terminal import graph_text
-
-        return graph_text(self)
-
     def show(self) -> str:
         """Returns the graph as text: one line per node, with the type of every value."""
         return str(self)

@@ -90,11 +90,6 @@ class Held:
 
         return held_view(self)
 
-    def __rich__(self) -> Any:
-        from .terminal import held_view
-
-        return held_view(self)
-
 
 def held(
     shape: Sequence[int] | str,

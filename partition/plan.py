@@ -303,11 +303,6 @@ class Plan(Model):
 
         return plan_view(self)
 
-    def __rich__(self) -> Any:
-        from .terminal import plan_view
-
-        return plan_view(self)
-
     def __eq__(self, other: object) -> bool:
         """Plans are equal where they say the same, whichever graph they have met."""
         return isinstance(other, Plan) and self.__dict__ == other.__dict__
