@@ -11,6 +11,7 @@ stopped while big integers hold the interpreter.
     asgi        reads requests within limits             usual      which questions are cheap
     questions   what may be asked, as data               answers    from a question to bytes
     pool        worker processes with a deadline         app        the routes, and /openapi.json
+    pages       the playground, from static/             reference  /docs, from /openapi.json
 
 This module imports nothing: workers need no web framework.
 """

@@ -6,6 +6,7 @@ picture but those that stand in ``static``, no requests to anybody else, no fram
 
 from __future__ import annotations
 
+from mimetypes import add_type
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ def add_pages(app: FastAPI) -> None:
         text = await run_in_threadpool(reference, app.openapi())
         return HTMLResponse(text, headers=HEADERS)
 
+    add_type("text/javascript", ".js")  # some systems say text/plain, which no browser runs
     for path, page in (("/", playground), ("/docs", docs)):
         app.add_api_route(path, page, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/static", Parts(directory=STATIC), name="static")

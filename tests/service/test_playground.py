@@ -421,6 +421,8 @@ def test_a_service_that_is_away_is_said_and_nothing_is_lost(page: Page) -> None:
 def test_pages_forbid_other_hosts(service: Service, path: str) -> None:
     reply = service.request("GET", path)
     assert reply.status == 200
+    if path.endswith(".js"):
+        assert reply.headers["content-type"].startswith("text/javascript")
     policy = reply.headers["content-security-policy"]
     assert "default-src 'none'" in policy and "script-src 'self'" in policy
     assert "unsafe" not in policy and "http" not in policy

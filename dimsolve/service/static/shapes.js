@@ -69,7 +69,7 @@ export function openEnds({ solution }) {
     rows.push(["* stands for", codes(solution.expansions["*"])]);
   if (solution.free.length) rows.push(["left open", codes(solution.free)]);
   if (solution.free.length && solution.solutions)
-    rows.push(["choices", choices(solution.solutions)]);
+    rows.push(["choices", choices(solution.solutions, solution.solutions_complete)]);
   if (!rows.length) return null;
   return h(
     "dl",
@@ -80,7 +80,7 @@ export function openEnds({ solution }) {
 
 const SHOWN = 8;
 
-function choices(solutions) {
+function choices(solutions, complete) {
   const texts = solutions.slice(0, SHOWN).map((values) =>
     Object.entries(values)
       .map(([name, value]) => `${name} = ${value}`)
@@ -93,7 +93,8 @@ function choices(solutions) {
       { class: "plain" },
       texts.map((text) => h("li", {}, h("code", {}, text))),
     ),
-    more > 0 && h("span", { class: "note" }, `and ${more} more`),
+    more > 0 && h("span", { class: "note" }, `and ${complete ? "" : "at least "}${more} more`),
+    more <= 0 && !complete && h("span", { class: "note" }, "and others, finitely many"),
   ];
 }
 
