@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 import torch
@@ -53,6 +54,35 @@ def _wide(value: Any) -> Any:
     return WIDE.get(value, value) if isinstance(value, torch.dtype) else value
 
 
+class _Default:
+    """torch's default type, which all threads of a process share: simulated ranks are threads. The
+    first one in widens it, the last one out restores it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._before = torch.float32
+
+    @contextmanager
+    def wide(self) -> Iterator[None]:
+        with self._lock:
+            if self._inside == 0:
+                self._before = torch.get_default_dtype()
+                torch.set_default_dtype(torch.float64)
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if self._inside == 0:
+                    torch.set_default_dtype(self._before)
+
+
+_DEFAULT = _Default()
+
+
 @contextmanager
 def without_narrowing() -> Iterator[None]:
     """Runs the body with float64 in the place of every narrower type that it names or defaults to.
@@ -61,13 +91,8 @@ def without_narrowing() -> Iterator[None]:
     ...     torch.ones(2, dtype=torch.float64).float().softmax(0, dtype=torch.float32).dtype
     torch.float64
     """
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        with _WithoutNarrowing():
-            yield
-    finally:
-        torch.set_default_dtype(before)
+    with _DEFAULT.wide(), _WithoutNarrowing():
+        yield
 
 
 def is_wide(model: torch.nn.Module) -> bool:

@@ -1,0 +1,43 @@
+"""Law: inside, a float64 model stays float64 throughout; afterwards torch is as it was, also where
+ranks are threads that overlap.
+"""
+
+from __future__ import annotations
+
+from threading import Barrier, Thread
+
+import torch
+
+from dimsolve.exec.running.without_narrowing import without_narrowing
+
+
+def test_overlapping_threads_leave_the_default_type_as_it_was() -> None:
+    before = torch.get_default_dtype()
+    both_in, first_out = Barrier(2), Barrier(2)
+
+    def first() -> None:
+        with without_narrowing():
+            both_in.wait()
+        first_out.wait()
+
+    def second() -> None:
+        with without_narrowing():
+            both_in.wait()
+            first_out.wait()
+            assert torch.ones(1).dtype is torch.float64
+
+    threads = [Thread(target=first), Thread(target=second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert torch.get_default_dtype() is before
+
+
+def test_named_and_default_types_are_wide_inside() -> None:
+    x = torch.ones(3, dtype=torch.float64)
+    with without_narrowing():
+        assert x.float().dtype is torch.float64
+        assert x.softmax(0, dtype=torch.float32).dtype is torch.float64
+        assert torch.zeros(2).dtype is torch.float64
+    assert x.float().dtype is torch.float32
