@@ -80,7 +80,10 @@ def together(texts: Mapping[int, str]) -> dict[str, list[int]]:
 
 def _said_once(reasons: Mapping[int, str]) -> dict[int, str]:
     """The reasons; those that are the same but for the count speak of "that count"."""
-    general = {count: re.sub(rf"\b{count}\b", "that count", r) for count, r in reasons.items()}
+    general = {
+        count: re.sub(rf"\bmultiple of {count}\b", "multiple of that count", reason)
+        for count, reason in reasons.items()
+    }
     shared = together(general)
     return {
         count: text if len(shared[text]) > 1 else reasons[count] for count, text in general.items()

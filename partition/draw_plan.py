@@ -160,7 +160,7 @@ class _Drawing:
         made = [output for operator in operators for output in operator.outputs]
         return (
             words(clipped(name, 28), size=12, fill=FAINT),
-            words(begun(names_text([operator.name for operator in operators]), 32), size=12),
+            words(begun(names_text([operator.name for operator in operators]), 26), size=12),
             self._weights(operators),
             self._result(made[-1]) if made else EMPTY,
         )
@@ -181,18 +181,20 @@ class _Drawing:
             f"{entry.name}: {', '.join(entry.placements)}"
         )
         sums = [
-            chip(f"gradient {way} {conversion.axis}", self.colours[conversion.axis], size=9)
+            chip(f"grad {way} {conversion.axis}", self.colours[conversion.axis], size=9)
             for conversion in chain
             if conversion.backward_runs == "always"
             for way in conversion.backward
             if way not in _SILENT
         ]
         chips = self._chips(entry)
-        return row(picture, words(clipped(name, 30), size=12), *chips, *sums, gap=6)
+        return row(picture, words(clipped(name, 26), size=12), *chips, *sums, gap=4)
 
     def _result(self, output: LocalTensor) -> Picture:
         return row(
-            words(clipped(shape_text(output.shape) or "()", 34), size=12), *self._chips(output)
+            words(clipped(shape_text(output.shape) or "()", 30), size=12),
+            *self._chips(output),
+            gap=5,
         )
 
     def _chips(self, tensor: LocalTensor) -> list[Picture]:
@@ -263,8 +265,8 @@ def _laid(lines: Sequence[Picture | Sequence[Picture]]) -> Picture:
         for cell, width in zip(line, widths, strict=True):
             if cell.elements:
                 placed.append(cell.at(x, (height - cell.height) / 2))
-            x += width + 16
-        pictures.append(Picture(x - 16, height, tuple(placed)))
+            x += width + 12
+        pictures.append(Picture(x - 12, height, tuple(placed)))
     return column(*pictures, gap=4)
 
 
