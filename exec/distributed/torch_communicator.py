@@ -5,9 +5,10 @@
     axes["tp"].all_reduce(x)          x (16, 64) on every rank -> the sum (16, 64) on every rank
 
 The wrappers in ``torch.distributed`` cost as much again as the call, so the process group is called
-directly. What gloo cannot move or reduce goes as something that it can: bytes, or a wider integer.
-A group that fails (a peer died, time ran out) raises `CollectiveError` with the rank, the call and
-the shape.
+directly; in compiled code the calls are operators
+(`dimsolve.exec.distributed.compiled_collectives`). What gloo cannot move or reduce goes as
+something that it can: bytes, or a wider integer. A group that fails (a peer died, time ran out)
+raises `CollectiveError` with the rank, the call and the shape.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.compiler import is_compiling
 
 from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.partition.placement import Reduction
 
+from . import compiled_collectives as compiled
 from .failure import Failure, rank_failure
 from .watch import Stopped, watch
 
@@ -76,7 +79,7 @@ class CollectiveError(DimsolveError):
 class TorchCommunicator:
     """One rank's end of a process group. ``axis`` names the mesh axis, ``label`` who is calling."""
 
-    __slots__ = ("_blocks", "axis", "group", "label", "rank", "size")
+    __slots__ = ("__weakref__", "_blocks", "axis", "group", "label", "number", "rank", "size")
 
     def __init__(self, group: Any, axis: str = "", label: str = "") -> None:
         self.group = group
@@ -84,6 +87,7 @@ class TorchCommunicator:
         self.label = label
         self.rank: int = group.rank()
         self.size: int = group.size()
+        self.number = compiled.numbered(self)
         self._blocks = dist.get_backend(group) != "nccl"
 
     def labelled(self, label: str) -> TorchCommunicator:
@@ -92,6 +96,9 @@ class TorchCommunicator:
 
     def all_reduce(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
         """(...) -> (...), equal on all ranks."""
+        if is_compiling():
+            moved: Tensor = compiled.all_reduce(tensor, self.number, reduction.value)
+            return moved
         if tensor.dtype in _PLAIN:
             joined = tensor.detach().clone(memory_format=torch.contiguous_format)
             self._reduce(joined, _OPERATIONS[reduction])
@@ -100,6 +107,9 @@ class TorchCommunicator:
 
     def all_gather(self, tensor: Tensor) -> Tensor:
         """(...) -> (size, ...), equal on all ranks."""
+        if is_compiling():
+            moved: Tensor = compiled.all_gather(tensor, self.number, self.size)
+            return moved
         given = _carried(tensor)
         rows = given.new_empty((self.size, *given.shape))
         self._do("all-gather", tensor, self.group._allgather_base, rows.view(-1), given.view(-1))
@@ -107,6 +117,9 @@ class TorchCommunicator:
 
     def reduce_scatter(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
         """(size, ...) -> (...)."""
+        if is_compiling():
+            moved: Tensor = compiled.reduce_scatter(tensor, self.number, reduction.value)
+            return moved
         if tensor.dtype not in _PLAIN:
             return self.all_reduce(tensor, reduction)[self.rank].clone()
         given = tensor.detach().contiguous()
@@ -119,6 +132,9 @@ class TorchCommunicator:
 
     def all_to_all(self, tensor: Tensor) -> Tensor:
         """(size, ...) -> (size, ...)."""
+        if is_compiling():
+            moved: Tensor = compiled.all_to_all(tensor, self.number)
+            return moved
         given = _carried(tensor)
         rows = torch.empty_like(given)
         call = self.group.alltoall_base
@@ -127,6 +143,9 @@ class TorchCommunicator:
 
     def broadcast(self, tensor: Tensor, root: int) -> Tensor:
         """(...) -> (...), equal on all ranks."""
+        if is_compiling():
+            moved: Tensor = compiled.broadcast(tensor, self.number, root)
+            return moved
         joined = _carried(tensor).clone()
         options = dist.BroadcastOptions()
         options.rootRank = root

@@ -31,6 +31,7 @@ from .call_inputs import CallError, CallInputs
 from .faults import explain
 from .held import Held
 from .modes import depends_on_mode
+from .optimizer_state import mark_parameters, watch_optimizers
 from .outputs import rebuilder
 from .state import add_state, give_state, take_state
 
@@ -81,6 +82,8 @@ class ParallelModule(torch.nn.Module):
         self._traced_in_training = model.training
         self._depends_on_mode = depends_on_mode(plan)
         add_state(self, model, self._held, ends)
+        mark_parameters(self)
+        watch_optimizers()
         state = [slot for slot in program.slots if slot.kind != "input"]
         self._places = [_place_of(self, slot.kind, slot.target, program) for slot in state]
         names = [slot.target for slot in program.slots if slot.kind == "input"]
