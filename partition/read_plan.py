@@ -15,6 +15,8 @@ def read_plan(text: str | bytes) -> Plan:
     """Returns the plan; raises PlanError for another version of the schema, or what is no plan."""
     try:
         data: Any = loads(text)
+    except TypeError:
+        raise _not_a_plan(f"it is a {type(text).__name__}, not text") from None
     except (JSONDecodeError, UnicodeDecodeError) as error:
         raise _not_a_plan(f"it is no JSON: {error}") from None
     if not isinstance(data, dict):

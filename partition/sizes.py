@@ -18,7 +18,7 @@ class Sizes:
     """Evaluates the expressions of one plan, each once. ``mesh``: the sizes of its axes."""
 
     def __init__(self, plan: Plan, sizes: Mapping[str, int]) -> None:
-        self.sizes = dict(sizes)
+        self.sizes = _checked(plan, sizes)
         self._known: dict[str, int] = {}
         self.mesh: dict[Axis, int] = {axis: self.of(size) for axis, size in plan.mesh.items()}
 
@@ -42,3 +42,21 @@ class Sizes:
         if shape is None or None in shape:
             return 0
         return prod(self.of(text) for text in shape if text is not None) * item_bytes(dtype)
+
+
+def _checked(plan: Plan, sizes: Mapping[str, int]) -> dict[str, int]:
+    for name, size in sizes.items():
+        if name not in plan.symbols:
+            raise plan_error(
+                "no-such-symbol",
+                "the plan has no such symbol",
+                f"'{name!s:.60}' is none; its symbols are {', '.join(plan.symbols) or 'none'}",
+            )
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise plan_error(
+                "not-a-size",
+                "this is not a size",
+                f"{name} = {size!r:.60}",
+                "a size is a whole number, 0 or more",
+            )
+    return dict(sizes)

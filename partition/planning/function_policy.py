@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.graph import Graph
 from dimsolve.ir.node import Algorithm, Node
 from dimsolve.solver.algebra.poly import Dim, product
@@ -76,12 +77,24 @@ class PolicyGraph:
         number = self._numbers.get(id(node))
         if number is None or not isinstance(algo, Algorithm) or algo.node is not node:
             raise _not_of_the_graph(self.origin, node, algo)
-        count = to_dim(num)
+        count = self._count(node, num)
         for name in self._axes(number, node, count, axis):
             self.requests.append(Request(number, name, (idx, dim), self.origin))
         if not isinstance(count, int):
             return ()
         return tuple(SubNode(node, index) for index in range(count))
+
+    def _count(self, node: Node, num: Any) -> Dim:
+        try:
+            return to_dim(num)
+        except DimsolveError as error:
+            raise plan_error(
+                "not-a-count",
+                "this is no number of parts",
+                f"{self.origin} asks for {num!r:.60} parts of {place(node)}: "
+                f"{error.diagnostic.reason}",
+                "num is the size of an axis, or the number of all ranks",
+            ) from None
 
     def _axes(self, number: int, node: Node, count: Dim, axis: str | None) -> list[str]:
         if axis is not None:
@@ -94,9 +107,19 @@ class PolicyGraph:
         for name, size in self.mesh.axes:
             if size == count and name not in used:
                 return [name]
-        if product(size for _, size in self.mesh.axes) == count:
-            return [name for name, size in self.mesh.axes if size != 1]
-        raise self._no_axis(node, count)
+        every = [name for name, size in self.mesh.axes if size != 1]
+        if product(size for _, size in self.mesh.axes) == count and used.isdisjoint(every):
+            return every
+        raise self._twice(node, count, used) if used else self._no_axis(node, count)
+
+    def _twice(self, node: Node, count: Dim, used: set[str]) -> PlanError:
+        return plan_error(
+            "partitioned-twice",
+            "a node is partitioned twice along one axis",
+            f"{self.origin} asks for {count} parts of {place(node)} again; it is partitioned along "
+            f"{', '.join(sorted(used))}, and the mesh is {self.mesh}",
+            "partition a node once for each axis of the mesh",
+        )
 
     def _no_axis(self, node: Node, count: Dim) -> PlanError:
         return plan_error(

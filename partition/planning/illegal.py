@@ -38,6 +38,16 @@ def too_fine(count: Dim, common: int) -> bool:
     return any(1 < part < count for part in divisors(common) or ())
 
 
+def legal_counts(common: int) -> str:
+    """Returns the hint that names the counts that are legal for all values.
+
+    >>> legal_counts(6)
+    'the counts that divide 6 are legal there: 1, 2, 3, 6'
+    """
+    counts = ", ".join(map(str, divisors(common) or [1]))
+    return f"the counts that divide {common} are legal there: {counts}"
+
+
 def legality_of(state: AxisState, number: int, choice: Choice) -> Legality:
     """Returns the Legality of one operator's choice, as `dimsolve.check` would."""
     kind = state.kinds[number]
@@ -65,12 +75,11 @@ def group_error(
     role = _role(state, flood, number, duty)
     weights = ", ".join(_parameters(state, flood, number))
     cut = f", cut with {weights}" if weights else ""
-    legal = divisors(common) or [1]
     return plan_error(
         "illegal-count",
         f"{state.axis} = {state.count} is illegal",
         f"{place(operator.node)}: {_short(duty, state.count)}{role}{cut}",
-        f"the counts that divide {common} are legal there: {', '.join(map(str, legal))}",
+        legal_counts(common),
         text=operator.kind.solution.text,
         legality=legality,
     )

@@ -89,16 +89,27 @@ def _matches_nothing(pattern: str, network: Network) -> PlanError:
 
 
 def _no_taker(pattern: str, split: Split, matched: list[Operator]) -> PlanError:
+    """Nobody has the split: what the first of them has is in the reason."""
     operator = matched[0]
     names = ", ".join(operator.kind.solution.layout.marks) or "none"
     return plan_error(
         "unknown-split",
         "no node that a pattern matches has its split",
-        f"'{pattern:.60}' matches {len(matched)} nodes, the first is {operator.node.id} with the "
-        f"identifiers {names}; {split!r} is in none of them",
-        operator.declaration.frozen,
+        f"'{pattern:.60}' matches {_counted(len(matched))}, the first is {operator.node.id} with "
+        f"the identifiers {names}; {split!r} is in none of them",
+        operator.declaration.frozen or _tensors(operator),
         text=operator.kind.solution.text,
     )
+
+
+def _counted(nodes: int) -> str:
+    return "1 node" if nodes == 1 else f"{nodes} nodes"
+
+
+def _tensors(operator: Operator) -> str:
+    """What (index, dim) may be."""
+    rows = [f"{index} has {len(row)}" for index, row in enumerate(operator.kind.tensors) if row]
+    return f"of {operator.node.id}, by index, so many dimensions: {', '.join(rows)}" if rows else ""
 
 
 def _unreadable(pattern: Any, split: Any) -> PlanError:

@@ -29,6 +29,13 @@ def plan(graph: Graph, mesh: MeshLike, policy: Any = None) -> Plan:
     node names to splits per axis, or a function ``PAS(graph, resource)``. Raises PlanError for what
     is illegal, before anything runs, and MeshError for a mesh that cannot be read.
     """
+    if not isinstance(graph, Graph):
+        raise plan_error(
+            "not-a-graph",
+            "this is not a graph",
+            f"{graph!r:.60} is a {type(graph).__name__}",
+            "dimsolve.trace(model, args) returns one",
+        )
     devices = Mesh.of(mesh)
     network = Network(graph)
     _check_symbols(devices, network)

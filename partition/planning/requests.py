@@ -16,8 +16,8 @@ from ..legality import Legality, judge
 from ..plan_errors import PlanError, plan_error
 from ..split import nothing_to_split, split_name
 from .choices import Choice, Refusal
-from .duties import Duties
-from .illegal import legality_of
+from .duties import Duties, common_length
+from .illegal import legal_counts, legality_of
 from .network import Operator
 from .state import AxisState
 
@@ -48,8 +48,11 @@ def obey(requests: Sequence[Request], state: AxisState, duties: Duties) -> None:
         if before[0] != name:
             raise _twice(state, operator, before, (name, request))
         choice = _choice(state, operator, name, request)
-        if duties.first_illegal(choice) is not None:
-            raise _illegal(state, operator, request, legality_of(state, request.operator, choice))
+        duty = duties.first_illegal(choice)
+        if duty is not None:
+            legality = legality_of(state, request.operator, choice)
+            common = common_length([duty], duties.facts)
+            raise _illegal(state, operator, request, legality, hint=legal_counts(common))
         duties.rely(choice, request.origin)
         state.decide(request.operator, choice)
 
@@ -92,7 +95,9 @@ def _choice(state: AxisState, operator: Operator, name: str, request: Request) -
         reduction=kind.contract.reduction,
         transform_rules=kind.rules,
     )
-    raise _illegal(state, operator, request, legality, answer.reason)
+    names = ", ".join(choice.name for choice in kind.choices() if choice.name is not None)
+    hint = f"identifiers that may be cut there: {names}" if names and not operator.pinned else ""
+    raise _illegal(state, operator, request, legality, answer.reason, hint)
 
 
 def _illegal(
@@ -101,11 +106,13 @@ def _illegal(
     request: Request,
     legality: Legality,
     reason: str = "",
+    hint: str = "",
 ) -> PlanError:
     return plan_error(
         "illegal-split",
         f"{request.origin} asks for an illegal split: {legality.split} into {state.count} parts",
         f"{place(operator.node)}: {reason or legality.reason}",
+        hint,
         text=legality.solution.text,
         legality=legality,
     )

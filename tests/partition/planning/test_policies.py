@@ -194,8 +194,9 @@ MAPPINGS: list[tuple[Any, str]] = [
         {"gelu": {"tp": "n"}},
         "no node that a pattern matches has its split\n"
         "  * -> *\n"
-        "  'gelu' matches 1 nodes, the first is gelu with the identifiers a, b, c; "
-        "'n' is in none of them",
+        "  'gelu' matches 1 node, the first is gelu with the identifiers a, b, c; "
+        "'n' is in none of them\n"
+        "  hint: of gelu, by index, so many dimensions: 0 has 3, 1 has 3",
     ),
     (
         {"linear": {"pp": "n"}},
