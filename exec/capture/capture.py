@@ -111,7 +111,8 @@ def _capture_at(
         if backend.captured and holds_lengths(result):
             backend, result = _compiled(with_lengths(model), positional, named, device)
     except TraceError as refusal:
-        contradiction = diagnose(model, leaves, tensors, positional, named)
+        with _quiet():
+            contradiction = diagnose(model, leaves, tensors, positional, named, sizes)
         raise contradiction or refusal from refusal
     if not backend.captured:
         raise nothing_captured()
@@ -215,26 +216,14 @@ def _settings(device: str | None) -> Iterator[None]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """torch writes what went wrong to its log before it raises; here it is said once, by the
-    error.
+    error. (It makes its handlers anew while it compiles, so no filter on them would last.)
     """
-
-    def drop(_: logging.LogRecord) -> bool:
-        return False
-
-    loggers = [logging.getLogger("torch"), *logging.Logger.manager.loggerDict.values()]
-    handlers = {
-        handler
-        for logger in loggers
-        if isinstance(logger, logging.Logger) and logger.name.partition(".")[0] == "torch"
-        for handler in logger.handlers
-    }
-    for handler in handlers:
-        handler.addFilter(drop)
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
         yield
     finally:
-        for handler in handlers:
-            handler.removeFilter(drop)
+        logging.disable(before)
 
 
 def _logging_functions() -> set[Callable[..., Any]]:

@@ -20,6 +20,7 @@ from dimsolve.ir.errors import ShapeError
 from dimsolve.ir.node import Argument, Node, OperatorCall, Value
 from dimsolve.ir.types import Known, TensorType
 from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.graphs.graph_problems import broken_condition
 from dimsolve.solver.graphs.paths import path_of
 from dimsolve.solver.graphs.read_argument import read_argument
 from dimsolve.solver.graphs.sources import caller
@@ -110,9 +111,10 @@ def diagnose(
     tensors: Sequence[Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
+    sizes: Mapping[str, int],
 ) -> ShapeError | None:
-    """Returns why a call of the model contradicts itself; None where our solver finds no
-    contradiction in it.
+    """Returns why a call of the model contradicts itself, or asks for other sizes than those of the
+    call; None where our solver finds neither.
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -137,7 +139,15 @@ def diagnose(
     except ShapeError as error:
         return error
     except Exception:
-        return None
+        return _broken(watch.graph, sizes)
+    return None
+
+
+def _broken(graph: Graph, sizes: Mapping[str, int]) -> ShapeError | None:
+    """The first condition of the calls so far that fails at these sizes."""
+    for condition in graph.system.conditions:
+        if condition.claim.symbols() <= sizes.keys() and condition.claim.test(sizes) is False:
+            return broken_condition(condition, sizes)
     return None
 
 
