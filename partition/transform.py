@@ -23,11 +23,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from dimsolve.ir.errors import Diagnostic, OperatorError
+from dimsolve.ir.errors import AnnotationError, Diagnostic, OperatorError
+from dimsolve.ir.wrong_types import wrong_type
 from dimsolve.solver.layout import Pattern
 from dimsolve.solver.solution import Solution
 
-from .placement import Placement, Reduction, Shard
+from .placement import Partial, Placement, Reduction, Replicate, Shard
 from .read_placement import read_placement
 from .rules import NoRule, Rule, default_placements, rule_of
 
@@ -76,8 +77,14 @@ class TransformRule:
         for side in ("inputs", "outputs"):
             placements = getattr(self, side)
             if placements is not None:
-                read = tuple(read_placement(p) if isinstance(p, str) else p for p in placements)
+                if not isinstance(placements, tuple | list):
+                    raise _no_tuple(side, placements)
+                read = tuple(_read(placement) for placement in placements)
                 object.__setattr__(self, side, read)
+        for name in ("modifier", "local"):
+            function = getattr(self, name)
+            if function is not None and not callable(function):
+                raise wrong_type(name, function, "a function", "give a function of a module")
         if self.split is None and self.inputs is None:
             raise _no_identifier(self)
 
@@ -172,6 +179,15 @@ def check_fits(transform: TransformRule, solution: Solution) -> None:
         raise _no_fit(transform, solution, "no placement of it cuts a dimension at an identifier")
 
 
+def _read(placement: object) -> Placement:
+    if isinstance(placement, Shard | Replicate | Partial):
+        return placement
+    if isinstance(placement, str):
+        return read_placement(placement)
+    hint = "write S(0), S(0, blocks=3), R, or P(sum)"
+    raise wrong_type("an entry of a transform rule", placement, "a placement", hint)
+
+
 def _placements(given: tuple[Placement | str, ...]) -> tuple[Placement, ...]:
     return tuple(read_placement(p) if isinstance(p, str) else p for p in given)
 
@@ -194,12 +210,25 @@ def _cut(solution: Solution, *sides: tuple[Placement | str, ...] | None) -> str 
         for placement, patterns in zip(_placements(side or ()), rows, strict=False):
             if not isinstance(placement, Shard) or not patterns or placement.dim >= len(patterns):
                 continue
-            before: Any = 1
-            for atom in patterns[placement.dim].atoms:
-                if isinstance(atom, str) and before == placement.blocks:
-                    return atom
-                before = before * (atom if isinstance(atom, int) else solution.values[atom])
+            name = identifier_cut(solution, placement, patterns)
+            if name is not None:
+                return name
     return None
+
+
+def identifier_cut(solution: Solution, placement: Shard, row: Sequence[Pattern]) -> str | None:
+    """Returns the identifier whose part is exactly what a placement cuts, None where none is."""
+    before: Any = 1
+    for atom in row[placement.dim].atoms:
+        if isinstance(atom, str) and before == placement.blocks:
+            return atom
+        before = before * (atom if isinstance(atom, int) else solution.values[atom])
+    return None
+
+
+def _no_tuple(side: str, given: object) -> AnnotationError:
+    hint = 'give one placement per tensor in a tuple: TransformRule(("S(0)", "R"), ("P(sum)",))'
+    return wrong_type(side, given, "a tuple of placements", hint)
 
 
 def _no_identifier(transform: TransformRule) -> OperatorError:

@@ -21,10 +21,17 @@ from dimsolve.ir.operator import Operator
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.ir.registry import register
 from dimsolve.partition.transform import TransformRule, check_fits
+from dimsolve.partition.transform_cuts import check_cuts
 from dimsolve.solver.infer import infer
 from dimsolve.solver.layout import star_position
 
 from . import registration_errors as errors
+from .check_options import (
+    check_options,
+    check_summands,
+    is_generator_or_coroutine,
+    to_summands,
+)
 from .leaf import bare_function, leaf_class, leaf_function
 from .parameters import Parameter, forward_signature, parameters_of
 from .promise import Promise, Reduction
@@ -60,16 +67,21 @@ def register_op(
         annotation = annotation.text or str(annotation)
     if not isinstance(annotation, str) and not callable(annotation):
         raise errors.not_an_annotation(annotation)
+    if not isinstance(annotation, str) and _is_operator(annotation):
+        raise errors.annotation_forgotten(annotation.__name__)
     text = annotation
-    if partial not in errors.REDUCTIONS:
+    check_options(name, emit_fn, input_gen_fn)
+    if not isinstance(partial, str) or partial not in errors.REDUCTIONS:
         raise errors.unknown_reduction(partial)
-    if code_impl_pattern not in ("import", "source"):
+    if not isinstance(code_impl_pattern, str) or code_impl_pattern not in ("import", "source"):
         raise errors.unknown_pattern(code_impl_pattern)
     rules = _rules(transform_rules)
-    summands = (value_split,) if isinstance(value_split, str) else tuple(value_split)
+    summands = to_summands(value_split)
 
     def decorate(function: F) -> F:
         target: Any = _class_of_apply(function) or bare_function(function)
+        if callable(text) and not callable(target):
+            raise errors.annotation_forgotten(getattr(text, "__name__", "f"))
         importable = code_impl_pattern == "import" and emit_fn is None
         is_class = isinstance(target, type)
         signature = _checked_signature(target, importable)
@@ -77,7 +89,7 @@ def register_op(
         own_name = name or target.__name__
         if isinstance(text, str):
             _check_annotation(text, own_name, parameters)
-            _check_summands(text, own_name, parameters, summands)
+            check_summands(text, own_name, parameters, summands)
             _check_rules(text, rules)
         promise = Promise(own_name, signature, parameters, text, summands, partial, rules)
         operator = Operator(
@@ -110,6 +122,8 @@ def _checked_signature(target: Any, importable: bool) -> inspect.Signature:
     is_class = _is_a(target, "torch.autograd.function", "Function")
     if not is_class and not inspect.isfunction(target):
         raise errors.is_no_function(target)
+    if is_generator_or_coroutine(target):
+        raise errors.is_asynchronous(target.__name__)
     if target.__name__ == "<lambda>":
         raise errors.is_lambda()
     if "." in target.__qualname__:
@@ -150,17 +164,6 @@ def _may_be_tensor(parameter: Parameter) -> bool:
     return parameter.is_tensor or parameter.type in ("Any", "typing.Any", "object")
 
 
-def _check_summands(
-    text: str, name: str, parameters: tuple[Parameter, ...], summands: tuple[str | int, ...]
-) -> None:
-    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
-        return
-    inputs = [p.name for p in parameters][: len(read_annotation(text).inputs)]
-    for given in summands:
-        if given not in inputs and given not in range(len(inputs)):
-            raise errors.unknown_value_split(name, str(given), inputs)
-
-
 def _check_rules(text: str, rules: tuple[TransformRule, ...]) -> None:
     """What can be told before a call: nothing of a rule where ``*`` leaves the ranks open."""
     annotation = read_annotation(text)
@@ -168,6 +171,7 @@ def _check_rules(text: str, rules: tuple[TransformRule, ...]) -> None:
         return
     for rule in rules:
         check_fits(rule, infer(text))
+        check_cuts(rule, infer(text))
 
 
 def _rules(given: Any) -> tuple[TransformRule, ...]:
@@ -176,6 +180,14 @@ def _rules(given: Any) -> tuple[TransformRule, ...]:
         if not isinstance(rule, TransformRule):
             raise errors.not_a_transform_rule(rule)
     return rules
+
+
+def _is_operator(function: Any) -> bool:
+    """Whether what stands in the annotation's place is what should have been decorated."""
+    if isinstance(function, type):
+        return _is_a(function, "torch.autograd.function", "Function")
+    returned = getattr(function, "__annotations__", {}).get("return", "")
+    return "Tensor" in (returned if isinstance(returned, str) else str(returned))
 
 
 def _is_a(value: Any, module: str, name: str) -> bool:

@@ -153,6 +153,51 @@ def unknown_value_split(name: str, given: str, inputs: Sequence[str]) -> Operato
     )
 
 
+def opaque_summand(text: str, name: str, parameter: str) -> OperatorError:
+    """An input in value_split that is ``?``."""
+    return _error(
+        "value-split",
+        "value_split names an input that is only replicated",
+        f"'{parameter}' of '{name}' is annotated '?'",
+        "annotate its dimensions, or leave it out of value_split",
+        text,
+    )
+
+
+def cut_summand(text: str, name: str, parameter: str, joined: Sequence[str]) -> OperatorError:
+    """An input in value_split that every split with ``+`` cuts."""
+    which = " and ".join(f"'{each}'" for each in joined)
+    return _error(
+        "value-split",
+        "value_split names an input that is cut itself",
+        f"'{parameter}' of '{name}' has {which}: each rank has a part of it, and no summand",
+        "value_split takes the inputs without the '+' identifier, such as a bias",
+        text,
+    )
+
+
+def annotation_forgotten(name: str) -> AnnotationError:
+    """``@register_op`` without an annotation."""
+    return AnnotationError(
+        Diagnostic(
+            code="not-an-annotation",
+            title="register_op wants an annotation",
+            reason=f"'{name}' stands in its place",
+            hint=f'write @ds.register_op("a b -> a b") above def {name}(...)',
+        )
+    )
+
+
+def is_asynchronous(name: str) -> OperatorError:
+    """A coroutine or a generator: a call of it computes nothing yet."""
+    return _error(
+        "not-a-function",
+        "a coroutine or generator cannot be an operator",
+        f"a call of '{name}' returns before anything is computed",
+        "write a plain function that returns tensors",
+    )
+
+
 def not_an_annotation(value: Any) -> AnnotationError:
     """The annotation is neither text nor a function."""
     return AnnotationError(

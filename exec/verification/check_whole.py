@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from dimsolve.solver.algebra.poly import Dim
@@ -17,7 +18,7 @@ from .diagnosis import input_name
 from .differences import relative
 from .fixed_random import fixed_random
 from .verification import Culprit
-from .whole_run import Whole, run_whole
+from .whole_run import Whole, plain_outputs, run_whole
 
 
 class Lie(Exception):
@@ -32,6 +33,9 @@ def checked_whole(call: Call, seed: int) -> Whole:
     """Runs on one device. Raises Lie for other outputs than annotated, or what the call raises."""
     whole = run_whole(call, _solution(call), seed)
     wanted, declaration = whole.solution.output_dims, call.declaration
+    if declaration.returns == "nothing" and whole.extra is not None:
+        reason = f"the function returns {whole.extra}, and no output is annotated"
+        raise Lie(Culprit("outputs", reason, "annotate what it returns after '->'"))
     if len(whole.outputs) != len(wanted):
         count = len(whole.outputs)
         values = f"{count} value{'s' * (count != 1)}"
@@ -41,10 +45,25 @@ def checked_whole(call: Call, seed: int) -> Whole:
         _check_value(whole.outputs[0], declaration.value)
         return whole
     for number, (output, dims) in enumerate(zip(whole.outputs, wanted, strict=True)):
+        problem = lack_of_values(output)
+        if problem:
+            raise Lie(Culprit(f"output {number}", f"output {number} {problem}"))
         patterns = whole.solution.layout.outputs[number]
         if dims is not None and patterns is not None:
             _check_output(number, output, dims, patterns, declaration.fresh)
     return whole
+
+
+def lack_of_values(value: Any) -> str:
+    """Returns why a tensor cannot be compared, "" where it can."""
+    if not isinstance(value, Tensor):
+        return ""
+    if value.is_meta:
+        return "is a meta tensor, which holds no values: there is nothing to compare"
+    if value.layout is not torch.strided or value.is_nested:
+        kind = "nested" if value.is_nested else str(value.layout).removeprefix("torch.")
+        return f"is a tensor of layout {kind}, which has no parts"
+    return ""
 
 
 def _solution(call: Call) -> Solution:
@@ -90,19 +109,18 @@ def _check_output(
 
 def hidden_writes(whole: Whole) -> Iterator[Culprit]:
     """Yields the inputs that the call changes, does not return, and is not declared to write to."""
-    returned = [output for output in whole.outputs if isinstance(output, Tensor)]
     names = whole.call.operator.parameters
     for number, (before, after) in enumerate(zip(whole.inputs, whole.after, strict=True)):
         if before is None or after is None or number in whole.call.declaration.mutates:
             continue
         if relative(after, before) == 0.0:
             continue
-        if any(o.shape == after.shape and relative(o.detach(), after) == 0 for o in returned):
+        if number in whole.returned:
             continue
         yield Culprit(
             names[number] if number < len(names) else f"input {number}",
             f"{input_name(whole, number)} is changed by the call and not returned",
-            "return it among the outputs, and annotate it there",
+            "return it among the outputs, itself and no copy, and annotate it there",
         )
 
 
@@ -120,3 +138,32 @@ def draws(whole: Whole, seed: int) -> Culprit | None:
                 "what it draws cannot be compared; give it the numbers as an input",
             )
     return None
+
+
+def no_grad_lie(whole: Whole, seed: int) -> Culprit | None:
+    """Returns the complaint that the function gives something else where no gradients are recorded;
+    None where it does not.
+    """
+    with fixed_random(seed), torch.no_grad():
+        try:
+            outputs = plain_outputs(whole)
+        except Exception as error:
+            first = str(error).partition("\n")[0]
+            found = f"raises {type(error).__name__}: {first}"
+        else:
+            pairs = zip(whole.outputs, outputs, strict=False)
+            apart = [n for n, (a, b) in enumerate(pairs) if _apart(a, b)]
+            if not apart:
+                return None
+            found = f"gives another output {apart[0]}"
+    return Culprit(
+        "gradients",
+        f"where no gradients are recorded (torch.no_grad) the function {found}",
+        "a function gives the same in training and in evaluation; make the mode an argument",
+    )
+
+
+def _apart(a: Any, b: Any) -> bool:
+    if not isinstance(a, Tensor) or not isinstance(b, Tensor):
+        return isinstance(a, Tensor) is not isinstance(b, Tensor)
+    return relative(b.detach(), a.detach()) > 1e-6

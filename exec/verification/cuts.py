@@ -15,7 +15,7 @@ from typing import Any
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.operator import Declaration
 from dimsolve.partition.legality import Legality, judge
-from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate
+from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 from dimsolve.partition.rules import NoRule, Rule
 from dimsolve.partition.transform import choose_rule
 from dimsolve.solver.infer import infer
@@ -55,6 +55,21 @@ def rule_for(solution: Solution, declaration: Declaration, name: str) -> Rule | 
     )
 
 
+def cut_beside(solution: Solution, declaration: Declaration, name: str) -> tuple[str, ...]:
+    """Returns the other identifiers that a transform rule cuts when it splits ``name``."""
+    rule = rule_for(solution, declaration, name)
+    if isinstance(rule, NoRule) or rule.transform is None:
+        return ()
+    rows = zip(
+        (*rule.inputs, *rule.outputs),
+        (*solution.layout.inputs, *solution.layout.outputs),
+        strict=True,
+    )
+    cut = [row[p.dim] for p, row in rows if isinstance(p, Shard) and row is not None]
+    names = [p.names[0] for p in cut if p.names and name not in p.names]
+    return tuple(dict.fromkeys(names))
+
+
 def partial_sums(solution: Solution, summands: Sequence[int], count: int) -> Cuts:
     """Returns the placements of a linear operator whose inputs ``summands`` are partial sums."""
     layout = solution.layout
@@ -85,11 +100,14 @@ def cut(
     """
     rules: list[Rule] = []
     lengths: dict[str, Any] = dict(solution.values)
+    following: Solution | NoCut = solution
     for name, count in splits:
-        if name not in solution.layout.marks:
+        if isinstance(following, NoCut):
+            return following
+        if name not in following.layout.marks:
             return NoCut(f"'{name}' is not an identifier here")
         legality = judge(
-            solution,
+            following,
             name,
             count,
             arguments=declaration.arguments,
@@ -102,9 +120,8 @@ def cut(
         rules.append(legality.rule)
         lengths = dict(legality.local_values)
         following = _local_solution(declaration, legality)
-        if isinstance(following, NoCut):
-            return following
-        solution = following
+    if isinstance(following, NoCut) and not _own_call(rules[-1]):
+        return following
     local = {rule.transform.local for rule in rules if rule.transform is not None} - {None}
     if len(local) > 1:
         names = " and ".join(f"'{name}'" for name, _ in splits)
@@ -112,11 +129,19 @@ def cut(
     return Cuts(tuple(splits), tuple(rules), lengths)
 
 
+def _own_call(rule: Rule) -> bool:
+    """Whether a rank's tensors need not match the annotation: the rule says what is called."""
+    transform = rule.transform
+    return transform is not None and not (transform.local is None and transform.modifier is None)
+
+
 def _local_solution(declaration: Declaration, legality: Legality) -> Solution | NoCut:
     arguments = {
         name: legality.local_values.get(name, value)
         for name, value in declaration.arguments.items()
     }
+    # Lengths that only running tells are not compared; any number stands for them.
+    arguments.update(dict.fromkeys(declaration.fresh, 1))
     try:
         return infer(declaration.annotation, legality.local_input_dims, arguments=arguments)
     except DimsolveError as error:

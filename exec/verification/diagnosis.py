@@ -22,12 +22,27 @@ from .verification import Culprit
 from .whole_run import Whole
 
 
-def culprit_of(whole: Whole, cuts: Cuts, outcome: Outcome, seed: int) -> Culprit:
-    """Returns the identifier that lies, how far off it is, and what would be right."""
+def culprit_of(
+    whole: Whole,
+    cuts: Cuts,
+    outcome: Outcome,
+    seed: int,
+    length: int | None = None,
+    words: str = "",
+) -> Culprit:
+    """Returns the identifier that lies, how far off it is, and what would be right.
+
+    length: of a part, where parts of another length are equal to the whole. words: what is unusual
+    in the values, where others are equal to the whole.
+    """
     names = dict.fromkeys(name for name, _ in cuts.splits)
     shown = " and ".join(_shown(name, whole) for name in names)
     counts = " and ".join(str(count) for _, count in cuts.splits)
     what = f"{shown} split into {counts} parts"
+    if length is not None:
+        what += f" of {cuts.lengths[cuts.splits[0][0]]}"
+    if words:
+        what += f", {words}"
     worst = outcome.worst
     if outcome.error:
         reason = f"{what}: {outcome.error}"
@@ -36,7 +51,29 @@ def culprit_of(whole: Whole, cuts: Cuts, outcome: Outcome, seed: int) -> Culprit
         reason = f"{what}: {_off(worst, whole)}"
     amount = worst.amount if worst is not None else float("inf")
     subject = next(iter(names))
-    return Culprit(subject, reason, _hint(whole, cuts, outcome, seed), amount)
+    if words:
+        hint = _hint_for_values(whole, cuts, outcome)
+    elif length is not None:
+        hint = f"parts of other lengths hold; write {_frozen(subject, whole)}: it cannot be split"
+    else:
+        hint = _hint(whole, cuts, outcome, seed)
+    return Culprit(subject, reason, hint, amount)
+
+
+def _hint_for_values(whole: Whole, cuts: Cuts, outcome: Outcome) -> str:
+    """What to write where only unusual values are not equal to the whole."""
+    name, _ = cuts.splits[0]
+    worst = outcome.worst
+    extreme = whole.call.declaration.reduction in ("max", "min") and cuts.rules[0].transform is None
+    if extreme and worst is not None and worst.kind == "gradient":
+        return (
+            "elements that tie in several parts share the gradient as on one device only where "
+            f'they are counted: TransformRule(split="{name}", outputs=("R",), local=...)'
+        )
+    return (
+        f"other values hold; write {_frozen(name, whole)}, "
+        f'or a rule that joins the parts: TransformRule(split="{name}", local=...)'
+    )
 
 
 def not_linear(whole: Whole, summands: Sequence[int], outcome: Outcome) -> Culprit:
@@ -66,10 +103,14 @@ def _off(difference: Difference, whole: Whole) -> str:
     match difference.kind:
         case "output":
             what = f"output {difference.number}"
+        case "history":
+            return f"output {difference.number} has a gradient on a rank, and none on one device"
         case "input":
             what = f"{input_name(whole, difference.number)}, as the call leaves it,"
         case _:
             what = f"the gradient of {input_name(whole, difference.number)}"
+    if difference.what:
+        return f"{what} {difference.what}"
     if difference.amount == float("inf"):
         return f"{what} is something else"
     if difference.factor is not None:
@@ -89,9 +130,15 @@ def _hint(whole: Whole, cuts: Cuts, outcome: Outcome, seed: int) -> str:
             f"write {_frozen(name, whole)}, or annotate its dimensions"
         )
     if whole.solution.layout.marks[name] is Mark.SUM:
-        for hint, other in _alternatives(whole, cuts):
-            if run_split(whole, other, seed).ok:
-                return hint
+        right = [hint for hint, other in _summands(whole, cuts) if run_split(whole, other, seed).ok]
+        # One value on every rank is its own maximum, minimum and average: that tells nothing.
+        joined = [
+            hint for hint, other in _reductions(whole, cuts) if run_split(whole, other, seed).ok
+        ]
+        if right:
+            return right[0]
+        if len(joined) == 1:
+            return joined[0]
     return f"write {_frozen(name, whole)}: it cannot be split"
 
 
@@ -99,8 +146,8 @@ def _frozen(name: str, whole: Whole) -> str:
     return "'*^'" if name in whole.solution.layout.star else f"'{name}^'"
 
 
-def _alternatives(whole: Whole, cuts: Cuts) -> Iterator[tuple[str, Cuts]]:
-    """Other declarations of a ``+`` split: inputs as summands, or not; other reductions."""
+def _summands(whole: Whole, cuts: Cuts) -> Iterator[tuple[str, Cuts]]:
+    """Other declarations of a ``+`` split: inputs as summands, or not."""
     declaration = whole.call.declaration
     given = set(declaration.value_split)
     replicated = [
@@ -116,6 +163,11 @@ def _alternatives(whole: Whole, cuts: Cuts) -> Iterator[tuple[str, Cuts]]:
             other = cut(whole.solution, declaration, cuts.splits, value_split=summands)
             if isinstance(other, Cuts):
                 yield _value_split_hint(whole, chosen, summands, given), other
+
+
+def _reductions(whole: Whole, cuts: Cuts) -> Iterator[tuple[str, Cuts]]:
+    """Other reductions that may join the parts."""
+    declaration = whole.call.declaration
     for reduction in Reduction:
         if reduction.value != declaration.reduction:
             other = cut(whole.solution, declaration, cuts.splits, reduction=reduction.value)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dimsolve.partition.placement import Placement, Replicate
+from dimsolve.partition.placement import Partial, Placement, Replicate
 
 from ..distributed.sharding import assemble
 from .precision import ROUNDING
@@ -21,7 +21,9 @@ class Difference:
     """How far an ``output``, an ``input`` as the call leaves it, or a ``gradient`` of one is off.
 
     ``amount`` is relative to the largest element of the whole; inf where values are of different
-    kinds. ``factor``: found = factor * wanted, where that explains it.
+    kinds. ``factor``: found = factor * wanted, where that explains it. ``what``: the difference in
+    words, where it is none of numbers. Of kind ``history`` is an output that has a gradient on a
+    rank and none whole.
     """
 
     kind: str
@@ -29,6 +31,7 @@ class Difference:
     amount: float
     allowed: float
     factor: float | None = None
+    what: str = ""
 
     @property
     def ok(self) -> bool:
@@ -38,7 +41,7 @@ class Difference:
 
 def largest(differences: Sequence[Difference]) -> Difference | None:
     """Returns the worst difference; an output before a gradient where they are as bad."""
-    rank = {"output": 2, "input": 1, "gradient": 0}
+    rank = {"output": 2, "input": 1, "gradient": 0, "history": 0}
     return max(
         differences, key=lambda d: (not d.ok, rank[d.kind] * (not d.ok), d.amount), default=None
     )
@@ -58,10 +61,28 @@ def compare(
         return Difference(kind, number, 0.0 if same else inf, 0.0)
     wanted = wanted.detach()
     allowed = ROUNDING.get(wanted.dtype, 0.0)
-    joined, spread = _joined(list(parts), placements, list(mesh.values()))
+    try:
+        joined, spread = _joined(list(parts), placements, list(mesh.values()))
+    except (RuntimeError, NotImplementedError):
+        # An average of integers, or a maximum of complex numbers.
+        by = " and ".join(str(p.reduction.value) for p in placements if isinstance(p, Partial))
+        what = f"is of {kind_of(wanted.dtype)}, which cannot be joined by {by}"
+        return Difference(kind, number, inf, allowed, what=what)
+    if joined.dtype != wanted.dtype:
+        what = f"is of {kind_of(joined.dtype)} on a rank, and of {kind_of(wanted.dtype)} whole"
+        return Difference(kind, number, inf, allowed, what=what)
     amount = max(relative(joined, wanted), spread)
     factor = _factor(joined, wanted, allowed) if amount > allowed else None
     return Difference(kind, number, amount, allowed, factor)
+
+
+def kind_of(dtype: torch.dtype) -> str:
+    """Returns the dtype's name.
+
+    >>> kind_of(torch.int64)
+    'int64'
+    """
+    return str(dtype).removeprefix("torch.")
 
 
 def relative(found: Tensor, wanted: Tensor) -> float:

@@ -11,10 +11,9 @@ last equal, which is told: an annotation should say it by one name.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, cycle
-from math import lcm, prod
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -23,15 +22,17 @@ from torch import Tensor
 from dimsolve.ir.annotation import Annotation, Opaque
 from dimsolve.ir.operator import Operator
 from dimsolve.ir.read_annotation import read_annotation
-from dimsolve.solver.layout import Layout, Pattern, layout_of, star_position
+from dimsolve.ir.wrong_types import written
+from dimsolve.solver.layout import Layout, layout_of, star_position
 
 from ..registration.parameters import Parameter
 from ..registration.promise import Promise
+from .check_whole import Lie
+from .lengths import PLAIN, SMALL, Parts, Sizes, lengths_for, shape_of
+from .unusual_values import Values, with_values
+from .verification import Culprit
 
-BASE = (2, 3, 5, 7)
-"""The lengths of the first identifiers; more than four begin again, so that tensors stay small."""
-
-STAR_RANKS: tuple[int, ...] = (2, 1, 3)
+STAR_RANKS: tuple[int, ...] = (2, 1, 3, 0, 4)
 """How many dimensions ``*`` stands for, in the order of trying."""
 
 RANKS = (2, 1, 3, 4, 5)
@@ -42,27 +43,20 @@ RANKS = (2, 1, 3, 4, 5)
 class Variant:
     """One way to call: how many dimensions ``*`` has (or the tensors that an annotation function
     is shown), which optional tensors are absent, and which tensors hold integers, where their types
-    do not tell. ``ties``: many elements are equal.
+    do not tell. ``values``: of which kind the elements are.
     """
 
     star: int = 2
     absent: frozenset[int] = frozenset()
     whole: frozenset[int] = frozenset()
-    ties: bool = False
+    values: Values = "plain"
 
     def __str__(self) -> str:
-        words = [f"tensors have {self.star} dimensions"] if self.star != 2 else []
+        dimensions = f"dimension{'s' * (self.star != 1)}"
+        words = [f"tensors have {self.star} {dimensions}"] if self.star != 2 else []
         words += [f"input {number} is None" for number in sorted(self.absent)]
         words += [f"input {number} holds integers" for number in sorted(self.whole)]
         return ", ".join(words)
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """How lengths are chosen: ``step`` divides all; ``equal`` names are as long as each other."""
-
-    step: int = 1
-    equal: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +73,6 @@ class Sketch:
     kwargs: Mapping[str, Any]
 
 
-def lengths_for(
-    layout: Layout, multiples: Mapping[str, int], sizes: Sizes = Sizes()
-) -> dict[str, int]:
-    """Returns a length for every identifier: a multiple of what it is split into, else a prime.
-
-    >>> lengths_for(layout_of("m k+, k+ n -> m n", None), {"k": 4})
-    {'m': 2, 'k': 12, 'n': 5}
-    """
-    one_length = 6 * sizes.step * lcm(*(multiples.get(name, 1) for name in sizes.equal))
-    return {
-        name: one_length if name in sizes.equal else base * sizes.step * multiples.get(name, 1)
-        for name, base in zip(layout.marks, cycle(BASE), strict=False)
-    }
-
-
-def shape_of(patterns: Sequence[Pattern], lengths: Mapping[str, int]) -> tuple[int, ...]:
-    """Returns the shape of a tensor with these lengths."""
-    return tuple(prod((p.constant, *(lengths[name] for name in p.names))) for p in patterns)
-
-
 def variants(operator: Operator) -> Iterator[Variant]:
     """Yields the ways to call a registered function: ranks of ``*``, optional tensors."""
     promise = operator.declare
@@ -107,21 +81,22 @@ def variants(operator: Operator) -> Iterator[Variant]:
     absences = [frozenset[int]()] + ([frozenset(tensors)] if tensors else [])
     text = promise.annotation
     stars = RANKS if callable(text) else STAR_RANKS
-    if isinstance(text, str) and not _has_star(read_annotation(text)):
+    if isinstance(text, str) and not has_star(read_annotation(text)):
         stars = (2,)
     for absent in absences:
         for star in stars:
             yield Variant(star, absent)
 
 
-def _has_star(annotation: Annotation) -> bool:
+def has_star(annotation: Annotation) -> bool:
+    """Whether a ``*`` stands in the annotation."""
     operands = (*annotation.inputs, *annotation.outputs)
     return any(star_position(operand) is not None for operand in operands)
 
 
 def integer_guesses(count: int) -> Iterator[frozenset[int]]:
     """Yields which inputs may hold integers, none first: for functions that do not say."""
-    for size in range(min(count, 3)):
+    for size in range(min(count, 2) + 1):
         yield from (frozenset(chosen) for chosen in combinations(range(count), size))
 
 
@@ -162,10 +137,10 @@ class Sampler:
         Raises OperatorError where it cannot answer for them.
         """
         text = self.text(variant)
-        has_star = _has_star(read_annotation(text))
-        if has_star and variant.star not in STAR_RANKS:
+        starred = has_star(read_annotation(text))
+        if starred and variant.star not in STAR_RANKS:
             return True
-        key = (text, replace(variant, star=variant.star if has_star else 2))
+        key = (text, replace(variant, star=variant.star if starred else 2))
         if key in seen:
             return True
         seen.add(key)
@@ -174,16 +149,20 @@ class Sampler:
     def layout(self, variant: Variant) -> Layout:
         """Returns the layout of that annotation."""
         text = self.text(variant)
-        star = variant.star if _has_star(read_annotation(text)) else None
+        star = variant.star if has_star(read_annotation(text)) else None
         return layout_of(text, star)
 
     def sample(
-        self, variant: Variant, multiples: Mapping[str, int], sizes: Sizes = Sizes()
+        self,
+        variant: Variant,
+        multiples: Mapping[str, int],
+        sizes: Sizes = SMALL,
+        parts: Parts = PLAIN,
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns the arguments of one call. Raises CannotSample where a value is not known."""
         promise, layout = self.promise, self.layout(variant)
         text = self.text(variant)
-        lengths = lengths_for(layout, multiples, sizes)
+        lengths = lengths_for(layout, multiples, sizes, parts)
         annotation = read_annotation(text)
         generator = torch.Generator("cpu").manual_seed(self.seed)
         shapes = [
@@ -202,7 +181,7 @@ class Sampler:
                 shape = shapes[number] or ()
                 element = "whole" if number in variant.whole else parameter.element
                 tensor = _tensor(shape, element, highest, generator).to(self.device)
-                inputs.append((tensor > 0).to(tensor.dtype) if variant.ties else tensor)
+                inputs.append(with_values(tensor, variant.values))
         rest = promise.parameters[len(annotation.inputs) :]
         kwargs = {
             parameter.name: value
@@ -221,12 +200,7 @@ class Sampler:
             None if shape is None else value for shape, value in zip(shapes, inputs, strict=True)
         )
         sketch = Sketch(self.operator.name, self.operator.path, text, likes, kwargs)
-        made = self.operator.input_gen_fn(sketch)
-        values = list(made) if isinstance(made, list | tuple) else [made]
-        if len(values) == len(inputs):
-            return tuple(values)
-        rest = iter(values)
-        return tuple(next(rest, value) if isinstance(value, Tensor) else value for value in inputs)
+        return tuple(_generated(self.operator.input_gen_fn, sketch, inputs))
 
     def _stand_in(self, number: int, parameter: Parameter, variant: Variant) -> Any:
         if number in variant.absent:
@@ -264,6 +238,31 @@ _PLAIN = {"bool": False, "float": 0.5, "int": 2, "": 2}
 """Values for parameters by their type; of some autograd.Functions it is not said."""
 
 _LEAVE: Any = object()
+
+
+def _generated(generate: Callable[..., Any], sketch: Sketch, inputs: list[Any]) -> list[Any]:
+    """What an input_gen_fn gives: all annotated inputs, or those that are tensors."""
+    try:
+        made = generate(sketch)
+    except Exception as error:
+        raise _bad_generator(f"it raised {type(error).__name__}: {error}") from error
+    if not isinstance(made, Tensor | list | tuple):
+        raise _bad_generator(f"it gave {written(made)}, of type {type(made).__name__}")
+    values = list(made) if isinstance(made, list | tuple) else [made]
+    if len(values) == len(inputs):
+        return values
+    tensors = [place for place, value in enumerate(inputs) if isinstance(value, Tensor)]
+    if len(values) != len(tensors):
+        count = f"{len(values)} value{'s' * (len(values) != 1)}"
+        raise _bad_generator(f"it gave {count}, and {len(inputs)} inputs are annotated")
+    for place, value in zip(tensors, values, strict=True):
+        inputs[place] = value
+    return inputs
+
+
+def _bad_generator(reason: str) -> Lie:
+    hint = "it is given what `verify` wants inputs for, and returns a list of them"
+    return Lie(Culprit("input_gen_fn", f"input_gen_fn makes no inputs: {reason}", hint))
 
 
 def _names(parameters: Sequence[Parameter], count: int) -> list[Parameter]:

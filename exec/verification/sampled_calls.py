@@ -1,5 +1,8 @@
 """Checks a registered function on inputs made from its annotation, for every split anew.
 
+Parts are of several lengths (`dimsolve.exec.verification.lengths`), and values of several kinds
+(`dimsolve.exec.verification.unusual_values`).
+
 Where the function does not run on lengths that all differ, it is tried with integers, with even
 lengths, and with equal ones. That it needs two lengths to be equal is a lie of the annotation,
 which gives them two names; the splits are still checked on what runs.
@@ -7,9 +10,12 @@ which gives them two names; the splits are still checked on what runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from typing import Any
+
+import torch
 
 from dimsolve.ir.errors import Diagnostic, DimsolveError, OperatorError
 from dimsolve.ir.operator import Operator
@@ -18,7 +24,10 @@ from ..arguments import Arguments
 from ..operator_call import Call
 from .check_splits import CheckSplits, Splits
 from .check_whole import Lie
-from .sample_inputs import CannotSample, Sampler, Sizes, Variant, integer_guesses, variants
+from .cuts import cut_beside
+from .lengths import PLAIN, Parts, Sizes, lengths_for, other_parts
+from .sample_inputs import CannotSample, Sampler, Variant, integer_guesses, variants
+from .unusual_values import UNUSUAL, Values
 from .verification import Culprit
 from .whole_run import Whole, in_float64
 
@@ -50,11 +59,10 @@ def check_samples(operator: Operator, check: CheckSplits, device: str) -> None:
             continue
         ran = True
         if samples.variant.whole - variant.whole:
-            check.note(f"run with {samples.variant}")
-        check.all_splits(samples.whole_for, samples.base)
-        if samples.base.call.declaration.reduction in ("max", "min"):
-            tied = replace(samples, variant=replace(samples.variant, ties=True), known={})
-            check.ties(tied.whole_for)
+            check.note(f"run where {replace(samples.variant, star=2)}")
+        check.all_splits(samples)
+        for note in samples.refusals():
+            check.note(note)
     if refused is not None and not ran and not failures:
         raise refused
     for variant, error in failures:
@@ -67,31 +75,76 @@ def check_samples(operator: Operator, check: CheckSplits, device: str) -> None:
 
 @dataclass
 class _Samples:
-    """Calls of one variant; ``known``: the runs on one device, by the multiples of lengths."""
+    """Calls of one variant; ``known``: the runs on one device, by the lengths that were wanted."""
 
     sampler: Sampler
     variant: Variant
     sizes: Sizes
     check: CheckSplits
     base: Whole
-    known: dict[tuple[tuple[str, int], ...], Whole | None] = field(default_factory=dict)
+    known: dict[tuple[Any, ...], Whole | None] = field(default_factory=dict)
+    refused: dict[tuple[str, ...], tuple[list[str], Exception]] = field(default_factory=dict)
 
-    def whole_for(self, splits: Splits) -> Whole | None:
+    def tries(self, name: str, counts: Sequence[int]) -> list[tuple[int, Parts]]:
+        """Into how many parts an identifier is cut, and how long they are: of all lengths."""
+        plain = [(count, PLAIN) for count in counts]
+        if self.sizes.equal:
+            return plain
+        others = other_parts(self.base.solution.layout, name)
+        return plain + [(count, parts) for parts in others for count in counts]
+
+    def whole_for(self, splits: Splits, parts: Parts = PLAIN) -> Whole | None:
         """Returns a run whose lengths can be split so; None where the function does not run."""
         multiples: dict[str, int] = {}
         for name, count in splits:
-            multiples[name] = multiples.get(name, 1) * count
-        key = tuple(sorted(multiples.items()))
+            for each in (name, *cut_beside(self.base.solution, self.base.call.declaration, name)):
+                multiples[each] = multiples.get(each, 1) * count
+        key = (*sorted(multiples.items()), parts)
         if key not in self.known:
-            try:
-                self.known[key] = _run(
-                    self.sampler, self.variant, multiples, self.sizes, self.check
-                )
-            except Exception as error:
-                lengths = ", ".join(f"{name} a multiple of {count}" for name, count in key)
-                self.check.note(f"not run with {lengths}: {_first_line(error)}")
-                self.known[key] = None
+            self.known[key] = self._first(multiples, parts)
         return self.known[key]
+
+    def unusual(self, splits: Splits) -> Iterator[tuple[Values, Whole]]:
+        """Yields runs on values that random numbers never have, where the function runs on them."""
+        if self.sampler.operator.input_gen_fn is not None:
+            return
+        plain = self.whole_for(splits)
+        for values in UNUSUAL:
+            other = replace(
+                self, variant=replace(self.variant, values=values), known={}, refused={}
+            )
+            whole = other.whole_for(splits) if plain is not None else None
+            if whole is not None and plain is not None and _differ(plain, whole):
+                yield values, whole
+
+    def _first(self, multiples: Mapping[str, int], parts: Parts) -> Whole | None:
+        error: Exception | None = None
+        for each in parts.attempts(self.sizes.step):
+            try:
+                return _run(self.sampler, self.variant, multiples, self.sizes, self.check, each)
+            except Lie as lie:
+                self.check.blame(lie.culprit)
+                return None
+            except Exception as problem:
+                error = error or problem
+        if error is not None:
+            lengths = lengths_for(self.base.solution.layout, multiples, self.sizes, parts)
+            at, _ = self.refused.setdefault(tuple(multiples), ([], error))
+            at.append(" and ".join(f"{name} = {lengths[name]}" for name in multiples))
+        return None
+
+    def refusals(self) -> Iterator[str]:
+        """Yields on which lengths the function did not run, and what it said to the first."""
+        for at, error in self.refused.values():
+            yield f"not run where {', '.join(dict.fromkeys(at))}: {_first_line(error)}"
+
+
+def _differ(plain: Whole, other: Whole) -> bool:
+    """Whether the values are not those of the plain run: a kind of numbers may have none."""
+    return any(
+        a is not None and b is not None and not torch.equal(a, b)
+        for a, b in zip(plain.inputs, other.inputs, strict=True)
+    )
 
 
 def _working(sampler: Sampler, variant: Variant, check: CheckSplits) -> _Samples | Exception:
@@ -123,13 +176,19 @@ def _attempts(sampler: Sampler, variant: Variant) -> Iterator[tuple[Variant, Siz
     names = list(layout.marks)
     for pair in combinations(names, 2):
         yield variant, Sizes(equal=frozenset(pair))
-    yield variant, Sizes(equal=frozenset(names))
+    if len(names) > 2:
+        yield variant, Sizes(equal=frozenset(names))
 
 
 def _run(
-    sampler: Sampler, variant: Variant, multiples: dict[str, int], sizes: Sizes, check: CheckSplits
+    sampler: Sampler,
+    variant: Variant,
+    multiples: Mapping[str, int],
+    sizes: Sizes,
+    check: CheckSplits,
+    parts: Parts = PLAIN,
 ) -> Whole:
-    args, kwargs = sampler.sample(variant, multiples, sizes)
+    args, kwargs = sampler.sample(variant, multiples, sizes, parts)
     return check.whole(Call(sampler.operator, in_float64(Arguments(args, kwargs))))
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ from ..distributed.simulated_world import Member, RankError, SimulatedWorld
 from ..operator_call import function_of, invoke, local_arguments, modified
 from .cuts import Cuts
 from .differences import Difference, compare, largest
-from .gradients import gradient_shares, gradients_of
+from .gradients import gradient_shares, gradients_of, requires_gradient
 from .random_parts import random_parts
 from .whole_run import Whole, annotated_outputs, leaf_of, placed
 
@@ -75,6 +76,7 @@ def run_split(whole: Whole, cuts: Cuts, seed: int) -> Outcome:
 @dataclass(frozen=True)
 class _Rank:
     outputs: list[Any]
+    recorded: list[bool]
     after: list[Tensor | None]
     gradients: list[Tensor | None]
 
@@ -106,27 +108,29 @@ class _Program:
             shares = [self._share(number, member.rank) for number in range(len(outputs))]
             gradients = gradients_of(outputs, leaves, shares)
         after = [None if tensor is None else tensor.detach() for tensor in given]
-        return _Rank(self.shown[member.rank], after, gradients)
+        recorded = [requires_gradient(output) for output in outputs]
+        return _Rank(self.shown[member.rank], recorded, after, gradients)
 
     def _run(self, member: Member, given: list[Tensor | None]) -> Any:
         call, star = self.whole.call, self.whole.solution.layout.star
         names, function = call.operator.parameters, function_of(call.operator)
         arguments = local_arguments(call, placed(call, given), self.cuts.lengths, star)
-        transforms = [rule.transform for rule in self.cuts.rules]
-        for axis, transform in enumerate(transforms):
-            if transform is not None and transform.modifier is not None:
-                part = MeshPart(((self.cuts.rules[axis].name, member[str(axis)]),))
-                arguments = modified(arguments, call.operator, transform.modifier, part)
-        own = [t.local if t is not None else None for t in transforms]
-        local = next((f for f in own if f is not None), None)
-        if local is None:
-            return invoke(function, arguments, names)
-        splits = [
-            (self.cuts.rules[axis].name, member[str(axis)])
-            for axis in range(len(own))
-            if own[axis] is not None
-        ]
-        return local(MeshPart(tuple(splits)), *arguments.args, **arguments.kwargs)
+        for modifier, part in self._parts(member, "modifier"):
+            arguments = modified(arguments, call.operator, modifier, part)
+        for local, part in self._parts(member, "local"):
+            return local(part, *arguments.args, **arguments.kwargs)
+        return invoke(function, arguments, names)
+
+    def _parts(self, member: Member, kind: str) -> list[tuple[Any, MeshPart]]:
+        """The functions of the splits' rules with the part of all splits that have them; one that
+        several splits have is called once.
+        """
+        splits: dict[Any, list[tuple[str, Any]]] = {}
+        for axis, rule in enumerate(self.cuts.rules):
+            function = getattr(rule.transform, kind, None)
+            if function is not None:
+                splits.setdefault(function, []).append((rule.name, member[str(axis)]))
+        return [(function, MeshPart(tuple(pairs))) for function, pairs in splits.items()]
 
     def _check_shapes(self, outputs: list[Any], rank: int) -> None:
         count = len(self.whole.outputs)
@@ -156,6 +160,8 @@ def _differences(whole: Whole, cuts: Cuts, ranks: Sequence[_Rank]) -> list[Diffe
     for number, wanted in enumerate(whole.outputs):
         parts = [rank.outputs[number] for rank in ranks]
         found.append(compare("output", number, parts, cuts.outputs(number), cuts.mesh, wanted))
+        if not requires_gradient(wanted) and any(rank.recorded[number] for rank in ranks):
+            found.append(Difference("history", number, inf, 0.0))
     for number, after in enumerate(whole.after):
         if after is not None and _changed(whole.inputs[number], after):
             parts = [rank.after[number] for rank in ranks]

@@ -4,11 +4,11 @@
     'k' split into 2 parts: output 0 is off by 0.94 of its largest element
       hint: input 2 ('bias') is a summand: write value_split=("bias",)
 
-Every identifier that may be split is: into 2, 3 and 4 parts, alone and beside every other, on
-several mesh axes at once, in one process and in float64. Outputs, the gradients of all inputs, and
-inputs that are written to must be equal to the whole. Inputs come from the caller, from the
-library's examples, from the operator's own ``input_gen_fn``, or are made from the annotation
-(`dimsolve.exec.verification.sample_inputs`).
+Every identifier that may be split is: into 2, 3 and 4 parts, of several lengths, alone and beside
+every other, on several mesh axes at once, in one process and in float64. Outputs, the gradients of
+all inputs, and inputs that are written to must be equal to the whole. Inputs come from the caller,
+from the library's examples, from the operator's own ``input_gen_fn``, or are made from the
+annotation (`dimsolve.exec.verification.sample_inputs`). What was not run is told in notes.
 """
 
 from __future__ import annotations
@@ -16,22 +16,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from dimsolve.ir.errors import Diagnostic, OperatorError
+from torch import Tensor
+
+from dimsolve.ir.errors import Diagnostic, DimsolveError, OperatorError
 from dimsolve.ir.operator import Operator
-from dimsolve.ir.registry import operator_of
-from dimsolve.partition.transforms import with_rules
-from dimsolve.solver.graphs.deduction import find_operator
-from dimsolve.solver.graphs.paths import path_of
 
 from ..arguments import Arguments
 from ..registration.promise import Promise
-from ..resolve import resolve
 from .check_splits import CheckSplits
+from .find_target import operator_for
 from .fixed_random import fixed_random
+from .given import Example, read_given
+from .lengths import OTHER_PARTS
+from .not_run import not_run
 from .sampled_calls import check_samples
 from .verification import Verification
-
-Example = tuple[Sequence[Any], Mapping[str, Any]]
 
 
 def verify(
@@ -49,65 +48,70 @@ def verify(
     target: a registered function, an autograd.Function or its ``apply``, a function of the library
     or its path (``"torch.matmul"``), ``"module:function"``, or an Operator. args, kwargs: of one
     call; examples: several calls ``(args, kwargs)``; else inputs are made. Floating tensors are
-    given as float64. counts: the numbers of parts; of a given call they split what they divide.
-    device: where inputs are made. The answer is the same each time, and random numbers elsewhere go
-    on as if nothing had run.
+    given as float64. counts: the numbers of parts, 2 or more; of a given call they split what they
+    divide. device: where inputs are made. The answer is the same each time, and random numbers
+    elsewhere go on as if nothing had run.
 
-    Raises OperatorError for a target that nothing is known of, or whose inputs cannot be made.
+    Raises OperatorError for a target that nothing is known of, or whose inputs cannot be made, and
+    AnnotationError for parameters that cannot be read.
     """
+    given = read_given(args, kwargs, examples, counts, seed, device)
     operator = operator_for(target)
-    given: list[Example] = list(examples or ())
-    if args is not None or kwargs is not None:
-        given.append((args or (), kwargs or {}))
-    if not given and not isinstance(operator.declare, Promise):
-        given = library_examples(operator)
-    check = CheckSplits(operator.path, tuple(counts), seed)
-    with fixed_random(seed):
-        if given:
-            for positional, named in given:
-                check.call(operator, Arguments(tuple(positional), dict(named)))
+    check = CheckSplits(operator.path, given.counts, given.seed)
+    calls = given.examples
+    shortest: tuple[int, ...] = ()
+    if not calls and not isinstance(operator.declare, Promise):
+        calls, shortest = library_examples(operator, given.device), OTHER_PARTS
+    with fixed_random(given.seed):
+        if calls:
+            for positional, named in calls:
+                _check_call(check, operator, Arguments(tuple(positional), dict(named)), shortest)
         else:
-            check_samples(operator, check, device)
+            check_samples(operator, check, given.device)
+    for note in not_run(operator, given.examples):
+        check.note(note)
     return check.verification()
 
 
-def operator_for(target: Any) -> Operator:
-    """Returns the operator that a function, a class or a path names. Raises OperatorError."""
-    if isinstance(target, Operator):
-        return target
-    if isinstance(target, str):
-        path = target.replace(":", ".")
-        found = find_operator(path)
-        if found is None:
-            value = resolve(path)
-            found = operator_of(value)
-            if found is None and callable(value):
-                found = find_operator(path_of(value))
-    else:
-        found = operator_of(target) or find_operator(path_of(target))
-    if found is None:
-        raise _unknown(target)
-    return with_rules(found)
+def _check_call(
+    check: CheckSplits, operator: Operator, arguments: Arguments, shortest: tuple[int, ...]
+) -> None:
+    """Checks a given call. Raises OperatorError where the function does not run on it."""
+    try:
+        check.call(operator, arguments, shortest)
+    except DimsolveError:
+        raise
+    except Exception as error:
+        raise _does_not_run(operator, error) from error
 
 
-def library_examples(operator: Operator) -> list[Example]:
-    """Returns the example calls that the library has for an operator."""
+def library_examples(operator: Operator, device: str = "cpu") -> list[Example]:
+    """Returns the example calls that the library has for an operator, their tensors on a device."""
     from dimsolve.solver.library import examples
 
-    found: list[Example] = list(examples(operator.path))
+    found: list[Example] = []
+    for args, kwargs in examples(operator.path):
+        call = Arguments(args, kwargs)
+        moved: dict[Any, Tensor] = {
+            place: tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+            for place, tensor in call.tensors()
+            if device != "cpu"
+        }
+        call = call.with_values(moved)
+        found.append((call.args, call.kwargs))
     if not found:
         raise _no_inputs(operator)
     return found
 
 
-def _unknown(target: Any) -> OperatorError:
-    name = target if isinstance(target, str) else getattr(target, "__name__", repr(target))
+def _does_not_run(operator: Operator, error: Exception) -> OperatorError:
+    first = str(error).partition("\n")[0]
     return OperatorError(
         Diagnostic(
-            code="unknown-operator",
-            title="nothing is known of this function",
-            reason=f"'{name}' is neither registered nor in the library",
-            hint='register it: ds.register_op("m k+, k+ n -> m n")(function)',
+            code="call",
+            title="the function does not run on the given call",
+            reason=f"'{operator.name}' raised {type(error).__name__}: {first}",
+            hint="give the arguments of a call that runs: verify(target, args=(x, w), kwargs={})",
         )
     )
 

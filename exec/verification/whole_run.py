@@ -37,7 +37,7 @@ class Whole:
 
     One entry per annotated output or input, None where there is no tensor, or no gradient.
     differentiable: the inputs that may have gradients. returned: inputs that are outputs too, by
-    number.
+    number. extra: the type of what is returned where nothing is annotated.
     """
 
     call: Call
@@ -50,6 +50,7 @@ class Whole:
     differentiable: frozenset[int]
     returned: dict[int, int]
     no_gradient: str = ""
+    extra: str | None = None
 
     @cached_property
     def rounding(self) -> float:
@@ -121,7 +122,17 @@ def _run_whole(
         differentiable,
         returned,
         problem,
+        None if result is None or call.declaration.mutates else type(result).__name__,
     )
+
+
+def plain_outputs(whole: Whole) -> list[Any]:
+    """Returns the outputs of another run, on inputs that need no gradients."""
+    call = whole.call
+    given = [leaf_of(tensor, False) for tensor in whole.inputs]
+    arguments = call.arguments.with_values(placed(call, given))
+    result = invoke(function_of(call.operator), arguments, call.operator.parameters)
+    return annotated_outputs(call, result, given)
 
 
 def in_float64(arguments: Arguments) -> Arguments:

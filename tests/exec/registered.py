@@ -97,7 +97,7 @@ def rows_held(part: Any, weight: Tensor, ids: Tensor) -> Tensor:
     low = part.index * weight.shape[0]
     held = (ids >= low) & (ids < low + weight.shape[0])
     rows = weight[torch.where(held, ids - low, 0)]
-    return rows * held.unsqueeze(-1)
+    return rows.masked_fill(~held.unsqueeze(-1), 0)
 
 
 @ds.register_op(

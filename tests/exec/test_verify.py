@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import dimsolve as ds
+from dimsolve.exec.verification.not_run import ALWAYS
 from dimsolve.ir.operator import Declaration, Operator
 
 from . import lies, registered
@@ -93,7 +94,7 @@ LIES: list[tuple[Any, list[str]]] = [
         lies.writes_and_hides,
         [
             "input 0 ('x') is changed by the call and not returned\n"
-            "  hint: return it among the outputs, and annotate it there"
+            "  hint: return it among the outputs, itself and no copy, and annotate it there"
         ],
     ),
     (
@@ -270,29 +271,32 @@ def test_nothing_else_changes() -> None:
 
 def test_it_prints_as_a_report() -> None:
     report = str(ds.verify(lies.linear_without_value_split)).splitlines()
-    assert report[:5] == [
+    assert report[:6] == [
         f"{lies.__name__}.linear_without_value_split: does not hold (k)",
         "  m split into 2, 3, 4: equal to the whole",
         "  n split into 2, 3, 4: equal to the whole",
+        f"  not run: {ALWAYS}",
         "  'k' split into 2 parts: output 0 is off by 0.15 of its largest element",
         "    hint: input 2 ('bias') is a summand: write value_split=(\"bias\",)",
     ]
-    assert report[5].startswith("  largest relative difference: outputs ")
+    assert report[6].startswith("  largest relative difference: outputs ")
     frozen = str(ds.verify(lies.all_frozen)).splitlines()
     assert frozen == [
         f"{lies.__name__}.all_frozen: holds",
         "  a not split: 'a' is marked '^': no split of it is legal",
+        f"  not run: {ALWAYS}",
     ]
 
 
-def test_ties_between_parts_are_told() -> None:
-    verification = ds.verify(lies.largest_as_largest)
-    assert verification.ok and verification.splits["a"] == (2, 3, 4)
-    assert verification.notes == (
-        "where elements of several parts of a tie, each part has an equal share of the gradient, "
-        "not each element: a transform rule can count them",
+def test_ties_between_parts_are_a_lie_unless_a_rule_counts_them() -> None:
+    (text,) = told(lies.largest_as_largest)
+    assert text == (
+        "'a' split into 2 parts, where many elements are equal: the gradient of input 0 ('x') is "
+        "off by 0.12 of its largest element\n"
+        "  hint: elements that tie in several parts share the gradient as on one device only where "
+        'they are counted: TransformRule(split="a", outputs=("R",), local=...)'
     )
-    assert not ds.verify(registered.largest).notes
+    assert ds.verify(registered.largest).ok
 
 
 def test_float32_inside_is_rounding_and_no_lie() -> None:
@@ -305,7 +309,8 @@ def test_float32_inside_is_rounding_and_no_lie() -> None:
 def test_an_annotation_function_is_shown_tensors_of_every_rank() -> None:
     verification = ds.verify(lies.convolution)
     assert verification.ok and set(verification.splits) == {"n", "c", "o"}
-    assert set(verification.frozen) == {"h", "w", "p", "q"} and not verification.notes
+    assert set(verification.frozen) == {"h", "w", "p", "q"}
+    assert verification.notes == (f"not run: tensors of more than 5 dimensions; {ALWAYS}",)
 
 
 def test_a_length_that_nothing_tells() -> None:

@@ -46,7 +46,7 @@ def _quiet() -> Iterator[None]:
 def test_whole_and_split_are_equal(path: str) -> None:
     operator = find(path)
     assert operator is not None
-    verification = verify(with_rules(operator), counts=(2, 3, 4, 6, 12))
+    verification = verify(with_rules(operator))
     assert verification.ok, str(verification)
     lacking = [note for note in verification.notes if "gradient" in note]
     assert not lacking or path in NO_GRADIENT or path.startswith("torch.special."), lacking
