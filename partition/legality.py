@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from math import lcm
 from typing import Any, Literal, TypedDict
 
 from dimsolve.ir.annotation import Annotation
@@ -414,18 +415,18 @@ class _Obligations:
             yield from self._count_is_positive(facts)
             with suppress(ShapeError):  # then it is never positive, and that was said
                 facts = _assume(facts, [f"{self.parts} >= 1"])
+        shards = [p for p in (*self.rule.inputs, *self.rule.outputs) if isinstance(p, Shard)]
+        divisor = self.parts * lcm(*[sum(shard.segments or (1,)) for shard in shards])
         yield _Obligation(
-            decide_divides(self.parts, length, facts),
-            f"{text} is a multiple of {self.parts}",
-            f"{text} is never a multiple of {self.parts}",
+            decide_divides(divisor, length, facts),
+            f"{text} is a multiple of {divisor}",
+            f"{text} is never a multiple of {divisor}",
             length,
-            _divides_text(self.parts, length),
+            _divides_text(divisor, length),
         )
         yield from self._other_obligations(facts)
         if self.contiguous and self.parts != 1:
-            placements = (*self.rule.inputs, *self.rule.outputs)
-            blocks = {p.blocks for p in placements if isinstance(p, Shard)} - {1}
-            for count in sorted(blocks, key=str):
+            for count in sorted({shard.units for shard in shards} - {1}, key=str):
                 yield _Obligation(
                     decide(count, Comparison.EQ, 1, facts),
                     f"the parts of {name} are contiguous, that is {count} == 1",
@@ -460,7 +461,7 @@ class _Obligations:
             seen.add(str(pattern))
             lengths = [self.solution.values[name] for name in pattern.names]
             length = product([pattern.constant, *lengths])
-            parts = product([self.parts, placement.blocks])
+            parts = product([self.parts, placement.units])
             yield _Obligation(
                 decide_divides(parts, length, facts),
                 f"{pattern} = {length} is a multiple of {self.parts}",
@@ -486,7 +487,10 @@ def _at(witness: Dim, values: Mapping[str, int]) -> str:
     if isinstance(witness, int) or not values:
         return ""
     shown = ", ".join(f"{name} = {value}" for name, value in values.items())
-    return f"; at {shown} it is {evaluate(witness, values)}"
+    try:
+        return f"; at {shown} it is {evaluate(witness, values)}"
+    except ZeroDivisionError:
+        return f"; at {shown} it has no value"
 
 
 def _assume(facts: Facts, conditions: list[str]) -> Facts:

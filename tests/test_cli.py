@@ -121,6 +121,19 @@ def test_infer_shows_conditions_and_endless_solutions() -> None:
     assert run.out.endswith("solutions   not finitely many\n")
 
 
+def test_infer_says_that_finitely_many_are_too_many_to_show() -> None:
+    run = ask("infer", "(h t) -> h t", "--input", str(2**30))
+    lines = run.out.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("solutions"))
+    assert lines[first] == f"solutions   h = 1, t = {2**30}"
+    assert len(lines) - first == 21
+    assert lines[-1].strip() == "finitely many, the first 20 shown; --json lists more"
+    hard = ask("infer", "(h t) -> h t", "--input", str((10**9 + 7) * (10**9 + 9)))
+    assert hard.out.splitlines()[-1].strip() == (
+        "finitely many, the others are too many or too large to be looked for"
+    )
+
+
 def test_infer_shows_a_scalar_an_opaque_value_and_the_star() -> None:
     run = ask("infer", "* a+, ? -> *, (), ?", "--input", "2, s, 4", "--input", "?")
     assert (
@@ -377,8 +390,13 @@ def test_json_of_infer_lists_finite_choices() -> None:
     assert answer["outputs"][1] is None
     assert answer["free"] == ["h", "t"]
     assert answer["solutions"] == [{"h": 1, "t": 4}, {"h": 2, "t": 2}, {"h": 4, "t": 1}]
+    assert answer["solutions_complete"] is True
     endless = json.loads(ask("infer", "(h t) -> h t", "--input", "8*s", "--json").out)
     assert endless["solutions"] is None
+    assert endless["solutions_complete"] is False
+    many = json.loads(ask("infer", "(h t d) -> h t d", "--input", str(2**60), "--json").out)
+    assert len(many["solutions"]) == 1000
+    assert many["solutions_complete"] is False
 
 
 def test_json_of_check() -> None:
