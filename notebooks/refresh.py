@@ -8,6 +8,7 @@ itself: no times, no machine, no widget state.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,23 @@ def cleaned(notebook: Any) -> Any:
         cell.id = f"cell-{number:02}"
         cell.metadata = {}
         if cell.cell_type == "code":
-            cell.outputs = [
+            cell.outputs = _joined(
                 output for output in cell.outputs if WIDGET not in output.get("data", {})
-            ]
-            for output in cell.outputs:
-                output.pop("transient", None)
+            )
     return notebook
+
+
+def _joined(outputs: Iterable[Any]) -> list[Any]:
+    """The outputs; what was printed is one output, however it was cut on its way."""
+    joined: list[Any] = []
+    for output in outputs:
+        output.pop("transient", None)
+        last = joined[-1] if joined else {}
+        if output.output_type == "stream" and output.name == last.get("name"):
+            last.text += output.text
+        else:
+            joined.append(output)
+    return joined
 
 
 def main(names: list[str]) -> None:

@@ -32,7 +32,7 @@ def legality_view(legality: Legality) -> Group:
     head = verdict_table(
         legality.verdict, legality.reason, legality.conditions, legality.counterexample
     )
-    rows = [
+    rows: list[Sequence[Text | str]] = [
         [
             styled(f"{kind} {number}", "bold"),
             str(placement),
