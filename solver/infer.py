@@ -125,7 +125,7 @@ def _asked(annotation: Any, inputs: Any, arguments: Any, facts: Any, sized: bool
     shapes = None if inputs is None else _as_key(inputs)
     named: tuple[tuple[str, Any], ...] = ()
     kinds: tuple[type, ...] = ()
-    if arguments is not None:
+    if arguments is not None and (arguments.__class__ is not dict or arguments):
         named = tuple(to_arguments(arguments).items())
         kinds = tuple([value.__class__ for _, value in named])
     known = facts if facts.__class__ is tuple and not facts else to_facts(facts)
@@ -149,7 +149,9 @@ def _as_key(inputs: Any) -> tuple[Any, ...]:
         kind = shape.__class__
         if kind is str or shape is None:
             rows.append(shape)
-        elif (kind is tuple or kind is list) and _PLAIN.issuperset(map(type, shape)):
+        elif kind is tuple and _PLAIN.issuperset(map(type, shape)):
+            rows.append(shape)
+        elif kind is list and _PLAIN.issuperset(map(type, shape)):
             rows.append(tuple(shape))
         else:
             rows.append(to_shape(shape, f"input {number}"))

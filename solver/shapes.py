@@ -146,6 +146,7 @@ def to_shape(value: ShapeLike, place: str = "") -> Shape | None:
     >>> to_shape("8*s, k")
     (Poly(8*s), Poly(k))
     """
+    kind = value.__class__
     if value is None:
         return None
     if isinstance(value, str):
@@ -153,7 +154,7 @@ def to_shape(value: ShapeLike, place: str = "") -> Shape | None:
         if any(dim.__class__ is int and not 0 <= dim < MAX_NUMBER for dim in dims):
             _with_places(dims, place)
         return dims
-    if not isinstance(value, Sequence) or isinstance(value, bytes | bytearray | memoryview):
+    if kind is not tuple and kind is not list and not _is_sequence(value):
         raise _not_a_shape(value, place)
     try:
         return tuple(
@@ -166,6 +167,10 @@ def to_shape(value: ShapeLike, place: str = "") -> Shape | None:
         failed = error
     _with_places(value, place)
     raise failed
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview)
 
 
 def _with_places(dims: Sequence[DimLike], place: str) -> None:
