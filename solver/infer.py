@@ -149,9 +149,7 @@ def _as_key(inputs: Any) -> tuple[Any, ...]:
         kind = shape.__class__
         if kind is str or shape is None:
             rows.append(shape)
-        elif kind is tuple and _PLAIN.issuperset(map(type, shape)):
-            rows.append(shape)
-        elif kind is list and _PLAIN.issuperset(map(type, shape)):
+        elif (kind is tuple or kind is list) and _PLAIN.issuperset(map(type, shape)):
             rows.append(tuple(shape))
         else:
             rows.append(to_shape(shape, f"input {number}"))
