@@ -11,6 +11,7 @@ dynamic)``; positional examples may be a tuple.
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -18,7 +19,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError
 
 from .capture.dynamic import Dynamic
 from .graph import Graph
@@ -47,7 +48,12 @@ def load_target(text: str) -> Target:
     """
     factory = load_function(text)
     name = text.strip().rpartition(":")[2]
-    returned = factory()
+    try:
+        returned = factory()
+    except DimsolveError:
+        raise
+    except Exception as error:
+        raise _failed(text, error) from error
     if not isinstance(returned, tuple) or not 2 <= len(returned) <= 3:
         raise _bad_target(text, f"{name} returns {type(returned).__name__}")
     model, example, *dynamic = returned
@@ -83,6 +89,17 @@ def _module(text: str, home: str) -> Any:
     sys.modules.setdefault(path.stem, module)
     spec.loader.exec_module(module)
     return module
+
+
+def _failed(text: str, error: Exception) -> AnnotationError:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return AnnotationError(
+        Diagnostic(
+            code="target-failed",
+            title=f"{text.strip()} raised {type(error).__name__}",
+            reason=f"{error}\n  {Path(frame.filename).name}:{frame.lineno}: {frame.line}",
+        )
+    )
 
 
 def _bad_target(text: str, reason: str) -> AnnotationError:

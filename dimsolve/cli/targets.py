@@ -26,8 +26,8 @@ def is_target(text: str) -> bool:
     return bool(colon) and name.isidentifier() and bool(home) and "->" not in text
 
 
-def infer_target(text: str, *, json: bool) -> NoReturn:
-    """Traces the model and prints its graph."""
+def infer_target(text: str, *, explain: bool, json: bool) -> NoReturn:
+    """Traces the model and prints its graph; with ``explain`` only what must hold, and why."""
 
     def ask() -> Graph:
         from dimsolve.exec.target import load_target
@@ -35,7 +35,7 @@ def infer_target(text: str, *, json: bool) -> NoReturn:
         return load_target(text).trace()
 
     if not json:
-        answer(ask, _show_graph, json=False)
+        answer(ask, _show_conditions if explain else _show_graph, json=False)
     from dimsolve.ir.errors import DimsolveError
 
     try:
@@ -53,3 +53,8 @@ def _again(error: Exception) -> NoReturn:
 
 def _show_graph(graph: Graph) -> Iterator[Block]:
     yield [[Cell(line)] for line in graph.show().splitlines()]
+
+
+def _show_conditions(graph: Graph) -> Iterator[Block]:
+    lines = graph.explain().splitlines() or ["nothing must hold: the graph runs at all sizes"]
+    yield [[Cell(line)] for line in lines]

@@ -44,14 +44,21 @@ def infer(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Infer output shapes from input shapes; all shapes of a model given as module:function."""
+    """Infer output shapes from input shapes; all shapes of a model given as module:function or
+    file.py:function, a function that returns (model, example_kwargs[, dynamic]).
+    """
     from dimsolve import infer as ask
 
     from .show import show_explanation, show_solution
     from .targets import infer_target, is_target
 
     if is_target(annotation):
-        infer_target(annotation, json=json)
+        if inputs or arguments or facts:
+            raise typer.BadParameter(
+                "a model's shapes come from the example that its function returns: --input, --arg "
+                "and --fact are for annotations"
+            )
+        infer_target(annotation, explain=explain, json=json)
 
     shapes, named = inputs_of(inputs), arguments_of(arguments)
     answer(

@@ -1,0 +1,72 @@
+"""Law: ``dimsolve infer TARGET`` prints the model's shapes; every refusal says what to write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dimsolve.cli.app import app
+
+MODEL = """
+import torch
+
+def two():
+    return torch.nn.Linear(4, 3), (torch.rand(2, 4),), {"input": {0: "b"}}
+
+def halves():
+    return lambda x: x[:, 2] + x[:, 0], (torch.rand(2, 4),), {0: {1: "n"}}
+
+def bad():
+    raise ValueError("no such weights")
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "made.py").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+
+
+def output(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["infer", *arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.mark.usefixtures("home")
+def test_a_model_is_printed_with_its_shapes() -> None:
+    assert output("made.py:two") == (
+        "Linear(%input: float32[b, 4]):\n"
+        "  parameter %weight: float32[3, 4]\n"
+        "  parameter %bias: float32[3]\n"
+        "  %linear: float32[b, 3] = linear(%input, %weight, %bias)    # * k+, n k+, n -> * n\n"
+        "  return %linear\n"
+    )
+    data = json.loads(output("made.py:two", "--json"))
+    assert [node["operator"] for node in data["nodes"]] == ["torch._C._nn.linear"]
+
+
+@pytest.mark.usefixtures("home")
+def test_explain_says_what_must_hold_and_why() -> None:
+    assert "nothing must hold: the graph runs at all sizes\n" in output("made.py:two", "--explain")
+    assert output("made.py:halves", "--explain") == "n >= 3    getitem at made.py:8\n"
+        "3 <= n", "n >= 3"
+    )
+
+
+@pytest.mark.usefixtures("home")
+def test_a_failing_function_is_named_with_its_line() -> None:
+    assert output("made.py:bad", code=2) == (
+        "AnnotationError: made.py:bad raised ValueError\n"
+        "  no such weights\n"
+        '  made.py:11: raise ValueError("no such weights")\n'
+    )
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("option", ["--fact=b >= 2", "--input=2, 4", "--arg=h=2"])
+def test_options_of_annotations_are_refused(option: str) -> None:
+    assert "a model's shapes come from the example" in output("made.py:two", option, code=2)
