@@ -152,15 +152,32 @@ class TorchCommunicator:
         self._do("broadcast", tensor, self.group.broadcast, [joined], options)
         return _restored(joined, tensor, tensor.shape)
 
+    def begin_sum(self, tensor: Tensor) -> Callable[[], None]:
+        """Begins to sum a tensor over all ranks in its own memory; returns what waits for it."""
+        operation = _options(dist.ReduceOp.SUM)
+        work = self._begun("all-reduce", tensor, self.group.allreduce, [tensor], operation)
+        return lambda: self._finish("all-reduce", tensor, work)
+
     def _reduce(self, tensor: Tensor, operation: Any) -> None:
         self._do("all-reduce", tensor, self.group.allreduce, [tensor], _options(operation))
 
     def _do(
         self, collective: str, tensor: Tensor, call: Callable[..., Any], *arguments: Any
     ) -> None:
-        """Calls the process group and waits; a GPU's queue waits by itself."""
+        """Calls the process group and waits."""
+        self._finish(collective, tensor, self._begun(collective, tensor, call, *arguments))
+
+    def _begun(
+        self, collective: str, tensor: Tensor, call: Callable[..., Any], *arguments: Any
+    ) -> Any:
         try:
-            work = call(*arguments)
+            return call(*arguments)
+        except (RuntimeError, Stopped) as error:
+            raise self._failed(collective, tensor, _plain_words(str(error))) from error
+
+    def _finish(self, collective: str, tensor: Tensor, work: Any) -> None:
+        """Waits; a GPU's queue waits by itself."""
+        try:
             if not self._blocks:
                 work.wait()
                 return

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.compiler import is_compiling
 
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 
@@ -30,6 +31,7 @@ from ..distributed.collective_functions import (
 )
 from ..distributed.communicator import Communicator
 from ..distributed.conversions import convert
+from ..distributed.gradient_buckets import GradientBuckets, ShareGradientLater
 
 Step: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -114,6 +116,17 @@ def step_of_blocks(
         return convert(x, ends[0], ends[1], communicator, shared_gradient=shared_gradient)
 
     return convert_blocks
+
+
+def share_gradient_later_step(buckets: GradientBuckets) -> Step:
+    """Returns what a parameter goes through whose gradient is summed by the end of a pass."""
+    at_once: Callable[..., Tensor] = ShareGradient.apply
+    later: Callable[..., Tensor] = ShareGradientLater.apply
+
+    def share_gradient(x: Tensor) -> Tensor:
+        return at_once(x, buckets.end) if is_compiling() else later(x, buckets)
+
+    return share_gradient
 
 
 def divide_gradient_step(communicator: Communicator) -> Step:

@@ -100,6 +100,7 @@ class _Lowering:
         for node in self.graph.nodes():
             self._node(node)
         absent = self._output()
+        self.values.sum_gradients_later(self.whole.values())
         return Program.of(
             self.fx,
             self.setting.held,

@@ -1,0 +1,145 @@
+"""What the tests' ranks do to a part over dp, whose gradients are summed beside backward."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import dimsolve as ds
+from dimsolve.exec.distributed import gradient_buckets
+from dimsolve.exec.running.check_run import relative
+
+SEND = {"one bucket": 2**20, "several": 4096, "each alone": 1}
+
+
+class Deep(nn.Module):
+    """Six linears and a scale that is used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList(nn.Linear(16, 16, dtype=torch.float64) for _ in range(6))
+        self.scale = nn.Parameter(torch.randn(16, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x * self.scale).sin() + x
+        return (x * self.scale).square().mean()
+
+
+def gradients(way: str, capacity: int, *, began: bool = True) -> float:
+    """How far the gradients of a way of running backward are from one device.
+
+    began: whether this way must let sums go on beside the pass, or must not.
+    """
+    gradient_buckets.CAPACITY = capacity
+    whole = Deep()
+    x = torch.randn(8, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    graph = ds.trace(whole, kwargs={"x": x}, dynamic={"x": {0: "batch"}})
+    part = ds.parallelize(whole, ds.plan(graph, {"dp": 2}, "data"))
+    sums = _Counted()
+    with sums:
+        found = WAYS[way](part, x)
+    wanted = WAYS[way](copy.deepcopy(whole), x)
+    assert (sums.count > 0) == began, sums.count
+    return max(relative(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+class _Counted:
+    """Counts the sums that are begun."""
+
+    count = 0
+
+    def __enter__(self) -> None:
+        from dimsolve.exec.distributed.torch_communicator import TorchCommunicator
+
+        self.kept = TorchCommunicator.begin_sum
+        kept = self.kept
+
+        def begin(end: Any, tensor: Tensor) -> Callable[[], None]:
+            self.count += 1
+            return kept(end, tensor)
+
+        TorchCommunicator.begin_sum = begin  # type: ignore[method-assign]
+
+    def __exit__(self, *_: object) -> None:
+        from dimsolve.exec.distributed.torch_communicator import TorchCommunicator
+
+        TorchCommunicator.begin_sum = self.kept  # type: ignore[method-assign]
+
+
+def _grads(module: nn.Module) -> list[Tensor]:
+    return [p.grad.clone() for p in module.parameters() if p.grad is not None]
+
+
+def plain(module: nn.Module, x: Tensor) -> list[Tensor]:
+    module(x).backward()
+    return _grads(module)
+
+
+def twice(module: nn.Module, x: Tensor) -> list[Tensor]:
+    """Gradients of two passes add up."""
+    module(x).backward()
+    (module(2 * x) * 3).backward()
+    return _grads(module)
+
+
+def kept_graph(module: nn.Module, x: Tensor) -> list[Tensor]:
+    loss = module(x)
+    loss.backward(retain_graph=True)
+    module.zero_grad()
+    loss.backward()
+    return _grads(module)
+
+
+def returned(module: nn.Module, x: Tensor) -> list[Tensor]:
+    """torch.autograd.grad hands the gradients out and sets none."""
+    found = torch.autograd.grad(module(x), list(module.parameters()))
+    assert all(p.grad is None for p in module.parameters())
+    return list(found)
+
+
+def hooked(module: nn.Module, x: Tensor) -> list[Tensor]:
+    """A hook sees the whole gradient."""
+    seen: list[Tensor] = []
+    for parameter in module.parameters():
+        parameter.register_hook(lambda gradient: seen.append(gradient.clone()))
+    module(x).backward()
+    return seen + _grads(module)
+
+
+def stepping(module: nn.Module, x: Tensor) -> list[Tensor]:
+    """An optimiser that steps inside of the backward pass."""
+    seen: list[Tensor] = []
+    for parameter in module.parameters():
+        parameter.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.clone()))
+    module(x).backward()
+    return seen
+
+
+def failed_before(module: nn.Module, x: Tensor) -> list[Tensor]:
+    """A pass that fails leaves nothing behind that the next one would wait for."""
+    y = x.clone().requires_grad_()
+
+    def fail(_: Tensor) -> None:
+        raise ValueError("this hook was made to fail")
+
+    y.register_hook(fail)
+    try:
+        module(y).backward()
+    except ValueError:
+        module.zero_grad()
+    module(x).backward()
+    return _grads(module)
+
+
+WAYS: dict[str, Callable[[nn.Module, Tensor], list[Tensor]]] = {
+    way.__name__: way
+    for way in (plain, twice, kept_graph, returned, hooked, stepping, failed_before)
+}
+WATCHED = frozenset({"hooked", "stepping"})
+"""Ways in which somebody looks at a gradient before the pass has ended."""
