@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ..algebra.budget import Budget
-from ..algebra.dims import substitute
-from ..algebra.poly import Dim, TooLarge
+from ..algebra.dims import Call, substitute
+from ..algebra.poly import Dim, TooLarge, atoms_of
 from .charts import Chart
 from .claims import Claim, Sign, difference
 from .congruences import congruence_of, follows_from_congruences
@@ -27,7 +27,7 @@ from .search import points
 
 FIRST_POINTS = 10
 FIRST_LOOK = 400
-STEPS = 24_000
+STEPS = 18_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +109,18 @@ def shown(claim: Claim, facts: Facts) -> str | None:
 
 
 def _shown_in(dim: Dim, sign: Sign, chart: Chart) -> bool:
-    if sign is Sign.ZERO:
-        found = in_chart(dim, chart)
-        return found is not None and found[0] == 0
     try:
         written = substitute(dim, chart.values) if chart.values else dim
     except (TooLarge, ZeroDivisionError):
         return False
-    if sign is Sign.NONNEGATIVE:
-        return is_nonnegative(written, chart)
-    return is_nonnegative(written - 1, chart) or is_nonnegative(-written - 1, chart)
+    match sign:
+        case Sign.NONNEGATIVE:
+            return is_nonnegative(written, chart)
+        case Sign.NONZERO:
+            return is_nonnegative(written - 1, chart) or is_nonnegative(-written - 1, chart)
+        case Sign.ZERO:
+            calls = any(isinstance(atom, Call) for atom in atoms_of(written))
+            if calls and is_nonnegative(written, chart) and is_nonnegative(-written, chart):
+                return True
+            found = in_chart(dim, chart)
+            return found is not None and found[0] == 0

@@ -27,7 +27,8 @@ from .claims import Claim, claim_of, difference
 from .definedness import claims_of_value
 from .drafts import Goal
 
-STEPS = 15_000
+STEPS = 12_000
+PER_SYMBOL = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +93,7 @@ def _facts_of(relations: tuple[Relation, ...]) -> Facts:
         except TooLarge:
             continue
         kept += 1
-    atlas = atlas_of(goals, Budget(STEPS))
+    atlas = atlas_of(goals, Budget(STEPS + PER_SYMBOL * len(symbols)))
     if not atlas.charts:
         raise contradiction(relations)
     complete = atlas.complete and kept == len(relations)

@@ -34,7 +34,7 @@ from .conditions import condition_of
 from .congruence_conditions import remainder_text
 from .definedness import claims_of_value, has_value, is_surely_positive, zero_divisor
 from .examine import STEPS, Finding, examine, shown
-from .facts import Facts, assuming, contradiction, read_facts
+from .facts import PER_SYMBOL, Facts, assuming, contradiction, read_facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def prove(claim: str | Relation, *, facts: Iterable[str | Relation] | Facts = ()
         return Proof("unknown", texts, None, f"{_shown(relations)} is too large to be decided")
     test = _together([predicate_of(relation) for relation in relations])
     symbols = frozenset().union(*(names_of(r.left) | names_of(r.right) for r in relations))
-    budget = Budget(STEPS)
+    budget = Budget(STEPS + PER_SYMBOL * len(symbols | known.symbols))
     having = _having_value(relations, tuple(values), symbols, known, budget) if values else _ALWAYS
     finding = examine(claims, test, symbols, having.facts or known, budget)
     if finding.proved and finding.disproved:

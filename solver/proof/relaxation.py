@@ -29,12 +29,14 @@ from ..algebra.poly import (
 )
 from .charts import Chart, Range, range_of
 from .one_atom import line_in
+from .remainders import divided
 
 STEPS = 60
 MAX_DEPTH = 6
 MAX_TERMS = 24
 MAX_KNOWN = 4
 MAX_USES = 3
+_EXACT = (Function.FLOORDIV, Function.CEILDIV)
 
 
 def is_nonnegative(dim: Dim, chart: Chart) -> bool:
@@ -80,7 +82,13 @@ class _Relaxation:
             return self._bounded_calls(dim, calls, scale)
         if depth == 0:
             return False
-        call, slope, rest = _chosen(dim, calls)
+        lines = _lines(dim, calls)
+        return any(self._replaced(*line, scale, depth) for line in lines)
+
+    def _replaced(self, call: Call, slope: Dim, rest: Dim, scale: int, depth: int) -> bool:
+        """Whether ``(slope*call + rest)/scale`` is shown to be never negative by a bound of the
+        call.
+        """
         sign = self._sign(slope)
         if sign == 0:
             return False
@@ -128,6 +136,9 @@ class _Relaxation:
             yield rest + share * (x + gap if up else x - gap), 1
         elif isinstance(n, int):
             yield rest * n + slope * (x + gap if up else x - gap), n
+        whole, left = divided(x, n) if isinstance(n, Poly) and not up else (0, x)
+        if whole != 0:
+            yield rest + slope * (whole + floor_div(left, n)), 1
         if not self._at_least(x, 0):
             return
         if sign > 0:
@@ -210,14 +221,25 @@ def _extremum_range(ranges: Sequence[Range], *, least: bool) -> Range:
     return (all_known, any_known) if least else (any_known, all_known)
 
 
-def _chosen(dim: Poly, calls: Sequence[Call]) -> tuple[Call, Dim, Dim]:
-    """The call that is replaced next: one whose bound is exact, else a short one."""
+def _lines(dim: Poly, calls: Sequence[Call]) -> list[tuple[Call, Dim, Dim]]:
+    """(call, slope, rest) of what is replaced next: all with an exact bound, else one whose cases
+    must all be shown, else a short one.
+    """
     lines = [(call, *line_in(dim, call)) for call in sorted(calls, key=lambda c: (len(c), c))]
-    exact = (Function.FLOORDIV, Function.CEILDIV)
-    for line in reversed(lines):
-        if line[1] in (1, -1) and line[0].function in exact:
-            return line
-    return min(lines, key=lambda line: line[1] == 0)
+    exact = [line for line in reversed(lines) if line[1] in (1, -1) and line[0].function in _EXACT]
+    return exact or [min(lines, key=lambda line: (line[1] == 0, not _asks_for_all(*line)))]
+
+
+def _asks_for_all(call: Call, slope: Dim, rest: Dim) -> bool:
+    """Whether the call is a least, or a greatest with a minus: then what is chosen for others may
+    depend on the case.
+    """
+    least = call.function is Function.MIN
+    return (
+        isinstance(slope, int)
+        and slope != 0
+        and ((least and slope > 0) or (call.function is Function.MAX and slope < 0))
+    )
 
 
 def _exactly(x: Dim, n: Dim, sign: int, rest: Dim, *, up: bool) -> Dim:
@@ -242,8 +264,8 @@ def cleared(dim: Dim, is_positive: Callable[[Dim], bool]) -> Dim:
     calls = [atom for atom in atoms_of(dim) if isinstance(atom, Call)]
     if not isinstance(dim, Poly) or not calls:
         return dim
-    call, slope, rest = _chosen(dim, calls)
-    if slope not in (1, -1) or call.function not in (Function.FLOORDIV, Function.CEILDIV):
+    call, slope, rest = _lines(dim, calls)[0]
+    if slope not in (1, -1) or call.function not in _EXACT:
         return dim
     x, n = call.arguments
     if not is_positive(n):

@@ -96,8 +96,9 @@ def test_random_claims_of_any_depth_end(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def allowed(given: list[str]) -> int:
-    """The budgets of reading each relation, of the facts, and of the claim."""
-    return READ_STEPS * (len(given) + 1) + facts.STEPS + examine.STEPS + SLACK
+    """The budgets of reading each relation, of the facts, and of the claim, for 500 symbols."""
+    more = 2 * 500 * facts.PER_SYMBOL
+    return READ_STEPS * (len(given) + 1) + facts.STEPS + examine.STEPS + more + SLACK
 
 
 def steps_of(claim: str, given: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
