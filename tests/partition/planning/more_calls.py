@@ -248,6 +248,8 @@ def norms(g: Growing) -> None:
             scale = (g.parameter((shape[1],)), g.parameter((shape[1],)))
             g.call("torch.nn.functional.group_norm", x, 4, *scale)
         case 2 if shape[-1] > 1:
+            # Zeros, such as x - x, have a gradient of 1e12 there, and what is left is rounding.
+            x = g.call("torch.add", x, g.parameter((shape[-1],)))
             g.call("torch.nn.functional.normalize", x, dim=-1)
         case _:
             g.call("torch.log_softmax", x, g.random.randrange(len(shape)))
