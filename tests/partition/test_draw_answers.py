@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -138,3 +143,31 @@ def test_a_proof_shows_its_verdict(claim: str, verdict: str) -> None:
     if proof.counterexample:
         point = ", ".join(f"{name} = {value}" for name, value in proof.counterexample.items())
         assert point in shown
+
+
+_DIGEST = """
+import hashlib, dimsolve as ds
+drawn = [
+    ds.parse("* (h t) k+, k+ n -> * h t n"),
+    ds.check("(q h) -> (q h)", ["q*8"], "h", "n", arguments={"h": 8}),
+    ds.infer("(h t), (h d) -> h t d", ["a*b", "a*c"]),
+    ds.legal_parts("a -> a", ["n*(n + 1)"], "a", up_to=20),
+    ds.held((8, 8), ["S(0)", "P(sum)", "S(1)"], "a=2, b=2, c=4"),
+]
+print(hashlib.sha256("".join(each._repr_svg_() for each in drawn).encode()).hexdigest())
+"""
+
+
+def test_pictures_do_not_depend_on_hashes() -> None:
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", _DIGEST],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(digests) == 1
+    assert len(digests.pop().strip()) == 2 * hashlib.sha256().digest_size

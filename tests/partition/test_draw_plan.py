@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from random import Random
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ import dimsolve as ds
 from dimsolve.partition.plan import Plan
 
 from ..pictures import read_picture, texts, titled
+from .planning.random_graphs import random_graph, random_mesh
 
 
 class Block(nn.Module):
@@ -106,6 +108,14 @@ def test_layers_drawn_as_one_are_cut_alike(whole: str) -> None:
 def test_any_mesh_has_a_picture(mesh: str) -> None:
     graph = ds.trace(Stack(64, 2), (torch.randn(4, 64),), dynamic={"x": {0: "batch"}})
     read_picture(ds.plan(graph, mesh, "data")._repr_svg_())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_graphs_and_their_plans_have_pictures(seed: int) -> None:
+    random = Random(seed)
+    graph = random_graph(random, random.randint(1, 60)).graph
+    read_picture(graph._repr_svg_())
+    read_picture(ds.plan(graph, random_mesh(random), "data+tensor")._repr_svg_())
 
 
 def test_hostile_names_are_text() -> None:
