@@ -13,7 +13,7 @@ Layers that are planned alike are drawn once, with their number. Each mesh axis 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from dimsolve.ir.draw_graph import names_text
 from dimsolve.ir.palette import FAINT, HUES, INK, PALE, hues
@@ -34,6 +34,7 @@ from dimsolve.ir.sections import Section, runs_of, sections
 from dimsolve.ir.svg import rect
 from dimsolve.solver.shapes import dim_of_text
 
+from .describe_plan import described, share
 from .explain import collectives, shape_text
 from .miniature import miniature
 from .plan import ConversionPlan, InputPlan, LocalTensor, OperatorPlan, Plan
@@ -47,7 +48,7 @@ def plan_svg(plan: Plan) -> str:
     drawing = _Drawing(plan)
     picture = column(drawing.head(), *drawing.body(), drawing.foot(), gap=14)
     mesh = ", ".join(f"{axis}={size}" for axis, size in plan.mesh.items())
-    return picture.card(f"plan of {plan.graph.name} over {mesh or 'one rank'}", _described(plan))
+    return picture.card(f"plan of {plan.graph.name} over {mesh or 'one rank'}", described(plan))
 
 
 class _Drawing:
@@ -81,7 +82,7 @@ class _Drawing:
             words(clipped(plan.graph.name, 60), size=15, bold=True),
             *mesh,
             words(f"policy {clipped(plan.policy, 40)}", size=12, fill=FAINT),
-            words(_share(plan), size=12, fill=FAINT),
+            words(share(plan), size=12, fill=FAINT),
             gap=12,
         )
         return column(title, table(needs), gap=10)
@@ -99,7 +100,10 @@ class _Drawing:
             ]
             for entry in inputs[:24]
         ]
-        yield column(table(rows), *bands, gap=4)
+        more = f"and {len(inputs) - 24} inputs more" if len(inputs) > 24 else ""
+        yield column(
+            table(rows), words(more, size=12, fill=FAINT) if more else EMPTY, *bands, gap=4
+        )
         found = sections(self.plan.operators, lambda operator: operator.module, self._key)
         for section in found:
             yield self._section(section)
@@ -243,7 +247,8 @@ class _Drawing:
 def _way(conversion: ConversionPlan) -> Hashable:
     """What a conversion does, without the names of values."""
     lists = conversion.before, conversion.after, conversion.forward, conversion.backward
-    return conversion.axis, conversion.bytes_forward, tuple(tuple(each) for each in lists)
+    bytes = conversion.bytes_forward, conversion.bytes_backward, conversion.backward_runs
+    return conversion.axis, bytes, tuple(tuple(each) for each in lists)
 
 
 _SILENT = frozenset({"slice", "keep", "insert"})
@@ -268,34 +273,3 @@ def _laid(lines: Sequence[Picture | Sequence[Picture]]) -> Picture:
             x += width + 12
         pictures.append(Picture(x - 12, height, tuple(placed)))
     return column(*pictures, gap=4)
-
-
-def _share(plan: Plan) -> str:
-    """How much of the parameters one rank has, where that is a number."""
-    whole = held = 0
-    for entry in plan.parameters:
-        sizes = [_elements(shape) for shape in (entry.whole, entry.shape)]
-        if sizes[0] is None or sizes[1] is None:
-            return ""
-        whole, held = whole + sizes[0], held + sizes[1]
-    return f"a rank has {held / whole:.2f} of the parameters" if whole else ""
-
-
-def _elements(shape: Sequence[str | None] | None) -> int | None:
-    count = 1
-    for text in shape if shape is not None else (None,):
-        length = None if text is None else dim_of_text(text)
-        if not isinstance(length, int):
-            return None
-        count *= length
-    return count
-
-
-def _described(plan: Plan) -> str:
-    """The plan in words: how the parameters lie, and what a step communicates."""
-    counts: Mapping[tuple[str, str, str], int] = Counter(collectives(plan))
-    sent = [f"{n} {name} over {axis} {way}" for (axis, way, name), n in counts.items()]
-    placed = Counter(", ".join(entry.placements) for entry in plan.parameters)
-    lies = [f"{count} parameters as {text}" for text, count in placed.items()]
-    needs = [f"needs {text}" for text in plan.conditions]
-    return "; ".join([f"policy {plan.policy}", *needs, *lies, *sent])
