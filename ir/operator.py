@@ -48,7 +48,8 @@ class Declaration:
     the rules that the marks give.
 
     places: for each input its place in ``Node.operands()``, where a graph holds the call: a value
-    may be used twice.
+    may be used twice. needs: what must hold of symbols beyond the annotation, as the solver's
+    claims: ``m >= 3`` for the three greatest of m.
     """
 
     annotation: str
@@ -68,6 +69,7 @@ class Declaration:
     value: Any = None
     transform_rules: tuple[Any, ...] = ()
     places: tuple[int | None, ...] = ()
+    needs: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

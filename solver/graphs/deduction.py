@@ -39,7 +39,6 @@ from ..algebra.poly import Dim, Poly, symbol
 from ..infer import infer_sizes
 from ..proof.claims import Claim, claim_of
 from ..solution import Solution
-from .requirements import requirements
 from .stand_ins import Call, SomeNumber, StandIn
 
 OPEN = "__"
@@ -126,7 +125,11 @@ def deduce(operator: Operator, call: Call) -> Outcome:
         why = f"its declaration does not take these arguments: {error}"
         return Outcome((TensorType(None, None),), missing=why)
     if declaration.returns == "value":
-        return Outcome((_type_of(declaration.value),), declaration=_placed(declaration))
+        return Outcome(
+            (_type_of(declaration.value),),
+            declaration=_placed(declaration),
+            conditions=tuple(declaration.needs),
+        )
     shapes = [_shape_of(value) for value in declaration.inputs]
     arguments = {**declaration.arguments}
     fresh = []
@@ -142,7 +145,7 @@ def deduce(operator: Operator, call: Call) -> Outcome:
     conditions = tuple([claim_of(read_relation(text)) for text in solution.conditions])
     if names:
         conditions = tuple(_rename_claim(claim, names) for claim in conditions)
-    conditions += requirements(operator.path, call, types)
+    conditions += tuple(declaration.needs)
     if declaration.returns == "nothing":
         types = ()
     return Outcome(

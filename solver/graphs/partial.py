@@ -26,11 +26,19 @@ from dimsolve.ir.types import Computed, Known, Shape, ShapeType, TensorType, Typ
 from ..algebra.poly import Dim, symbol
 from .deduction import OPEN, Outcome, deduce, symbols_in
 from .join import join
-from .requirements import BROADCASTING
 from .stand_ins import Call, SomeObject, StandIn
 
 MIN_RANKS = 6
 MAX_CASES = 128
+
+_NAMES = """
+    add sub mul div divide true_divide truediv floor_divide floordiv remainder mod fmod pow atan2
+    maximum minimum fmax fmin eq ne lt le gt ge where logical_and logical_or logical_xor bitwise_and
+    bitwise_or bitwise_xor and_ or_ xor subtract multiply lerp addcmul addcdiv hypot xlogy iadd isub
+    imul itruediv and or
+"""
+BROADCASTING = frozenset(_NAMES.split())
+"""Names of functions whose result has the shape that their operands broadcast to."""
 
 
 def deduce_partial(operator: Operator, call: Call) -> Outcome | None:

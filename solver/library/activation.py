@@ -16,12 +16,13 @@ from dimsolve.ir.operator import Declaration
 from dimsolve.solver.algebra.poly import divide_exactly
 
 from . import errors
+from .broadcast import laid_on
 from .dtypes import dtype_name, dtype_of, floating
 from .entry import Entry, Form, entry
 from .pointwise import Pointwise
 from .samples import between, example, t
 from .values import axis, dims_of
-from .writing import Names, annotation, group
+from .writing import Names, annotation, freeze_some, group
 
 _ANY = (example(t(12, 24)), example(t(2, 12, 6)))
 
@@ -104,7 +105,8 @@ def prelu(input: Any, weight: Any) -> Declaration:
     else:
         names = Names()
         row = names.take(len(dims))
-        text = annotation([row, [row[1]]], [row])
+        slopes, whole = laid_on((count,), (dims[1],), [row[1]], names)
+        text = freeze_some(annotation([row, slopes], [row]), whole)
     return Declaration(text, (input, weight), dtypes=(dtype_of(input),))
 
 

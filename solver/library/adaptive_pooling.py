@@ -15,8 +15,10 @@ from typing import Any
 from dimsolve.ir.operator import Declaration
 from dimsolve.solver.algebra.poly import Dim, divide_exactly
 
+from . import errors
 from .dtypes import dtype_of
 from .entry import Entry, Form, entry
+from .needs import GE, LE, need
 from .pooling import SHAPES, image_of, image_words, windows_of
 from .samples import distinct, example, places, t
 from .values import Lengths, NotKnown, is_dim, per_dim
@@ -110,6 +112,7 @@ def max_unpool(spatial: int) -> Form:
         for length, window in zip(dims[-spatial:], windows, strict=True):
             if length is None:
                 raise NotKnown("the length of a dimension with windows is not known")
+            need(window.size, GE, 1, errors.out_of_range("the kernel_size", window.size, length))
             source.append("1" if length == 1 else names.one("^"))
             result = (length - 1) * window.stride - 2 * window.before + window.size
             target.append(length_word(names, arguments, result))
@@ -138,6 +141,7 @@ def fractional(spatial: int) -> Form:
         if output_size is None or _random_samples is not None:
             raise NotKnown("only an output_size and drawn windows are known of")
         dims, names, leading = image_words(input, spatial)
+        _need_windows(dims[-spatial:], per_dim(kernel_size, spatial), per_dim(output_size, spatial))
         source, target, arguments = _whole_image(
             dims[-spatial:], per_dim(output_size, spatial), names
         )
@@ -154,6 +158,15 @@ def fractional(spatial: int) -> Form:
         return replace(found, annotation=text, dtypes=(dtype_of(input), "int64"), returns="tuple")
 
     return declare
+
+
+def _need_windows(lengths: Lengths, kernel: Sequence[Any], sizes: Sequence[Any]) -> None:
+    """Windows that are drawn lie in the image, each at a place of its own."""
+    for length, window, size in zip(lengths, kernel, sizes, strict=True):
+        if length is not None and is_dim(window) and is_dim(size):
+            refusal = errors.out_of_range("the output_size", size, length)
+            # In three dimensions torch wants one element more.
+            need(size + window - 1 + (len(lengths) == 3), LE, length, refusal)
 
 
 def _entries() -> list[Entry]:

@@ -15,13 +15,14 @@ from typing import Any
 from dimsolve.ir.operator import Declaration
 
 from . import errors
-from .broadcast import broadcast
+from .broadcast import broadcast, laid_on
 from .dtypes import dtype_of
 from .entry import entry
 from .lengths import quotient
+from .needs import EQ, GE, need, need_multiple
 from .samples import example, mask, t
-from .values import Lengths, NotKnown, dims_of
-from .writing import Names, annotation, bare, group
+from .values import Lengths, NotKnown, dims_of, is_dim
+from .writing import Names, annotation, bare, freeze_some, group
 
 
 def scaled_dot_product_attention(
@@ -57,13 +58,15 @@ def scaled_dot_product_attention(
         [*leading[2], keys, outer],
     ]
     inputs = [query, key, value]
+    doubtful: set[str] = set()
     if attn_mask is not None:
         scores = [*output, rows, keys]
         lengths = [*_lengths(output, leading, shapes, arguments), shapes[0][-2], shapes[1][-2]]
-        patterns.append(_mask_row(dims_of(attn_mask, "the mask"), scores, lengths))
+        row, doubtful = _mask_row(dims_of(attn_mask, "the mask"), scores, lengths, names)
+        patterns.append(row)
         inputs.append(attn_mask)
     return Declaration(
-        annotation(patterns, [[*output, rows, outer]]),
+        freeze_some(annotation(patterns, [[*output, rows, outer]]), doubtful),
         tuple(inputs),
         arguments=arguments,
         dtypes=(dtype_of(query),),
@@ -103,15 +106,13 @@ def _lengths(
     return [1 if w == "1" else known.get(w, arguments.get(bare(w))) for w in output]
 
 
-def _mask_row(dims: Lengths, scores: list[str], lengths: list[Any]) -> list[str]:
-    """The words of a mask that is broadcast to the scores."""
+def _mask_row(
+    dims: Lengths, scores: list[str], lengths: list[Any], names: Names
+) -> tuple[list[str], set[str]]:
+    """The words of a mask that is broadcast to the scores, and which of them stay whole."""
     if len(dims) > len(scores):
         raise errors.wrong_rank("attention", "the mask", dims, f"at most {len(scores)} dimensions")
-    offset = len(scores) - len(dims)
-    row = []
-    for length, word, whole in zip(dims, scores[offset:], lengths[offset:], strict=True):
-        row.append("1" if length == 1 and whole != 1 else word)
-    return row
+    return laid_on(dims, lengths, scores, names)
 
 
 def multi_head_attention_forward(
@@ -149,6 +150,14 @@ def multi_head_attention_forward(
         raise NotKnown("only one joint projection without further biases is known of")
     if len(dims_of(query)) != 3 or (attn_mask is not None and len(dims_of(attn_mask)) != 2):
         raise NotKnown("only a batch of sequences with a shared mask is known of")
+    width = dims_of(query)[-1]
+    if width is not None and is_dim(num_heads) and is_dim(embed_dim_to_check):
+        need(width, EQ, embed_dim_to_check)
+        need(num_heads, GE, 1)
+        need_multiple(width, num_heads)
+        joint = dims_of(in_proj_weight, "the projection")[0]
+        if joint is not None:
+            need(joint, EQ, 3 * width)
     rows = [["l^", "n", "e^"], ["s^", "n", "e^"], ["s^", "n", "e^"], ["f^", "e^"]]
     inputs = [query, key, value, in_proj_weight]
     for tensor, row in (

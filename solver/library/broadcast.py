@@ -14,15 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
-from dimsolve.solver.algebra.dims import maximum
-from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.algebra.dims import maximum, minimum, surely_positive
+from dimsolve.solver.algebra.poly import Dim, Poly, product
 
 from . import errors
 from .lengths import never_equal
+from .needs import need_equal_or_one
 from .values import Lengths
-from .writing import Names, bare
+from .writing import Names, bare, identifiers_in
 
 
 @dataclass(slots=True)
@@ -75,6 +77,8 @@ def _one_place(
     numbers = [length for length in distinct if isinstance(length, int)]
     if len(numbers) > 1 or never_broadcast(distinct):
         raise errors.cannot_broadcast(shapes, position, distinct)
+    for a, b in combinations([length for length in distinct if length is not None], 2):
+        need_equal_or_one(a, b, one=[length for length in (a, b) if isinstance(length, Poly)])
     # Unknown lengths need not agree with each other, so each has a word of its own.
     known = {length: names.one("^") for length in distinct if length is not None}
     each = [
@@ -87,8 +91,46 @@ def _one_place(
     if None in distinct:
         result.fresh.append(bare(output))
     else:
-        result.arguments[bare(output)] = maximum(*(d for d in distinct if d is not None))
+        result.arguments[bare(output)] = common_length([d for d in distinct if d is not None])
     return each, output
+
+
+def common_length(lengths: Sequence[Dim]) -> Dim:
+    """Returns the length that lengths which broadcast have together: 0 where one of them is 0, and
+    the greatest otherwise.
+
+    >>> from dimsolve.solver.algebra.dims import floor_div
+    >>> from dimsolve.solver.algebra.poly import symbol
+    >>> n = symbol("n")
+    >>> print(common_length([n, symbol("m")]), common_length([n, floor_div(n, 2)]), sep=" and ")
+    max(m, n) and max((n//2), n)*min(1, (n//2))
+    """
+    may_be_empty = [minimum(1, length) for length in lengths if not surely_positive(length)]
+    return product([maximum(*lengths), *may_be_empty])
+
+
+def laid_on(
+    dims: Lengths, wanted: Sequence[Dim | None], words: Sequence[str], names: Names
+) -> tuple[list[str], set[str]]:
+    """Returns the words of a tensor that is broadcast to lengths with words of their own, and the
+    identifiers that must stay whole: where symbols decide whether a length is 1 or the wanted one.
+
+    >>> laid_on((1, 6), (2, 12, 6), ["a", "b", "c+"], Names())
+    (['1', 'c+'], set())
+    """
+    row: list[str] = []
+    doubtful: set[str] = set()
+    offset = len(wanted) - len(dims)
+    for length, whole, word in zip(dims, wanted[offset:], words[offset:], strict=True):
+        if length == 1 and whole != 1:
+            row.append("1")
+        elif length is None or whole is None or length == whole or never_equal(length, 1):
+            row.append(word)
+        else:
+            need_equal_or_one(length, whole, one=(length,))
+            row.append(names.one("^"))
+            doubtful.update(identifiers_in(word))
+    return row, doubtful
 
 
 def never_broadcast(lengths: Sequence[Dim | None]) -> bool:

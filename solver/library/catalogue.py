@@ -21,6 +21,7 @@ from dimsolve.ir.operator import Declaration, Operator
 
 from .aliases import ALIASES, IN_PLACE, canonical_path
 from .entry import Entry
+from .needs import collecting, with_needs
 from .pointwise import Pointwise, in_place
 from .samples import Example, Sample
 from .values import NotKnown, tensors_in
@@ -149,6 +150,11 @@ class Declare:
         """Returns the declaration. Raises ShapeError where the arguments contradict each other."""
         if not NUMPY_NAMES.keys().isdisjoint(kwargs):
             kwargs = self._named_by_torch(kwargs)
+        with collecting() as needs:
+            declaration = self._declared(args, kwargs)
+        return with_needs(declaration, needs)
+
+    def _declared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Declaration:
         try:
             declaration = self.entry.declare(*args, **kwargs)
         except NotKnown as problem:

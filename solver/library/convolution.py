@@ -19,6 +19,7 @@ from . import errors
 from .dtypes import result_type
 from .entry import Form, entry
 from .lengths import quotient
+from .needs import EQ, GE, need
 from .samples import example, t
 from .values import NotKnown, dims_of, per_dim
 from .windows import Window, slide, slide_back
@@ -30,11 +31,14 @@ def windows_of(sizes: Any, stride: Any, padding: Any, dilation: Any, spatial: in
     strides, dilations = per_dim(stride, spatial), per_dim(dilation, spatial)
     if padding == "same":
         spans = [d * (k - 1) for k, d in zip(sizes, dilations, strict=True)]
-        if any(s != 1 for s in strides):
-            raise errors.not_understood("a convolution", "padding='same' with a stride")
+        for stride in strides:
+            refusal = errors.not_understood("a convolution", "padding='same' with a stride")
+            need(stride, EQ, 1, refusal)
         pairs = [(floor_div(span, 2), span - floor_div(span, 2)) for span in spans]
     else:
         pads = per_dim(0 if padding == "valid" else padding, spatial)
+        for pad in pads:
+            need(pad, GE, 0, errors.not_understood("a convolution", f"the padding is {pad}"))
         pairs = [(pad, pad) for pad in pads]
     return [
         Window(k, s, before, after, d)

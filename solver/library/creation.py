@@ -19,6 +19,7 @@ from dimsolve.ir.operator import Declaration
 from . import errors
 from .dtypes import DEFAULT, dtype_name, dtype_of, result_type
 from .entry import Form, entry
+from .needs import GE, GT, LE, need
 from .pointwise import Pointwise, in_place, spread
 from .samples import DType, between, example, t, whole
 from .values import NotKnown, dims_of, is_dim, is_tensor, listed
@@ -84,7 +85,15 @@ def randint(*args: Any, dtype: Any = None, **rest: Any) -> Declaration:
     size = rest.get("size", args[-1] if args else None)
     if not isinstance(size, list | tuple):
         raise NotKnown("the sizes of randint are not known")
+    low, high = (args[0], args[1]) if len(args) > 2 else (0, args[0] if args else None)
+    need_range(rest.get("low", low), rest.get("high", high))
     return made(tuple(size), "", dtype_name(dtype) or "int64", mark="^", random=True)
+
+
+def need_range(low: Any, high: Any) -> None:
+    """Says that there is a whole number to draw, where both bounds are known."""
+    if is_dim(low) and is_dim(high):
+        need(high, GT, low, errors.not_understood("randint", f"no number is in {low} to {high}"))
 
 
 def like(input: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
@@ -102,6 +111,13 @@ def drawn_like(input: Any, *args: Any, dtype: Any = None, **rest: Any) -> Declar
     by one.
     """
     return replace(like(input, dtype=dtype), random=True)
+
+
+def randint_like(input: Any, *args: Any, dtype: Any = None, **rest: Any) -> Declaration:
+    """Returns the declaration of randint_like(input, high) and randint_like(input, low, high)."""
+    low, high = (args[0], args[1]) if len(args) > 1 else (0, args[0] if args else None)
+    need_range(rest.get("low", low), rest.get("high", high))
+    return drawn_like(input, dtype=dtype)
 
 
 def new_filled(input: Any, *size: Any, dtype: Any = None, **rest: Any) -> Declaration:
@@ -166,6 +182,11 @@ def multinomial(
     names = Names()
     batch, classes = names.take(len(dims) - 1), names.one("^")
     arguments: dict[str, Any] = {}
+    if is_dim(num_samples) and dims[-1] is not None:
+        refusal = errors.out_of_range("the number of draws", num_samples, dims[-1])
+        need(num_samples, GE, 1, refusal)
+        if not replacement:
+            need(num_samples, LE, dims[-1], refusal)
     word = length_word(names, arguments, num_samples)
     return Declaration(
         annotation([[*batch, classes]], [[*batch, word]]),
@@ -215,7 +236,7 @@ ENTRIES = (
     entry("torch.full_like", full_like, example(t(12, 6), 2.0)),
     entry("torch.rand_like", drawn_like, example(t(12, 6))),
     entry("torch.randn_like", drawn_like, example(t(12, 6))),
-    entry("torch.randint_like", drawn_like, example(t(12, 6), 9)),
+    entry("torch.randint_like", randint_like, example(t(12, 6), 9)),
     entry("torch.bernoulli", drawn_like, example(whole(2, 12, 6, dtype="float64"))),
     entry("torch.multinomial", multinomial, example(whole(9, 12, 6, low=1, dtype="float64"), 3)),
     *(

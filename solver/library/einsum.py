@@ -22,7 +22,7 @@ from .dtypes import result_type
 from .entry import entry
 from .lengths import never_equal
 from .samples import example, t
-from .values import NotKnown, dims_of
+from .values import Lengths, NotKnown, dims_of
 from .writing import Names, annotation
 
 
@@ -65,12 +65,15 @@ def _declaration(
             )
         start = term.index("...") if "..." in term else len(shape)
         rests.append(shape[start : start + len(shape) - named])
-    spread = broadcast(rests, Names(letters), "" if "..." in result else "+")
+    names = Names(letters)
+    spread = broadcast(rests, names, "" if "..." in result else "+")
     marks = _marks(terms, result, letters)
     lengths: dict[str, Dim] = {}
     rows = []
     for term, shape, rest in zip(terms, shapes, spread.inputs, strict=True):
         rows.append(_row(term, shape, rest, marks, lengths))
+    arguments = dict(spread.arguments)
+    _broadcast_letters(terms, shapes, rows, marks, arguments, names)
     output: list[str] = []
     for part in _parts(result):
         output += (
@@ -79,7 +82,7 @@ def _declaration(
     return Declaration(
         annotation(rows, [output]),
         tuple(tensors),
-        arguments=spread.arguments,
+        arguments=arguments,
         fresh=tuple(spread.fresh),
         dtypes=(result_type(tensors),),
         linear=tuple((n,) for n in range(len(tensors))),
@@ -102,6 +105,35 @@ def _marks(terms: Sequence[str], result: str, letters: Counter[str]) -> dict[str
         letter: letter + ("^" if letter in twice else "" if letter in result else "+")
         for letter in letters
     }
+
+
+def _broadcast_letters(
+    terms: Sequence[str],
+    shapes: Sequence[Lengths],
+    rows: list[list[str]],
+    marks: dict[str, str],
+    arguments: dict[str, Any],
+    names: Names,
+) -> None:
+    """Letters whose lengths are not known to agree: each of them may be 1, so each operand has a
+    word of its own.
+    """
+    for letter in marks:
+        if not any(term.count(letter) > 1 for term in terms):
+            found = [
+                (row, place, shape[place])
+                for shape, row in zip(shapes, rows, strict=True)
+                for place in range(len(row))
+                if row[place] == marks[letter]
+            ]
+            given = list(dict.fromkeys(length for *_, length in found))
+            if len(given) > 1 and None not in given:
+                one = broadcast([(length,) for *_, length in found], names, "^")
+                for (row, place, _), word in zip(found, one.inputs, strict=True):
+                    row[place] = word[0]
+                numbers = [n for n in given if isinstance(n, int)]
+                arguments[letter] = [*one.arguments.values(), *numbers][0]
+                marks[letter] = f"{letter}^"
 
 
 def _row(

@@ -14,9 +14,12 @@ from typing import Any
 
 from dimsolve.ir.operator import Declaration
 
+from . import errors
 from .dtypes import dtype_of
 from .entry import entry
+from .needs import GE, need
 from .samples import example, t, whole
+from .subscripts import need_place
 from .values import NotKnown, dims_of
 from .writing import Names, annotation, bare
 
@@ -39,6 +42,8 @@ def embedding(
     mark = "^" if scale_grad_by_freq or max_norm is not None else ""
     names = Names({"v", "d"})
     ids = names.take(rank, mark)
+    if padding_idx is not None:
+        need_place(padding_idx, dims_of(weight, "the table")[0])
     width = "d^" if max_norm is not None else "d"
     return Declaration(
         annotation([ids, ["v^", width]], [[*ids, width]]),
@@ -116,6 +121,8 @@ def one_hot(input: Any, num_classes: Any = -1) -> Declaration:
     row = Names().take(len(dims_of(input)))
     word = Names(row).one("^")
     given = isinstance(num_classes, int) and num_classes < 0
+    if not given:
+        need(num_classes, GE, 1, errors.not_understood("one_hot", f"{num_classes} classes"))
     return Declaration(
         annotation([row], [[*row, word]]),
         (input,),

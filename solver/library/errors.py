@@ -222,3 +222,17 @@ def in_place_dtype(result: str, dtype: str) -> ShapeError:
         "the result does not fit the tensor it is written to",
         f"it is {result}, and the tensor is {dtype}",
     )
+
+
+def does_not_hold(left: Any, comparison: str, right: Any) -> ShapeError:
+    """Numbers of a call that break what it needs."""
+    return _error(
+        "call-needs",
+        "the call is not possible with these lengths",
+        f"it needs {left} {comparison} {right}",
+    )
+
+
+def negative_length(length: Any) -> ShapeError:
+    """A result would have a dimension of negative length."""
+    return _error("negative-size", "a length of the result is negative", f"it would be {length}")

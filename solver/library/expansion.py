@@ -21,6 +21,7 @@ from . import errors
 from .dtypes import dtype_of
 from .entry import entry
 from .lengths import never_equal
+from .needs import EQ, need, need_equal_or_one
 from .samples import example, t
 from .shaping import moved
 from .values import Lengths, NotKnown, axis, dims_of, is_dim, is_tensor, listed, rest_of
@@ -86,11 +87,13 @@ def _one_dim(
         return word, word
     if length is None:
         return names.one("^"), length_word(names, arguments, size)
-    if isinstance(length, int) or (never_equal(length, size) and never_equal(length, 1)):
-        if isinstance(size, int) or never_equal(length, size):
+    if isinstance(length, int) or never_equal(length, 1):
+        if never_equal(length, size):
             raise errors.expand_length(dims, sizes, length, size)
-        word = names.one("^")  # the size is a symbol that must be this length
+        need(length, EQ, size)
+        word = names.one("^")
         return word, word
+    need_equal_or_one(length, size, one=(length,))
     return names.one("^"), length_word(names, arguments, size)
 
 

@@ -17,20 +17,23 @@ from . import errors
 from .convolution import windows_of
 from .dtypes import dtype_of
 from .entry import entry
+from .needs import EQ, GE, need
 from .samples import example, t
 from .values import NotKnown, dims_of, per_dim
-from .writing import Names, annotation, bare, group, length_word
+from .writing import Names, annotation, group, length_word
 
 
 def pixel_shuffle(input: Any, upscale_factor: int) -> Declaration:
     """Returns the declaration of channels laid out as larger images."""
-    rank, r = len(dims_of(input)), str(upscale_factor)
-    batch = Names({"c", "h", "w"}).take(rank - 3)
+    rank, arguments = len(dims_of(input)), dict[str, Any]()
+    names = Names({"c", "h", "w"})
+    batch, r = names.take(rank - 3), _factor_word(upscale_factor, names, arguments)
     return Declaration(
         annotation(
             [[*batch, group("c", r, r), "h", "w"]], [[*batch, "c", group("h", r), group("w", r)]]
         ),
         (input,),
+        arguments=arguments,
         dtypes=(dtype_of(input),),
         linear=((0,),),
     )
@@ -38,21 +41,30 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Declaration:
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Declaration:
     """Returns the declaration of images laid out as channels."""
-    rank, r = len(dims_of(input)), str(downscale_factor)
-    batch = Names({"c", "h", "w"}).take(rank - 3)
+    rank, arguments = len(dims_of(input)), dict[str, Any]()
+    names = Names({"c", "h", "w"})
+    batch, r = names.take(rank - 3), _factor_word(downscale_factor, names, arguments)
     return Declaration(
         annotation(
             [[*batch, "c", group("h", r), group("w", r)]], [[*batch, group("c", r, r), "h", "w"]]
         ),
         (input,),
+        arguments=arguments,
         dtypes=(dtype_of(input),),
         linear=((0,),),
     )
 
 
+def _factor_word(factor: Any, names: Names, arguments: dict[str, Any]) -> str:
+    """The word of a factor inside of a product: a number, or an identifier for a symbol."""
+    need(factor, GE, 1, errors.not_understood("an image", f"a factor of its lengths is {factor}"))
+    return str(factor) if isinstance(factor, int) else length_word(names, arguments, factor)
+
+
 def channel_shuffle(input: Any, groups: Any) -> Declaration:
     """Returns the declaration of channels dealt out over the groups."""
     dims = dims_of(input)
+    need(groups, GE, 1, errors.not_understood("channel_shuffle", f"groups is {groups}"))
     names = Names({"n", "g", "c"})
     rest = names.take(len(dims) - 2)
     return Declaration(
@@ -81,8 +93,9 @@ def unfold(
     batch = names.take(len(dims) - 3)
     sides = names.take(2, "^")
     word = length_word(names, arguments, count)
+    kernel = [_factor_word(size, names, arguments) for size in sizes]
     return Declaration(
-        annotation([[*batch, "c", *sides]], [[*batch, group("c", *map(str, sizes)), word]]),
+        annotation([[*batch, "c", *sides]], [[*batch, group("c", *kernel), word]]),
         (input,),
         arguments=arguments,
         dtypes=(dtype_of(input),),
@@ -105,11 +118,17 @@ def fold(
     sizes = per_dim(kernel_size, 2)
     names, arguments = Names({"c"}), dict[str, Any]()
     batch, column = names.take(len(dims) - 2), names.one("^")
-    sides = [length_word(names, arguments, size) for size in per_dim(output_size, 2)]
+    windows = windows_of(sizes, stride, padding, dilation, 2)
+    wanted = per_dim(output_size, 2)
+    count = product(w.result(size) for size, w in zip(wanted, windows, strict=True))
+    if dims[-1] is not None:
+        need(dims[-1], EQ, count, errors.lengths_differ("the columns of a fold", dims[-1], count))
+    sides = [length_word(names, arguments, size) for size in wanted]
+    kernel = [_factor_word(size, names, arguments) for size in sizes]
     return Declaration(
-        annotation([[*batch, group("c", *map(str, sizes)), column]], [[*batch, "c", *sides]]),
+        annotation([[*batch, group("c", *kernel), column]], [[*batch, "c", *sides]]),
         (input,),
-        arguments={k: v for k, v in arguments.items() if k in map(bare, sides)},
+        arguments=arguments,
         dtypes=(dtype_of(input),),
         linear=((0,),),
     )

@@ -19,6 +19,7 @@ from . import errors
 from .broadcast import broadcast
 from .dtypes import dtype_of
 from .entry import entry
+from .needs import LE, need
 from .pointwise import Pointwise
 from .samples import example, mask, t, whole
 from .subscripts import getitem
@@ -85,6 +86,8 @@ def _rows(dims: Lengths, index: Lengths, place: int, names: Names) -> tuple[list
             source.append(word)
             picked.append(word)
             continue
+        if n != place and a is not None and b is not None:
+            need(b, LE, a, errors.out_of_range("the index", b, a))
         source.append("1" if a == 1 else names.one("^"))
         picked.append("1" if b == 1 else names.one("" if n == place else "^"))
     return source, picked

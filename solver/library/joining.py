@@ -22,6 +22,7 @@ from . import errors
 from .dtypes import dtype_of, result_type
 from .entry import Form, entry
 from .lengths import common_divisor, never_equal
+from .needs import EQ, GE, need
 from .pointwise import spread
 from .samples import example, t
 from .values import (
@@ -180,13 +181,22 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Declaration
     (length,) = known((dims[place],), "the tensor that is split")
     size = split_size_or_sections
     if isinstance(size, list | tuple):
-        total: Dim = sum(size[1:], size[0])
-        if never_equal(total, length):
-            raise errors.lengths_differ(
-                "the sizes of a split, summed, and the dimension", total, length
-            )
+        _need_all(size, length)
         return apart(tensor, place, size, "split_size_or_sections:all")
     return apart(tensor, place, _equal_parts(length, size), "split_size_or_sections:one")
+
+
+def _need_all(sizes: Sequence[Dim], length: Dim) -> None:
+    """The sizes of the parts add up to the dimension."""
+    if not sizes:
+        raise NotKnown("a split has no parts")
+    total: Dim = sum(sizes[1:], sizes[0])
+    refusal = errors.lengths_differ(
+        "the sizes of a split, summed, and the dimension", total, length
+    )
+    if never_equal(total, length):
+        raise refusal
+    need(total, EQ, length, refusal)
 
 
 def _equal_parts(length: Dim, size: Dim) -> list[Dim]:
@@ -201,7 +211,10 @@ def _equal_parts(length: Dim, size: Dim) -> list[Dim]:
 
 def split_with_sizes(tensor: Any, split_sizes: Any, dim: int = 0) -> Declaration:
     """Returns the declaration of split_with_sizes."""
-    place = axis(dim, len(dims_of(tensor)))
+    dims = dims_of(tensor)
+    place = axis(dim, len(dims))
+    (length,) = known((dims[place],), "the tensor that is split")
+    _need_all(list(split_sizes), length)
     return apart(tensor, place, list(split_sizes), "split_sizes:all")
 
 
@@ -225,7 +238,9 @@ def _chunks(length: Dim, chunks: int) -> list[Dim]:
         return [exact] * chunks
     if isinstance(length, int):
         return _equal_parts(length, size)
-    return [*[size] * (chunks - 1), length - (chunks - 1) * size]
+    last = length - (chunks - 1) * size
+    need(last, GE, 1)
+    return [*[size] * (chunks - 1), last]
 
 
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Declaration:

@@ -9,10 +9,11 @@ from functools import lru_cache, reduce
 from math import gcd
 
 from dimsolve.ir.expression import Comparison
+from dimsolve.solver.algebra.dims import floor_div
 from dimsolve.solver.algebra.poly import Dim, Poly, content, divide_exactly, terms_of
 
 from . import errors
-from .values import NotKnown
+from .needs import GE, need, need_multiple
 
 
 def never_equal(a: Dim, b: Dim) -> bool:
@@ -63,16 +64,17 @@ def _always(a: Dim, comparison: Comparison, b: Dim) -> bool:
 
 
 def quotient(what: str, length: Dim, divisor: Dim) -> Dim:
-    """Returns length / divisor where it is whole for all values.
+    """Returns length / divisor, which is whole: the call needs it to be where symbols decide.
 
-    Raises ShapeError where it never is, and NotKnown where symbols decide it.
+    Raises ShapeError for numbers where it is not.
     """
+    refusal = errors.not_a_multiple(what, length, divisor)
+    need(divisor, GE, 1, refusal)
     exact = divide_exactly(length, divisor)
     if exact is not None:
         return exact
-    if isinstance(length, int) and isinstance(divisor, int):
-        raise errors.not_a_multiple(what, length, divisor)
-    raise NotKnown(f"{what} is {length} / {divisor}, which is not known to be whole")
+    need_multiple(length, divisor, refusal)
+    return floor_div(length, divisor)
 
 
 def common_divisor(lengths: Iterable[Dim]) -> Dim:

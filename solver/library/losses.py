@@ -20,6 +20,7 @@ from . import errors
 from .broadcast import broadcast
 from .dtypes import dtype_of, result_type
 from .entry import entry
+from .needs import EQ, need, need_equal_or_one
 from .samples import between, constant, example, signs, t
 from .values import NotKnown, dims_of, is_tensor
 from .writing import Names, annotation
@@ -51,11 +52,15 @@ def pointwise_loss(
     reduction: Reduction,
     *,
     weighted_mean: bool = False,
+    alike: Sequence[Any] = (),
 ) -> Declaration:
     """Returns the declaration of an element-wise loss of tensors that are broadcast together.
 
-    weighted_mean: the mean divides by the sum of a weight.
+    weighted_mean: the mean divides by the sum of a weight. alike: tensors that torch does not
+    broadcast: they must have the shape of the first.
     """
+    for tensor in alike:
+        need_alike(tensors[0], tensor)
     counted = reduction == "mean" and weighted_mean
     mark = "" if reduction == "none" else "^" if counted else "+"
     shapes = [dims_of(tensor, f"input {n}") for n, tensor in enumerate(tensors)]
@@ -72,6 +77,23 @@ def pointwise_loss(
     )
 
 
+def need_alike(first: Any, second: Any) -> None:
+    """Says that two tensors have one shape."""
+    shapes = dims_of(first), dims_of(second)
+    if len(shapes[0]) == len(shapes[1]):
+        for a, b in zip(*shapes, strict=True):
+            if a is not None and b is not None:
+                need(a, EQ, b, errors.lengths_differ("the lengths of a loss", a, b))
+
+
+def need_within(first: Any, second: Any) -> None:
+    """Says that the second tensor is broadcast to the shape of the first."""
+    shapes = dims_of(first), dims_of(second)
+    for a, b in zip(*map(reversed, shapes), strict=False):
+        if a is not None and b is not None and a != b:
+            need_equal_or_one(a, b, one=(b,))
+
+
 def loss_of_pairs(
     input: Any,
     target: Any,
@@ -85,7 +107,10 @@ def loss_of_pairs(
     """
     tensors = [x for x in (input, target, weight) if x is not None]
     return pointwise_loss(
-        tensors, reduction_of(reduction, size_average, reduce), weighted_mean=weight is not None
+        tensors,
+        reduction_of(reduction, size_average, reduce),
+        weighted_mean=weight is not None,
+        alike=tensors[2:],
     )
 
 
@@ -105,6 +130,7 @@ def soft_margin_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
 ) -> Declaration:
     """Returns the declaration of soft_margin_loss."""
+    need_within(input, target)
     return pointwise_loss([input, target], reduction_of(reduction, size_average, reduce))
 
 
@@ -113,7 +139,7 @@ def huber_loss(
 ) -> Declaration:
     """Returns the declaration of huber_loss, whose mean divides by the number of elements."""
     tensors = [x for x in (input, target, weight) if x is not None]
-    return pointwise_loss(tensors, reduction_of(reduction))
+    return pointwise_loss(tensors, reduction_of(reduction), alike=tensors[2:])
 
 
 def binary_cross_entropy(
@@ -128,7 +154,8 @@ def binary_cross_entropy(
     divides by.
     """
     tensors = [x for x in (input, target, weight) if x is not None]
-    return pointwise_loss(tensors, reduction_of(reduction, size_average, reduce))
+    kind = reduction_of(reduction, size_average, reduce)
+    return pointwise_loss(tensors, kind, alike=[target])
 
 
 def binary_cross_entropy_with_logits(
@@ -142,7 +169,8 @@ def binary_cross_entropy_with_logits(
 ) -> Declaration:
     """Returns the declaration of binary_cross_entropy_with_logits."""
     tensors = [x for x in (input, target, weight, pos_weight) if x is not None]
-    return pointwise_loss(tensors, reduction_of(reduction, size_average, reduce))
+    kind = reduction_of(reduction, size_average, reduce)
+    return pointwise_loss(tensors, kind, alike=[target])
 
 
 def kl_div(
@@ -208,6 +236,7 @@ def gaussian_nll_loss(
     shapes = dims_of(input), dims_of(var, "the variance") if is_tensor(var) else ()
     if not is_tensor(var) or len(shapes[0]) != len(shapes[1]):
         raise NotKnown("the variance must have the dimensions of the input")
+    need_within(input, var)
     return pointwise_loss([input, target, var], reduction_of(reduction))
 
 

@@ -11,19 +11,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
+from dimsolve.solver.algebra.dims import maximum
+from dimsolve.solver.algebra.poly import Dim
 
 from . import errors
 from .dtypes import dtype_of, result_type
 from .entry import entry
 from .lengths import at_least, less
+from .needs import GE, GT, LE, need
 from .samples import example, t
 from .shaping import moved
-from .slices import slice_dim
+from .slices import from_start, slice_dim
+from .subscripts import need_place
 from .values import (
     NotKnown,
     axes,
     axis,
     dims_of,
+    is_dim,
     is_tensor,
     known,
     rest_of,
@@ -51,10 +56,9 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
             continue
         source.append("1" if length == 1 else names.one("^"))
         padded = None if length is None else length + before + after
-        if isinstance(padded, int) and padded < 0:
-            raise errors.out_of_range("the padding", f"({before}, {after})", length)
-        if padded is None:
+        if padded is None or length is None:
             raise NotKnown("the length of a dimension that is padded is not known")
+        _need_room(mode, length, before, after)
         target.append(length_word(names, arguments, padded))
     linear = ((0,),) if mode != "constant" or not value else ()
     return Declaration(
@@ -64,6 +68,21 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
         dtypes=(dtype_of(input),),
         linear=linear,
     )
+
+
+def _need_room(mode: str, length: Dim, before: Dim, after: Dim) -> None:
+    """What a padding asks of a length: one that copies elements has enough of them."""
+    refusal = errors.out_of_range("the padding", f"({before}, {after})", length)
+    need(length + before + after, GE, 0 if mode == "constant" else 1, refusal)
+    match mode:
+        case "reflect":
+            need(length, GT, before, refusal)
+            need(length, GT, after, refusal)
+        case "circular":
+            need(length, GE, before, refusal)
+            need(length, GE, after, refusal)
+        case _:
+            pass
 
 
 def whole_dims(input: Any, dims: Sequence[int]) -> Declaration:
@@ -121,9 +140,15 @@ def narrow(input: Any, dim: int, start: Any, length: Any) -> Declaration:
     row = names.take(len(dims))
     arguments: dict[str, Any] = {}
     total = dims[place]
-    first = start if not (isinstance(start, int) and start < 0) or total is None else total + start
-    if total is not None and (less(first, 0) or less(total, first + length)):
-        raise errors.out_of_range("narrow", f"{first} to {first + length}", total)
+    first = start if total is None else from_start(start, total)
+    if total is not None:
+        refusal = errors.out_of_range("narrow", f"{first} to {first + length}", total)
+        if less(first, 0) or less(total, first + length):
+            raise refusal
+        need(first, GE, 0, refusal)
+        need(first, LE, total, refusal)
+        need(first + length, LE, total, refusal)
+    need(length, GE, 0, errors.negative_length(length))
     if total is not None and not at_least(total, first + length):
         cut_before, cut_after = names.one("^"), length_word(names, arguments, length)
         source, target = list(row), list(row)
@@ -142,9 +167,8 @@ def select(input: Any, dim: int, index: Any) -> Declaration:
     """Returns the declaration of one element of a dimension."""
     dims = dims_of(input)
     place = axis(dim, len(dims))
-    length = dims[place]
-    if isinstance(length, int) and isinstance(index, int) and not -length <= index < length:
-        raise errors.out_of_range("the index", index, length)
+    if is_dim(index):
+        need_place(index, dims[place])
     names = Names()
     row = [names.one("^" if n == place else "") for n in range(len(dims))]
     return moved(input, row, [*row[:place], *row[place + 1 :]])
@@ -161,9 +185,10 @@ def diff(
     arguments: dict[str, Any] = {}
     tensors = [x for x in (prepend, input, append) if x is not None]
     lengths = known(tuple(dims_of(x)[place] for x in tensors), "a tensor of diff")
-    total = sum(lengths[1:], lengths[0]) - n
-    if isinstance(total, int):
-        total = max(total, 0)
+    if not isinstance(n, int) and len(tensors) > 1:
+        raise NotKnown("how often the differences are taken is not known")
+    need(n, GE, 0, errors.not_understood("diff", f"n is {n}"))
+    total = maximum(sum(lengths[1:], lengths[0]) - n, 0)
     order = [x for x in (input, prepend, append) if x is not None]
     patterns = []
     for tensor in order:

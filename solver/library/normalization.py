@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.algebra.poly import divide_exactly
+from dimsolve.solver.algebra.poly import divide_exactly, product
 
 from . import errors
 from .dtypes import dtype_of
 from .entry import entry
 from .lengths import never_equal
+from .needs import EQ, GE, need, need_multiple
 from .samples import between, constant, example, t
-from .values import axes, dims_of, is_dim
+from .values import axes, dims_of, is_dim, known
 from .writing import Names, Pattern, annotation, group
 
 
@@ -52,8 +53,13 @@ def layer_norm(
         raise errors.wrong_number("normalized dimensions", count, rank)
     wanted = normalized_shape if isinstance(normalized_shape, list | tuple) else (normalized_shape,)
     for length, size in zip(dims[rank - count :], wanted, strict=True):
-        if length is not None and is_dim(size) and never_equal(length, size):
-            raise errors.lengths_differ("the last dimensions and normalized_shape", length, size)
+        if length is not None and is_dim(size):
+            refusal = errors.lengths_differ(
+                "the last dimensions and normalized_shape", length, size
+            )
+            if never_equal(length, size):
+                raise refusal
+            need(length, EQ, size, refusal)
     names = Names()
     leading, normal = names.take(rank - count), names.take(count, "^")
     return _with_optional(input, [*leading, *normal], [(weight, normal), (bias, normal)])
@@ -74,8 +80,10 @@ def group_norm(
     if len(dims) < 2:
         raise errors.wrong_rank("group_norm", "input", dims, "at least 2 dimensions")
     channels = dims[1]
-    if isinstance(channels, int) and isinstance(num_groups, int) and channels % num_groups:
-        raise errors.not_a_multiple("a group of channels", channels, num_groups)
+    refusal = errors.not_a_multiple("a group of channels", channels, num_groups)
+    need(num_groups, GE, 1, refusal)
+    if channels is not None:
+        need_multiple(channels, num_groups, refusal)
     inner = None if channels is None else divide_exactly(channels, num_groups)
     names = Names({"n", "g", "c"})
     groups, width = "1" if num_groups == 1 else "g", "1" if inner == 1 else "c^"
@@ -130,6 +138,9 @@ def batch_norm(
     dims = dims_of(input)
     if len(dims) < 2:
         raise errors.wrong_rank("batch_norm", "input", dims, "at least 2 dimensions")
+    if training and None not in dims:
+        per_channel = product(known((dims[0], *dims[2:])))
+        need(per_channel, GE, 2, errors.not_understood("batch_norm", "a channel has one value"))
     names, mark = Names({"n", "c"}), "^" if training else ""
     row = [f"n{mark}", "c", *names.take(len(dims) - 2, mark)]
     written = training and running_mean is not None
@@ -167,6 +178,7 @@ def local_response_norm(
 ) -> Declaration:
     """Returns the declaration of a norm over neighbouring channels."""
     dims = dims_of(input)
+    need(size, GE, 1, errors.not_understood("local_response_norm", f"size is {size}"))
     row = Names().take(len(dims))
     row[1] += "^"
     return _with_optional(input, row, [])

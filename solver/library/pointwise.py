@@ -25,6 +25,7 @@ from .dtypes import (
     real_of,
     result_type,
 )
+from .needs import need_equal_or_one
 from .values import NotKnown, dims_of, is_tensor
 from .writing import Names, annotation, bare
 
@@ -134,6 +135,7 @@ def in_place(declaration: Declaration) -> Declaration:
         if wrong:
             shapes = [dims_of(tensor) for tensor in declaration.inputs]
             raise errors.in_place_broadcast(shapes)
+    _need_room(declaration.inputs)
     dtype, result = (
         dtype_of(declaration.inputs[0]),
         declaration.dtypes[0] if declaration.dtypes else None,
@@ -151,6 +153,18 @@ def in_place(declaration: Declaration) -> Declaration:
         # What is written to must be partial too, where partial sums are written.
         linear=tuple(inputs for inputs in declaration.linear if 0 in inputs),
     )
+
+
+def _need_room(tensors: Sequence[Any]) -> None:
+    """What is written to the first tensor has its shape: the others are broadcast to it."""
+    shapes = [tensor.shape for tensor in tensors if is_tensor(tensor)]
+    if any(shape is None for shape in shapes):
+        return
+    first, *others = [dims_of(tensor) for tensor in tensors if is_tensor(tensor)]
+    for other in others:
+        for whole, length in zip(reversed(first), reversed(other), strict=False):
+            if whole is not None and length is not None and length != whole:
+                need_equal_or_one(length, whole, one=(length,))
 
 
 def keeps_linearity(dtype: str | None) -> bool:

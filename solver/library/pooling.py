@@ -16,6 +16,7 @@ from dimsolve.ir.operator import Declaration
 from . import errors
 from .dtypes import dtype_of
 from .entry import Entry, Form, entry
+from .needs import GE, LE, need
 from .samples import Sample, distinct, example, t
 from .values import Lengths, NotKnown, dims_of, per_dim
 from .windows import Window, slide
@@ -70,6 +71,10 @@ def windows_of(
     kernel = per_dim(sizes, spatial)
     strides = kernel if stride in (None, [], ()) else per_dim(stride, spatial)
     pads, dilations = per_dim(padding, spatial), per_dim(dilation, spatial)
+    for k, pad, d in zip(kernel, pads, dilations, strict=True):
+        refusal = errors.not_understood("pooling", f"the padding is {pad}, of windows of {k}")
+        need(pad, GE, 0, refusal)
+        need(2 * pad, LE, d * (k - 1) + 1, refusal)
     return [
         Window(k, s, p, p, d, ceil_mode)
         for k, s, p, d in zip(kernel, strides, pads, dilations, strict=True)
@@ -107,6 +112,11 @@ def avg_pool(spatial: int) -> Form:
         divisor_override: Any = None,
     ) -> Declaration:
         windows = windows_of(kernel_size, stride, padding, 1, ceil_mode, spatial)
+        if spatial == 3:  # there torch wants a window to fit without the padding
+            for length, window in zip(dims_of(input)[-3:], windows, strict=True):
+                if length is not None:
+                    refusal = errors.window_too_long(length, window.size, 0, 1)
+                    need(length, GE, window.size, refusal)
         return pooled(input, spatial, windows, linear=True)
 
     return declare

@@ -20,6 +20,8 @@ from . import errors
 from .creation import POSITIONS, made
 from .dtypes import DEFAULT, dtype_name, dtype_of
 from .entry import Form, entry
+from .lengths import at_least
+from .needs import EQ, GE, NE, need
 from .samples import constant, example, t
 from .values import NotKnown, axis, dims_of, is_dim, is_tensor, known
 from .writing import Names, annotation, bare, length_word
@@ -49,7 +51,12 @@ def _count(start: Any, end: Any, step: Any) -> Any:
         )
     if not all(is_dim(x) for x in (start, end, step)):
         raise NotKnown("the bounds of arange are not known")
-    return maximum(0, ceil_div(end - start, step)) if start != 0 or step != 1 else end
+    refusal = errors.not_understood("arange", f"from {start} to {end} in steps of {step}")
+    need(step, NE, 0, refusal)
+    if isinstance(step, int) and step < 0:
+        start, end, step = -start, -end, -step
+    need((end - start) * step if not at_least(step, 1) else end - start, GE, 0, refusal)
+    return ceil_div(end - start, step)
 
 
 def _ceil(value: float) -> int:
@@ -200,6 +207,10 @@ def diagonal_scatter(
     """Returns the declaration of a diagonal replaced."""
     found = diagonal(input, offset, dim1, dim2)
     row, target = found.annotation.split(" -> ")
+    word, given = target.rpartition(" ")[2], dims_of(src, "the source")[-1]
+    length = int(word) if word.isdecimal() else found.arguments.get(bare(word))
+    if length is not None and given is not None:
+        need(given, EQ, length, errors.lengths_differ("the diagonal and the source", length, given))
     return replace(
         found,
         annotation=f"{row}, {target} -> {row}",

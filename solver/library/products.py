@@ -9,18 +9,19 @@ tensordot(x, y, 2)   a b+ c+, b+ c+ d -> a d
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
 from dimsolve.solver.algebra.poly import Dim
 
 from . import errors
-from .broadcast import broadcast
+from .broadcast import broadcast, laid_on
 from .dtypes import dtype_of, result_type
 from .entry import Form, entry
 from .samples import example, t
 from .values import NotKnown, as_tuple, axes, dims_of
-from .writing import Names, Pattern, annotation
+from .writing import Names, Pattern, annotation, freeze_some
 
 _EACH = ((0,), (1,))
 
@@ -164,16 +165,16 @@ def sum_of_product(product: Sequence[Pattern], output: Sequence[str]) -> Form:
         offset = len(output) - len(dims)
         if offset < 0:
             raise errors.wrong_rank("this sum", "input", dims, f"at most {len(output)} dimensions")
-        row = []
-        for length, word in zip(dims, output[offset:], strict=True):
-            row.append("1" if length == 1 and lengths[word] != 1 else word)
-        return contraction(
+        names = Names({"b", "k", "m", "n"})
+        row, whole = laid_on(dims, [lengths[word] for word in output], output, names)
+        found = contraction(
             (input, x, y),
             [row, *product],
             output,
             value_split=(0,),
             linear=((0, 1), (0, 2)),
         )
+        return replace(found, annotation=freeze_some(found.annotation, whole))
 
     return declare
 
@@ -205,14 +206,18 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Declaration:
     if len(pairs[0]) != len(pairs[1]):
         raise errors.wrong_number("contracted dimensions", len(pairs[1]), len(pairs[0]))
     names = Names()
-    shared = names.take(len(pairs[0]), "+")
-    rows = []
-    for rank, places in zip(ranks, pairs, strict=True):
+    lengths = [
+        [dims_of(tensor)[place] for place in places]
+        for tensor, places in zip((a, b), pairs, strict=True)
+    ]
+    shared = broadcast([tuple(side) for side in lengths], names, "+")
+    rows, output = [], []
+    for rank, places, words in zip(ranks, pairs, shared.inputs, strict=True):
         row = names.take(rank)
-        for place, word in zip(places, shared, strict=True):
+        output += [word for place, word in enumerate(row) if place not in places]
+        for place, word in zip(places, words, strict=True):
             row[place] = word
         rows.append(row)
-    output = [word for row in rows for word in row if not word.endswith("+")]
     return contraction((a, b), rows, output)
 
 

@@ -18,9 +18,11 @@ from dimsolve.ir.operator import Declaration
 from . import errors
 from .dtypes import dtype_name, dtype_of, floating, real_of, summed
 from .entry import Entry, Form, entry
+from .lengths import never_equal
+from .needs import GE, LE, need, need_equal_or_one
 from .samples import between, distinct, example, mask, t, whole
-from .values import NotKnown, axes, axis, dims_of, is_dim, is_tensor, rest_of
-from .writing import Names, annotation
+from .values import Lengths, NotKnown, axes, axis, dims_of, is_dim, is_tensor, rest_of
+from .writing import Names, annotation, freeze_word, length_word
 
 RULES: dict[str, Callable[[str | None], str | None]] = {
     "same": lambda dtype: dtype,
@@ -162,6 +164,12 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Declaration:
 
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Declaration:
     """Returns the declaration of the k-th smallest value and its place."""
+    dims = dims_of(input)
+    length = dims[axis(dim, len(dims))] if dims else 1
+    if length is not None and is_dim(k):
+        refusal = errors.out_of_range("k", k, length)
+        need(k, GE, 1, refusal)
+        need(k, LE, length, refusal)
     return _pair(input, dim, keepdim)
 
 
@@ -204,7 +212,8 @@ def quantile(
 
 def sum_to_size(input: Any, *size: Any, **named: Any) -> Declaration:
     """Returns the declaration of the sum that undoes an expand."""
-    dims, sizes = dims_of(input), rest_of(size, named, "size")
+    dims: Lengths = dims_of(input)
+    sizes: tuple[Any, ...] = rest_of(size, named, "size")
     new = len(dims) - len(sizes)
     if new < 0:
         raise errors.wrong_number("sizes", len(sizes), len(dims))
@@ -215,16 +224,20 @@ def sum_to_size(input: Any, *size: Any, **named: Any) -> Declaration:
         for d, keep in zip(dims, kept, strict=True)
     ]
     target = [word if keep else "1" for word, keep in zip(row[new:], kept[new:], strict=True)]
-    if any(
-        k and is_dim(s) and s != d for k, s, d in zip(kept[new:], sizes, dims[new:], strict=True)
-    ):
-        raise errors.not_understood(
-            "sum_to_size", f"the sizes are {tuple(sizes)}, of {tuple(dims)}"
-        )
+    arguments: dict[str, Any] = {}
+    for n, (wanted, length) in enumerate(zip(sizes, dims[new:], strict=True)):
+        if kept[new + n] and is_dim(wanted) and length is not None and wanted != length:
+            if never_equal(wanted, length) and never_equal(wanted, 1):
+                why = f"the sizes are {tuple(sizes)}, of {tuple(dims)}"
+                raise errors.not_understood("sum_to_size", why)
+            need_equal_or_one(wanted, length, one=(wanted,))
+            row[new + n] = freeze_word(row[new + n])
+            target[n] = length_word(names, arguments, wanted)
     return Declaration(
         annotation([row], [target]),
         (input,),
-        sizes={"size": " ".join(target) or "()"},
+        arguments=arguments,
+        sizes={} if arguments else {"size": " ".join(target) or "()"},
         dtypes=(dtype_of(input),),
         linear=((0,),),
     )

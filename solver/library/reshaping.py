@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.algebra.dims import floor_div
+from dimsolve.solver.algebra.dims import floor_div, surely_positive
 from dimsolve.solver.algebra.poly import Dim, divide_exactly, product
 
 from . import errors
@@ -19,6 +19,7 @@ from .alignment import align, opened
 from .dtypes import bits, dtype_name, dtype_of
 from .entry import entry
 from .lengths import never_equal
+from .needs import EQ, GE, LE, need, need_multiple
 from .samples import DType, example, t
 from .shaping import LINEAR, moved
 from .values import NotKnown, axis, dims_of, is_dim, listed, rest_of
@@ -35,22 +36,39 @@ def resolve_sizes(dims: Sequence[Dim], sizes: Sequence[Dim]) -> tuple[Dim, ...]:
     below = [size for size in sizes if isinstance(size, int) and size < -1]
     if below:
         raise errors.negative_size(sizes, below[0])
-    open_places = [n for n, size in enumerate(sizes) if size == -1]
-    total, rest = product(dims), product(size for size in sizes if size != -1)
-    if not open_places:
+    given = tuple(size for size in sizes if size != -1)
+    for size in given:
+        need(size, GE, 0, errors.negative_size(sizes, size))
+    total, rest = product(dims), product(given)
+    if len(given) == len(sizes):
         if never_equal(total, rest):
             raise errors.cannot_view(dims, sizes, total, rest)
+        left, right = _without_common(dims, given)
+        need(product(left), EQ, product(right), errors.cannot_view(dims, sizes, total, rest))
         return tuple(sizes)
-    if len(open_places) > 1:
+    if len(given) < len(sizes) - 1:
         raise errors.two_unknown_sizes(sizes)
-    if rest == 0:
-        raise errors.no_remainder(dims, sizes, total, rest)
+    refusal = errors.no_remainder(dims, sizes, total, rest)
+    need(rest, GE, 1, refusal)
     quotient = divide_exactly(total, rest)
     if quotient is None:
-        if isinstance(total, int) and isinstance(rest, int):
-            raise errors.no_remainder(dims, sizes, total, rest)
+        left, right = _without_common(dims, given)
+        need_multiple(product(left), product(right), refusal)
         quotient = floor_div(total, rest)
     return tuple(quotient if size == -1 else size for size in sizes)
+
+
+def _without_common(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[list[Dim], list[Dim]]:
+    """Both without the positive lengths that stand in both: what is left must have equal products
+    all the same.
+    """
+    left, right = list(a), []
+    for dim in b:
+        if dim in left and surely_positive(dim):
+            left.remove(dim)
+        else:
+            right.append(dim)
+    return left, right
 
 
 def reshaped(input: Any, sizes: Sequence[Any], parameter: str = "") -> Declaration:
@@ -155,12 +173,16 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Declaration:
     length = dims[place] if dims else 1
     if length is None:
         raise NotKnown("the length that is unfolded is not known")
-    if size == step and divide_exactly(length, size) is not None:
+    if size == step and isinstance(size, int) and size and divide_exactly(length, size) is not None:
         source = [*row[:place], f"({row[place]} {size})", *row[place + 1 :]]
+        need(length, GE, size)
         return moved(input, source, [*row, str(size)])
+    need(step, GE, 1, errors.out_of_range("the step", step, length))
+    need(size, LE, length, errors.out_of_range("the size", size, length))
     arguments: dict[str, Any] = {}
-    count = length_word(Names({*row}), arguments, floor_div(length - size, step) + 1)
-    source, target = list(row), [*row, str(size)]
+    names = Names({*row})
+    count = length_word(names, arguments, floor_div(length - size, step) + 1)
+    source, target = list(row), [*row, length_word(names, arguments, size)]
     source[place], target[place] = f"{row[place]}^", count
     return moved(input, source, target, arguments=arguments)
 

@@ -14,13 +14,16 @@ from typing import Any
 
 from dimsolve.ir.operator import Declaration
 
+from . import errors
 from .broadcast import broadcast
 from .dtypes import dtype_of
 from .entry import entry
 from .indexing import _rows
+from .needs import EQ, LE, need
 from .samples import Sample, example, mask, t, whole
-from .subscripts import setitem
-from .values import NotKnown, axis, dims_of, is_tensor
+from .slices import slice_length
+from .subscripts import need_place, setitem
+from .values import NotKnown, axis, dims_of, is_dim, is_tensor
 from .writing import Names, annotation, bare, freeze
 
 
@@ -45,6 +48,9 @@ def scattered(
     if is_tensor(src):
         values = dims_of(src, "the source")
         inputs.append(src)
+        for a, b in zip(places, values, strict=False):
+            if a is not None and b is not None:
+                need(a, LE, b, errors.out_of_range("the index", a, b))
         same = (
             [a == b for a, b in zip(values, places, strict=True)]
             if len(values) == len(places)
@@ -177,6 +183,8 @@ def select_scatter(input: Any, src: Any, dim: int, index: Any) -> Declaration:
     dims = dims_of(input)
     names = Names()
     place = axis(dim, len(dims))
+    if is_dim(index):
+        need_place(index, dims[place])
     row = [names.one("^" if n == place else "") for n in range(len(dims))]
     return Declaration(
         annotation([row, [*row[:place], *row[place + 1 :]]], [row]),
@@ -195,6 +203,10 @@ def slice_scatter(
     place = axis(dim, len(dims))
     row = [names.one("^" if n == place else "") for n in range(len(dims))]
     word = "1" if values[place] == 1 else names.one("^")
+    whole, given = dims[place], values[place]
+    if whole is not None and given is not None:
+        taken = slice_length(whole, slice(start, end, step))
+        need(taken, EQ, given, errors.lengths_differ("the slice and the source", taken, given))
     return Declaration(
         annotation([row, [*row[:place], word, *row[place + 1 :]]], [row]),
         (input, src),

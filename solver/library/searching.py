@@ -12,10 +12,12 @@ from typing import Any
 
 from dimsolve.ir.operator import Declaration
 
+from . import errors
 from .dtypes import dtype_of
 from .entry import entry
+from .needs import GE, need
 from .samples import ascending, example, t, whole
-from .values import NotKnown, dims_of, is_tensor
+from .values import NotKnown, dims_of, is_dim, is_tensor
 from .writing import Names, annotation, length_word
 
 
@@ -58,6 +60,9 @@ def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0) -> Declaratio
     """Returns the declaration of a histogram: between written bounds counts are summed."""
     rank = len(dims_of(input))
     bounded = not is_tensor(min) and not is_tensor(max) and min != max
+    need(bins, GE, 1, errors.not_understood("histc", f"bins is {bins}"))
+    if is_dim(min) and is_dim(max):
+        need(max, GE, min, errors.not_understood("histc", f"it goes from {min} to {max}"))
     names = Names()
     row = names.take(rank, "+" if bounded else "^")
     arguments: dict[str, Any] = {}

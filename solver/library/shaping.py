@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
+from dimsolve.solver.algebra.dims import surely_positive
 
 from . import errors
 from .dtypes import dtype_of
 from .entry import Form, entry
 from .lengths import common_divisor
+from .needs import GE, NE, need
 from .samples import example, t
 from .values import as_tuple, axes, axis, dims_of, rest_of
 from .writing import Names, Pattern, annotation, opaque
@@ -36,6 +38,10 @@ def squeeze(input: Any, dim: Any = None) -> Declaration:
     dims = dims_of(input)
     wanted = axes(dim, len(dims), empty_means_all=False)
     dropped = tuple(n for n in wanted if dims[n] == 1)
+    for n in wanted:
+        length = dims[n]
+        if length is not None and length != 1:
+            need(length, GE, 2) if surely_positive(length) else need(length, NE, 1)
     names = Names()
     row = ["1" if length == 1 else names.one() for length in dims]
     kept = [word for n, word in enumerate(row) if n not in dropped]

@@ -18,7 +18,9 @@ from typing import Any
 from dimsolve.solver.algebra.dims import ceil_div, maximum, minimum
 from dimsolve.solver.algebra.poly import Dim, divide_exactly
 
+from . import errors
 from .lengths import at_least, common_divisor
+from .needs import GE, need
 from .values import NotKnown, is_dim
 from .writing import Names, freeze_word, group, length_word
 
@@ -39,6 +41,7 @@ def slice_dim(length: Dim | None, part: slice, names: Names, arguments: dict[str
     if any(bound is not None and not is_dim(bound) for bound in (part.start, part.stop, part.step)):
         raise NotKnown("a bound of a slice is not known")
     step = 1 if part.step is None else part.step
+    need(step, GE, 1, errors.not_understood("a slice", f"its step is {step}"))
     if length is None:
         return _open_length(part, step, names)
     if length == 1 and _whole(part, 1, step):
@@ -56,9 +59,22 @@ def slice_dim(length: Dim | None, part: slice, names: Names, arguments: dict[str
         # A start counted from the end is another place in a part.
         sizes = {"start": str(start)} if part.start not in (None, start) else {}
         return Sliced(group(word, str(step)), word, sizes)
-    count: Dim = stop - start if at_least(stop, start) else maximum(stop - start, 0)
     before = "1" if length == 1 else names.one("^")
-    return Sliced(before, length_word(names, arguments, ceil_div(count, step)))
+    return Sliced(before, length_word(names, arguments, slice_length(length, part)))
+
+
+def slice_length(length: Dim, part: slice) -> Dim:
+    """Returns how many elements a slice with bounds that are lengths takes of a length.
+
+    >>> slice_length(10, slice(-3, None)), slice_length(10, slice(2, 9, 3))
+    (3, 3)
+    """
+    step = 1 if part.step is None else part.step
+    start, stop = _bound(part.start, 0, length), _bound(part.stop, length, length)
+    if at_least(start, stop):
+        return 0
+    count: Dim = stop - start if at_least(stop, start) else maximum(stop - start, 0)
+    return ceil_div(count, step)
 
 
 def _every_one(length: Dim, start: Dim, stop: Dim, step: Any) -> bool:
@@ -87,10 +103,28 @@ def _bound(bound: Any, default: Dim, length: Dim) -> Dim:
     """The bound counted from the start and held inside the dimension, as Python does it."""
     if bound is None:
         return default
-    if isinstance(bound, int) and bound < 0:
-        bound = length + bound
-        return bound if at_least(bound, 0) else maximum(bound, 0)
-    return bound if at_least(length, bound) else minimum(bound, length)
+    place = from_start(bound, length)
+    if not at_least(place, 0):
+        place = maximum(place, 0)
+    return place if at_least(length, place) else minimum(place, length)
+
+
+def from_start(place: Dim, length: Dim) -> Dim:
+    """Returns a place counted from the start where one below 0 is counted from the end, as Python
+    does it. It may lie outside of the length.
+
+    >>> from dimsolve.solver.algebra.poly import symbol
+    >>> n = symbol("n")
+    >>> print(from_start(-2, n), from_start(-n, 8), from_start(n, 8))
+    n - 2 -n + 8 n
+    >>> print(from_start(n - 4, 8))
+    n + 8*min(1, max(0, -n + 4)) - 4
+    """
+    if at_least(place, 0):
+        return place
+    if at_least(-1, place):
+        return length + place
+    return place + length * minimum(1, maximum(0, -place))
 
 
 def _blocks(length: Dim, start: Dim, stop: Dim, part: slice, names: Names) -> Sliced | None:

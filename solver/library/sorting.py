@@ -13,8 +13,10 @@ from typing import Any
 
 from dimsolve.ir.operator import Declaration
 
+from . import errors
 from .dtypes import dtype_name, dtype_of, summed
 from .entry import Entry, entry
+from .needs import LE, need
 from .samples import distinct, example, t, whole
 from .values import NotKnown, axis, dims_of, is_dim, is_tensor
 from .writing import Names, annotation, length_word
@@ -96,6 +98,10 @@ def topk(
     """Returns the declaration of the k largest elements and their places."""
     if not is_dim(k):
         raise NotKnown("k is not known")
+    dims = dims_of(input)
+    length = dims[axis(dim, len(dims))] if dims else 1
+    if length is not None:
+        need(k, LE, length, errors.out_of_range("k", k, length))
     return along(input, dim, (dtype_of(input), "int64"), length=k)
 
 

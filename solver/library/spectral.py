@@ -15,8 +15,10 @@ from dimsolve.ir.operator import Declaration
 from dimsolve.solver.algebra.dims import floor_div
 from dimsolve.solver.algebra.poly import Dim
 
+from . import errors
 from .dtypes import complex_of, dtype_of, floating, real_of
 from .entry import Entry, Form, entry
+from .needs import GE, need
 from .samples import example, t
 from .shaping import moved
 from .values import NotKnown, axes, axis, dims_of
@@ -40,6 +42,9 @@ def transformed(
         length, size = dims[place], None if sizes is None else sizes[number]
         last = number == len(places) - 1
         result = _length(length, size, kind if last else "full")
+        given: Any = length if size in (None, -1) else size
+        need(given, GE, 1, errors.not_understood("a transform", f"its length is {given}"))
+        need(result, GE, 1, errors.not_understood("a transform", f"its length is {result}"))
         if result != length or length is None:
             target[place] = length_word(names, arguments, result)
     dtype = floating(dtype_of(input))

@@ -16,13 +16,15 @@ from dimsolve.ir.operator import Declaration
 from dimsolve.solver.algebra.poly import Dim
 
 from . import errors
-from .broadcast import broadcast
+from .broadcast import broadcast, laid_on
 from .dtypes import dtype_of
 from .entry import entry
+from .lengths import at_least
+from .needs import GE, GT, need
 from .samples import example, mask, t, whole
-from .slices import slice_dim
+from .slices import slice_dim, slice_length
 from .values import Lengths, NotKnown, dims_of, is_dim, is_tensor
-from .writing import Names, annotation, bare, freeze, freeze_word
+from .writing import Names, annotation, bare, freeze, freeze_some, freeze_word
 
 _MASKS = ("bool", "uint8")
 """Dtypes of index tensors that say which elements are meant, not where they are."""
@@ -33,14 +35,15 @@ class Subscript:
     """A subscript laid on a tensor: the words of the tensor (source), of the index tensors, and of
     what is read (target).
 
-    ``mask_words`` are the dimensions that a mask covers; the others are what a Declaration needs
-    besides.
+    ``lengths`` are those of what is read. ``mask_words`` are the dimensions that a mask covers; the
+    others are what a Declaration needs besides.
     """
 
     source: list[str] = field(default_factory=list)
     indices: list[Any] = field(default_factory=list)
     index_words: list[list[str]] = field(default_factory=list)
     target: list[str] = field(default_factory=list)
+    lengths: list[Dim | None] = field(default_factory=list)
     arguments: dict[str, Any] = field(default_factory=dict)
     sizes: dict[str, str] = field(default_factory=dict)
     fresh: list[str] = field(default_factory=list)
@@ -77,6 +80,7 @@ class _Reader:
         """Lays one item on the dimensions that are left."""
         if item is None:
             self.found.target.append("1")
+            self.found.lengths.append(1)
             return
         place = len(self.found.source)
         if place >= len(self.dims):
@@ -85,7 +89,7 @@ class _Reader:
         if isinstance(item, slice):
             self._slice(position, item, length)
         elif is_dim(item):
-            _check_index(item, length)
+            need_place(item, length)
             self._word(length)
         elif is_tensor(item) and not dims_of(item, "an index"):
             self._number(item, length)
@@ -101,6 +105,7 @@ class _Reader:
         self.found.sizes.update({f"{key}.{bound}": text for bound, text in cut.sizes.items()})
         self.found.source.append(cut.before)
         self.found.target.append(cut.after)
+        self.found.lengths.append(None if length is None else slice_length(length, item))
 
     def _number(self, item: Any, length: Dim | None) -> None:
         """A tensor without dimensions is read as the number that it holds."""
@@ -117,6 +122,8 @@ class _Reader:
             self.found.mask_words = self.names.take(len(self.tensors[-1][1]), "^")
             self.found.source += self.found.mask_words
         else:
+            for number in _numbers_in(item):
+                need_place(number, length)
             self._word(length)
 
 
@@ -142,9 +149,24 @@ def _width(item: Any) -> int:
     return 1
 
 
-def _check_index(item: Any, length: Any) -> None:
-    if isinstance(item, int) and isinstance(length, int) and not -length <= item < length:
-        raise errors.out_of_range("the index", item, length)
+def need_place(item: Dim, length: Dim | None) -> None:
+    """Says that a number is an index into a length, counted from the start or from the end.
+
+    Raises ShapeError for numbers where it is none.
+    """
+    if length is not None:
+        refusal = errors.out_of_range("the index", item, length)
+        if not at_least(-1, item):
+            need(length, GT, item, refusal)
+        if not at_least(item, 0):
+            need(length, GE, -item, refusal)
+
+
+def _numbers_in(item: Any) -> list[Dim]:
+    """The numbers of an index that is a list, also of lists."""
+    if isinstance(item, list):
+        return [number for inner in item for number in _numbers_in(inner)]
+    return [item] if is_dim(item) else []
 
 
 def _index_shape(item: Any) -> Lengths:
@@ -169,6 +191,7 @@ def _place_indices(
         word = names.one("^")
         result.fresh.append(bare(word))
         words = [word]
+        lengths: list[Dim | None] = [None]
     else:
         spread = broadcast([shape for _, shape in tensors], names)
         constant = any(not is_tensor(item) for item, _ in tensors)
@@ -182,11 +205,26 @@ def _place_indices(
                 if not word.isdecimal() and bare(word) not in given:
                     result.arguments[bare(word)] = length
         result.arguments.update(spread.arguments)
+        lengths = _common_lengths(words, rows, [shape for _, shape in tensors], spread.arguments)
         result.fresh += spread.fresh
     result.indices += [item for item, _ in tensors if is_tensor(item)]
     together = all(place == places[0] for place in places)
     at = places[0] if together else 0
     result.target[at:at] = words
+    result.lengths[at:at] = lengths
+
+
+def _common_lengths(
+    words: list[str], rows: list[list[str]], shapes: list[Lengths], made: dict[str, Any]
+) -> list[Dim | None]:
+    """The lengths that index tensors have together, for the words of their result."""
+    known: dict[str, Dim | None] = {
+        bare(word): length
+        for row, shape in zip(rows, shapes, strict=True)
+        for word, length in zip(row, shape, strict=True)
+    }
+    known.update(made)
+    return [int(word) if word.isdecimal() else known.get(bare(word)) for word in words]
 
 
 def getitem(input: Any, index: Any) -> Declaration:
@@ -220,12 +258,15 @@ def setitem(input: Any, index: Any, value: Any) -> Declaration:
         source = [bare(word) if word in chosen else word for word in source]
         index_words = [[bare(word) for word in row] for row in index_words]
     inputs, patterns = [input, *found.indices], [source, *index_words]
+    doubtful: set[str] = set()
     if is_tensor(value):
         inputs.append(value)
-        patterns.append(_value_pattern(dims_of(value, "the value"), target, names))
+        given = dims_of(value, "the value")
+        pattern, doubtful = _value_pattern(given, target, found.lengths, names)
+        patterns.append(pattern)
     used = {bare(word) for row in patterns for dim in row for word in dim.strip("()").split(" ")}
     return Declaration(
-        annotation(patterns, [source]),
+        freeze_some(annotation(patterns, [source]), doubtful),
         tuple(inputs),
         arguments={name: length for name, length in found.arguments.items() if name in used},
         sizes=found.sizes,
@@ -235,15 +276,15 @@ def setitem(input: Any, index: Any, value: Any) -> Declaration:
     )
 
 
-def _value_pattern(dims: Lengths, target: list[str], names: Names) -> list[str]:
-    """The words of a value that is broadcast to what a subscript names."""
+def _value_pattern(
+    dims: Lengths, target: list[str], wanted: list[Dim | None], names: Names
+) -> tuple[list[str], set[str]]:
+    """The words of a value that is broadcast to what a subscript names, and which stay whole."""
     extra = len(dims) - len(target)
     if any(length != 1 for length in dims[: max(extra, 0)]):
         raise errors.cannot_assign(dims, len(target))
-    words = ["1"] * max(extra, 0)
-    for length, word in zip(dims[max(extra, 0) :], target[max(-extra, 0) :], strict=True):
-        words.append("1" if length == 1 else word)
-    return words
+    words, doubtful = laid_on(dims[max(extra, 0) :], wanted, target, names)
+    return ["1"] * max(extra, 0) + words, doubtful
 
 
 _READS = (

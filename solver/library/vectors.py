@@ -16,6 +16,7 @@ from . import errors
 from .broadcast import broadcast
 from .dtypes import dtype_of, result_type
 from .entry import entry
+from .needs import NE, need
 from .samples import example, t
 from .values import NotKnown, axis, dims_of, known
 from .writing import Names, annotation, length_word
@@ -69,8 +70,11 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Declaration:
     place = axis(dim, len(shapes[0]))
     names = Names()
     spread = broadcast([shape[:place] + shape[place + 1 :] for shape in shapes], names)
-    word = names.one("+")
-    rows = [[*row[:place], word, *row[place:]] for row in spread.inputs]
+    along = broadcast([(shape[place],) for shape in shapes], names, "+")
+    rows = [
+        [*row[:place], *word, *row[place:]]
+        for row, word in zip(spread.inputs, along.inputs, strict=True)
+    ]
     return Declaration(
         annotation(rows, [spread.output]),
         (x, y),
@@ -110,8 +114,14 @@ def covariance(input: Any, **options: Any) -> Declaration:
     """
     if len(dims_of(input)) != 2 or any(value is not None for value in options.values()):
         raise NotKnown("only a matrix without weights is known of")
+    rows = dims_of(input)[0]
+    if rows is not None and rows != 1:
+        need(rows, NE, 1)  # of one row torch returns a number
     return Declaration(
-        "a^ b^ -> a^ a^", (input,), dtypes=(dtype_of(input),), frozen="every row meets every other"
+        "1 b^ -> ()" if rows == 1 else "a^ b^ -> a^ a^",
+        (input,),
+        dtypes=(dtype_of(input),),
+        frozen="every row meets every other",
     )
 
 

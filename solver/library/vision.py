@@ -16,6 +16,7 @@ from dimsolve.solver.algebra.poly import Dim, divide_exactly
 from . import errors
 from .dtypes import dtype_of
 from .entry import entry
+from .needs import EQ, GE, need
 from .samples import between, example, t
 from .values import NotKnown, dims_of, is_dim, per_dim
 from .writing import Names, annotation, length_word
@@ -86,6 +87,7 @@ def _factor(length: Dim | None, number: int, size: Any, scale: Any, spatial: int
 def _length(length: Dim | None, number: int, size: Any, scale: Any, spatial: int) -> Dim:
     if size is not None:
         wanted: Dim = per_dim(size, spatial)[number]
+        need(wanted, GE, 1, errors.not_understood("interpolate", f"a size is {wanted}"))
         return wanted
     factor = per_dim(scale, spatial)[number]
     if length is None or not isinstance(factor, int | float):
@@ -127,8 +129,13 @@ def grid_sample(
 def affine_grid(theta: Any, size: Any, align_corners: Any = None) -> Declaration:
     """Returns the declaration of the places of an image under affine maps, one map per image."""
     spatial = len(size) - 2
-    if not all(isinstance(length, int) for length in size[1:]):
+    if not all(is_dim(length) for length in size):
         raise NotKnown("the lengths of the image are not known")
+    count = dims_of(theta, "the maps")[0]
+    if count is not None and is_dim(size[0]):
+        need(count, EQ, size[0], errors.lengths_differ("the maps and the images", count, size[0]))
+    for length in size[1:]:
+        need(length, GE, 1, errors.not_understood("affine_grid", f"a length is {length}"))
     names, arguments = Names({"n"}), dict[str, Any]()
     image = [length_word(names, arguments, length) for length in size[2:]]
     rows = ["n", str(spatial), str(spatial + 1)]

@@ -11,10 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dimsolve.solver.algebra.dims import ceil_div, floor_div
+from dimsolve.solver.algebra.dims import ceil_div, floor_div, maximum, minimum
 from dimsolve.solver.algebra.poly import Dim, divide_exactly
 
 from . import errors
+from .lengths import at_least
+from .needs import GE, LT, need
 from .values import NotKnown, is_dim
 from .writing import Names, group, length_word
 
@@ -34,17 +36,20 @@ class Window:
 
     def result(self, length: Dim) -> Dim:
         """Returns how many windows there are. Raises ShapeError where not even one fits."""
+        refusal = errors.window_too_long(length, self.size, self.before + self.after, self.dilation)
+        for number in (self.size, self.stride, self.dilation):
+            need(number, GE, 1, refusal)
         room = length + self.before + self.after - self.dilation * (self.size - 1) - 1
-        divide = ceil_div if self.ceil_mode else floor_div
-        count = divide(room, self.stride) + 1
-        if isinstance(count, int) and count < 1:
-            raise errors.window_too_long(length, self.size, self.before + self.after, self.dilation)
         if not self.ceil_mode:
-            return count
-        if not (isinstance(count, int) and isinstance(length, int)):
-            raise NotKnown("the number of windows, rounded up, is not known")
+            need(room, GE, 0, refusal)
+            return floor_div(room, self.stride) + 1
+        count = ceil_div(room, self.stride) + 1
         # torch drops a last window that would begin in the padding behind the end
-        return count - 1 if (count - 1) * self.stride >= length + self.before else count
+        beyond = (count - 1) * self.stride - length - self.before
+        if not at_least(-1, beyond):
+            count = count - minimum(1, maximum(0, beyond + 1))
+        need(count, GE, 1, refusal)
+        return count
 
     @property
     def plain(self) -> bool:
@@ -67,11 +72,17 @@ def slide(
         return word, word
     if length is None:
         raise NotKnown("the length of a dimension with windows is not known")
-    if window.plain and divide_exactly(length, window.size) is not None:
+    if window.plain and isinstance(window.size, int) and divides(window.size, length):
+        window.result(length)
         word = names.one()
         return group(word, str(window.size)), word
     before = "1" if length == 1 else names.one("^")
     return before, length_word(names, arguments, window.result(length))
+
+
+def divides(size: int, length: Dim) -> bool:
+    """Whether a length is a multiple of a size for all values of its symbols."""
+    return size > 0 and divide_exactly(length, size) is not None
 
 
 def slide_back(
@@ -80,16 +91,26 @@ def slide_back(
     """Returns the words of a dimension before and after a transposed convolution; ``extra`` is its
     output_padding.
     """
-    if window.plain and extra == 0:
+    for number in (window.size, window.stride, window.dilation):
+        need(number, GE, 1, errors.not_understood("a window", f"a size of it is {number}"))
+    if window.plain and extra == 0 and isinstance(window.size, int):
         word = names.one()
         return word, group(word, str(window.size))
     if length is None:
         raise NotKnown("the length of a dimension with windows is not known")
+    refusal = errors.not_understood(
+        "a transposed convolution",
+        f"output_padding is {extra}, beside a stride of {window.stride}",
+    )
+    need(extra, GE, 0, refusal)
+    need(extra, LT, maximum(window.stride, window.dilation), refusal)
     result = (
         (length - 1) * window.stride
         - window.before
         - window.after
         + window.dilation * (window.size - 1)
     )
+    total = result + extra + 1
+    need(total, GE, 1, errors.window_too_long(length, window.size, 0, window.dilation))
     before = "1" if length == 1 else names.one("^")
-    return before, length_word(names, arguments, result + extra + 1)
+    return before, length_word(names, arguments, total)

@@ -19,6 +19,10 @@ from dimsolve.ir.operator import Declaration
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.layout import fresh_names
 
+from . import errors
+from .needs import GE, need
+
+_WORD = re.compile(r"([^\W\d]\w*)[+^]?")
 Pattern: TypeAlias = "Sequence[str]"
 
 
@@ -93,7 +97,27 @@ def freeze_text(text: str) -> str:
     >>> freeze_text("a (b 2), c+ -> a, ()")
     'a^ (b^ 2), c^ -> a^, ()'
     """
-    return re.sub(r"([^\W\d]\w*)[+^]?", r"\1^", text)
+    return _WORD.sub(r"\1^", text)
+
+
+def identifiers_in(word: str) -> list[str]:
+    """Returns the identifiers of one dimension, without marks.
+
+    >>> identifiers_in("(g 2 r^)")
+    ['g', 'r']
+    """
+    return [found[1] for found in _WORD.finditer(word)]
+
+
+def freeze_some(text: str, identifiers: Collection[str]) -> str:
+    """Returns an annotation with these identifiers marked ``^``.
+
+    >>> freeze_some("a (b 2), c+ -> a, b", {"b"})
+    'a (b^ 2), c+ -> a, b^'
+    """
+    if not identifiers:
+        return text
+    return _WORD.sub(lambda m: f"{m[1]}^" if m[1] in identifiers else m[0], text)
 
 
 def length_word(
@@ -102,8 +126,11 @@ def length_word(
     """Returns a word for a length that no input gives: a number, or an identifier bound in
     ``arguments``.
 
-    None gives an identifier that stays open: only running can tell it.
+    None gives an identifier that stays open: only running can tell it. A length is 0 or more: where
+    it is less, the call is not possible.
     """
+    if length is not None:
+        need(length, GE, 0, errors.negative_length(length))
     if isinstance(length, int) and length < 2:
         return str(length)
     word = names.one(mark)

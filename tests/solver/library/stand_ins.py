@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dimsolve.ir.operator import Declaration, Operator
-from dimsolve.solver.infer import infer
+from dimsolve.solver.infer import infer_sizes
 from dimsolve.solver.library import find
 from dimsolve.solver.shapes import to_shape
 from dimsolve.solver.solution import Solution
@@ -35,7 +35,7 @@ def declare(path: str, *args: Any, **kwargs: Any) -> Declaration:
 def solve(declaration: Declaration) -> Solution:
     shapes = [getattr(value, "shape", None) for value in declaration.inputs]
     arguments = {**declaration.arguments, **{n: f"{n}_new" for n in declaration.fresh}}
-    return infer(declaration.annotation, shapes, arguments=arguments)
+    return infer_sizes(declaration.annotation, shapes, arguments=arguments)
 
 
 def shapes_of(path: str, *args: Any, **kwargs: Any) -> list[str]:

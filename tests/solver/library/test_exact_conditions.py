@@ -1,0 +1,84 @@
+"""Law: with symbols for its sizes, every call of the catalogue has conditions that hold exactly
+where torch accepts it, and there the shapes are torch's.
+
+The oracle is torch at all small values of the symbols; a new entry is checked through its examples.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from dimsolve.solver.algebra.poly import Dim, symbol
+from dimsolve.solver.library import specimens
+from dimsolve.solver.library.catalogue import entries
+
+from .call_oracle import Place, disagreements, variants
+
+UNCHECKED = {
+    **dict.fromkeys(
+        [
+            f"torch.{name}{end}"
+            for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
+            for end in ("", "_cell")
+        ],
+        "torch reads beyond the weights where their lengths do not fit",
+    ),
+    "torch.nn.functional.ctc_loss": "the lengths are in the data",
+    "torch.nn.functional.cosine_embedding_loss": "documented for one shape, broadcast all the same",
+    "torch.nn.functional.multilabel_soft_margin_loss": "the same",
+    "torch.linalg.solve": "whether the right side is a matrix depends on its lengths",
+}
+"""Callables that torch itself does not check, and why."""
+
+NO_SIZE: dict[str, tuple[Place, ...]] = {
+    "torch.mvlgamma": ((0, 1),),
+    "torch.Tensor.polygamma": ((0, 1),),
+    "torch.polygamma": ((0, 0),),
+    "torch.linalg.matrix_power": ((0, 1),),
+    "torch.linalg.matrix_norm": ((0, 1),),
+    "torch.renorm": ((0, 1),),
+    **{f"torch.nn.functional.lp_pool{n}d": ((0, 1),) for n in (1, 2, 3)},
+}
+"""Whole numbers among the arguments that are no sizes: orders, degrees and exponents."""
+
+BIAS = {
+    "torch.nn.functional.linear": ((0, 2, 0),),
+    "torch.nn.functional.multi_head_attention_forward": ((0, 6, 0), (0, 12, 0)),
+}
+"""A bias of length 1, which torch broadcasts and its documentation does not know."""
+
+UNREAD = {"torch.nn.functional.scaled_dot_product_attention": ((0, 1, 2), (0, 2, 2))}
+"""Lengths of keys and values, which torch does not compare with each other for grouped heads."""
+
+
+def checked(path: str, sizes: dict[Place, Dim]) -> bool:
+    places = set(sizes)
+    numbers = set(NO_SIZE.get(path, ()))
+    lone = set(BIAS.get(path, ())) | set(UNREAD.get(path, ()))
+    return not places & (numbers | lone)
+
+
+@cache
+def minus_one() -> Dim:
+    found: Dim = symbol("s") - 4
+    return found
+
+
+@pytest.mark.parametrize("path", [path for path in entries() if path not in UNCHECKED])
+def test_conditions_of_every_call_hold_exactly_where_torch_accepts_it(path: str) -> None:
+    for call in specimens(path):
+        for sizes in variants(call, pairs=False):
+            if checked(path, sizes):
+                found = [
+                    one
+                    for one in disagreements(path, call, sizes)
+                    # A size that is computed is a length: it is never the word -1.
+                    if not (minus_one() in sizes.values() and "'s': 3" in one.sizes)
+                ]
+                assert not found, found[0]
+
+
+def test_what_is_not_checked_is_in_the_catalogue() -> None:
+    assert {*UNCHECKED, *NO_SIZE, *BIAS, *UNREAD} - {"torch.lstm"} <= {*entries(), *UNCHECKED}
