@@ -103,7 +103,7 @@ def common_length(lengths: Sequence[Dim]) -> Dim:
     >>> from dimsolve.solver.algebra.poly import symbol
     >>> n = symbol("n")
     >>> print(common_length([n, symbol("m")]), common_length([n, floor_div(n, 2)]), sep=" and ")
-    max(m, n) and max((n//2), n)*min(1, (n//2))
+    max(m, n) and max(n, n//2)*min(1, n//2)
     """
     may_be_empty = [minimum(1, length) for length in lengths if not surely_positive(length)]
     return product([maximum(*lengths), *may_be_empty])

@@ -118,7 +118,7 @@ def from_start(place: Dim, length: Dim) -> Dim:
     >>> print(from_start(-2, n), from_start(-n, 8), from_start(n, 8))
     n - 2 -n + 8 n
     >>> print(from_start(n - 4, 8))
-    n + 8*min(1, max(0, -n + 4)) - 4
+    8*min(1, max(0, -n + 4)) + n - 4
     """
     if at_least(place, 0):
         return place
