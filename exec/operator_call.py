@@ -43,11 +43,17 @@ def invoke(function: Callable[..., Any], arguments: Arguments, parameters: Seque
 
 
 def modified(
-    arguments: Arguments, operator: Operator, modifier: Callable[..., Any], part: Part
+    arguments: Arguments,
+    names: Sequence[str],
+    defaults: Mapping[str, Any],
+    modifier: Callable[..., Any],
+    part: Part,
 ) -> Arguments:
-    """Returns the arguments as a transform rule's modifier changes them; it sees defaults too."""
-    names = operator.parameters
-    values = {**operator.defaults, **arguments.parameters(names)}
+    """Returns the arguments as a transform rule's modifier changes them; it sees defaults too.
+
+    names: of the function's parameters in order; defaults: of those that have one.
+    """
+    values = {**defaults, **arguments.parameters(names)}
     for name, value in modifier(dict(values), part).items():
         if name not in values or value is not values[name]:
             arguments = arguments.with_parameter(names, name, value)

@@ -24,6 +24,11 @@ from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError
 from .capture.dynamic import Dynamic
 from .graph import Graph
 
+_HINT = (
+    "write module:function or file.py:function; the function returns "
+    "(model, example_kwargs) or (model, example_kwargs, dynamic)"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -61,27 +66,29 @@ def load_target(text: str) -> Target:
     return Target(name, model, args, kwargs, dynamic[0] if dynamic else None)
 
 
-def load_function(text: str) -> Callable[..., Any]:
+def load_function(text: str, hint: str = _HINT) -> Callable[..., Any]:
     """Returns the function that ``module:function`` or ``file.py:function`` names; AnnotationError
-    where there is none.
+    with the hint where there is none.
     """
     home, _, name = text.strip().rpartition(":")
-    function = getattr(_module(text, home), name, None)
+    if not home or not name:
+        raise _bad_target(text, "a module and a function are wanted", hint)
+    function = getattr(_module(text, home, hint), name, None)
     if not callable(function):
-        raise _bad_target(text, f"{home} has no function {name}")
+        raise _bad_target(text, f"{home} has no function {name}", hint)
     found: Callable[..., Any] = function
     return found
 
 
-def _module(text: str, home: str) -> Any:
+def _module(text: str, home: str, hint: str) -> Any:
     if not home.endswith(".py"):
         try:
             return import_module(home)
         except ModuleNotFoundError as error:
-            raise _bad_target(text, str(error)) from error
+            raise _bad_target(text, str(error), hint) from error
     path = Path(home)
     if not path.is_file():
-        raise _bad_target(text, f"there is no file {home}")
+        raise _bad_target(text, f"there is no file {home}", hint)
     spec = spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -102,14 +109,13 @@ def _failed(text: str, error: Exception) -> AnnotationError:
     )
 
 
-def _bad_target(text: str, reason: str) -> AnnotationError:
+def _bad_target(text: str, reason: str, hint: str = _HINT) -> AnnotationError:
     return AnnotationError(
         Diagnostic(
             code="target",
             title="this is no target",
             text=text,
             reason=reason,
-            hint="write module:function or file.py:function; the function returns "
-            "(model, example_kwargs) or (model, example_kwargs, dynamic)",
+            hint=hint,
         )
     )

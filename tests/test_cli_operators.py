@@ -32,7 +32,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 def test_ops_shows_the_annotations_of_examples(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "ops", "torch.hypot")
     assert code == 0
-    assert out == "torch.hypot  *, * -> *   a b, b -> a b   a 1 c, b c -> a b c  \n"
+    assert out == "torch.hypot  *, * -> *   a b, b -> a b   a 1 c, b c -> a b c\n"
 
 
 def test_ops_lists_at_least_250_callables(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,3 +65,31 @@ def test_verify_names_the_input_that_is_a_summand(
     code, out, _ = run(capsys, "verify", f"{module}:biased")
     assert code == 1
     assert 'value_split=("b",)' in out
+
+
+@pytest.mark.parametrize("target", ["torch.nope", "", "linear", "torch", "ops.py", ":"])
+def test_verify_of_what_names_no_function_is_unreadable(
+    capsys: pytest.CaptureFixture[str], target: str
+) -> None:
+    code, out, err = run(capsys, "verify", target)
+    assert (code, out) == (2, "") and err.startswith("OperatorError: ")
+
+
+def test_verify_of_a_file_without_the_function_hints_at_registering(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    module = tmp_path / "another_operator.py"
+    module.write_text(LIE)
+    code, _, err = run(capsys, "verify", f"{module}:nope")
+    assert code == 2
+    assert err.endswith(
+        "  hint: write module:function or file.py:function; the function is one that is "
+        "registered\n"
+    )
+
+
+def test_ops_pads_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "ops")
+    lines = out.splitlines()
+    assert lines == [line.rstrip() for line in lines]
+    assert max(map(len, lines)) < 553 and "   (every element depends on where" in out

@@ -34,6 +34,10 @@ _OF_VERDICT = {
 }
 
 
+_NO_TARGET = frozenset({"unknown-operator", "no-inputs", "unresolved"})
+"""Codes of errors that say that a target on the command line names nothing that can be asked."""
+
+
 def exit_of_verdict(verdict: str) -> Exit:
     """Returns the exit code of a Legality's or a Proof's verdict.
 
@@ -54,4 +58,5 @@ def exit_of_error(error: DimsolveError) -> Exit:
     """Returns the exit code of an error: text that cannot be read is 2, a contradiction is a no."""
     from dimsolve.ir.errors import AnnotationError
 
-    return Exit.UNREADABLE if isinstance(error, AnnotationError) else Exit.NO
+    unreadable = isinstance(error, AnnotationError) or error.diagnostic.code in _NO_TARGET
+    return Exit.UNREADABLE if unreadable else Exit.NO

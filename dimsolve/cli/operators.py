@@ -37,7 +37,7 @@ def ops(
 
     def show(found: OperatorsModel) -> Iterator[Block]:
         yield [
-            [Cell(row.path, "bold"), Cell("   ".join(row.annotations)), Cell(row.note)]
+            [Cell(row.path, "bold"), Cell("   ".join([*row.annotations, *_in_brackets(row.note)]))]
             for row in found.operators
         ]
 
@@ -59,7 +59,7 @@ def verify(
         from dimsolve import verify as run
         from dimsolve.exec.target import load_function
 
-        return run(load_function(target) if ":" in target else target)
+        return run(load_function(target, _WANTED) if ":" in target.strip(":") else target)
 
     def show(found: Verification) -> Iterator[Block]:
         yield [[Cell(line)] for line in str(found).splitlines()]
@@ -73,6 +73,14 @@ def verify(
         return Exit.YES if found.ok else Exit.NO
 
     answer(ask, show, json=json, leave=leave, model=model)
+
+
+def _in_brackets(note: str) -> list[str]:
+    """The note behind the annotations; a column of its own would be very far to the right."""
+    return [f"({note})"] if note else []
+
+
+_WANTED = "write module:function or file.py:function; the function is one that is registered"
 
 
 def _unknown(name: str) -> AnnotationError:

@@ -78,6 +78,8 @@ def _aligned(block: Block) -> Iterable[Row]:
     widths = [max(cell_len(cell.text) for cell in column) for column in columns]
     for row in block:
         *left, last = row
+        while left and not last.text:  # what is empty at the end needs no space
+            last = left.pop()
         padded = [
             Cell(cell.text + " " * (width + 2 - cell_len(cell.text)), cell.style)
             for cell, width in zip(left, widths, strict=False)

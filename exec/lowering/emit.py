@@ -15,8 +15,9 @@ from __future__ import annotations
 import inspect
 import operator
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 from torch.fx import Node as Step
@@ -154,12 +155,11 @@ class _Emission:
             self.imports.add("from functools import partial")
             name = f"partial({name}, {self._part(call.splits)})"
         names = () if call.operator is None else call.operator.parameters
-        for identifier, axis, rule in reversed(call.modified):
-            assert rule.modifier is not None
+        defaults = {} if call.operator is None else _plain_values(call.operator.defaults)
+        for change, splits in reversed(call.modified):
             self.imports.add("from dimsolve.exec.lowering.rank_call import modified")
-            modifier = self._imported(step, rule.modifier)
-            part = self._part(((identifier, axis),))
-            name = f"modified({name}, {modifier}, {part}, {names!r})"
+            modifier = self._imported(step, change)
+            name = f"modified({name}, {modifier}, {self._part(splits)}, {names!r}, {defaults!r})"
         if call.randomness is not None:
             differs = tuple(call.randomness.differs)
             name = f"draws.drawing({name}, {call.randomness.stream}, {differs!r})"
@@ -253,3 +253,14 @@ def _comment(origin: Origin | None) -> str:
     if origin.node is None:
         return f"for {origin.label}" if origin.kind == "conversion" else ""
     return "  ".join(filter(None, (str(origin.node.source or ""), origin.node.module)))
+
+
+def _plain_values(defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults that a text can hold: numbers, words, None."""
+    return {
+        name: value
+        for name, value in defaults.items()
+        if value is None
+        or isinstance(value, bool | int | str)
+        or (isinstance(value, float) and isfinite(value))
+    }

@@ -24,9 +24,12 @@ from dimsolve.solver.graphs.deduction import find_operator
 from ..arguments import Arguments
 from ..distributed.communicator import Communicator
 from ..distributed.part import MeshPart
+from ..operator_call import modified as modified_arguments
 from ..resolve import resolve
 from .lowering_errors import two_functions
 from .randomness import Draws
+
+Modifier = Callable[..., Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,8 @@ class RankCall:
 
     operator: what the call stands for, None where nothing is known of it. path: what is called.
     local: the rule's function that is called in its place, first with the part of these splits,
-    (identifier, axis) each. modified: rules that change the arguments, outermost first.
+    (identifier, axis) each. modified: the rules' functions that change the arguments, each with the
+    splits that have it, in the order in which they are called.
     """
 
     arguments: Arguments
@@ -45,7 +49,7 @@ class RankCall:
     operator: Operator | None = None
     local: Callable[..., Any] | None = None
     splits: tuple[tuple[str, str], ...] = ()
-    modified: tuple[tuple[str, str, TransformRule], ...] = ()
+    modified: tuple[tuple[Modifier, tuple[tuple[str, str], ...]], ...] = ()
     randomness: Randomness | None = None
 
     @property
@@ -83,10 +87,10 @@ def rank_call(
     function: Callable[..., Any] = resolve(path)
     if getattr(function, "__name__", "") == "apply" and operator is not None:
         arguments = _positional(arguments, operator.parameters)
-        function = _plain(function, operator.name)
+        function = _plain(function, operator.name, operator.parameters)
+    modifiers = _modifiers(plan, rules)
     if plan is not None and rules:
-        names = () if operator is None else operator.parameters
-        function = _ruled(function, plan, rules, local, names, communicators)
+        function = _ruled(function, plan, rules, local, modifiers, operator, communicators)
     if plan is not None and plan.randomness is not None:
         function = draws.drawing(function, plan.randomness.stream, plan.randomness.differs)
     return RankCall(
@@ -96,9 +100,7 @@ def rank_call(
         operator=operator,
         local=None if local is None else local.local,
         splits=_splits_of(plan, rules),
-        modified=tuple(
-            (_identifier(plan, axis), axis, rule) for axis, rule in reversed(rules) if rule.modifier
-        ),
+        modified=modifiers,
         randomness=None if plan is None else plan.randomness,
     )
 
@@ -108,6 +110,18 @@ def _splits_of(
 ) -> tuple[tuple[str, str], ...]:
     """The splits of which a rule's own function is told."""
     return tuple((_identifier(plan, axis), axis) for axis, rule in rules if rule.local is not None)
+
+
+def _modifiers(
+    plan: OperatorPlan | None, rules: Sequence[tuple[str, TransformRule]]
+) -> tuple[tuple[Modifier, tuple[tuple[str, str], ...]], ...]:
+    """The modifiers of the rules; one that several splits have is called once, with all of them."""
+    found: dict[Modifier, tuple[tuple[str, str], ...]] = {}
+    for axis, rule in rules:
+        if rule.modifier is not None:
+            split = (_identifier(plan, axis), axis)
+            found[rule.modifier] = (*found.get(rule.modifier, ()), split)
+    return tuple(found.items())
 
 
 def _identifier(plan: OperatorPlan | None, axis: str) -> str:
@@ -167,17 +181,18 @@ def _ruled(
     plan: OperatorPlan,
     rules: Sequence[tuple[str, TransformRule]],
     local: TransformRule | None,
-    names: Sequence[str],
+    modifiers: Sequence[tuple[Modifier, tuple[tuple[str, str], ...]]],
+    operator: Operator | None,
     communicators: Mapping[str, Communicator],
 ) -> Callable[..., Any]:
     """The function as the rules want it called."""
     if local is not None and local.local is not None:
         own = [(name, communicators[axis]) for name, axis in _splits_of(plan, rules)]
         function = _with_part(local.local, MeshPart(tuple(own)))
-    for axis, rule in reversed(rules):
-        if rule.modifier is not None:
-            part = MeshPart(((_identifier(plan, axis), communicators[axis]),))
-            function = modified(function, rule.modifier, part, names)
+    names, defaults = ((), {}) if operator is None else (operator.parameters, operator.defaults)
+    for modifier, splits in reversed(modifiers):
+        part = MeshPart(tuple((name, communicators[axis]) for name, axis in splits))
+        function = modified(function, modifier, part, names, defaults)
     return function
 
 
@@ -191,32 +206,29 @@ def _with_part(function: Callable[..., Any], part: MeshPart) -> Callable[..., An
 
 def modified(
     function: Callable[..., Any],
-    modifier: Callable[..., Mapping[str, Any]],
+    modifier: Modifier,
     part: MeshPart,
     names: Sequence[str],
+    defaults: Mapping[str, Any],
 ) -> Callable[..., Any]:
     """Returns the function with its arguments changed by a rule's modifier just before the call.
 
-    names: of the function's parameters, in order.
+    names: of the function's parameters, in order. defaults: those that the modifier sees too.
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        arguments = Arguments(args, kwargs)
-        values = arguments.parameters(names)
-        for name, value in modifier(values, part).items():
-            if name not in values or value is not values[name]:
-                arguments = arguments.with_parameter(names, name, value)
+        arguments = modified_arguments(Arguments(args, kwargs), names, defaults, modifier, part)
         return function(*arguments.args, **arguments.kwargs)
 
     call.__name__ = getattr(function, "__name__", "modified").lstrip("_")
     return call
 
 
-def _plain(apply: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _plain(apply: Callable[..., Any], name: str, names: Sequence[str]) -> Callable[..., Any]:
     """The ``apply`` of an autograd.Function as a function with a name of its own."""
 
-    def call(*args: Any) -> Any:
-        return apply(*args)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return apply(*_positional(Arguments(args, kwargs), names).args)
 
     call.__name__ = name if name.isidentifier() else "apply"
     return call

@@ -8,6 +8,7 @@ What is no operator is told with what it is instead, and what was probably meant
 from __future__ import annotations
 
 from difflib import get_close_matches
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -44,7 +45,7 @@ def _at(target: str) -> Operator | None:
     try:
         value = resolve(path)
     except DimsolveError as error:
-        raise _no_path(target) from error
+        raise (_module if "." not in path and find_spec(path) else _no_path)(target) from error
     if isinstance(value, ModuleType):
         raise _module(target)
     return _of(value) if callable(value) else None

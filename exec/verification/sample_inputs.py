@@ -254,7 +254,8 @@ def _generated(generate: Callable[..., Any], sketch: Sketch, inputs: list[Any]) 
     tensors = [place for place, value in enumerate(inputs) if isinstance(value, Tensor)]
     if len(values) != len(tensors):
         count = f"{len(values)} value{'s' * (len(values) != 1)}"
-        raise _bad_generator(f"it gave {count}, and {len(inputs)} inputs are annotated")
+        wanted = "1 input is" if len(inputs) == 1 else f"{len(inputs)} inputs are"
+        raise _bad_generator(f"it gave {count}, and {wanted} annotated")
     for place, value in zip(tensors, values, strict=True):
         inputs[place] = value
     return inputs

@@ -116,7 +116,7 @@ class _Program:
         names, function = call.operator.parameters, function_of(call.operator)
         arguments = local_arguments(call, placed(call, given), self.cuts.lengths, star)
         for modifier, part in self._parts(member, "modifier"):
-            arguments = modified(arguments, call.operator, modifier, part)
+            arguments = modified(arguments, names, call.operator.defaults, modifier, part)
         for local, part in self._parts(member, "local"):
             return local(part, *arguments.args, **arguments.kwargs)
         return invoke(function, arguments, names)

@@ -17,6 +17,7 @@ from dimsolve.exec.parallel.parallelize import ParallelModule
 from dimsolve.exec.running.check_run import relative
 
 from . import seed_models
+from .lies_of_length import with_row_numbers
 from .losses import LOSSES, Loss, noise
 from .simulated import assert_equal, parts, plan_of, train
 
@@ -257,3 +258,28 @@ def _imported(path: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+class Numbered(torch.nn.Module):
+    """A modifier over two mesh axes of one dimension, whose parameter the call leaves out."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return with_row_numbers(x)
+
+
+def test_a_modifier_has_the_joint_part_and_sees_defaults(tmp_path: Path) -> None:
+    model, x = Numbered(), torch.randn(8, 3)
+    mesh = {"dp": 2, "tp": 2}
+    policy = {"with_row_numbers": {"dp": "a", "tp": "a"}}
+    plan = plan_of(model, {"x": x}, None, mesh, policy)
+
+    def work(part: ParallelModule) -> bool:
+        path = tmp_path / f"numbered_{part.ends.rank}.py"
+        path.write_text(part.source())
+        ends: Any = part.ends.communicators
+        found = part(x=x)
+        return torch.equal(_imported(path).forward(x, **ends), found) and torch.equal(
+            found, model(x)
+        )
+
+    assert parts(model, plan, mesh, work) == [True] * 4
