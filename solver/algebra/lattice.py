@@ -18,7 +18,7 @@ def has_no_whole_solution(rows: Sequence[Sequence[int]], budget: Budget) -> bool
 
     >>> has_no_whole_solution([[0, 6, 1, -8, 0], [-1, 2, 1, 0, -4]], Budget(1000))
     True
-    >>> has_no_whole_solution([[0, 6, 1, -8, 0], [-2, 2, 1, 0, -4]], Budget(1000))
+    >>> has_no_whole_solution([[0, 6, 1, -8, 0], [-4, 2, 1, 0, -4]], Budget(1000))
     False
     """
     lines = [list(row) for row in rows]
