@@ -7,7 +7,8 @@
 
 The program's own frame in a traceback tells the line, the line tells the step, and the frame's
 variables are the step's local tensors. An error of a backward pass has no such frame; there the
-frame of an autograd function tells the operator.
+frame of an autograd function tells the operator, or torch's own graph does
+(`dimsolve.exec.distributed.backward_failure`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from torch import Tensor
 from dimsolve.ir.errors import Diagnostic, DimsolveError
 
 from ..lowering.program import Origin, Program
+from .backward_failure import failed_in_backward
 
 if TYPE_CHECKING:
     from torch.fx import Node as Step
@@ -81,6 +83,10 @@ def failure_of(error: BaseException, rank: int, place: str, program: Program | N
         name = frame.f_code.co_qualname
         if name.endswith(".backward") and "ctx" in frame.f_locals:
             return _in_backward(name.removesuffix(".backward"), frame, rank, place, reason)
+    found = failed_in_backward(error.__traceback__)
+    if found is not None:
+        operator, shapes = found
+        return Failure(rank, place, reason, f"the backward of {operator}", shapes=shapes)
     return Failure(rank, place, reason)
 
 

@@ -85,13 +85,18 @@ class Alone:
         return tensor.detach().clone()
 
 
-def mesh_ends(plan: Plan, device_mesh: DeviceMesh | None = None) -> MeshEnds:
-    """Returns this rank's ends; LoweringError where the ranks that are there are not the plan's."""
+def mesh_ends(
+    plan: Plan, device_mesh: DeviceMesh | None = None, *, alone_on: torch.device | None = None
+) -> MeshEnds:
+    """Returns this rank's ends; LoweringError where the ranks that are there are not the plan's.
+
+    alone_on: the device of a process that runs alone.
+    """
     if device_mesh is None and not dist.is_initialized() and "RANK" not in os.environ:
         sizes = _sizes(plan, 1)
         if prod(sizes.values()) != 1:
             raise _not_started(sizes)
-        return MeshEnds({axis: Alone() for axis in sizes}, default_device())
+        return MeshEnds({axis: Alone() for axis in sizes}, alone_on or default_device())
     if device_mesh is None:
         return _of_all_ranks(plan)
     names = device_mesh.mesh_dim_names or ()

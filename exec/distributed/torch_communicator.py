@@ -79,7 +79,7 @@ class CollectiveError(DimsolveError):
 class TorchCommunicator:
     """One rank's end of a process group. ``axis`` names the mesh axis, ``label`` who is calling."""
 
-    __slots__ = ("__weakref__", "_blocks", "axis", "group", "label", "number", "rank", "size")
+    __slots__ = ("__weakref__", "_queues", "axis", "group", "label", "number", "rank", "size")
 
     def __init__(self, group: Any, axis: str = "", label: str = "") -> None:
         self.group = group
@@ -88,7 +88,7 @@ class TorchCommunicator:
         self.rank: int = group.rank()
         self.size: int = group.size()
         self.number = compiled.numbered(self)
-        self._blocks = dist.get_backend(group) != "nccl"
+        self._queues = "nccl" in dist.get_backend(group)
 
     def labelled(self, label: str) -> TorchCommunicator:
         """Returns the same end under a name that errors tell: the conversion that it serves."""
@@ -178,7 +178,7 @@ class TorchCommunicator:
     def _finish(self, collective: str, tensor: Tensor, work: Any) -> None:
         """Waits; a GPU's queue waits by itself."""
         try:
-            if not self._blocks:
+            if self._queues and tensor.is_cuda:
                 work.wait()
                 return
             while not _ended(work):

@@ -30,10 +30,10 @@ class Draws:
 
     def begin(self) -> None:
         """Begins a run: all ranks get the number that the first rank draws."""
-        number = torch.randint(2**62, (1,)).to(self.device)
+        number = torch.randint(2**62, (1,))
         for communicator in self.communicators.values():
             if communicator.size > 1:
-                number = communicator.broadcast(number, 0)
+                number = communicator.broadcast(number.to(self.device), 0)
         self._number = int(number)
 
     def seed(self, stream: int, differs: Sequence[str]) -> int:

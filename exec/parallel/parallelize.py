@@ -46,16 +46,16 @@ def parallelize(
 
     plan: made by `dimsolve.plan` of a graph of this model; one that was read is given its graph by
     ``plan.for_graph(graph)``. device_mesh: has the plan's axes by name, and may have others; None:
-    a mesh of all ranks, or this process alone where the plan is for one rank. Parameters on the
-    meta device are made here, module by module. Raises PlanError, LoweringError and AgreementError
-    where model, plan and ranks do not fit, on every rank alike.
+    a mesh of all ranks, or this process alone, on the model's device, where the plan is for one
+    rank. Parameters on the meta device are made here, module by module. Raises PlanError,
+    LoweringError and AgreementError where model, plan and ranks do not fit, on every rank alike.
     """
     graph = plan.planned
     if graph is None:
         raise _no_graph()
     agreement = Agreement(plan, device_mesh)
     agreement.agree_on_plan()
-    ends = mesh_ends(plan, device_mesh)
+    ends = mesh_ends(plan, device_mesh, alone_on=_device_of(model))
     agreement.agree_on_weights(model)
     program = lower(graph, plan, ends.communicators, device=ends.device)
     return ParallelModule(model, plan, program, ends, agreement)
@@ -157,6 +157,12 @@ def held_by(plan: Plan, communicators: Mapping[str, Communicator]) -> dict[str, 
         for entry in plan.inputs
         if entry.kind in ("parameter", "buffer")
     }
+
+
+def _device_of(model: torch.nn.Module) -> torch.device | None:
+    """Where a model is; None where it has no parameters, or has them on the meta device."""
+    first = next(iter(model.parameters()), None)
+    return None if first is None or first.is_meta else first.device
 
 
 def _place_of(module: torch.nn.Module, kind: str, target: str, program: Program) -> tuple[Any, Any]:

@@ -217,3 +217,28 @@ def _steps(module: nn.Module, optimizer: Any, batch: Any, count: int) -> list[fl
         optimizer.step()
         losses.append(float(loss.detach()))
     return losses
+
+
+def device_of_part() -> str:
+    """The type of the device that a part is on, and its model is not."""
+    part, model, _ = part_of("tests.exec.composing:table", {"tp": 1}, "tensor")
+    assert {p.device.type for p in model.parameters()} == {"cpu"}
+    (device,) = {p.device.type for p in part.parameters()}
+    return device
+
+
+def collectives_alone() -> None:
+    """Every collective of one rank gives back what it is given, of every dtype, on the GPU."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    from dimsolve.exec.distributed.torch_communicator import communicators_of
+    from dimsolve.partition.placement import Reduction
+
+    end = communicators_of(init_device_mesh("cuda", (1,), mesh_dim_names=("a",)))["a"]
+    for dtype in (torch.float64, torch.bfloat16, torch.int16, torch.bool, torch.complex64):
+        x = torch.arange(6, device="cuda").remainder(2).reshape(2, 3).to(dtype)
+        found = [end.all_gather(x)[0], end.all_to_all(x[None])[0], end.broadcast(x, 0)]
+        found += [end.all_reduce(x), end.reduce_scatter(x[None])]
+        if not dtype.is_complex:
+            found += [end.all_reduce(x, Reduction.MAX), end.all_reduce(x, Reduction.PROD)]
+        assert all(torch.equal(y, x) and y.dtype is dtype for y in found), dtype

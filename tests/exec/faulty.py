@@ -5,6 +5,7 @@ FAULT=raise-backward      its backward raises           FAULT=kill-backward    k
 FAULT=raise-factory       before anything runs          FAULT=kill-factory
 FAULT=kill-later          kill -9 after some time, wherever the rank is then
 FAULT=hang-forward        sleeps for ever
+FAULT=spoil-sin           changes what a built-in operator of the model ``spoiled`` has saved
 """
 
 from __future__ import annotations
@@ -71,6 +72,54 @@ class Model(torch.nn.Module):
         return result
 
 
+_kept: list[torch.Tensor] = []
+
+
+@ds.register_op("* -> *")
+class Kept(torch.autograd.Function):
+    """Its argument, which `Spoils` can reach."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        _kept[:] = [x.clone()]
+        return _kept[0]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient
+
+
+@ds.register_op("* -> *")
+class Spoils(torch.autograd.Function):
+    """Its argument; in the second step of rank 1 it changes what was kept."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        if type(x) is torch.Tensor and os.environ.get("FAULT") == "spoil-sin":
+            _calls["forward"] += 1
+            if _calls["forward"] == STEP and os.environ.get("RANK") == "1":
+                _kept[0].add_(1)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient
+
+
+class Spoiled(Model):
+    """The same with a sine in the middle, which saves its argument."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = Spoils.apply(self.down(Kept.apply(self.up(x)).sin()))
+        return result
+
+
+def spoiled() -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """The factory of the other model."""
+    torch.manual_seed(0)
+    return Spoiled(), {"x": torch.randn(4, 8)}, {"x": {0: "batch"}}
+
+
 def model() -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """The factory."""
     fault("factory")
@@ -79,3 +128,26 @@ def model() -> tuple[Any, dict[str, Any], dict[str, Any]]:
         threading.Timer(delay, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
     torch.manual_seed(0)
     return Model(), {"x": torch.randn(4, 8)}, {"x": {0: "batch"}}
+
+
+def train_until_killed(delay: float) -> str:
+    """Trains without end; rank 1 is killed so many seconds after the first step. Returns what the
+    other rank raised.
+    """
+    import torch.distributed as dist
+
+    whole, example, names = model()
+    graph = ds.trace(whole, kwargs=example, dynamic=names)
+    part = ds.parallelize(whole, ds.plan(graph, {"tp": 2}, "tensor"))
+    optimizer = torch.optim.SGD(part.parameters(), lr=0.1)
+    try:
+        for number in range(1_000_000):
+            optimizer.zero_grad()
+            part(torch.randn(2 + number % 7, 8)).square().mean().backward()
+            optimizer.step()
+            if number == 0 and dist.get_rank() == 1:
+                kill = (os.getpid(), signal.SIGKILL)
+                threading.Timer(delay, os.kill, kill).start()
+    except ds.DimsolveError as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing"

@@ -27,7 +27,7 @@ class RankRaised(Exception):
 class Ranks:
     """A world of processes on this machine. ``timeout``: of every run, in seconds."""
 
-    def __init__(self, count: int, *, timeout: float = 90.0) -> None:
+    def __init__(self, count: int, *, timeout: float = 90.0, backend: str = "gloo") -> None:
         import torch.distributed as dist
 
         self.count = count
@@ -40,7 +40,7 @@ class Ranks:
         for rank in range(count):
             here, there = context.Pipe()
             process = context.Process(
-                target=_serve, args=(there, self._store.port, rank, count), daemon=True
+                target=_serve, args=(there, self._store.port, rank, count, backend), daemon=True
             )
             process.start()
             there.close()
@@ -70,6 +70,18 @@ class Ranks:
             raise RankRaised(f"rank {rank}: {text}")
         return [results[rank] for rank in range(self.count)]
 
+    def answer_of(self, rank: int, function: Callable[..., Any], *args: Any) -> Any:
+        """Runs a function on every rank and returns one rank's result, whatever the others do."""
+        work = pickle.dumps((function, args, {}))
+        for pipe in self._pipes:
+            pipe.send_bytes(work)
+        if not self._pipes[rank].poll(self.timeout):
+            raise TimeoutError(f"rank {rank} did not answer within {self.timeout} s")
+        ok, value = pickle.loads(self._pipes[rank].recv_bytes())
+        if not ok:
+            raise RankRaised(f"rank {rank}: {value}")
+        return value
+
     def close(self) -> None:
         """Ends the processes."""
         for process in self.processes:
@@ -94,14 +106,14 @@ def world(count: int) -> Ranks:
     return found
 
 
-def _serve(pipe: Connection, port: int, rank: int, count: int) -> None:
+def _serve(pipe: Connection, port: int, rank: int, count: int, backend: str) -> None:
     import torch
     import torch.distributed as dist
 
     torch.set_num_threads(THREADS)
     store = dist.TCPStore("127.0.0.1", port, None, False)
     dist.init_process_group(
-        "gloo", store=store, rank=rank, world_size=count, timeout=timedelta(seconds=60)
+        backend, store=store, rank=rank, world_size=count, timeout=timedelta(seconds=60)
     )
     while True:
         try:

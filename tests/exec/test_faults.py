@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from . import disagreeing
-from .ranks import world
+from . import disagreeing, faulty
+from .ranks import Ranks, world
 
 HERE = Path(__file__).parent
-RUN = [sys.executable, "-m", "dimsolve", "run", f"{HERE}/faulty.py:model"]
+RUN = [sys.executable, "-m", "dimsolve", "run"]
+MODEL = f"{HERE}/faulty.py:model"
 PATIENCE = 90.0
 """Seconds after which a run that should have ended is taken to hang; most of it is starting."""
 
@@ -36,12 +37,12 @@ def processes_of(marker: str) -> list[int]:
     return [pid for pid in found if pid != os.getpid()]
 
 
-def run(fault: str, *options: str) -> tuple[int, dict[str, Any], str]:
+def run(fault: str, *options: str, target: str = MODEL) -> tuple[int, dict[str, Any], str]:
     """Runs the faulty model on two ranks; returns exit code, report and what was said."""
     marker = f"DIMSOLVE_TEST=faults-{os.getpid()}-{random.random()}"
     name, _, value = marker.partition("=")
     done = subprocess.run(
-        [*RUN, "--mesh", "tp=2", "--json", "--steps", "4", "--timeout", "8", *options],
+        [*RUN, target, "--mesh", "tp=2", "--json", "--steps", "4", "--timeout", "8", *options],
         env={**os.environ, "FAULT": fault, name: value, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -80,6 +81,15 @@ def test_exception_in_backward() -> None:
     assert error["reason"] == "ValueError: this backward was made to fail"
 
 
+def test_error_in_the_backward_of_a_built_in() -> None:
+    code, report, said = run("spoil-sin", "--no-verify", target=f"{HERE}/faulty.py:spoiled")
+    assert code == 1, said
+    error = report["error"]
+    assert (error["rank"], error["operator"]) == (1, "the backward of sin")
+    assert error["shapes"] == {"self": "changed since it was saved"}
+    assert "has been modified by an inplace operation" in error["reason"]
+
+
 @pytest.mark.parametrize("fault", ["kill-factory", "kill-forward", "kill-backward"])
 def test_killed(fault: str) -> None:
     code, report, said = run(fault, "--no-verify")
@@ -98,6 +108,20 @@ def test_killed_anywhere() -> None:
     assert report["error"]["rank"] == 1
 
 
+@pytest.mark.parametrize("number", range(6))
+def test_killed_at_any_point_of_a_step(number: int) -> None:
+    """The other rank says so, in time, and its process ends."""
+    ranks = Ranks(2)
+    try:
+        delay = random.Random(f"{os.getpid()} {number}").uniform(0.0, 0.5)
+        text = ranks.answer_of(0, faulty.train_until_killed, delay)
+        assert text.startswith("RankFailure: rank 1 failed\n"), text
+        assert "it was killed, or its machine is gone" in text
+        assert "rank 0: the " in text, "what it was at"
+    finally:
+        ranks.close()
+
+
 def test_rank_that_hangs() -> None:
     code, report, _ = run("hang-forward", "--no-verify")
     assert code == 1
@@ -109,7 +133,7 @@ def test_no_orphan_when_the_launcher_is_killed() -> None:
     marker = f"DIMSOLVE_TEST=orphans-{os.getpid()}"
     name, _, value = marker.partition("=")
     launcher = subprocess.Popen(
-        [*RUN, "--mesh", "tp=2", "--steps", "1000000", "--no-verify"],
+        [*RUN, MODEL, "--mesh", "tp=2", "--steps", "1000000", "--no-verify"],
         env={**os.environ, "FAULT": "", name: value, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -129,7 +153,7 @@ def test_world_of_the_wrong_size() -> None:
     """Two processes under torchrun, and a mesh of four."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     done = subprocess.run(
-        [*torchrun, "--standalone", *RUN[1:], "--mesh", "tp=4"],
+        [*torchrun, "--standalone", *RUN[1:], MODEL, "--mesh", "tp=4"],
         env={**os.environ, "FAULT": "", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

@@ -26,13 +26,13 @@ def train(
     return _trained(*load(target, dtype), mesh, policy, steps)
 
 
-def train_seed(name: str, steps: int = 3) -> list[Any]:
-    """The same for an example of the seeds, split over tp = 2 as its factory says."""
+def train_seed(name: str, count: int = 2, steps: int = 3) -> list[Any]:
+    """The same for an example of the seeds, split over tp as its factory says."""
     from . import seed_models
 
     model, example, names, splits = getattr(seed_models, name)()
     policy = {node: {"tp": split} for node, split in splits.items()}
-    return _trained(model, example, names, {"tp": 2}, policy, steps)
+    return _trained(model, example, names, {"tp": count}, policy, steps)
 
 
 def train_loss(name: str, policy: str, steps: int = 3) -> list[Any]:
@@ -58,6 +58,10 @@ def _trained(
 
     graph = trace(model, kwargs=example, dynamic=names)
     part = parallelize(model, plan(graph, mesh, policy))
-    run = CheckedRun(part, model)
+    device = part.ends.device
+    run = CheckedRun(part, model.to(device))
     assert part.ends.count == dist.get_world_size()
-    return [run.step(batch) for batch in batches(part.plan, example, names, steps)]
+    return [
+        run.step({name: value.to(device) for name, value in batch.items()})
+        for batch in batches(part.plan, example, names, steps)
+    ]
