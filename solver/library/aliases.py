@@ -7,8 +7,11 @@ torch.Tensor.add_       torch.add, in place
 
 from __future__ import annotations
 
+import re
+
 PREFIXES = (
     ("_operator.", "operator."),
+    ("torch._C._nn.log_sigmoid", "torch.nn.functional.logsigmoid"),
     ("torch._C._nn.", "torch.nn.functional."),
     ("torch._C._special.special_", "torch.special."),
     ("torch._C._linalg.linalg_", "torch.linalg."),
@@ -22,6 +25,9 @@ PREFIXES = (
     ("torch._ops.", "torch.ops."),
 )
 """Where builtins say that they live, and where people import them from."""
+
+_RECORD = re.compile(r"\bpybind11_detail_function_record_\w+\.")
+"""What pybind11 writes into the names of functions that it binds."""
 
 _METHODS = """
 abs acos acosh add addbmm addcdiv addcmul addmm addmv addr adjoint all allclose amax amin aminmax
@@ -129,7 +135,10 @@ ALIASES: dict[str, str] = {
     "torch.Tensor.detach": "torch.detach",
     "torch.bilinear": "torch.nn.functional.bilinear",
     "torch.linalg.matmul": "torch.matmul",
-    "torch.nn.functional.cosine_similarity": "torch.cosine_similarity",
+    "torch.cosine_similarity": "torch.nn.functional.cosine_similarity",
+    "torch.pairwise_distance": "torch.nn.functional.pairwise_distance",
+    "torch.nn.functional._threshold": "torch.nn.functional.threshold",
+    "torch.autograd.grad_mode.set_grad_enabled": "torch.set_grad_enabled",
     "torch.layer_norm": "torch.nn.functional.layer_norm",
     "torch.rms_norm": "torch.nn.functional.rms_norm",
     "torch.group_norm": "torch.nn.functional.group_norm",
@@ -186,7 +195,10 @@ IN_PLACE: dict[str, str] = {
         f"torch.nn.functional.{name}_": f"torch.nn.functional.{name}"
         for name in ["celu", "elu", "hardtanh", "leaky_relu", "relu", "rrelu", "selu", "threshold"]
     },
-    **{f"torch.{name}_": f"torch.nn.functional.{name}" for name in ["relu", "selu", "celu"]},
+    **{
+        f"torch.{name}_": f"torch.nn.functional.{name}"
+        for name in ["relu", "rrelu", "selu", "celu", "threshold"]
+    },
 }
 """Path of a function that writes to its first argument, to the path of the function it computes."""
 
@@ -197,6 +209,7 @@ def canonical_path(path: str) -> str:
     >>> canonical_path("torch._C._nn.gelu")
     'torch.nn.functional.gelu'
     """
+    path = _RECORD.sub("", path)
     for prefix, place in PREFIXES:
         if path.startswith(prefix):
             return place + path[len(prefix) :]

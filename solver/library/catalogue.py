@@ -3,8 +3,8 @@
     find("torch.nn.functional.linear").declare(x, w, b).annotation      "* k+, n k+, n -> * n"
     find("torch.Tensor.add_")       add, and it writes to its first input
 
-Entries live in families, which are imported when something is first looked up; spellings are in the
-alias table.
+Entries live in families, each of which is imported when something of it is first looked up;
+spellings are in the alias table.
 """
 
 from __future__ import annotations
@@ -21,51 +21,12 @@ from dimsolve.ir.operator import Declaration, Operator
 
 from .aliases import ALIASES, IN_PLACE, canonical_path
 from .entry import Entry
+from .families import FAMILIES, family_of
 from .needs import collecting, with_needs
 from .pointwise import Pointwise, in_place
 from .samples import Example, Sample
 from .values import NotKnown, tensors_in
 from .writing import opaque, with_reason
-
-FAMILIES = (
-    "activation",
-    "adaptive_pooling",
-    "attention",
-    "class_losses",
-    "conversion",
-    "convolution",
-    "creation",
-    "distances",
-    "einsum",
-    "elementwise",
-    "embedding",
-    "expansion",
-    "images",
-    "indexing",
-    "joining",
-    "linalg",
-    "losses",
-    "moving",
-    "normalization",
-    "norms",
-    "operators",
-    "pooling",
-    "positions",
-    "products",
-    "python",
-    "recurrent",
-    "reductions",
-    "reshaping",
-    "scattering",
-    "searching",
-    "shaping",
-    "sorting",
-    "spectral",
-    "subscripts",
-    "vectors",
-    "vision",
-)
-
 
 _ODD = (AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError)
 """What a declaration raises when it is given what is no tensor, no length and no dimension."""
@@ -74,34 +35,39 @@ NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input",
 """Names of parameters that torch takes from NumPy beside its own."""
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=64)
+def _family(name: str) -> dict[str, Entry]:
+    """The entries of one family by path."""
+    return {item.path: item for item in import_module(f"{__package__}.{name}").ENTRIES}
+
+
 def entries() -> dict[str, Entry]:
-    """Returns every entry by its path. Raises ValueError where two families declare the same
-    callable.
-    """
-    found: dict[str, Entry] = {}
-    for family in FAMILIES:
-        for item in import_module(f"{__package__}.{family}").ENTRIES:
-            if item.path in found:
-                raise ValueError(f"{item.path} is declared twice")
-            found[item.path] = item
-    return found
+    """Returns every entry by its path; all families are imported."""
+    return {path: item for name in FAMILIES for path, item in _family(name).items()}
 
 
-def _resolve(path: str) -> tuple[Entry, bool] | None:
-    """The entry that a path stands for, and whether the path names its in-place variant."""
-    table = entries()
+def _locate(path: str) -> tuple[str, bool] | None:
+    """The path of the entry that a path stands for, and whether it names its in-place variant."""
     path = canonical_path(path)
     for _ in range(3):
-        if path in table:
-            return table[path], False
+        if family_of(path) is not None:
+            return path, False
         if path in IN_PLACE:
-            resolved = _resolve(IN_PLACE[path])
-            return None if resolved is None else (resolved[0], True)
+            located = _locate(IN_PLACE[path])
+            return None if located is None else (located[0], True)
         if path not in ALIASES:
             return None
         path = canonical_path(ALIASES[path])
     return None
+
+
+def _resolve(path: str) -> tuple[Entry, bool] | None:
+    """The entry that a path stands for, and whether the path names its in-place variant."""
+    located = _locate(path)
+    family = None if located is None else family_of(located[0])
+    if located is None or family is None:
+        return None
+    return _family(family)[located[0]], located[1]
 
 
 def canonical(path: str) -> str | None:
@@ -110,8 +76,8 @@ def canonical(path: str) -> str | None:
     >>> canonical("torch._C._nn.linear")
     'torch.nn.functional.linear'
     """
-    resolved = _resolve(path)
-    return None if resolved is None else resolved[0].path
+    located = _locate(path)
+    return None if located is None else located[0]
 
 
 @lru_cache(maxsize=4096)
@@ -183,7 +149,8 @@ def names() -> tuple[str, ...]:
     """Returns the path of every callable that the library knows, sorted: entries and their other
     spellings.
     """
-    return tuple(sorted({*entries(), *(p for p in (*ALIASES, *IN_PLACE) if _resolve(p))}))
+    own = (path for paths in FAMILIES.values() for path in paths.split())
+    return tuple(sorted({*own, *(p for p in (*ALIASES, *IN_PLACE) if _locate(p))}))
 
 
 def specimens(path: str) -> tuple[Example, ...]:

@@ -20,7 +20,7 @@ from .broadcast import broadcast, laid_on
 from .dtypes import dtype_of, result_type
 from .entry import Form, entry
 from .samples import example, t
-from .values import NotKnown, as_tuple, axes, dims_of
+from .values import Lengths, NotKnown, as_tuple, axes, dims_of
 from .writing import Names, Pattern, annotation, freeze_some
 
 _EACH = ((0,), (1,))
@@ -53,8 +53,8 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Declaration:
         return Declaration(
             f"* k+, {row} -> {result}", (input, weight), dtypes=(dtype_of(input),), linear=_EACH
         )
-    if rank == 2 and not dims_of(bias, "the bias"):
-        out = "()"
+    if rank == 2:
+        out = _bias(dims_of(bias, "the bias"))
     result = "* n" if rank == 2 else "*"
     return Declaration(
         f"* k+, {row}, {out} -> {result}",
@@ -63,6 +63,14 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Declaration:
         dtypes=(dtype_of(input),),
         linear=((0, 2), (1, 2)),
     )
+
+
+def _bias(dims: Lengths) -> str:
+    """The annotation of a bias, which is broadcast; NotKnown for one with rows of its own."""
+    if len(dims) > 2 or any(dim != 1 for dim in dims[:-1]):
+        raise NotKnown("a bias with rows of its own is not known")
+    words = ["1"] * (len(dims) - 1) + ["1" if dim == 1 else "n" for dim in dims[-1:]]
+    return " ".join(words) or "()"
 
 
 def matmul(input: Any, other: Any) -> Declaration:
@@ -282,6 +290,8 @@ ENTRIES = (
         example(t(2, 12, 24), t(6, 24), t(6)),
         example(t(12, 24), t(12, 24)),
         example(t(24), t(6, 24), t(6)),
+        example(t(12, 24), t(6, 24), t(1)),
+        example(t(12, 24), t(6, 24), t(1, 6)),
     ),
     entry(
         "torch.matmul",

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ from dimsolve.exec.arguments import Arguments
 from dimsolve.exec.operator_call import function_of, invoke
 from dimsolve.exec.resolve import resolve
 from dimsolve.ir.errors import DimsolveError, ShapeError
-from dimsolve.solver.library import canonical, examples, find, names, specimens, summary
+from dimsolve.solver.graphs.paths import path_of
+from dimsolve.solver.library import canonical, catalogue, examples, find, names, specimens, summary
 from dimsolve.solver.library.aliases import ALIASES, IN_PLACE
 from dimsolve.solver.library.catalogue import entries
+from dimsolve.solver.library.families import FAMILIES
 
 from .stand_ins import StandIn, declare
 
@@ -122,7 +125,7 @@ def test_a_form_of_call_that_is_not_known_is_replicated_with_the_reason() -> Non
 def test_a_summary_tells_annotations_and_reasons() -> None:
     found = summary("torch.nn.functional.linear")
     assert found is not None
-    assert found.annotations == ("* k+, n k+, n -> * n", "* k+, n k+ -> * n")
+    assert found.annotations[:2] == ("* k+, n k+, n -> * n", "* k+, n k+ -> * n")
     reason = summary("torch.eye")
     assert reason is not None
     assert reason.note == "every element depends on where it stands in the whole"
@@ -146,6 +149,36 @@ def test_importing_the_library_imports_no_family() -> None:
         "assert 'dimsolve.solver.library.products' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_looking_up_imports_one_family() -> None:
+    script = (
+        "import sys\n"
+        "from dimsolve.solver.library import canonical, find, names\n"
+        "assert find('torch.Tensor.matmul') is not None and canonical('torch._C._nn.gelu')\n"
+        "assert len(names()) >= 1000\n"
+        "home = 'dimsolve.solver.library.'\n"
+        "assert home + 'products' in sys.modules and home + 'activation' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_table_of_families_is_that_of_their_entries() -> None:
+    for family, paths in FAMILIES.items():
+        declared = import_module(f"dimsolve.solver.library.{family}").ENTRIES
+        assert sorted(item.path for item in declared) == sorted(paths.split()), family
+    every = " ".join(FAMILIES.values()).split()
+    assert len(every) == len(set(every))
+    modules = Path(catalogue.__file__).parent.glob("*.py")
+    assert set(FAMILIES) == {p.stem for p in modules if "\nENTRIES" in p.read_text()}
+
+
+@pytest.mark.parametrize("path", names())
+def test_the_function_itself_is_known_as_its_path_is(path: str) -> None:
+    """What torch has under several names says one of them, or where it is really kept."""
+    if path == "torch.ops.transformers.grouped_mm_fallback":
+        return  # another package makes it
+    assert canonical(path_of(resolve(path))) == canonical(path)
 
 
 def test_examples_have_the_same_values_each_time_and_tensors_of_their_own() -> None:
