@@ -28,7 +28,7 @@ from .choices import Choice, R
 from .joints import Joints, Use
 from .kinds import Kind
 from .network import Network, Operator, Wire
-from .state import AxisState, need_of, stored
+from .state import AxisState, stored
 from .texts import shape_text, size_texts
 
 
@@ -102,7 +102,7 @@ class Assembly:
     def _uses(self, wire: Wire) -> list[Use]:
         found = []
         for number, place in wire.uses:
-            needs = [need_of(choice, place) for choice in self._choices(number)]
+            needs = [choice.needs[place] for choice in self._choices(number)]
             flags = tuple([shared and wire.gradient != "never" for _, shared in needs])
             node = self.network.operators[number].node.id
             found.append(Use(tuple([wanted for wanted, _ in needs]), flags, f"{node}:{place}"))

@@ -14,7 +14,8 @@ in segments of 4:1:1 that of grouped heads, 4 query heads to a key and a value h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from dimsolve.ir.operator import Declaration
 from dimsolve.solver.algebra.poly import Dim
@@ -23,6 +24,9 @@ from ..placement import Partial, Placement, Reduction, Replicate
 
 R = Replicate()
 SUM = Partial(Reduction.SUM)
+
+Need: TypeAlias = tuple[Placement, bool]
+"""A placement that a use wants, and whether the use is work of which each rank does a share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class Choice:
 
     name: the identifier that is cut, None where nothing is. blocks, segments: how it is, as in
     `dimsolve.partition.placement.Shard`. rule: the number of the transform rule used. duties: what
-    must hold, for every identifier whose length is divided.
+    must hold, for every identifier whose length is divided. needs: what is wanted of every input.
     """
 
     inputs: tuple[Placement, ...]
@@ -55,6 +59,12 @@ class Choice:
     segments: tuple[int, ...] = ()
     rule: int | None = None
     duties: tuple[Duty, ...] = ()
+    needs: tuple[Need, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        shares = not self.whole
+        needs = tuple([(p, shares and isinstance(p, Replicate)) for p in self.inputs])
+        object.__setattr__(self, "needs", needs)
 
     @property
     def whole(self) -> bool:

@@ -20,7 +20,7 @@ from .choices import Choice
 from .duties import Duties
 from .flood import Edge, Flood, flood
 from .illegal import legality_of
-from .state import AxisState
+from .state import AxisState, Change
 
 SHARE = 0.5
 """A batch divides at least this share of the work that the best dimension divides."""
@@ -31,6 +31,7 @@ class _Candidate:
     wire: int
     dim: int
     flood: Flood
+    change: Change
     work: float
     sent: float
 
@@ -47,13 +48,14 @@ def data(state: AxisState, duties: Duties) -> list[str]:
         (c for c in candidates if c.work >= SHARE * most),
         key=lambda c: (c.sent, -c.work, c.wire, c.dim),
     )
+    legal = {c: duties.first_illegal(c) is None for c in batch.flood.choices.values()}
     for number, choice in batch.flood.choices.items():
-        if duties.first_illegal(choice) is not None:
+        if not legal[choice]:
             raise _illegal(state, batch, number, choice)
     entry = state.network.wires[batch.wire]
-    for number, choice in batch.flood.choices.items():
+    for choice in dict.fromkeys(batch.flood.choices.values()):
         duties.rely(choice, f"{state.axis} cuts dimension {batch.dim} of {entry.target}")
-        state.decide(number, choice)
+    state.accept(batch.change)
     return []
 
 
@@ -86,11 +88,10 @@ def _candidates(state: AxisState) -> tuple[list[_Candidate], list[Edge]]:
 
 def _weighed(state: AxisState, wire: int, dim: int, spread: Flood) -> _Candidate:
     change = state.change(spread.choices)
-    for touched in list(change.touched):
-        if state.network.wires[touched].parameter:
-            del change.touched[touched]
+    network = state.network
+    activations = [w for w in change.touched if not network.wires[w].parameter]
     work = sum(state.work(number) for number in spread.choices)
-    return _Candidate(wire, dim, spread, work, change.cost()[0])
+    return _Candidate(wire, dim, spread, change, work, change.cost(activations)[0])
 
 
 def _no_batch(state: AxisState, edges: list[Edge]) -> PlanError:

@@ -9,22 +9,17 @@ made in one placement and needed in another is converted, once for all uses with
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from math import prod
-from typing import TypeAlias
 
 from dimsolve.solver.algebra.poly import Dim
 
 from ..dtypes import item_bytes
 from ..placement import Placement, Replicate, Shard
 from ..reshard import relative_cost
-from .choices import Choice, R
+from .choices import Choice, Need, R
 from .kinds import Kind
-from .network import Network
-
-Need: TypeAlias = tuple[Placement, bool]
-"""A placement that a use wants, and whether the use is work of which each rank does a share."""
+from .network import Network, Wire
 
 WHOLE_NEED: Need = (R, False)
 NOMINAL_COUNT = 2
@@ -42,18 +37,25 @@ class AxisState:
         self.choices: list[Choice] = [kind.whole for kind in kinds]
         self.fixed: list[bool] = [False] * len(kinds)
         self.made: list[Placement] = [R] * len(network.wires)
-        self.needs: list[Counter[Need]] = [_initial(wire) for wire in network.wires]
-        self.bytes = [self._size(number) for number in range(len(network.wires))]
+        self.needs: list[dict[Need, int]] = [_initial(wire) for wire in network.wires]
+        self._sizes: dict[tuple[Kind, int], float] = {}
+        self._work: dict[Kind, float] = {}
+        self.bytes = [self._size(wire) for wire in network.wires]
+        self._costs: dict[int, tuple[float, int]] = {}
 
-    def _size(self, number: int) -> float:
+    def _size(self, wire: Wire) -> float:
         """Bytes of a value as outer axes left it, where its producer made it."""
-        wire = self.network.wires[number]
-        dims = wire.dims
-        if wire.producer is not None:
-            operator, output = wire.producer
-            kind = self.kinds[operator]
-            dims = kind.dims(kind.inputs + output) or dims
-        return self.network.elements(dims) * item_bytes(wire.dtype)
+        if wire.producer is None:
+            return self.network.elements(wire.dims) * item_bytes(wire.dtype)
+        operator, output = wire.producer
+        kind = self.kinds[operator]
+        if kind.tensors[kind.inputs + output] is None:
+            return self.network.elements(wire.dims) * item_bytes(wire.dtype)
+        elements = self._sizes.get((kind, output))
+        if elements is None:
+            dims = kind.dims(kind.inputs + output)
+            elements = self._sizes[kind, output] = self.network.elements(dims)
+        return elements * item_bytes(wire.dtype)
 
     def taken(self, operator: int) -> bool:
         """Whether an operator is decided."""
@@ -61,13 +63,19 @@ class AxisState:
 
     def decide(self, operator: int, choice: Choice, *, fixed: bool = True) -> None:
         """Makes a choice, in place of the one before."""
-        change = self.change({operator: choice})
-        for wire, counter in change.needs.items():
-            self.needs[wire] = counter
+        self.accept(self.change({operator: choice}), fixed=fixed)
+
+    def accept(self, change: Change, *, fixed: bool = True) -> None:
+        """Makes the choices of a change that was asked for since the last choice was made."""
+        for wire in change.touched:
+            self._costs.pop(wire, None)
+        for wire, counts in change.needs.items():
+            self.needs[wire] = counts
         for wire, placement in change.made.items():
             self.made[wire] = placement
-        self.choices[operator] = choice
-        self.fixed[operator] = self.fixed[operator] or fixed
+        for operator, choice in change.choices.items():
+            self.choices[operator] = choice
+            self.fixed[operator] = self.fixed[operator] or fixed
 
     def change(self, choices: Mapping[int, Choice]) -> Change:
         """Returns what other choices of some operators would change."""
@@ -90,11 +98,21 @@ class AxisState:
             sent, collectives = sent + each[0], collectives + each[1]
         return self.bytes[wire] * sent, collectives
 
+    def cost_now(self, wire: int) -> tuple[float, int]:
+        """Returns the cost of a value as things stand."""
+        found = self._costs.get(wire)
+        if found is None:
+            found = self._costs[wire] = self.cost(wire, self.made[wire], self.needs[wire])
+        return found
+
     def work(self, operator: int) -> float:
         """Returns the size of the index space of an operator at nominal sizes: of a matrix product
         m*k*n.
         """
-        return prod(self.network.size(length) for length in self.kinds[operator].lengths.values())
+        kind = self.kinds[operator]
+        if kind not in self._work:
+            self._work[kind] = prod(self.network.size(each) for each in kind.lengths.values())
+        return self._work[kind]
 
 
 def stored(needs: Iterable[Need]) -> Placement:
@@ -115,45 +133,44 @@ def _gathered(made: Placement, needs: Iterable[Need]) -> bool:
     return isinstance(made, Shard) and any(isinstance(wanted, Replicate) for wanted, _ in needs)
 
 
-def _initial(wire: object) -> Counter[Need]:
-    count = len(wire.uses) + wire.returned  # type: ignore[attr-defined]
-    return Counter({WHOLE_NEED: count}) if count else Counter()
-
-
-def need_of(choice: Choice, place: int) -> Need:
-    """Returns what a choice needs of an input."""
-    wanted = choice.inputs[place]
-    return wanted, isinstance(wanted, Replicate) and not choice.whole
+def _initial(wire: Wire) -> dict[Need, int]:
+    count = len(wire.uses) + wire.returned
+    return {WHOLE_NEED: count} if count else {}
 
 
 class Change:
-    """The values that some choices would change. ``made`` and ``needs``: as they would be."""
+    """The values that some choices would change. ``made`` and ``needs``: as they would be, the
+    needs with how many uses have them.
+    """
 
     def __init__(self, state: AxisState) -> None:
         self.state = state
+        self.choices: dict[int, Choice] = {}
         self.made: dict[int, Placement] = {}
-        self.needs: dict[int, Counter[Need]] = {}
+        self.needs: dict[int, dict[Need, int]] = {}
         self.touched: dict[int, None] = {}
 
     def add(self, number: int, choice: Choice) -> None:
         """Takes one more choice into account."""
         state = self.state
         operator = state.network.operators[number]
-        before = state.choices[number]
-        for place, wire in enumerate(operator.inputs):
+        before = self.choices.get(number, state.choices[number])
+        self.choices[number] = choice
+        for wire, old, new in zip(operator.inputs, before.needs, choice.needs, strict=True):
             if wire is not None:
-                if wire not in self.needs:
-                    self.needs[wire] = state.needs[wire].copy()
+                counts = self.needs.get(wire)
+                if counts is None:
+                    counts = self.needs[wire] = state.needs[wire].copy()
                     self.touched[wire] = None
-                counter = self.needs[wire]
-                old, new = need_of(before, place), need_of(choice, place)
-                counter[old] -= 1
-                if not counter[old]:
-                    del counter[old]
-                counter[new] += 1
-        for place, wire in enumerate(operator.outputs):
+                left = counts[old] - 1
+                if left:
+                    counts[old] = left
+                else:
+                    del counts[old]
+                counts[new] = counts.get(new, 0) + 1
+        for wire, placement in zip(operator.outputs, choice.outputs, strict=True):
             if wire is not None:
-                self.made[wire] = choice.outputs[place]
+                self.made[wire] = placement
                 self.touched[wire] = None
 
     def stored(self, wire: int) -> Placement:
@@ -173,16 +190,16 @@ class Change:
         """Returns whether it is, without these choices."""
         return _gathered(self.state.made[wire], self.state.needs[wire])
 
-    def cost(self) -> tuple[float, int]:
+    def cost(self, wires: Iterable[int] | None = None) -> tuple[float, int]:
         """Returns how many more bytes a rank would send in one step, and in how many more
-        collectives.
+        collectives, for these values; for all that the change touches where none are given.
         """
         state = self.state
         sent, collectives = 0.0, 0
-        for wire in self.touched:
+        for wire in self.touched if wires is None else wires:
             needs = self.needs.get(wire, state.needs[wire])
             made = self.made.get(wire, state.made[wire])
             new = state.cost(wire, made, needs)
-            old = state.cost(wire, state.made[wire], state.needs[wire])
+            old = state.cost_now(wire)
             sent, collectives = sent + new[0] - old[0], collectives + new[1] - old[1]
         return sent, collectives

@@ -42,6 +42,7 @@ class Group:
     seeds: list[tuple[int, Shard]]
     flood: Flood
     shallow: bool = False
+    change: Change | None = None
     sent: float = 0.0
     collectives: int = 0
     uses: int = 0
@@ -131,12 +132,13 @@ class TensorPolicy:
         if not group.flood.choices:
             return
         self._weigh(group)
+        group.change = None
         if group.helps:
             heapq.heappush(self._heap, (group.ratio, group.number, group))
 
     def _weigh(self, group: Group) -> None:
         state = self.state
-        change = state.change(group.flood.choices)
+        change = group.change = state.change(group.flood.choices)
         sent, group.collectives = change.cost()
         group.sent = max(sent, 0.0)
         group.saved, group.uses = saved(change)
@@ -191,7 +193,9 @@ class TensorPolicy:
         self.taken.append(group)
         for number, choice in group.flood.choices.items():
             self.duties.rely(choice, self.state.network.operators[number].node.id)
-            self.state.decide(number, choice)
+        assert group.change is not None
+        self.state.accept(group.change)
+        group.change = None
 
     def _settle(self) -> None:
         """Groups put aside are an error, unless their parameters were cut in another way, or no
