@@ -12,7 +12,7 @@ from math import gcd
 from typing import TypeAlias
 
 from ..algebra.budget import Budget
-from ..algebra.dims import Call, apply
+from ..algebra.dims import Call, apply, substitute
 from ..algebra.poly import (
     Dim,
     Monomial,
@@ -161,8 +161,8 @@ class Draft:
         values = {name: replace(old, change) for name, old in self.values.items()}
         if not atom.startswith("$"):
             values[atom] = value
-        goals: list[Goal] = [(replace(dim, change), sign) for dim, sign in self.pending]
-        later: list[Goal] = [(replace(dim, change), sign) for dim, sign in self.later]
+        goals: list[Goal] = [(_substituted(dim, change), sign) for dim, sign in self.pending]
+        later: list[Goal] = [(_substituted(dim, change), sign) for dim, sign in self.later]
         kept: list[list[Dim]] = []
         for dims, sign in (
             (self.nonnegative, Sign.NONNEGATIVE),
@@ -205,6 +205,13 @@ class Draft:
                 call = atom
             calls[call] = known
         return calls
+
+
+def _substituted(dim: Dim, change: Mapping[str, Dim]) -> Dim:
+    """A goal with an atom replaced, inside of calls too: a goal may hold calls of parameters."""
+    if any(isinstance(atom, Call) for atom in atoms_of(dim)):
+        return substitute(dim, change)
+    return replace(dim, change)
 
 
 def tightened(dim: Dim) -> Dim:

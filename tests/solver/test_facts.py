@@ -109,3 +109,17 @@ def test_a_claim_without_a_value() -> None:
         "  ^~~~~~~~~~~~~~~\n"
         "  'n//(a - b) == 1' has no value at any values that satisfy the facts"
     )
+
+
+@pytest.mark.parametrize(
+    ("facts", "values"),
+    [
+        (["c*c*b == 2*(s % 3) - 1"], {"b": 1, "c": 1, "s": 1}),
+        (["s == t + 1", "c**2*b == 2*(s % 3)*(s - t)**2 - 1"], {"b": 1, "c": 1, "s": 4, "t": 3}),
+        (["c*c*b == 2*(s % 3) - 1", "b == 3"], {"b": 3, "c": 1, "s": 2}),
+    ],
+)
+def test_a_floor_of_parameters_is_replaced_with_them(
+    facts: list[str], values: dict[str, int]
+) -> None:
+    assert read_facts(facts).holds(values)
