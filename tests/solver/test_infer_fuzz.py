@@ -32,7 +32,6 @@ def test_random_choices() -> None:
             assert list(wrongs_of_choices(question)) == [], (number, question)
 
 
-@pytest.mark.xfail(strict=True, reason="facts that hold at s = b = c = 1 are called contradictory")
 @pytest.mark.parametrize("fact", ["b*c**2 == 2*(s % 3) - 1", "((s + 1)//2)**3 + 1 == 2*(s % 3)"])
 def test_facts_that_can_hold_do_not_contradict_each_other(fact: str) -> None:
     assert read_facts([fact]).holds({"s": 1, "b": 1, "c": 1})
