@@ -22,6 +22,7 @@ from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.decision import Always, Decision, Never, Sometimes
 
 from ..conditions import essential
+from ..inline import inlined
 from ..legal_parts import DEFAULT_BOUND, LegalParts
 from ..mesh import Mesh
 from ..plan_errors import PlanError
@@ -55,7 +56,8 @@ def graph_legal_parts(
 
     Raises PlanError for a policy that cannot be read, or asks for what is illegal at any count.
     """
-    return _Counts(Network(graph), axis, policy, DEFAULT_BOUND if up_to is None else up_to).answer()
+    bound = DEFAULT_BOUND if up_to is None else up_to
+    return _Counts(Network(inlined(graph)), axis, policy, bound).answer()
 
 
 class _Counts:

@@ -10,6 +10,7 @@ from typing import Any
 
 from dimsolve.ir.graph import Graph
 
+from ..inline import inlined
 from ..mesh import Mesh, MeshLike
 from ..plan import Plan
 from ..plan_errors import plan_error
@@ -19,6 +20,7 @@ from .duties import Duties
 from .network import Network
 from .policy import policy_of
 from .state import AxisState
+from .uncollected import uncollected
 
 
 def plan(graph: Graph, mesh: MeshLike, policy: Any = None) -> Plan:
@@ -36,7 +38,11 @@ def plan(graph: Graph, mesh: MeshLike, policy: Any = None) -> Plan:
             f"{graph!r:.60} is a {type(graph).__name__}",
             "dimsolve.trace(model, args) returns one",
         )
-    devices = Mesh.of(mesh)
+    with uncollected():
+        return _planned(inlined(graph), Mesh.of(mesh), policy)
+
+
+def _planned(graph: Graph, devices: Mesh, policy: Any) -> Plan:
     network = Network(graph)
     _check_symbols(devices, network)
     decide = policy_of(policy, network, devices)
