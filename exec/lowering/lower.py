@@ -34,6 +34,7 @@ from dimsolve.ir.node import (
     map_argument,
 )
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType
+from dimsolve.partition.inline import inlined
 from dimsolve.partition.placement import Shard
 from dimsolve.partition.plan import InputPlan, OperatorPlan, Plan
 from dimsolve.solver.algebra.poly import Dim, Poly
@@ -72,7 +73,7 @@ def lower(
     PlanError for a plan of another graph.
     """
     ends = {axis: communicators[axis] for axis in plan.mesh}
-    return _Lowering(Setting(graph, plan, ends, torch.device(device))).program()
+    return _Lowering(Setting(inlined(graph), plan, ends, torch.device(device))).program()
 
 
 class _Lowering:
