@@ -119,8 +119,10 @@ def _new_floor(draft: Draft, a: Dim, b: Dim) -> Dim:
         return 0
     if draft.knows(-1 - a) and draft.knows(a + b):
         return -1
-    if isinstance(a, Poly) and isinstance(b, Poly) and _leads_down(a):
-        return -express_call(draft, Function.FLOORDIV, (b - 1 - a, b))
+    if isinstance(b, Poly) and _leads_down(a):
+        whole, rest = divided(b - 1 - a, b)
+        if not _leads_down(rest):
+            return -whole - express_call(draft, Function.FLOORDIV, (rest, b))
     low, high = draft.range(b)
     least, most = _quotient_range(draft.range(a), max(low or 1, 1), high)
     if (least is None or least < 0) and draft.knows(a):
@@ -135,11 +137,14 @@ def _new_floor(draft: Draft, a: Dim, b: Dim) -> Dim:
     return least if least is not None and least == most else _open_floor(draft, a, b, least, most)
 
 
-def _leads_down(dim: Poly) -> bool:
+def _leads_down(dim: Dim) -> bool:
     """Whether the greatest term has a minus: then ``-((b - 1 - a)//b)`` is taken for ``a//b``, so
-    that ``(-n)//k`` and ``(n + k - 1)//k`` have the same parameter.
+    that ``(-n)//k`` and ``(n + k - 1)//k`` have the same parameter. Where both lead down, a stays.
     """
-    return dim.terms[max(dim.terms, key=lambda m: (sum(e for _, e in m), m))] < 0
+    return (
+        isinstance(dim, Poly)
+        and dim.terms[max(dim.terms, key=lambda m: (sum(e for _, e in m), m))] < 0
+    )
 
 
 def _open_floor(draft: Draft, a: Dim, b: Dim, least: int | None, most: int | None) -> Dim:
