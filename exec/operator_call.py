@@ -69,6 +69,8 @@ def outputs_of(result: Any, declaration: Declaration) -> list[Any]:
             return [result]
         case "nothing":
             return []
+        case "parts":
+            return [result]
         case "tensor" | "value":
             one = isinstance(result, list | tuple) and len(result) == 1
             return [result[0] if one else result]

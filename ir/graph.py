@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from .errors import Diagnostic, DimsolveError
-from .node import Argument, Input, InputKind, MatchShape, Node, Value, map_argument
+from .node import Argument, Input, InputKind, MatchShape, Node, Value, map_argument, values_in
 from .types import Computed, TensorType, Type
 
 
@@ -145,6 +145,13 @@ class Graph:
         for value in self.outputs.values():
             if made.get(value.name) is not value:
                 raise _malformed(f"the output %{value.name} is made by no node")
+        returned = set(values_in(self.result))
+        for name, value in self.outputs.items():
+            if value not in returned:
+                raise _malformed(f"the output {name} is %{value.name}, which is not returned")
+        for value in returned:
+            if made.get(value.name) is not value:
+                raise _malformed(f"%{value.name} is returned and made by no node")
         if set(made) != set(self.values):
             stray = sorted(set(self.values) - set(made))
             raise _malformed(f"%{stray[0]} is made by no node and is no input")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import isfinite
 from types import EllipsisType
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from .errors import Diagnostic
 from .graph import Graph, GraphError
@@ -24,6 +24,7 @@ from .node import (
     ExternalCall,
     FunctionCall,
     Input,
+    InputKind,
     MakeShape,
     MatchShape,
     Node,
@@ -144,10 +145,22 @@ def graph_from_json(data: Json, read_dim: ReadDim, make: Callable[[str], AnyGrap
     if not isinstance(data, dict) or data.get("version") != VERSION:
         found = data.get("version") if isinstance(data, dict) else type(data).__name__
         raise _unreadable(f"this reader knows version {VERSION}, the data say {found!r}")
+    reader = _Reader(read_dim)
     try:
-        return _Reader(read_dim).function(data, make)
+        return reader.function(data, make)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _unreadable(f"{type(error).__name__}: {error}") from error
+        raise _unreadable(f"{reader.place()}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong with the data, in words."""
+    match error:
+        case KeyError():
+            return f"{error} is missing"
+        case ValueError():
+            return str(error)
+        case _:
+            return f"the data have another form than a graph's ({error})"
 
 
 def _is_plain(item: object) -> bool:
@@ -161,30 +174,55 @@ class _Reader(TypeReader):
     def __init__(self, read_dim: ReadDim) -> None:
         super().__init__(read_dim)
         self.values: dict[str, Value] = {}
+        self.where: list[str] = []
+
+    def place(self) -> str:
+        """Returns where in the data the reader stands: ``main, node exp``."""
+        return ", ".join(self.where) or "the data"
 
     def function(self, data: Json, make: Callable[[str], AnyGraph]) -> AnyGraph:
-        graph = make(data["name"])
+        graph = make(_name(data["name"]))
+        self.where.append(graph.name)
         for function in data["functions"]:
-            graph.functions[function["name"]] = _Reader(self.read_dim).function(function, make)
+            graph.functions[function["name"]] = self.function(function, make)
         self.values = graph.values
-        for entry in data["inputs"]:
-            graph.add_input(entry["name"], self.type(entry["type"]), entry["kind"], entry["target"])
-        for entry in data["nodes"]:
+        for number, entry in enumerate(data["inputs"]):
+            self.where.append(f"input {number}")
+            self.input(graph, entry)
+            self.where.pop()
+        for number, entry in enumerate(data["nodes"]):
+            self.where.append(f"node {number}")
             self.node(graph, entry)
-        outputs = {name: self.values[value] for name, value in data["outputs"].items()}
+            self.where.pop()
+        self.where.append("the result")
+        outputs = {name: self.value(value) for name, value in data["outputs"].items()}
         graph.set_result(self.argument(data["result"]), outputs)
+        self.where.pop()
         graph.container = data["container"]
         graph.facts = list(data["facts"])
         graph.checks = [(claim, origin) for claim, origin in data["checks"]]
         graph.strict = data["strict"]
         graph.settings = dict(data["settings"])
         graph.verify()
+        self.where.pop()
         return graph
+
+    def input(self, graph: Graph, data: Json) -> None:
+        kind = data["kind"]
+        if kind not in get_args(InputKind):
+            raise ValueError(f"an input is {', '.join(get_args(InputKind))}, and not {kind!r:.80}")
+        graph.add_input(_name(data["name"]), self.type(data["type"]), kind, _name(data["target"]))
+
+    def value(self, name: Json) -> Value:
+        """Returns the value of a name; ValueError where none has been made before."""
+        if _name(name) not in self.values:
+            raise ValueError(f"%{name:.80} is made by nothing before")
+        return self.values[name]
 
     def node(self, graph: Graph, data: Json) -> None:
         source = data.get("source")
         node = Node(
-            data["id"],
+            _name(data["id"]),
             self.operation(data),
             tuple(self.argument(item) for item in data["args"]),
             {key: self.argument(item) for key, item in data.get("kwargs", {}).items()},
@@ -194,7 +232,7 @@ class _Reader(TypeReader):
             name=data.get("name", ""),
         )
         types = tuple(self.type(output["type"]) for output in data["outputs"])
-        graph.add_node(node, types, tuple(output["name"] for output in data["outputs"]))
+        graph.add_node(node, types, tuple(_name(output["name"]) for output in data["outputs"]))
 
     def operation(self, data: Json) -> Operation:
         match data:
@@ -213,7 +251,7 @@ class _Reader(TypeReader):
     def argument(self, data: Json) -> Argument:
         match data:
             case {"value": name}:
-                return self.values[name]
+                return self.value(name)
             case {"constant": path} if path == ELLIPSIS:
                 return ...
             case {"constant": path}:
@@ -239,6 +277,13 @@ class _Reader(TypeReader):
             case None | bool() | int() | float() | str():
                 return data
         raise ValueError(f"{data!r:.80} is no argument")
+
+
+def _name(data: Json) -> str:
+    """A name; ValueError for what is none."""
+    if not isinstance(data, str) or not data:
+        raise ValueError(f"{data!r:.80} is no name")
+    return data
 
 
 def _unreadable(reason: str) -> GraphError:

@@ -42,7 +42,7 @@ class Declaration:
     argument. dtypes: the outputs' dtypes in order, ``"float32"``, None where not known. returns:
     what Python gets: one tensor; a tuple of them; a ``value`` that is no tensor and is known
     without running (a size); nothing, and the outputs are the inputs in ``mutates`` as they are
-    after the call.
+    after the call; ``parts``, a tuple of as many tensors as only running tells.
 
     transform_rules: `dimsolve.partition.transform.TransformRule` for this call; they come before
     the rules that the marks give.
@@ -65,7 +65,7 @@ class Declaration:
     random: bool = False
     fresh: tuple[str, ...] = ()
     dtypes: tuple[str | None, ...] = ()
-    returns: Literal["tensor", "tuple", "value", "nothing"] = "tensor"
+    returns: Literal["tensor", "tuple", "value", "nothing", "parts"] = "tensor"
     value: Any = None
     transform_rules: tuple[Any, ...] = ()
     places: tuple[int | None, ...] = ()

@@ -49,11 +49,17 @@ class Answers(Graph):
         """
         from ..symbolic import to_sympy
 
+        if isinstance(value, str) and value not in self.values:
+            raise graph_problems.no_such_value(self.name, value, self.values)
         found = self.values[value] if isinstance(value, str) else value
         dims = found.dims
-        if dims is None or dims[index] is None:
+        if dims is None:
             return None
+        if not -len(dims) <= index < len(dims):
+            raise graph_problems.no_such_dim(found, index)
         known: Any = dims[index]
+        if known is None:
+            return None
         return to_sympy(known)
 
     def prove(self, claim: str | Relation) -> Proof:
@@ -96,6 +102,10 @@ class Answers(Graph):
         for condition in self.system.conditions:
             if condition.claim.symbols() <= sizes.keys() and not condition.claim.test(sizes):
                 raise graph_problems.broken_condition(condition, sizes)
+        for name, dim in self.system.solved.items():
+            known = name in sizes and symbols_of(dim) <= sizes.keys()
+            if known and evaluate(dim, sizes) != sizes[name]:
+                raise graph_problems.broken_name(name, dim, sizes)
 
     def _evaluated(self, type: Type, sizes: Mapping[str, int]) -> Any:
         def size(dim: Dim | None) -> int | None:

@@ -19,6 +19,7 @@ from dimsolve.ir.node import (
     MatchShape,
     Node,
     OperatorCall,
+    map_argument,
 )
 from dimsolve.ir.types import (
     ANY,
@@ -58,7 +59,7 @@ class Calls:
         try:
             match node.operation:
                 case OperatorCall(path):
-                    call = encode(node.args, node.kwargs)
+                    call = encode(self._current(node.args), self._current(node.kwargs))
                     key = (path, call.key)
                     found = self.outcomes.get(key)
                     if found is None:
@@ -79,6 +80,15 @@ class Calls:
         if any(isinstance(t, TensorType) and t.dims is None for t in found.types):
             found = with_computed_shapes(found, node)
         return found
+
+    def _current(self, arguments: Any) -> Any:
+        """The arguments with everything that is solved put in."""
+        system = self.graph.system
+        if not system.solved:
+            return arguments
+        return map_argument(
+            arguments, lambda leaf: system.current(leaf) if isinstance(leaf, Poly) else leaf
+        )
 
     def name_of(self, node: Node, fresh: str) -> Dim:
         """The graph's own symbol for a new one of a call; the same whenever the call is deduced

@@ -25,6 +25,7 @@ from dimsolve.ir.read_expression import read_relation
 from dimsolve.ir.registry import operator_at
 from dimsolve.ir.types import (
     ANY,
+    Computed,
     Known,
     ObjectType,
     ScalarType,
@@ -87,6 +88,9 @@ def substitute_type(type: Type, values: dict[str, Dim]) -> Type:
         case TensorType(rank, dtype, Known(dims)):
             new = change(dims)
             return type if new == dims else TensorType(rank, dtype, Known(new))
+        case TensorType(rank, dtype, Computed(function, arguments)):
+            changed_arguments = tuple(a if isinstance(a, str) else change(a) for a in arguments)
+            return TensorType(rank, dtype, Computed(function, changed_arguments))
         case ShapeType(dims) if dims is not None:
             return ShapeType(change(dims))
         case ScalarType(dtype, value) if isinstance(value, Poly):
@@ -148,6 +152,8 @@ def deduce(operator: Operator, call: Call) -> Outcome:
     conditions += tuple(declaration.needs)
     if declaration.returns == "nothing":
         types = ()
+    elif declaration.returns == "parts":
+        types = (ObjectType("tuple"),)
     return Outcome(
         types,
         declaration.returns == "tuple",

@@ -50,6 +50,7 @@ def match_shape(graph: TypedGraph, node: Node, pattern: tuple[Dim | None, ...]) 
         for name, length in found.bindings.items():
             system.bind(name, length)
         claims = [claim for _, claim in found.conditions]
+        claims += _undetermined(current, given, found, names - seen)
         for dim, wanted in zip(dims, pattern, strict=True):
             if dim is not None and wanted is not None and _is_open(dim, system.open):
                 claims.append(Claim(dim, Comparison.EQ, system.current(wanted)))
@@ -60,6 +61,18 @@ def match_shape(graph: TypedGraph, node: Node, pattern: tuple[Dim | None, ...]) 
         for wanted, length in zip(pattern, known, strict=True)
     )
     return Outcome((_with_dims(value.type, matched),), conditions=tuple(claims))
+
+
+def _undetermined(
+    patterns: list[Dim | None], given: list[Dim | None], found: Match, names: set[str]
+) -> list[Claim]:
+    """Rows of a pattern whose new symbols nothing determines: ``a + b`` on n is n == a + b."""
+    left = names - found.bindings.keys()
+    return [
+        Claim(length, Comparison.EQ, substitute(pattern, found.bindings))
+        for pattern, length in zip(patterns, given, strict=True)
+        if pattern is not None and length is not None and symbols_of(pattern) & left
+    ]
 
 
 def _is_open(dim: Dim | None, names: Iterable[str]) -> bool:

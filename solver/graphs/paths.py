@@ -13,6 +13,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from . import graph_problems
 from .builtin_operators import PREFIX
 from .deduction import find_operator
 
@@ -56,14 +57,44 @@ def path_of(function: Any) -> str:
     return f"{module}.{name}"
 
 
-@lru_cache(maxsize=1024)
+def paths_of(function: Any) -> tuple[str, ...]:
+    """Returns the path of a function, or of all that a short name may mean, the likeliest first.
+
+    >>> paths_of("unfold")
+    ('torch.nn.functional.unfold', 'torch.Tensor.unfold')
+    """
+    if isinstance(function, str) and "." not in function:
+        return full_paths(function)
+    return (path_of(function),)
+
+
 def full_path(name: str) -> str:
-    """Returns the path of a short name; where no operator has it, that of a torch function.
+    """Returns the path that a short name means first. Raises DimsolveError where no operator has
+    it.
 
     >>> full_path("ewise_add")
     'dimsolve.ewise_add'
     """
-    for home in HOMES:
-        if find_operator(home + name) is not None:
-            return home + name
-    return f"torch.{name}"
+    return full_paths(name)[0]
+
+
+@lru_cache(maxsize=1024)
+def full_paths(name: str) -> tuple[str, ...]:
+    """Returns the paths of the different operators that have a short name. Raises DimsolveError
+    where none has it.
+    """
+    from ..library import canonical
+
+    found = [home + name for home in HOMES if find_operator(home + name) is not None]
+    if not found:
+        raise graph_problems.no_operator(name, _known_names())
+    first: dict[str, str] = {}
+    for path in found:
+        first.setdefault(canonical(path) or path, path)
+    return tuple(first.values())
+
+
+def _known_names() -> set[str]:
+    from ..library import names
+
+    return {path.rpartition(".")[2] for path in names()}

@@ -21,6 +21,7 @@ from dimsolve.ir.node import (
     Node,
     OperatorCall,
     Value,
+    map_argument,
 )
 from dimsolve.ir.read_expression import read_relation
 from dimsolve.ir.types import (
@@ -37,6 +38,7 @@ from dimsolve.ir.types import (
 )
 
 from ..algebra.dims import substitute, symbols_of
+from ..algebra.poly import Poly
 from ..proof.claims import Claim, claim_of
 from . import graph_problems
 from .backward import operand_dims
@@ -115,6 +117,31 @@ class Propagation(Calls):
         self.note_symbols(value.type, graph_problems.place(node))
 
     def _require(self, node: Node, outcome: Outcome) -> dict[str, Dim]:
+        system = self.graph.system
+        new = self._new_names(node)
+        system.open.update(dict.fromkeys(new, graph_problems.place(node)))
+        steps = self._required(node, outcome)
+        for name in new & system.open.keys():
+            system.given.setdefault(name, system.open.pop(name))
+        return steps
+
+    def _new_names(self, node: Node) -> set[str]:
+        """Symbols that the arguments of a call name first: an equation may tell what they are, as
+        ``view(x, ("k", n))`` of (n, m) tells k.
+        """
+        names: set[str] = set()
+
+        def note(leaf: Any) -> Any:
+            if isinstance(leaf, Poly):
+                names.update(symbols_of(leaf))
+            return leaf
+
+        if isinstance(node.operation, OperatorCall):
+            map_argument((node.args, node.kwargs), note)
+        system = self.graph.system
+        return names - system.given.keys() - system.open.keys() - system.solved.keys()
+
+    def _required(self, node: Node, outcome: Outcome) -> dict[str, Dim]:
         steps: dict[str, Dim] = {}
         for claim in outcome.conditions:
             try:
@@ -267,6 +294,18 @@ class Propagation(Calls):
             self._visit(node)
         self.settle()
 
+    def _check_results(self) -> None:
+        """Every node that was read makes as many values as its operator returns."""
+        for node in self.graph.nodes():
+            declaration = node.declaration
+            if declaration is not None and declaration.returns in ("tensor", "value", "parts"):
+                if len(node.outputs) != 1:
+                    raise graph_problems.wrong_results(node, 1)
+            elif declaration is not None and declaration.returns == "tuple":
+                wanted = len(declaration.dtypes)
+                if wanted and len(node.outputs) != wanted:
+                    raise graph_problems.wrong_results(node, wanted)
+
     def restore(self) -> None:
         """Takes up deduction where types were read from JSON."""
         graph = self.graph
@@ -281,6 +320,7 @@ class Propagation(Calls):
         for text, origin in graph.checks:
             graph.system.require(claim_of(read_relation(text)), origin)
         self.run()
+        self._check_results()
 
     def tensor_of_shape(self, shape: Value, dtype: str | None) -> TensorType:
         """Returns the type of a tensor whose shape is the value of another."""

@@ -23,6 +23,16 @@ from dimsolve.ir.types import (
 )
 
 from ..shapes import to_optional_dim, to_shape
+from . import graph_problems
+
+_NAMES = """
+    bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64
+    complex32 complex64 complex128 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz
+    float8_e8m0fnu float4_e2m1fn_x2 quint8 qint8 qint32 quint4x2 quint2x4 bits8 bits16 bits1x8
+    bits2x4 bits4x2 int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4 uint5 uint6 uint7
+"""
+DTYPES = frozenset(_NAMES.split())
+"""The dtypes of torch by name."""
 
 UNKNOWN_WORDS = ("?", "_")
 
@@ -91,6 +101,8 @@ def read_input_type(shape: Any, dtype: str | None) -> Type:
     if hasattr(shape, "__dataclass_fields__"):
         result: Type = shape
         return result
+    if dtype is not None and dtype not in DTYPES:
+        raise graph_problems.no_dtype(dtype, DTYPES)
     dims = read_dims(shape)
     if dims is None:
         return TensorType(None, dtype)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from dimsolve.ir.expression import Comparison, Relation
 from dimsolve.ir.read_expression import read_relation
 
-from ..algebra.dims import substitute, symbols_of
+from ..algebra.dims import substitute, surely_positive, symbols_of
 from ..algebra.poly import Dim, build, content, divide_exactly, symbol, terms_of
 from ..decision import Always, Never
 from ..proof.claims import Claim, claim_of
@@ -66,6 +66,13 @@ def _reduced(claim: Claim) -> Claim:
 
 def _may_be_negative(dim: Dim) -> bool:
     return any(coefficient < 0 for coefficient in terms_of(dim).values())
+
+
+def _never_zero(slope: Dim) -> bool:
+    """Whether an equation may be divided by a factor: ``(m - 1)*k == (m - 1)*n`` says nothing of k
+    where m is 1.
+    """
+    return surely_positive(slope) or surely_positive(-slope)
 
 
 @dataclass(slots=True)
@@ -205,7 +212,9 @@ class System:
         names = symbols_of(difference)
         for name in sorted(names & self.open.keys(), key=list(self.open).index, reverse=True):
             split = linear_in(difference, name)
-            length = None if split is None else divide_exactly(-split[1], split[0])
+            if split is None or not _never_zero(split[0]):
+                continue
+            length = divide_exactly(-split[1], split[0])
             if length is not None and not (length.__class__ is int and length < 0):
                 found.append((name, length))
         return min(found, key=lambda pair: _may_be_negative(pair[1]), default=None)

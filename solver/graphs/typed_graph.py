@@ -13,6 +13,7 @@ The public ``dimsolve.Graph`` is this class with what running and partitioning a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -37,7 +38,7 @@ from dimsolve.ir.types import ScalarType, ShapeType, TensorType, Type
 from ..algebra.poly import symbol
 from . import graph_problems, outline
 from .answers import Answers
-from .paths import path_of
+from .paths import path_of, paths_of
 from .propagation import Propagation
 from .read_argument import SIZED, read_argument
 from .read_type import read_dim, read_dims, read_input_type
@@ -45,6 +46,9 @@ from .sources import caller
 
 if TYPE_CHECKING:
     pass
+
+NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
+"""What names a value: an identifier, and items of it."""
 
 ShapeText = str | Sequence[Any] | None
 
@@ -89,6 +93,8 @@ class TypedGraph(Answers):
         one), None for an unknown rank, or a type. dtype: ``"float32"``, or None where it is not
         known.
         """
+        if not NAME.fullmatch(name):
+            raise graph_problems.no_name(name)
         type = read_input_type(shape, dtype)
         value = self.add_input(name, self.propagation.opened(type, name), kind, target)
         self.propagation.note_symbols(value.type, f"{kind} %{name}")
@@ -119,13 +125,24 @@ class TypedGraph(Answers):
         """
         if isinstance(function, TypedGraph):
             return self._call_graph(function, args, kwargs)
-        path = path_of(function)
+        refusal: ShapeError | None = None
+        for path in paths_of(function):
+            try:
+                return self._call_path(path, args, kwargs)
+            except ShapeError as error:
+                refusal = refusal or error
+        assert refusal is not None
+        raise refusal
+
+    def _call_path(self, path: str, args: Any, kwargs: dict[str, Any]) -> Any:
         sized = path.rpartition(".")[2] in SIZED
         arguments = tuple(read_argument(argument, nested=sized) for argument in args)
         named = {name: read_argument(argument) for name, argument in kwargs.items()}
         return self._append(OperatorCall(path), arguments, named)
 
     def _call_graph(self, function: TypedGraph, args: Any, kwargs: dict[str, Any]) -> Any:
+        if function is self or function.calls(self):
+            raise graph_problems.calls_itself(self.name, function.name)
         known = self.functions.setdefault(function.name, function)
         if known is not function:
             raise graph_problems.two_functions(function.name)
@@ -139,6 +156,13 @@ class TypedGraph(Answers):
         rest = {name: value for name, value in kwargs.items() if name not in symbols}
         operation = FunctionCall(function.name, tuple(symbols.items()))
         return self._append(operation, tuple(args), rest)
+
+    def calls(self, other: TypedGraph) -> bool:
+        """Returns whether a function of this module calls the other graph."""
+        return any(
+            function is other or (isinstance(function, TypedGraph) and function.calls(other))
+            for function in self.functions.values()
+        )
 
     def external(
         self,

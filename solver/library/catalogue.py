@@ -18,14 +18,16 @@ from typing import Any
 
 from dimsolve.ir.errors import ShapeError
 from dimsolve.ir.operator import Declaration, Operator
+from dimsolve.solver.algebra.poly import Poly
 
+from . import errors
 from .aliases import ALIASES, IN_PLACE, canonical_path
 from .entry import Entry
 from .families import FAMILIES, family_of
 from .needs import collecting, with_needs
 from .pointwise import Pointwise, in_place
 from .samples import Example, Sample
-from .values import NotKnown, tensors_in
+from .values import NotKnown, PartsNotKnown, tensors_in
 from .writing import opaque, with_reason
 
 _ODD = (AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError)
@@ -123,12 +125,42 @@ class Declare:
     def _declared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Declaration:
         try:
             declaration = self.entry.declare(*args, **kwargs)
+        except PartsNotKnown as problem:
+            tensors = tensors_in([*args, *kwargs.values()])
+            return opaque(tensors, 1, str(problem), returns="parts")
         except NotKnown as problem:
+            self._check_operands(args)
             return opaque(tensors_in([*args, *kwargs.values()]), 1, str(problem))
         except _ODD as problem:
+            missing = self._missing(args, kwargs)
+            if missing:
+                raise errors.missing_argument(self.entry.path, missing) from None
             reason = f"{self.entry.path} is not known with these arguments: {problem}"
             return opaque(tensors_in([*args, *kwargs.values()]), 1, reason)
         return with_reason(in_place(declaration) if self.writes else declaration)
+
+    def _check_operands(self, args: tuple[Any, ...]) -> None:
+        """An element-wise function of torch takes tensors: numbers and texts alone are refused."""
+        if isinstance(self.entry.declare, Pointwise) and self.entry.path.startswith("torch."):
+            plain = [isinstance(a, str | int | Poly) or type(a) is float for a in args]
+            if args and all(plain):
+                raise errors.no_tensor(self.entry.path, args)
+
+    def _missing(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The first parameter that has no default and is not given; "" where there is none, or a
+        keyword may stand for it that is not known of.
+        """
+        if isinstance(self.entry.declare, Pointwise):
+            return ""
+        parameters = inspect.signature(self.entry.declare).parameters
+        if not parameters.keys() >= kwargs.keys():
+            return ""
+        for place, (name, parameter) in enumerate(parameters.items()):
+            if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
+                return ""
+            if parameter.default is parameter.empty and place >= len(args) and name not in kwargs:
+                return name
+        return ""
 
     def _named_by_torch(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments with torch's own names, which it lets NumPy's stand for."""

@@ -236,3 +236,14 @@ def does_not_hold(left: Any, comparison: str, right: Any) -> ShapeError:
 def negative_length(length: Any) -> ShapeError:
     """A result would have a dimension of negative length."""
     return _error("negative-size", "a length of the result is negative", f"it would be {length}")
+
+
+def missing_argument(path: str, name: str) -> ShapeError:
+    """A call without an argument that has no default."""
+    return _error("missing-argument", "an argument is missing", f"{path} is called without {name}")
+
+
+def no_tensor(path: str, args: Sequence[Any]) -> ShapeError:
+    """A function of tensors that is given none."""
+    given = ", ".join(map(repr, args))
+    return _error("no-tensor", "no argument is a tensor", f"{path} is given {given:.80}")

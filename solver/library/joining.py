@@ -28,6 +28,7 @@ from .samples import example, t
 from .values import (
     Lengths,
     NotKnown,
+    PartsNotKnown,
     axis,
     dims_of,
     is_dim,
@@ -172,13 +173,20 @@ def apart(
     )
 
 
+def _parted(length: Dim | None) -> Dim:
+    """The length that is taken apart. Raises PartsNotKnown where it is not known."""
+    if length is None:
+        raise PartsNotKnown("the length that is taken apart is not known")
+    return length
+
+
 def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Declaration:
     """Returns the declaration of torch.split: parts of one size, the last may be smaller, or parts
     of given sizes.
     """
     dims = dims_of(tensor)
     place = axis(dim, len(dims))
-    (length,) = known((dims[place],), "the tensor that is split")
+    length = _parted(dims[place])
     size = split_size_or_sections
     if isinstance(size, list | tuple):
         _need_all(size, length)
@@ -205,7 +213,7 @@ def _equal_parts(length: Dim, size: Dim) -> list[Dim]:
     if isinstance(whole_parts, int):
         return [size] * whole_parts
     if not (isinstance(length, int) and isinstance(size, int) and size > 0):
-        raise NotKnown("how many parts a split has is not known")
+        raise PartsNotKnown("how many parts a split has is not known")
     return [*[size] * (length // size), length % size]
 
 
@@ -213,7 +221,7 @@ def split_with_sizes(tensor: Any, split_sizes: Any, dim: int = 0) -> Declaration
     """Returns the declaration of split_with_sizes."""
     dims = dims_of(tensor)
     place = axis(dim, len(dims))
-    (length,) = known((dims[place],), "the tensor that is split")
+    length = _parted(dims[place])
     _need_all(list(split_sizes), length)
     return apart(tensor, place, list(split_sizes), "split_sizes:all")
 
@@ -224,7 +232,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Declaration:
     """
     dims = dims_of(input)
     place = axis(dim, len(dims))
-    (length,) = known((dims[place],), "the tensor that is split")
+    length = _parted(dims[place])
     return apart(input, place, _chunks(length, chunks))
 
 
@@ -249,19 +257,19 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Declarat
     """
     dims = dims_of(input)
     place = axis(dim, len(dims))
-    (length,) = known((dims[place],), "the tensor that is split")
+    length = _parted(dims[place])
     given = indices_or_sections
     if is_dim(given):
         exact = divide_exactly(length, given)
         if exact is not None and isinstance(given, int):
             return apart(input, place, [exact] * given)
         if not isinstance(length, int) or not isinstance(given, int):
-            raise NotKnown("the lengths of the parts are not known")
+            raise PartsNotKnown("the lengths of the parts are not known")
         return apart(input, place, [length // given + (n < length % given) for n in range(given)])
     if not isinstance(given, list | tuple):
-        raise NotKnown("the places of the cuts are not known")
+        raise PartsNotKnown("the places of the cuts are not known")
     if not isinstance(length, int) or not all(isinstance(cut, int) for cut in given):
-        raise NotKnown("the lengths of the parts are not known")
+        raise PartsNotKnown("the lengths of the parts are not known")
     cuts = [slice(*pair).indices(length) for pair in zip([0, *given], [*given, None], strict=True)]
     lengths = [max(stop - start, 0) for start, stop, _ in cuts]
     return apart(input, place, lengths, rigid=True)
@@ -282,9 +290,9 @@ def unbind(input: Any, dim: int = 0) -> Declaration:
     dims = dims_of(input)
     row = Names().take(len(dims))
     place = axis(dim, len(dims))
-    (length,) = known((dims[place],), "the tensor that is unbound")
+    length = _parted(dims[place])
     if not isinstance(length, int):
-        raise NotKnown("how many tensors unbind gives is not known")
+        raise PartsNotKnown("how many tensors unbind gives is not known")
     rest = [*row[:place], *row[place + 1 :]]
     return Declaration(
         annotation([[*row[:place], str(length), *row[place + 1 :]]], [rest] * length),

@@ -27,6 +27,10 @@ class NotKnown(Exception):
     """A declaration needs what is not known of the call; its text says what."""
 
 
+class PartsNotKnown(NotKnown):
+    """How many tensors a call gives is not known."""
+
+
 def is_tensor(value: Any) -> bool:
     """Whether the value has a shape and a dtype.
 

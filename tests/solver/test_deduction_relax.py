@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from dimsolve import DimsolveError, Graph
+from dimsolve.solver.graphs.deduction import substitute_type
 from dimsolve.solver.graphs.join import is_a
 from dimsolve.solver.graphs.read_type import read_type
 
@@ -41,6 +42,7 @@ def outcome(row: list[Any]) -> str:
     if wanted is None:
         return "accepted"
     expected = read_type(wanted.replace("Max(", "max(").replace("Min(", "min("))
+    expected = substitute_type(expected, graph.system.solved)
     verdict = is_a(found, expected, graph.system.facts).verdict
     return "same" if verdict == "yes" else "differs"
 

@@ -55,6 +55,48 @@ CALLS: dict[str, tuple[list[str], Callable[..., Any], Callable[..., Any]]] = {
     "index from the end": (["n, m"], lambda g, x: x[-3], lambda x, s: x[-3]),
     "index and ellipsis": (["n, 2, m"], lambda g, x: x[1, ..., 2], lambda x, s: x[1, ..., 2]),
     "slice": (["n, m"], lambda g, x: x[1:3], lambda x, s: x[1:3]),
+    "slice by a difference": (
+        ["n, m"],
+        lambda g, x: x[:, g.size("n") - g.size("m") :],
+        lambda x, s: x[:, s["n"] - s["m"] :],
+    ),
+    "slice to a difference": (
+        ["n, m"],
+        lambda g, x: x[:, : g.size("n") - 2],
+        lambda x, s: x[:, : s["n"] - 2],
+    ),
+    "slice from the end by a symbol": (
+        ["n, m"],
+        lambda g, x: x[..., -g.size("n") :],
+        lambda x, s: x[..., -s["n"] :],
+    ),
+    "index by a difference": (
+        ["n, m"],
+        lambda g, x: x[g.size("n") - g.size("m")],
+        lambda x, s: x[s["n"] - s["m"]],
+    ),
+    "index list": (["n, m"], lambda g, x: x[:, [0, 3, -2]], lambda x, s: x[:, [0, 3, -2]]),
+    "empty and one": (
+        ["n, m", "m"],
+        lambda g, x, y: g.call("add", x[:, : g.size("n") // 2], y[:1]),
+        lambda x, y, s: x[:, : s["n"] // 2] + y[:1],
+    ),
+    "unfold": (["n, m"], lambda g, x: g.call("unfold", x, 1, 3, 2), lambda x, s: x.unfold(1, 3, 2)),
+    "unflatten": (
+        ["n, m"],
+        lambda g, x: g.call("unflatten", x, 1, (2, -1)),
+        lambda x, s: x.unflatten(1, (2, -1)),
+    ),
+    "view twice the length": (
+        ["n, m"],
+        lambda g, x: g.call("view", x, ("m", 2, -1)),
+        lambda x, s: x.view(s["m"], 2, -1),
+    ),
+    "addmm": (
+        ["n", "2, 3", "3, m"],
+        lambda g, x, y, z: g.call("addmm", x, y, z),
+        lambda x, y, z, s: torch.addmm(x, y, z),
+    ),
     "narrow": (
         ["n, m"],
         lambda g, x: g.call("narrow", x, 1, 1, 2),
@@ -97,9 +139,10 @@ def test_conditions_hold_exactly_where_torch_accepts_the_call(name: str) -> None
     inputs = [g.input(f"x{i}", shape, "float32") for i, shape in enumerate(shapes)]
     result = build(g, *inputs)
     tried = accepted = 0
-    for sizes in product(range(1, 7), repeat=len(g.symbols)):
-        named = dict(zip(g.symbols, sizes, strict=True))
-        if len(g.symbols) > 2 and max(sizes) > 4:
+    symbols = (*g.symbols, *g.system.solved)
+    for sizes in product(range(1, 7), repeat=len(symbols)):
+        named = dict(zip(symbols, sizes, strict=True))
+        if len(symbols) > 2 and max(sizes) > 4:
             continue
         tensors = [
             torch.zeros([named.get(w, 0) or int(w) for w in map(str.strip, shape.split(","))])
