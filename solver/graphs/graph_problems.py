@@ -291,7 +291,7 @@ def no_name(name: object) -> GraphError:
             code="malformed-graph",
             title="the graph is not well formed",
             reason=f"{name!r:.80} is no name of a value",
-            hint="a name is letters, digits and underscores, and does not begin with a digit",
+            hint="a name is letters, digits, underscores, and dots between them",
         )
     )
 

@@ -299,11 +299,11 @@ class Propagation(Calls):
         for node in self.graph.nodes():
             declaration = node.declaration
             if declaration is not None and declaration.returns in ("tensor", "value", "parts"):
-                if len(node.outputs) != 1:
+                if len(node.outputs) > 1:
                     raise graph_problems.wrong_results(node, 1)
             elif declaration is not None and declaration.returns == "tuple":
                 wanted = len(declaration.dtypes)
-                if wanted and len(node.outputs) != wanted:
+                if wanted and node.outputs and len(node.outputs) != wanted:
                     raise graph_problems.wrong_results(node, wanted)
 
     def restore(self) -> None:

@@ -47,8 +47,8 @@ from .sources import caller
 if TYPE_CHECKING:
     pass
 
-NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
-"""What names a value: an identifier, and items of it."""
+NAME = re.compile(r"\w+(\.\w+)*")
+"""What names a value: a word, and items of it."""
 
 ShapeText = str | Sequence[Any] | None
 

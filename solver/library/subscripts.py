@@ -20,7 +20,7 @@ from .broadcast import broadcast, laid_on
 from .dtypes import dtype_of
 from .entry import entry
 from .lengths import at_least
-from .needs import GE, GT, need
+from .needs import GE, need
 from .samples import example, mask, t, whole
 from .slices import slice_dim, slice_length
 from .values import Lengths, NotKnown, dims_of, is_dim, is_tensor
@@ -122,7 +122,7 @@ class _Reader:
             self.found.mask_words = self.names.take(len(self.tensors[-1][1]), "^")
             self.found.source += self.found.mask_words
         else:
-            for number in _numbers_in(item):
+            for number in _extremes(item):
                 need_place(number, length)
             self._word(length)
 
@@ -157,13 +157,22 @@ def need_place(item: Dim, length: Dim | None) -> None:
     if length is not None:
         refusal = errors.out_of_range("the index", item, length)
         if not at_least(-1, item):
-            need(length, GT, item, refusal)
+            need(length, GE, item + 1, refusal)
         if not at_least(item, 0):
             need(length, GE, -item, refusal)
 
 
+def _extremes(item: Any) -> list[Dim]:
+    """The numbers of an index that is a list, also of lists: where the least and the greatest are
+    places, those between are.
+    """
+    found = _numbers_in(item)
+    numbers = [number for number in found if isinstance(number, int)]
+    rest = [number for number in found if not isinstance(number, int)]
+    return [*dict.fromkeys([min(numbers), max(numbers)]), *rest] if numbers else rest
+
+
 def _numbers_in(item: Any) -> list[Dim]:
-    """The numbers of an index that is a list, also of lists."""
     if isinstance(item, list):
         return [number for inner in item for number in _numbers_in(inner)]
     return [item] if is_dim(item) else []

@@ -176,7 +176,10 @@ def test_json_keeps_functions_facts_and_conditions() -> None:
         ({"version": 2}, "this reader knows version 1, the data say 2"),
         ({"version": 1}, "the data: 'name' is missing"),
         ({**example().to_json(), "nodes": [{"id": "a", "args": []}]}, "node a calls nothing"),
-        ({**example().to_json(), "result": {"value": "no"}}, "the result: %no is made by nothing before"),
+        (
+            {**example().to_json(), "result": {"value": "no"}},
+            "the result: %no is made by nothing before",
+        ),
         ({**example().to_json(), "nodes": [7]}, "node 0: the data have another form"),
     ],
 )

@@ -28,6 +28,20 @@ def claim(text: str) -> Claim:
         ("s % 2 == 0", "s % 2 == 0"),
         ("n**2 - 5*n + 6 == 0", "n**2 - 5*n + 6 == 0"),
         ("a*b == 6", "a*b == 6"),
+        ("b*s % (4*b) == 0", "s % 4 == 0"),
+        ("8*s % 12 == 0", "s % 3 == 0"),
+        ("b*s == 2*(s//2)*b", "s % 2 == 0"),
+        ("b*min(4, s) == 4*b", "s >= 4"),
+        ("b - 2 >= 1", "b >= 3"),
+        ("8*s != 8", "s != 1"),
+        ("h + 2 >= 5", "h >= 3"),
+        ("3 <= s", "s >= 3"),
+        ("3*s - 4 >= 1", "s >= 2"),
+        ("10 - s >= 0", "s <= 10"),
+        ("m - k >= 0", "m >= k"),
+        ("b >= s - b", "2*b >= s"),
+        ("x*x + 5 == 6*x", "(x - 5)*(x - 1) == 0"),
+        ("s*s - 13*s + 12 == 0", "(s - 12)*(s - 1) == 0"),
     ],
 )
 def test_the_text_is_the_one_that_a_person_would_write(text: str, wanted: str) -> None:
@@ -36,6 +50,12 @@ def test_the_text_is_the_one_that_a_person_would_write(text: str, wanted: str) -
 
 TERMS = st.sampled_from(
     ["n", "n//2", "n//3", "n % 3", "n % 4", "max(n, 7)", "min(n, 9)", "n*n", "max(0, 12 - n)", "5"]
+)
+SHARED = st.builds(
+    "{0}*({2}) {4} {1}*({3})".format,
+    *[st.sampled_from(["a", "b", "2*a", "6", "a*b"])] * 2,
+    *[st.sampled_from(["a", "b + 2", "a//2", "min(a, 4)", "3*a - 4", "b*a % (4*b)", "7"])] * 2,
+    st.sampled_from(["==", "!=", "<=", ">"]),
 )
 TEXTS = st.builds(
     "{} {} {} {} {}".format,
@@ -52,7 +72,7 @@ PRODUCTS = st.builds(
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.one_of(TEXTS, PRODUCTS))
+@given(st.one_of(TEXTS, PRODUCTS, SHARED))
 def test_both_hold_at_the_same_integers(text: str) -> None:
     before = claim(text)
     after = claim(readable(before))
