@@ -17,5 +17,5 @@ def test_a_floor_by_a_length_that_facts_pin_down() -> None:
     shape = ["5 - s, ((s + 1)//2)*(6//(s - 1))"]
     solution = ds.infer("b (a b) -> a", shape, facts=["s % 2 == 0", "t == 2", "b > t"])
     assert solution.conditions == ()
-    point = {symbol: 2 for symbol in solution.outputs[0][0].free_symbols}  # s is 2, and b is 3
+    point = dict.fromkeys(solution.outputs[0][0].free_symbols, 2)  # s is 2, and b is 3
     assert solution.outputs[0][0].subs(point) == 2
