@@ -17,9 +17,28 @@ another conversion. Conversions stand in an order in which each comes after its 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import Field, PrivateAttr
+
+from .plan_entries import (
+    Axis,
+    Collective,
+    ConversionPlan,
+    Expression,
+    Gradient,
+    GraphId,
+    InputPlan,
+    LocalTensor,
+    Made,
+    Model,
+    Operand,
+    OperatorPlan,
+    OutputPlan,
+    PlacementText,
+    Randomness,
+    Split,
+)
 
 if TYPE_CHECKING:
     from dimsolve.ir.graph import Graph
@@ -30,165 +49,26 @@ if TYPE_CHECKING:
 VERSION = 1
 """Of the schema: a plan of another version is not read."""
 
-Expression: TypeAlias = str
-PlacementText: TypeAlias = str
-Axis: TypeAlias = str
-Gradient: TypeAlias = Literal["always", "inputs", "never"]
-Collective: TypeAlias = Literal[
-    "slice",
-    "keep",
-    "insert",
-    "all-reduce",
-    "all-gather",
-    "reduce-scatter",
-    "all-to-all",
-    "broadcast",
+__all__ = [
+    "VERSION",
+    "Axis",
+    "Collective",
+    "ConversionPlan",
+    "Expression",
+    "Gradient",
+    "GraphId",
+    "InputPlan",
+    "LocalTensor",
+    "Made",
+    "Model",
+    "Operand",
+    "OperatorPlan",
+    "OutputPlan",
+    "PlacementText",
+    "Plan",
+    "Randomness",
+    "Split",
 ]
-
-
-class Model(BaseModel):
-    """The base of all: immutable, and no unknown fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class LocalTensor(Model):
-    """A tensor as ranks have it. ``shape``: on one rank; None where it is not known."""
-
-    value: str
-    dtype: str | None
-    placements: list[PlacementText]
-    shape: list[Expression | None] | None
-
-
-class Operand(LocalTensor):
-    """One value in the arguments of a node. ``source``: the value or conversion that it is taken
-    from.
-    """
-
-    source: str
-
-
-class Made(LocalTensor):
-    """What a node makes. ``gradient``: whether it has one in training."""
-
-    gradient: Gradient
-
-
-class Split(Model):
-    """What one mesh axis does to one operator; an axis that does nothing has none.
-
-    identifier: its name, cut into as many parts as the axis has in each of ``blocks`` blocks, and
-    in each of their ``segments`` (proportions; [] is one segment); None where a partial value
-    passes through a linear operator. rule: which of the declaration's transform rules is used,
-    counted from 0; None: the marks of the annotation.
-    """
-
-    identifier: str | None
-    blocks: Expression = "1"
-    segments: list[int] = Field(default_factory=list)
-    rule: int | None = None
-
-    def __str__(self) -> str:
-        name = self.identifier or "partial"
-        blocks = f" in {self.blocks} blocks" if self.blocks != "1" else ""
-        segments = f" in segments {':'.join(map(str, self.segments))}" if self.segments else ""
-        return f"{name}{blocks}{segments}"
-
-
-class Randomness(Model):
-    """How ranks draw. ``differs``: the axes along which each rank draws numbers of its own; along
-    the others all draw the same. stream: numbers the operators of the graph that draw.
-    """
-
-    differs: list[Axis]
-    stream: int
-
-
-class OperatorPlan(Model):
-    """One node of the graph.
-
-    operands: one per value in the node's arguments, in the order of ``Node.operands()``. inputs:
-    for each annotated input the place in ``operands``, None for an absent one. lengths: of the
-    annotation's identifiers on one rank. sizes: the size arguments on one rank, by name, from
-    ``Declaration.sizes``, each as a list of lengths. skipped: its results are lengths of the
-    whole tensors, known without running it.
-    """
-
-    node: str
-    name: str
-    operator: str
-    module: str
-    source: str
-    annotation: str
-    splits: dict[Axis, Split]
-    operands: list[Operand]
-    inputs: list[int | None]
-    outputs: list[Made]
-    lengths: dict[str, Expression]
-    sizes: dict[str, list[Expression]]
-    randomness: Randomness | None = None
-    skipped: bool = False
-
-
-class ConversionPlan(Model):
-    """A change of placement along one axis, and what its gradient does on the way back.
-
-    source: a value, or the conversion before this one. before, after: the placements of all axes;
-    they differ at ``axis`` at most. forward, backward: the collectives there and on the way back;
-    [] is the identity. shared_gradient: the result is replicated along the axis and used by work
-    that is not, so its gradient is a sum over the ranks. gradient: the placement of
-    the result's gradient along the axis, and of the source's. backward_runs: whether the value has
-    a gradient in training; ``inputs``: only if the caller asks for the gradient of an input. bytes:
-    what one rank sends. uses: ``node:operand`` for nodes, ``return:name`` for outputs; conversions
-    that start from this one are not listed.
-    """
-
-    id: str
-    value: str
-    source: str
-    axis: Axis
-    before: list[PlacementText]
-    after: list[PlacementText]
-    shared_gradient: bool
-    gradient: tuple[PlacementText, PlacementText]
-    forward: list[Collective]
-    backward: list[Collective]
-    backward_runs: Gradient
-    dtype: str | None
-    shape_before: list[Expression | None] | None
-    shape_after: list[Expression | None] | None
-    bytes_forward: Expression
-    bytes_backward: Expression
-    uses: list[str]
-
-
-class InputPlan(LocalTensor):
-    """An input of the graph. ``name``: the argument's name, or the qualified name in the model.
-
-    The caller gives inputs and constants whole and each rank cuts its part; parameters and buffers
-    are held in parts. ``whole``: the shape of the whole.
-    """
-
-    name: str
-    kind: Literal["input", "parameter", "buffer", "constant", "size"]
-    whole: list[Expression | None] | None
-    gradient: Gradient
-
-
-class OutputPlan(LocalTensor):
-    """An output as it is made, and the ``source`` that has it whole on every rank."""
-
-    name: str
-    source: str
-
-
-class GraphId(Model):
-    """Which graph the plan is for. ``fingerprint`` is a hash of its nodes and types."""
-
-    name: str
-    nodes: int
-    fingerprint: str
 
 
 class Plan(Model):
