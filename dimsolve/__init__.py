@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     )
     from dimsolve.ir.graph import GraphError
     from dimsolve.ir.read_annotation import read_annotation as parse
+    from dimsolve.partition.check import check
     from dimsolve.partition.held import Held, held
     from dimsolve.partition.legal_parts import LegalParts, legal_parts
-    from dimsolve.partition.legality import Legality, check
+    from dimsolve.partition.legality import Legality
     from dimsolve.partition.mesh import MeshError
     from dimsolve.partition.plan import Plan
     from dimsolve.partition.plan_errors import PlanError
@@ -106,7 +107,7 @@ _HOMES = {
     "TraceError": ("dimsolve.exec.capture.capture_errors", "TraceError"),
     "TransformRule": ("dimsolve.partition.transform", "TransformRule"),
     "Verification": ("dimsolve.exec.verification.verification", "Verification"),
-    "check": ("dimsolve.partition.legality", "check"),
+    "check": ("dimsolve.partition.check", "check"),
     "explore": ("dimsolve.exploration", "explore"),
     "held": ("dimsolve.partition.held", "held"),
     "infer": ("dimsolve.solver.infer", "infer"),

@@ -26,7 +26,7 @@ import traitlets
 
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.read_annotation import read_annotation
-from dimsolve.partition.legality import check
+from dimsolve.partition.check import check
 from dimsolve.service.answers import answer
 from dimsolve.service.replies import Refusal, Reply, reply_of_error
 from dimsolve.service.verbs import Verb

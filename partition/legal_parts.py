@@ -21,7 +21,8 @@ from dimsolve.solver.infer import Inputs, infer
 from dimsolve.solver.parameters import to_whole
 from dimsolve.solver.proof.divisibility import fixed_divisor
 
-from .legality import Legality, judge, to_manner
+from .check import judge, to_manner
+from .legality import Legality
 
 DEFAULT_BOUND = 64
 MAX_BOUND = 10_000

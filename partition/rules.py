@@ -6,7 +6,7 @@
     ^      no split is legal
 
 A rule is about the annotation alone; whether a count divides a length is asked in
-`dimsolve.partition.legality`.
+`dimsolve.partition.check`.
 """
 
 from __future__ import annotations

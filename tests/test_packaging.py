@@ -137,7 +137,7 @@ def test_the_contract_fails_on_an_import_against_the_direction(tree: Path, tmp_p
     [
         "import ir",
         "from solver import poly",
-        "from partition.legality import check",
+        "from partition.check import check",
         "import exec",
         "from sympy import sympify",
         "from sympy import S",

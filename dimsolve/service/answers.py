@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.read_annotation import read_annotation
+from dimsolve.partition.check import check
 from dimsolve.partition.legal_parts import legal_parts
-from dimsolve.partition.legality import check
 from dimsolve.schema import model_of
 from dimsolve.solver.infer import infer
 from dimsolve.solver.proof.prove import prove

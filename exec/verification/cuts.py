@@ -14,7 +14,8 @@ from typing import Any
 
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.operator import Declaration
-from dimsolve.partition.legality import Legality, judge
+from dimsolve.partition.check import judge
+from dimsolve.partition.legality import Legality
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 from dimsolve.partition.rules import NoRule, Rule
 from dimsolve.partition.transform import choose_rule

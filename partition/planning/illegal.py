@@ -16,7 +16,8 @@ from dimsolve.solver.algebra.integers import divisors
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.graphs.graph_problems import place
 
-from ..legality import Legality, judge
+from ..check import judge
+from ..legality import Legality
 from ..plan_errors import PlanError, plan_error
 from .choices import Choice, Duty
 from .duties import Duties

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from dimsolve.ir.errors import AnnotationError
 from dimsolve.solver.graphs.graph_problems import place
 
-from ..legality import Legality, judge
+from ..check import judge
+from ..legality import Legality
 from ..plan_errors import PlanError, plan_error
 from ..split import nothing_to_split, split_name
 from .choices import Choice, Refusal

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from dimsolve.partition.legality import Legality, judge
+from dimsolve.partition.check import judge
+from dimsolve.partition.legality import Legality
 from dimsolve.partition.placement import Partial, Reduction, Replicate, Shard
 from dimsolve.partition.read_placement import read_placement
 from dimsolve.partition.transform import TransformRule
