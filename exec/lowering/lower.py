@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
 import torch
@@ -45,6 +46,7 @@ from ..distributed.sharding import slice_part
 from ..resolve import resolve
 from .lengths import Length
 from .lowering_errors import calls_function, no_match, not_known
+from .narrowed import is_wide, on_whole_operands
 from .plan_text import dim_of
 from .program import Origin, Program, Slot
 from .randomness import Draws
@@ -87,6 +89,7 @@ class _Lowering:
         self.lengths = self.symbols.lengths
         self.values = Values(setting, self.lengths)
         self.env = self.values.env
+        self.wide = is_wide(setting.graph)
         self.draws = Draws(setting.communicators, setting.device)
         self.slots: list[Slot] = []
         self.constants: dict[str, Any] = {}
@@ -187,8 +190,11 @@ class _Lowering:
         operands = iter(self.values.operands(node, plan))
         args = map_argument(node.args, lambda leaf: self._leaf(leaf, operands))
         kwargs = map_argument(node.kwargs, lambda leaf: self._leaf(leaf, operands))
-        ends = self.setting.communicators
-        call = rank_call(node, path, plan, Arguments(args, kwargs), self._length, ends, self.draws)
+        ends, arguments = self.setting.communicators, Arguments(args, kwargs)
+        call = rank_call(node, path, plan, arguments, self._length, ends, self.draws)
+        if self.wide and plan is not None and call.function is not None:
+            exact = on_whole_operands(node, plan, self.setting, call.function, resolve(path))
+            call = call if exact is None else replace(call, function=exact)
         self._results(node, self._made(node, call), plan)
         if path == SWITCH and args and isinstance(args[0], bool):
             self.values.switch_gradients(args[0])

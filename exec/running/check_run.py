@@ -73,11 +73,20 @@ class CheckedStep:
 
 
 class CheckedRun:
-    """A part of a model and, where ``model`` is given, the model itself, trained alike."""
+    """A part of a model and, where ``model`` is given, the model itself, trained alike.
+
+    wide: whether a float64 model computes in float64 also where its own code says float32.
+    """
 
     def __init__(
-        self, part: ParallelModule, model: torch.nn.Module | None = None, *, lr: float = 0.1
+        self,
+        part: ParallelModule,
+        model: torch.nn.Module | None = None,
+        *,
+        lr: float = 0.1,
+        wide: bool = True,
     ) -> None:
+        self.wide = wide and model is not None and is_wide(model)
         self.part = part
         self.model = model
         self.optimizer = torch.optim.SGD(part.parameters(), lr=lr)
@@ -93,7 +102,7 @@ class CheckedRun:
         modes = ExitStack()
         if self.model is not None and depends_on_mode(self.part.plan):
             modes.enter_context(without_dropout())
-        if self.model is not None and is_wide(self.model):
+        if self.wide:
             modes.enter_context(without_narrowing())
         return modes
 

@@ -193,6 +193,43 @@ def test_sizes_are_those_of_the_batch(mesh: dict[str, int]) -> None:
     assert_equal(train(Views(), example, dynamic, mesh, "data+tensor", steps=5))
 
 
+class Square(torch.autograd.Function):
+    """Registered nowhere: a graph has it with both its halves."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return 2 * x * gradient
+
+
+class Squared(nn.Module):
+    """A linear, its square, a linear."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.up = nn.Linear(12, 24, dtype=F64)
+        self.down = nn.Linear(24, 12, dtype=F64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.down(Square.apply(self.up(x)))
+        return result
+
+
+def test_autograd_function_that_is_not_registered() -> None:
+    model, mesh = Squared(), {"tp": 2}
+    with pytest.warns(UserWarning, match="no annotation"):
+        plan = plan_of(model, ROWS, BATCH, mesh, "tensor")
+    assert_equal(train(model, ROWS, BATCH, mesh, None, plan=plan))
+    with pytest.raises(ds.DimsolveError, match="the program cannot be written as Python"):
+        parts(model, plan, mesh, ParallelModule.source)
+
+
 def test_gradient_of_an_input() -> None:
     """Where the caller asks for an input's gradient, it is whole on every rank."""
     model, mesh = Mlp(), {"dp": 2, "tp": 2}

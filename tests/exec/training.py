@@ -20,10 +20,15 @@ def load(target: str, dtype: str) -> tuple[torch.nn.Module, dict[str, Any], dict
 
 
 def train(
-    target: str, mesh: dict[str, int], policy: Any, dtype: str = "float64", steps: int = 3
+    target: str,
+    mesh: dict[str, int],
+    policy: Any,
+    dtype: str = "float64",
+    steps: int = 3,
+    wide: bool = True,
 ) -> list[Any]:
     """Returns every step's comparison with one device."""
-    return _trained(*load(target, dtype), mesh, policy, steps)
+    return _trained(*load(target, dtype), mesh, policy, steps, wide)
 
 
 def train_seed(name: str, count: int = 2, steps: int = 3) -> list[Any]:
@@ -49,6 +54,7 @@ def _trained(
     mesh: dict[str, int],
     policy: Any,
     steps: int,
+    wide: bool = True,
 ) -> list[Any]:
     from dimsolve.exec.capture.trace import trace
     from dimsolve.exec.parallel.parallelize import parallelize
@@ -59,7 +65,7 @@ def _trained(
     graph = trace(model, kwargs=example, dynamic=names)
     part = parallelize(model, plan(graph, mesh, policy))
     device = part.ends.device
-    run = CheckedRun(part, model.to(device))
+    run = CheckedRun(part, model.to(device), wide=wide)
     assert part.ends.count == dist.get_world_size()
     return [
         run.step({name: value.to(device) for name, value in batch.items()})
