@@ -20,6 +20,10 @@ def tiny() -> tuple[Any, dict[str, Any], dict[str, Any]]:
         resid_pdrop=0.0,
         embd_pdrop=0.0,
         attn_pdrop=0.0,
+        bos_token_id=0,
+        eos_token_id=0,
         use_cache=False,
     )
-    return GPT2LMHeadModel(config), *text_batch(256)
+    model = GPT2LMHeadModel(config)
+    model.loss_type = "ForCausalLM"  # the library's default for it, of which it warns
+    return model, *text_batch(256)
