@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dimsolve.solver.algebra.poly import Dim, product
 
 from ..dtypes import item_bytes
 from ..layouts import Layout, Step, local_dims, priced_path
 from ..placement import Shard
-from ..plan import Collective, ConversionPlan
+from ..plan import ConversionPlan
 from ..reshard import conversion, sends
 from .network import Network, Wire
 from .state import NOMINAL_COUNT
@@ -55,6 +55,7 @@ class Joints:
         self.names = [name for name, _ in axes]
         self.counts = tuple(count for _, count in axes)
         self.nominal = tuple(c if isinstance(c, int) else NOMINAL_COUNT for c in self.counts)
+        self._told: dict[Any, dict[str, Any]] = {}
         self.plans: list[ConversionPlan] = []
         self.sources: dict[str, str] = {}
 
@@ -119,7 +120,19 @@ class Joints:
         return source
 
     def _plan(self, wire: Wire, joint: _Joint) -> ConversionPlan:
-        step = joint.step
+        key = (wire.dims, wire.dtype, wire.gradient, joint.step)
+        if key not in self._told:
+            self._told[key] = self._tell(wire, joint.step)
+        return ConversionPlan(
+            id=joint.id,
+            value=wire.value.name,
+            source=joint.source,
+            uses=joint.uses,
+            **self._told[key],
+        )
+
+    def _tell(self, wire: Wire, step: Step) -> dict[str, Any]:
+        """What a plan says of a step from one layout to another of such a value."""
         before, after = step.before[step.axis], step.after[step.axis]
         found = conversion(before, after, step.shared)
         facts = self.network.facts
@@ -133,29 +146,21 @@ class Joints:
         if isinstance(before, Shard):
             size = size * count
         runs = wire.gradient
-        return ConversionPlan(
-            id=joint.id,
-            value=wire.value.name,
-            source=joint.source,
-            axis=self.names[step.axis],
-            before=[str(placement) for placement in step.before],
-            after=[str(placement) for placement in step.after],
-            shared_gradient=step.shared,
-            gradient=(str(found.gradient[0]), str(found.gradient[1])),
-            forward=_name(found.forward),
-            backward=_name(found.backward),
-            backward_runs=runs,
-            dtype=wire.dtype,
-            shape_before=shape_text(shapes[0]),
-            shape_after=shape_text(shapes[1]),
-            bytes_forward=str(sends(found.forward, size, count)),
-            bytes_backward="0" if runs == "never" else str(sends(found.backward, size, count)),
-            uses=joint.uses,
-        )
-
-
-def _name(collectives: tuple[Collective, ...]) -> list[Collective]:
-    return list(collectives)
+        return {
+            "axis": self.names[step.axis],
+            "before": [str(placement) for placement in step.before],
+            "after": [str(placement) for placement in step.after],
+            "shared_gradient": step.shared,
+            "gradient": (str(found.gradient[0]), str(found.gradient[1])),
+            "forward": list(found.forward),
+            "backward": list(found.backward),
+            "backward_runs": runs,
+            "dtype": wire.dtype,
+            "shape_before": shape_text(shapes[0]),
+            "shape_after": shape_text(shapes[1]),
+            "bytes_forward": str(sends(found.forward, size, count)),
+            "bytes_backward": "0" if runs == "never" else str(sends(found.backward, size, count)),
+        }
 
 
 def _shared(steps: Sequence[Step], layout: Layout, flags: Flags) -> Iterator[Step]:

@@ -11,14 +11,15 @@ value want it: q in one piece wants qkv as S(2, segments=2:1:1) where k and v ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 
 from dimsolve.ir.node import Node, Value
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.layout import Layout, Pattern, layout_of
+from dimsolve.solver.layout import Pattern, layout_of
 from dimsolve.solver.library import canonical
 
 from ..segments import ends_of
@@ -53,6 +54,21 @@ class Windows:
     units: int
     parts: tuple[Window, ...]
     bounds: tuple[Fraction, ...]
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        own = (self.name, self.tensor, self.dim, self.units, self.parts, self.bounds)
+        object.__setattr__(self, "_hash", hash(own))
+
+    def __hash__(self) -> int:
+        # A hash of fractions takes long, and every call of a model asks for it.
+        return self._hash
+
+    def bounded(self, bounds: Set[Fraction]) -> Windows:
+        """Returns the windows with these bounds."""
+        if len(bounds) == len(self.bounds):
+            return self
+        return replace(self, bounds=tuple(sorted(bounds)))
 
     def part(self, tensor: int, dim: int) -> Window | None:
         """Returns the window that a dimension of a tensor is."""
@@ -86,9 +102,9 @@ def windows_of(node: Node, declaration: Declaration) -> tuple[Windows, ...]:
     """Returns the windows that a call takes or puts together; () for most calls."""
     path = canonical(node.signature)
     if path in SLICES:
-        return tuple(_sliced(declaration))
+        return _sliced(declaration.annotation, tuple(declaration.sizes.items()))
     if path in APART or path in TOGETHER:
-        return _in_order(layout_of(declaration.annotation, None), together=path in TOGETHER)
+        return _in_order(declaration.annotation, path in TOGETHER)
     return ()
 
 
@@ -103,9 +119,11 @@ def _units(pattern: Pattern) -> tuple[int, str] | None:
             return None
 
 
-def _sliced(declaration: Declaration) -> Iterator[Windows]:
-    layout = layout_of(declaration.annotation, None)
-    starts = dict(_starts(declaration.sizes))
+@lru_cache(maxsize=1024)
+def _sliced(annotation: str, sizes: tuple[tuple[str, str], ...]) -> tuple[Windows, ...]:
+    layout = layout_of(annotation, None)
+    starts = dict(_starts(sizes))
+    windows: list[Windows] = []
     source, target = layout.inputs[0] or (), layout.outputs[0] or ()
     for dim, pattern in enumerate(source):
         found = _units(pattern)
@@ -122,20 +140,23 @@ def _sliced(declaration: Declaration) -> Iterator[Windows]:
                     Fraction(first, total),
                     Fraction(first + taken[0], total),
                 )
-                yield _windows(name, 0, dim, total, (window,))
+                windows.append(_windows(name, 0, dim, total, (window,)))
+    return tuple(windows)
 
 
-def _starts(sizes: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+def _starts(sizes: Sequence[tuple[str, str]]) -> Iterator[tuple[str, int]]:
     """The identifiers of slices that do not start at 0, with the unit at which they start."""
-    for parameter, text in sizes.items():
+    for parameter, text in sizes:
         if parameter.rpartition(".")[2] == "start":
             found = _UNITS.fullmatch(text)
             if found is not None:
                 yield found[2], int(found[1] or 1)
 
 
-def _in_order(layout: Layout, *, together: bool) -> tuple[Windows, ...]:
+@lru_cache(maxsize=1024)
+def _in_order(annotation: str, together: bool) -> tuple[Windows, ...]:
     """All windows of a dimension, in order: the outputs of an input, or the inputs of an output."""
+    layout = layout_of(annotation, None)
     inputs = len(layout.inputs)
     tensors = (*layout.inputs, *layout.outputs)
     whole = inputs if together else 0
@@ -190,7 +211,7 @@ class SlicedValues:
             if 0 <= part.tensor - inputs < len(node.outputs):
                 inner = self._bounds.get((node.outputs[part.tensor - inputs], part.dim), ())
                 bounds.update(part.start + each * (part.stop - part.start) for each in inner)
-        return replace(windows, bounds=tuple(sorted(bounds)))
+        return windows.bounded(bounds)
 
     @staticmethod
     def _of_inputs(node: Node, found: Sequence[Windows]) -> Iterator[tuple[Windows, Value]]:
@@ -202,8 +223,5 @@ class SlicedValues:
     def of(self, node: Node) -> tuple[Windows, ...]:
         """Returns the windows of a node, with the bounds of those that others take of the value."""
         found = self._windows.get(id(node), ())
-        others = {
-            windows: tuple(sorted(self._bounds[value, windows.dim]))
-            for windows, value in self._of_inputs(node, found)
-        }
-        return tuple(replace(w, bounds=others.get(w, w.bounds)) for w in found)
+        taken = {w.dim: w.bounded(self._bounds[v, w.dim]) for w, v in self._of_inputs(node, found)}
+        return tuple(taken.get(windows.dim, windows) for windows in found)
