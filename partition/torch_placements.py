@@ -37,8 +37,6 @@ _FROM_TORCH = {name: reduction for reduction, name in _TO_TORCH.items()}
 class PlacementError(DimsolveError):
     """A placement that the other side has no word for."""
 
-    __module__ = "dimsolve"
-
 
 def to_torch(placement: Placement) -> Any:
     """Returns the placement as torch's. Raises PlacementError for segments, and for blocks whose

@@ -80,6 +80,17 @@ def test_grouped_heads_of_one_projection_are_cut_without_a_gather(apart: Any) ->
     assert_equal(made, graph, model, inputs)
 
 
+def test_a_plan_tells_its_segments_and_is_read_back() -> None:
+    graph, _ = traced(FusedGroups(slices), 2, 6, 32)
+    made = ds.plan(graph, {"tp": 2}, "tensor")
+    (split,) = [o.splits["tp"] for o in made.operators if o.module.endswith("qkv")]
+    assert (split.identifier, split.blocks, split.segments) == ("n", "1", [4, 1, 1])
+    assert "tp: n in segments 4:1:1" in made.explain()
+    assert ds.Plan.from_json(made.to_json()) == made
+    whole = ds.plan(graph, {"tp": 2}, "replicate")
+    assert "tp: n in segments 4:1:1" in whole.diff(made)
+
+
 @pytest.mark.parametrize("mesh", [{"a": 2, "b": 2}, {"dp": 2, "tp": 2}], ids=str)
 def test_segments_are_cut_by_several_axes(mesh: dict[str, Any]) -> None:
     model = FusedGroups(slices, groups=4)
