@@ -155,7 +155,7 @@ OTHERS: dict[str, Callable[[], Example]] = {
 }
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=64)
 def traced(name: str) -> tuple[Graph, dict[str, Tensor], dict[str, Any], dict[str, int]]:
     """The graph of a model in float64, its parameters and buffers, its inputs, and their sizes."""
     torch.manual_seed(0)
