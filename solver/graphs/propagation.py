@@ -298,7 +298,7 @@ class Propagation(Calls):
         """Every node that was read makes as many values as its operator returns."""
         for node in self.graph.nodes():
             declaration = node.declaration
-            if declaration is not None and declaration.returns in ("tensor", "value", "parts"):
+            if declaration is not None and declaration.returns in ("tensor", "value"):
                 if len(node.outputs) > 1:
                     raise graph_problems.wrong_results(node, 1)
             elif declaration is not None and declaration.returns == "tuple":

@@ -168,7 +168,7 @@ def _extremes(item: Any) -> list[Dim]:
     """
     found = _numbers_in(item)
     numbers = [number for number in found if isinstance(number, int)]
-    rest = [number for number in found if not isinstance(number, int)]
+    rest: list[Dim] = [number for number in found if not isinstance(number, int)]
     return [*dict.fromkeys([min(numbers), max(numbers)]), *rest] if numbers else rest
 
 

@@ -7,10 +7,12 @@ n c h^ w^, n p q 2 -> n c p q affine_grid(theta, (n, c, h, w))       n 2 3 -> n 
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import floor
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
+from dimsolve.solver.algebra.dims import floor_div
 from dimsolve.solver.algebra.poly import Dim, divide_exactly
 
 from . import errors
@@ -87,16 +89,23 @@ def _factor(length: Dim | None, number: int, size: Any, scale: Any, spatial: int
 def _length(length: Dim | None, number: int, size: Any, scale: Any, spatial: int) -> Dim:
     if size is not None:
         wanted: Dim = per_dim(size, spatial)[number]
-        need(wanted, GE, 1, errors.not_understood("interpolate", f"a size is {wanted}"))
-        return wanted
+        return _positive(wanted)
     factor = per_dim(scale, spatial)[number]
     if length is None or not isinstance(factor, int | float):
         raise NotKnown("a length of the resized image is not known")
-    if factor == int(factor):
-        return length * int(factor)
-    if not isinstance(length, int):
-        raise NotKnown("a symbol times a factor that is not whole is no length")
-    return floor(length * factor)
+    if isinstance(length, int):
+        return _positive(floor(length * factor))
+    # A float is a fraction; with a small denominator its product with a length is exact.
+    exact = Fraction(factor)
+    if exact.denominator > 1 << 20:
+        raise NotKnown("a symbol times a factor that is rounded is no length")
+    return _positive(floor_div(length * exact.numerator, exact.denominator))
+
+
+def _positive(length: Dim) -> Dim:
+    """A length of the resized image, which has elements."""
+    need(length, GE, 1, errors.not_understood("interpolate", f"a length would be {length}"))
+    return length
 
 
 def _whole(lengths: Any, sizes: Any) -> tuple[list[str], list[str], dict[str, Any]]:

@@ -95,10 +95,11 @@ def _without_shared_factor(divisor: Dim, dividend: Dim) -> tuple[Dim, Dim]:
     no factor in common with the number that divides.
     """
     for atom in sorted(symbols_of(divisor)):
-        pair = divide_exactly(divisor, symbol(atom)), divide_exactly(dividend, symbol(atom))
-        while pair[0] is not None and pair[1] is not None:
-            divisor, dividend = pair
-            pair = divide_exactly(divisor, symbol(atom)), divide_exactly(dividend, symbol(atom))
+        while True:
+            a, b = divide_exactly(divisor, symbol(atom)), divide_exactly(dividend, symbol(atom))
+            if a is None or b is None:
+                break
+            divisor, dividend = a, b
     common = gcd(content(divisor), content(dividend))
     if common > 1:
         divisor, dividend = _over(divisor, common), _over(dividend, common)
