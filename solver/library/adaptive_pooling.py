@@ -112,7 +112,9 @@ def max_unpool(spatial: int) -> Form:
         for length, window in zip(dims[-spatial:], windows, strict=True):
             if length is None:
                 raise NotKnown("the length of a dimension with windows is not known")
-            need(window.size, GE, 1, errors.out_of_range("the kernel_size", window.size, length))
+            if spatial == 3:  # in one and two dimensions torch takes an empty window
+                refusal = errors.out_of_range("the kernel_size", window.size, length)
+                need(window.size, GE, 1, refusal)
             source.append("1" if length == 1 else names.one("^"))
             result = (length - 1) * window.stride - 2 * window.before + window.size
             target.append(length_word(names, arguments, result))

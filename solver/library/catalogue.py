@@ -22,6 +22,7 @@ from dimsolve.solver.algebra.poly import Poly
 
 from . import errors
 from .aliases import ALIASES, IN_PLACE, canonical_path
+from .dtypes_taken import check_dtypes
 from .entry import Entry
 from .families import FAMILIES, family_of
 from .needs import collecting, with_needs
@@ -118,6 +119,7 @@ class Declare:
         """Returns the declaration. Raises ShapeError where the arguments contradict each other."""
         if not NUMPY_NAMES.keys().isdisjoint(kwargs):
             kwargs = self._named_by_torch(kwargs)
+        check_dtypes(self.entry.path, args, kwargs)
         with collecting() as needs:
             declaration = self._declared(args, kwargs)
         return with_needs(declaration, needs)

@@ -80,7 +80,8 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Decl
     return Declaration(
         annotation(inputs, [output]),
         (x1, x2),
-        arguments={k: v for k, v in spread.arguments.items() if k in " ".join(output)},
+        arguments={k: v for k, v in spread.arguments.items() if k in map(bare, output)},
+        fresh=tuple(name for name in spread.fresh if name in map(bare, output)),
         dtypes=(floating(result_type((x1, x2))),),
         frozen="" if output else "the vectors are compared whole",
     )
@@ -98,6 +99,8 @@ def pairwise_distance(
     return Declaration(
         annotation(inputs, [output]),
         (x1, x2),
+        arguments={k: v for k, v in spread.arguments.items() if k in map(bare, output)},
+        fresh=tuple(name for name in spread.fresh if name in map(bare, output)),
         dtypes=(floating(result_type((x1, x2))),),
         frozen="" if spread.output[:last] else "the vectors are compared whole",
     )

@@ -247,3 +247,23 @@ def no_tensor(path: str, args: Sequence[Any]) -> ShapeError:
     """A function of tensors that is given none."""
     given = ", ".join(map(repr, args))
     return _error("no-tensor", "no argument is a tensor", f"{path} is given {given:.80}")
+
+
+def mixed_dtypes(path: str, first: str, second: str) -> ShapeError:
+    """A product of reals and whole numbers."""
+    return _error(
+        "dtype",
+        "the dtypes differ",
+        f"{path} is given {first} and {second}",
+        "convert one of them",
+    )
+
+
+def refused_dtype(path: str, dtype: str, wanted: str) -> ShapeError:
+    """A function that does not take this dtype."""
+    return _error(
+        "dtype",
+        f"{path.rpartition('.')[2]} does not take {dtype}",
+        f"{path} is a function of {wanted}",
+        "convert the tensor before",
+    )

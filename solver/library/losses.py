@@ -12,9 +12,11 @@ divides by what all ranks count together.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any, Literal
 
 from dimsolve.ir.operator import Declaration
+from dimsolve.solver.algebra.poly import product
 
 from . import errors
 from .broadcast import broadcast
@@ -154,6 +156,8 @@ def binary_cross_entropy(
     divides by.
     """
     tensors = [x for x in (input, target, weight) if x is not None]
+    for tensor in tensors[2:]:
+        need_within(input, tensor)
     kind = reduction_of(reduction, size_average, reduce)
     return pointwise_loss(tensors, kind, alike=[target])
 
@@ -169,6 +173,8 @@ def binary_cross_entropy_with_logits(
 ) -> Declaration:
     """Returns the declaration of binary_cross_entropy_with_logits."""
     tensors = [x for x in (input, target, weight, pos_weight) if x is not None]
+    for tensor in tensors[2:]:
+        need_within(input, tensor)
     kind = reduction_of(reduction, size_average, reduce)
     return pointwise_loss(tensors, kind, alike=[target])
 
@@ -237,6 +243,10 @@ def gaussian_nll_loss(
     if not is_tensor(var) or len(shapes[0]) != len(shapes[1]):
         raise NotKnown("the variance must have the dimensions of the input")
     need_within(input, var)
+    for (a, b), (c, d) in combinations(zip(*shapes, strict=True), 2):
+        if a is not None and b is not None and c is not None and d is not None:
+            # torch lets one length of the variance be 1, not two
+            need(product([a - b, c - d]), EQ, 0)
     return pointwise_loss([input, target, var], reduction_of(reduction))
 
 

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.algebra.poly import divide_exactly, product
+from dimsolve.solver.algebra.dims import floor_div, surely_positive
+from dimsolve.solver.algebra.poly import Dim, divide_exactly, product
 
 from . import errors
 from .dtypes import dtype_of
 from .entry import entry
 from .lengths import never_equal
-from .needs import EQ, GE, need, need_multiple
+from .needs import EQ, GE, NE, need, need_multiple
 from .samples import between, constant, example, t
 from .values import axes, dims_of, is_dim, known
 from .writing import Names, Pattern, annotation, group
@@ -84,6 +85,9 @@ def group_norm(
     need(num_groups, GE, 1, refusal)
     if channels is not None:
         need_multiple(channels, num_groups, refusal)
+    if None not in dims and num_groups != 0:
+        share = floor_div(product(known((dims[0], dims[1]))), num_groups)
+        _need_values(product([share, *known(dims[2:])]), "group_norm")
     inner = None if channels is None else divide_exactly(channels, num_groups)
     names = Names({"n", "g", "c"})
     groups, width = "1" if num_groups == 1 else "g", "1" if inner == 1 else "c^"
@@ -115,12 +119,23 @@ def instance_norm(
     then.
     """
     dims = dims_of(input)
+    if use_input_stats and None not in dims[2:]:
+        _need_values(product(known(dims[2:])), "instance_norm")
     written = use_input_stats and running_mean is not None
     names = Names({"n", "c"})
     batch = "n^" if written else "n"
     row = [batch, "c", *names.take(len(dims) - 2, "^" if use_input_stats else "")]
     statistics = [(x, ["c"]) for x in (running_mean, running_var, weight, bias)]
     return _with_optional(input, row, statistics, mutates=(1, 2) if written else ())
+
+
+def _need_values(count: Dim, function: str) -> None:
+    """A mean and a variance are taken of several values, or of none."""
+    refusal = errors.not_understood(function, "there is one value to take a variance of")
+    if surely_positive(count):
+        need(count, GE, 2, refusal)
+    else:
+        need(count, NE, 1, refusal)
 
 
 def batch_norm(
@@ -139,8 +154,7 @@ def batch_norm(
     if len(dims) < 2:
         raise errors.wrong_rank("batch_norm", "input", dims, "at least 2 dimensions")
     if training and None not in dims:
-        per_channel = product(known((dims[0], *dims[2:])))
-        need(per_channel, GE, 2, errors.not_understood("batch_norm", "a channel has one value"))
+        _need_values(product(known((dims[0], *dims[2:]))), "batch_norm")
     names, mark = Names({"n", "c"}), "^" if training else ""
     row = [f"n{mark}", "c", *names.take(len(dims) - 2, mark)]
     written = training and running_mean is not None

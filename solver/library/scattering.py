@@ -173,6 +173,8 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Declaration:
     return Declaration(
         annotation([*spread.inputs, other], [spread.output]),
         (input, mask, source),
+        arguments=spread.arguments,
+        fresh=tuple(spread.fresh),
         dtypes=(dtype_of(input),),
         frozen="where an element of the source goes depends on all of the mask before",
     )
