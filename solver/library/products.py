@@ -53,11 +53,12 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Declaration:
         return Declaration(
             f"* k+, {row} -> {result}", (input, weight), dtypes=(dtype_of(input),), linear=_EACH
         )
+    whole: set[str] = set()
     if rank == 2:
-        out = _bias(dims_of(bias, "the bias"))
+        out, whole = _bias(dims_of(bias, "the bias"), dims_of(weight)[0])
     result = "* n" if rank == 2 else "*"
     return Declaration(
-        f"* k+, {row}, {out} -> {result}",
+        freeze_some(f"* k+, {row}, {out} -> {result}", whole),
         (input, weight, bias),
         value_split=(2,),
         dtypes=(dtype_of(input),),
@@ -65,12 +66,14 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Declaration:
     )
 
 
-def _bias(dims: Lengths) -> str:
-    """The annotation of a bias, which is broadcast; NotKnown for one with rows of its own."""
+def _bias(dims: Lengths, columns: Dim | None) -> tuple[str, set[str]]:
+    """The annotation of a bias, which is broadcast, and what stays whole; NotKnown for one with
+    rows of its own.
+    """
     if len(dims) > 2 or any(dim != 1 for dim in dims[:-1]):
         raise NotKnown("a bias with rows of its own is not known")
-    words = ["1"] * (len(dims) - 1) + ["1" if dim == 1 else "n" for dim in dims[-1:]]
-    return " ".join(words) or "()"
+    last, whole = laid_on(dims[-1:], [columns], ["n"], Names({"k", "n"}))
+    return " ".join(["1"] * (len(dims) - 1) + last) or "()", whole
 
 
 def matmul(input: Any, other: Any) -> Declaration:
