@@ -12,8 +12,7 @@ number never.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from dimsolve.ir.palette import CARD, FAINT, INK, LINE, PALE, VERDICTS
 from dimsolve.ir.picture import (
@@ -30,6 +29,7 @@ from dimsolve.ir.picture import (
 )
 from dimsolve.ir.svg import rect
 
+from .counts_said import ranges, said_once, together
 from .legal_parts import LegalParts
 
 _MOST_BOXES = 256
@@ -49,45 +49,6 @@ def legal_parts_svg(counts: LegalParts) -> str:
         gap=12,
     )
     return picture.card(f"how many parts {what} may have", str(counts))
-
-
-def ranges(counts: Sequence[int]) -> str:
-    """Returns ascending counts as people write them.
-
-    >>> ranges([3, 5, 6, 7, 9])
-    '3, 5-7, 9'
-    """
-    runs: list[list[int]] = []
-    for count in counts:
-        if runs and count == runs[-1][-1] + 1:
-            runs[-1].append(count)
-        else:
-            runs.append([count])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-
-
-def together(texts: Mapping[int, str]) -> dict[str, list[int]]:
-    """Returns each text with the counts that it is about.
-
-    >>> together({3: "a", 4: "b", 6: "a"})
-    {'a': [3, 6], 'b': [4]}
-    """
-    found: dict[str, list[int]] = {}
-    for count, text in texts.items():
-        found.setdefault(text, []).append(count)
-    return found
-
-
-def _said_once(reasons: Mapping[int, str]) -> dict[int, str]:
-    """The reasons; those that are the same but for the count speak of "that count"."""
-    general = {
-        count: re.sub(rf"\bmultiple of {count}\b", "multiple of that count", reason)
-        for count, reason in reasons.items()
-    }
-    shared = together(general)
-    return {
-        count: text if len(shared[text]) > 1 else reasons[count] for count, text in general.items()
-    }
 
 
 def _box(counts: LegalParts, count: int) -> Picture:
@@ -133,7 +94,7 @@ def _rows(counts: LegalParts) -> Iterator[Sequence[Picture]]:
     ]
     for word, verdict, texts in (
         ("if", "conditional", counts.conditional),
-        ("never", "never", _said_once(counts.forbidden)),
+        ("never", "never", said_once(counts.forbidden)),
         ("unknown", "unknown", counts.unknown),
     ):
         groups = list(together(texts).items())

@@ -10,7 +10,7 @@ from dimsolve.ir.svg import visible
 from dimsolve.ir.terminal import COLOURS, VERDICTS, annotation_text, columns, styled, verdict_table
 from dimsolve.solver.problems import shape_text
 
-from .draw_legal_parts import ranges, together
+from .counts_said import ranges, said_once, together
 from .explain import summary
 from .held import Held, index_text, place_text
 from .legal_parts import LegalParts
@@ -58,7 +58,7 @@ def legal_parts_view(counts: LegalParts) -> Table:
     ):
         rows += [
             [styled(word, VERDICTS[word]), ranges(numbers), styled(text, "dim")]
-            for text, numbers in together(texts).items()
+            for text, numbers in together(said_once(texts)).items()
         ]
     return columns(rows)
 

@@ -91,11 +91,9 @@ def _policy(text: str) -> Any:
 
 def _show_counts(counts: LegalParts) -> Iterator[Block]:
     """The counts, and why others are not: counts with one reason stand together."""
-    from .show import ranges
+    from dimsolve.partition.counts_said import ranges, said_once, together
 
-    reasons: dict[str, list[int]] = {}
-    for count, reason in counts.forbidden.items():
-        reasons.setdefault(reason, []).append(count)
+    reasons = together(said_once(counts.forbidden))
     yield [[Cell("always", "bold"), Cell(", ".join(map(str, counts.always)))]]
     rows = [[Cell(str(count), "bold"), Cell(f"if {c}")] for count, c in counts.conditional.items()]
     yield rows

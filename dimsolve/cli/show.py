@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dimsolve.ir.annotation import Annotation, Identifier, Mark, Tensor
+from dimsolve.partition.counts_said import ranges
 
 from .page import Block, Cell, Row
 
@@ -140,17 +141,6 @@ def show_legal_parts(counts: LegalParts) -> Iterator[Block]:
 def _per_count(texts: Mapping[int, str]) -> list[str]:
     width = len(str(max(texts, default=0)))
     return [f"{count:>{width}} if {text}" for count, text in texts.items()]
-
-
-def ranges(counts: Sequence[int]) -> str:
-    """Returns ascending counts as people write them: ``3, 5-7, 9``."""
-    runs: list[list[int]] = []
-    for count in counts:
-        if runs and count == runs[-1][-1] + 1:
-            runs[-1].append(count)
-        else:
-            runs.append([count])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def _verdict(result: Legality | Proof) -> Block:

@@ -42,7 +42,7 @@ def _tell(leaf: Any, function: Callable[..., Any] | None) -> None:
 
     allow: Any = torch.compiler.allow_in_graph
     allow(leaf)
-    if function is None or function.__module__.partition(".")[0] == "torch":
+    if function is None or (function.__module__ or "").partition(".")[0] == "torch":
         return
 
     def stands_for(*args: Any, **kwargs: Any) -> Any:
