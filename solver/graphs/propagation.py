@@ -107,6 +107,10 @@ class Propagation(Calls):
             self.refine(operands[at], TensorType(rank, None), graph_problems.place(node))
 
     def _declare(self, node: Node, outcome: Outcome) -> None:
+        found = outcome.declaration
+        told = found is not None and not found.annotation.endswith("?")
+        if not told and len(node.outputs) > len(outcome.types):
+            return  # how many values there are is known from elsewhere: torch counted them
         node.several = outcome.several
         if outcome.declaration is not None:
             node.declaration = place_values(outcome.declaration, node.operands())
