@@ -21,6 +21,7 @@ unless its users are sharded: then each rank has a share of it, and the shares a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -108,6 +109,25 @@ class Gather(Function):
         shard, communicator, shared = ctx.given
         back = _scattered if shared else _sliced
         return back(gradient, shard, communicator), None, None, None
+
+
+class GatherBegun(Function):
+    """S -> R, where the gathering has begun already; ``begun`` waits for the rows."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        tensor: Tensor,
+        begun: Callable[[], Tensor],
+        shard: Shard,
+        communicator: Communicator,
+    ) -> Tensor:
+        ctx.given = shard, communicator
+        return join_parts(begun(), shard)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        return _sliced(gradient, *ctx.given), None, None, None
 
 
 class Slice(Function):

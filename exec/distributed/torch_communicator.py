@@ -158,6 +158,21 @@ class TorchCommunicator:
         work = self._begun("all-reduce", tensor, self.group.allreduce, [tensor], operation)
         return lambda: self._finish("all-reduce", tensor, work)
 
+    def begin_gather(self, tensor: Tensor) -> Callable[[], Tensor]:
+        """Begins an all-gather; returns what waits for its rows. The tensor must not change
+        meanwhile.
+        """
+        given = _carried(tensor)
+        rows = given.new_empty((self.size, *given.shape))
+        flat = rows.view(-1), given.view(-1)
+        work = self._begun("all-gather", tensor, self.group._allgather_base, *flat)
+
+        def finish() -> Tensor:
+            self._finish("all-gather", tensor, work)
+            return _restored(rows, tensor, (self.size, *tensor.shape))
+
+        return finish
+
     def _reduce(self, tensor: Tensor, operation: Any) -> None:
         self._do("all-reduce", tensor, self.group.allreduce, [tensor], _options(operation))
 

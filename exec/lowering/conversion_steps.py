@@ -24,6 +24,7 @@ from ..distributed.collective_functions import (
     DivideGradient,
     Exchange,
     Gather,
+    GatherBegun,
     Insert,
     ReduceScatter,
     ShareGradient,
@@ -127,6 +128,28 @@ def share_gradient_later_step(buckets: GradientBuckets) -> Step:
         return at_once(x, buckets.end) if is_compiling() else later(x, buckets)
 
     return share_gradient
+
+
+def begin_gather_step(communicator: Any) -> Callable[[Tensor], Any]:
+    """Returns what begins to gather a tensor; compiled code gathers it when it is asked for."""
+
+    def begin_gather(x: Tensor) -> Any:
+        return None if is_compiling() else communicator.begin_gather(x)
+
+    return begin_gather
+
+
+def end_gather_step(source: Shard, communicator: Communicator) -> Callable[..., Tensor]:
+    """Returns what waits for the gathered tensor."""
+    later: Callable[..., Tensor] = GatherBegun.apply
+    at_once: Callable[..., Tensor] = Gather.apply
+
+    def all_gather(x: Tensor, begun: Any) -> Tensor:
+        if begun is None:
+            return at_once(x, source, communicator, False)
+        return later(x, begun, source, communicator)
+
+    return all_gather
 
 
 def divide_gradient_step(communicator: Communicator) -> Step:

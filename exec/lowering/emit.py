@@ -88,7 +88,7 @@ class _Emission:
 
     def _step(self, step: Step) -> None:
         origin: Origin | None = step.meta.get("origin")
-        if step.op == "placeholder":
+        if step.op == "placeholder" or (origin is not None and origin.kind == "begun"):
             return
         if step.op == "get_attr":
             kind = type(getattr(self.program.module, str(step.target))).__name__

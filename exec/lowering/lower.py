@@ -47,6 +47,7 @@ from ..resolve import resolve
 from .lengths import Length
 from .lowering_errors import calls_function, no_match, not_known
 from .narrowed import is_wide, on_whole_operands
+from .overlap import overlap
 from .plan_text import dim_of
 from .program import Origin, Program, Slot
 from .randomness import Draws
@@ -104,7 +105,7 @@ class _Lowering:
         for node in self.graph.nodes():
             self._node(node)
         absent = self._output()
-        self.values.sum_gradients_later(self.whole.values())
+        overlap(self.setting)
         return Program.of(
             self.fx,
             self.setting.held,

@@ -36,9 +36,10 @@ class Slot:
 class Origin:
     """Where a step of the program comes from.
 
-    kind: a slot's, ``operator``, ``part`` (one of several results), ``conversion``, ``share`` (of a
-    gradient) or ``size``. label: the node, the conversion, the axis, or the symbol. move: the
-    conversion's axis, its placements before and after, and whether its gradient is shared.
+    kind: a slot's, ``operator``, ``part`` (one of several results), ``conversion``, ``begun`` (of a
+    conversion), ``share`` (of a gradient) or ``size``. label: the node, the conversion, the axis,
+    or the symbol. move: the conversion's axis, its placements before and after, and whether its
+    gradient is shared.
     """
 
     kind: str

@@ -9,7 +9,6 @@ was made without recording has no gradient.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dimsolve.ir.node import Node, map_argument
@@ -18,13 +17,7 @@ from dimsolve.partition.plan import ConversionPlan, InputPlan, OperatorPlan
 from dimsolve.solver.algebra.poly import Poly
 
 from ..distributed.communicator import Communicator
-from ..distributed.gradient_buckets import GradientBuckets
-from .conversion_steps import (
-    divide_gradient_step,
-    share_gradient_later_step,
-    step,
-    step_of_blocks,
-)
+from .conversion_steps import divide_gradient_step, step, step_of_blocks
 from .lengths import Lengths
 from .program import Origin
 from .setting import Setting, identifier, is_real
@@ -90,27 +83,6 @@ class Values:
                 if is_real(output.dtype) and isinstance(self.env.get(output.value), self._node):
                     self.env[output.value] = self._divided(self.env[output.value], axis, end)
 
-    def sum_gradients_later(self, arguments: Iterable[fx.Node]) -> None:
-        """Lets the sums of parameters' gradients go on beside the backward pass, where a parameter
-        has no other gradient than the sum.
-        """
-        buckets: dict[str, GradientBuckets] = {}
-        for argument in arguments:
-            origin = argument.meta["origin"]
-            moves = [user.meta["origin"].move for user in argument.users if "origin" in user.meta]
-            if origin.kind != "parameter" or len(moves) != 1 or len(argument.users) != 1:
-                continue
-            axis, *ends = moves[0] or ("", None)
-            if ends == [Replicate(), Replicate(), True] and self._can_begin(axis):
-                known = buckets.setdefault(axis, self._buckets(axis))
-                next(iter(argument.users)).target = share_gradient_later_step(known)
-
-    def _can_begin(self, axis: str) -> bool:
-        return hasattr(self._setting.communicators[axis], "begin_sum")
-
-    def _buckets(self, axis: str) -> GradientBuckets:
-        return GradientBuckets(_labelled(self._setting.communicators[axis], "the gradients"))
-
     def _divided(self, made: fx.Node, axis: str, end: Communicator) -> fx.Node:
         shared = self._setting.fx.call_function(divide_gradient_step(end), (made,))
         shared.meta["origin"] = Origin("share", axis)
@@ -129,7 +101,7 @@ class Values:
         entry: ConversionPlan | InputPlan,
     ) -> fx.Node:
         label = entry.id if isinstance(entry, ConversionPlan) else entry.name
-        end = _labelled(self._setting.communicators[axis], label)
+        end = labelled(self._setting.communicators[axis], label)
         blocks = [p.blocks for p in (source, target) if isinstance(p, Shard)]
         arguments: tuple[Any, ...] = (given,)
         if any(isinstance(count, Poly) for count in blocks):
@@ -146,7 +118,7 @@ class Values:
         return made
 
 
-def _labelled(communicator: Communicator, label: str) -> Communicator:
-    """The communicator under the name of who uses it, where it can tell names."""
-    labelled = getattr(communicator, "labelled", None)
-    return communicator if labelled is None else labelled(label)
+def labelled(communicator: Communicator, label: str) -> Communicator:
+    """Returns the communicator under the name of who uses it, where it can tell names."""
+    rename = getattr(communicator, "labelled", None)
+    return communicator if rename is None else rename(label)

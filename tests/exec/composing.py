@@ -82,6 +82,15 @@ def with_fsdp(mesh: dict[str, int], policy: str) -> tuple[list[float], list[floa
     )
 
 
+def order_of_gather() -> tuple[list[str], bool]:
+    """What Llama's program does from the gathering of its logits on, and whether they are whole."""
+    part, model, example = part_of(LLAMA, {"tp": 2}, "tensor")
+    names = [step.name for step in part.program.module.graph.nodes if step.op != "output"]
+    with torch.no_grad():
+        same = relative(part(**example).logits, model(**example).logits) <= 1e-12
+    return [n for n in names if n in ("loss", "begin_gather", "logits_all_gather")], same
+
+
 def _adam(module: nn.Module, batch: Any) -> list[float]:
     return _steps(module, torch.optim.AdamW(module.parameters(), lr=1e-2), batch, 4)
 

@@ -1,10 +1,10 @@
-"""Gradients that are summed beside the backward pass are those of one device, however it is run."""
+"""What is sent beside other work is what one device has, however backward is run."""
 
 from __future__ import annotations
 
 import pytest
 
-from . import summing
+from . import composing, summing
 from .ranks import world
 
 
@@ -19,3 +19,10 @@ def test_every_way_of_running_backward(way: str) -> None:
 def test_whatever_is_sent_together(send: str) -> None:
     for found in world(2).run(summing.gradients, "plain", summing.SEND[send]):
         assert found <= 1e-12
+
+
+def test_what_is_only_returned_is_gathered_beside_the_loss() -> None:
+    pytest.importorskip("transformers")
+    for order, same in world(2).run(composing.order_of_gather):
+        assert order == ["begin_gather", "loss", "logits_all_gather"]
+        assert same
