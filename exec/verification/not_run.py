@@ -1,7 +1,7 @@
 """What `verify` did not run, in words: a yes is about what was run, and no more.
 
 scaled(x: Tensor, *, by: float = 1.0)
-not run: other values of by=1.0; dtypes but float64, state that earlier calls leave
+not run: other values of by=1.0; dtypes but float64 and float32, state that earlier calls leave
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from ..registration.parameters import Parameter
 from ..registration.promise import Promise
 from .sample_inputs import RANKS, STAR_RANKS, has_star
 
-ALWAYS = "dtypes but float64 (and what the function makes of it), state that earlier calls leave"
+_GIVEN = "dtypes but float64, state that earlier calls leave"
+ALWAYS = "dtypes but float64 and float32, state that earlier calls leave"
+"""What is never run, in words: of a given call, and of inputs that are made."""
 
 
 def not_run(operator: Operator, calls: Sequence[Any]) -> Iterator[str]:
     """Yields notes on what was not run."""
     promise = operator.declare
     if calls:
-        yield f"not run: other lengths and values than those of the given call; {ALWAYS}"
+        yield f"not run: other lengths and values than those of the given call; {_GIVEN}"
         return
     if not isinstance(promise, Promise):
-        yield f"not run: other lengths and values than those of the library's examples; {ALWAYS}"
+        yield f"not run: other lengths and values than those of the library's examples; {_GIVEN}"
         return
     missed = [*_ranks(promise), *_values(promise), ALWAYS]
     if operator.input_gen_fn is not None:

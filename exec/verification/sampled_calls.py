@@ -27,7 +27,7 @@ from .check_whole import Lie
 from .cuts import cut_beside
 from .lengths import PLAIN, Parts, Sizes, lengths_for, other_parts
 from .sample_inputs import CannotSample, Sampler, Variant, integer_guesses, variants
-from .unusual_values import UNUSUAL, Values
+from .unusual_values import UNUSUAL, Values, in_float32
 from .verification import Culprit
 from .whole_run import Whole, in_float64
 
@@ -106,10 +106,10 @@ class _Samples:
 
     def unusual(self, splits: Splits) -> Iterator[tuple[Values, Whole]]:
         """Yields runs on values that random numbers never have, where the function runs on them."""
-        if self.sampler.operator.input_gen_fn is not None:
-            return
         plain = self.whole_for(splits)
-        for values in UNUSUAL:
+        own = self.sampler.operator.input_gen_fn is not None
+        kinds: tuple[Values, ...] = ("float32",) if own else tuple(UNUSUAL)
+        for values in kinds:
             other = replace(
                 self, variant=replace(self.variant, values=values), known={}, refused={}
             )
@@ -142,7 +142,7 @@ class _Samples:
 def _differ(plain: Whole, other: Whole) -> bool:
     """Whether the values are not those of the plain run: a kind of numbers may have none."""
     return any(
-        a is not None and b is not None and not torch.equal(a, b)
+        a is not None and b is not None and (a.dtype is not b.dtype or not torch.equal(a, b))
         for a, b in zip(plain.inputs, other.inputs, strict=True)
     )
 
@@ -189,7 +189,8 @@ def _run(
     parts: Parts = PLAIN,
 ) -> Whole:
     args, kwargs = sampler.sample(variant, multiples, sizes, parts)
-    return check.whole(Call(sampler.operator, in_float64(Arguments(args, kwargs))))
+    precise = in_float32 if variant.values == "float32" else in_float64
+    return check.whole(Call(sampler.operator, precise(Arguments(args, kwargs))))
 
 
 def _equal(sizes: Sizes, error: Exception | None) -> Culprit:

@@ -4,6 +4,7 @@
     cross_entropy(x, target), "avg"         true until a target is -100, which is ignored
     (x @ w).clamp(-30, 30), "k+"            true until a product is larger
     x.amax(0), partial="max"                the gradient is another where elements tie
+    x * 1 if float64 else x.cumsum(0)       in float32, which models run in
 
 A function that does not run on such values on one device makes no promise about them.
 """
@@ -15,13 +16,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-Values = Literal["plain", "ties", "nan", "large", "ignored"]
+from ..arguments import Arguments
+
+Values = Literal["plain", "ties", "nan", "large", "ignored", "float32"]
 
 UNUSUAL: dict[Values, str] = {
     "ties": "where many elements are equal",
     "nan": "where an element is NaN",
     "large": "where elements are large",
     "ignored": "where an integer is -100, which losses ignore",
+    "float32": "in float32",
 }
 """What is tried beside plain values, in the words of a report."""
 
@@ -45,6 +49,16 @@ def with_values(tensor: Tensor, values: Values) -> Tensor:
             return _first_replaced(tensor, -100)
         case _:
             return tensor
+
+
+def in_float32(arguments: Arguments) -> Arguments:
+    """Returns the arguments with float64 tensors as float32, each a tensor of its own."""
+    return arguments.with_values(
+        {
+            place: (tensor.float() if tensor.dtype is torch.float64 else tensor).detach().clone()
+            for place, tensor in arguments.tensors()
+        }
+    )
 
 
 def _first_replaced(tensor: Tensor, value: float) -> Tensor:

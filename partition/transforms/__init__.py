@@ -4,6 +4,9 @@
     cross_entropy   the batch             parts divide by what all ranks count together
     cross_entropy   the classes           each rank has a part of every row of logits
     batch_norm      the batch             statistics of all ranks
+    var, norm       what is reduced       sums of squares of all ranks
+    argmax          what is searched      the first place of all ranks
+    tril            rows and columns      a diagonal that lies where the part begins
 
 What a rule computes needs torch and is imported when it runs.
 """

@@ -12,13 +12,23 @@ from functools import lru_cache
 
 from dimsolve.ir.operator import Declaration, Operator
 from dimsolve.solver.library import canonical
+from dimsolve.solver.library.aliases import IN_PLACE, canonical_path
 
 from ..transform import TransformRule
 from .classes import cross_entropy_rules, nll_rules
 from .extremes import amax_rules, amin_rules, max_rules, min_rules
 from .lookup import gather_rules, rows_first_rules, rows_second_rules, select_rules
 from .means import l1_rules, mse_rules
+from .spread import (
+    argmax_rules,
+    argmin_rules,
+    norm_rules,
+    std_rules,
+    var_rules,
+    vector_norm_rules,
+)
 from .statistics import batch_norm_rules
+from .triangles import tril_rules, triu_rules
 
 RuleSet = Callable[[Declaration], tuple[TransformRule, ...]]
 
@@ -36,6 +46,14 @@ RULES: dict[str, RuleSet] = {
     "torch.amin": amin_rules,
     "torch.max": max_rules,
     "torch.min": min_rules,
+    "torch.var": var_rules,
+    "torch.std": std_rules,
+    "torch.norm": norm_rules,
+    "torch.linalg.vector_norm": vector_norm_rules,
+    "torch.argmax": argmax_rules,
+    "torch.argmin": argmin_rules,
+    "torch.tril": tril_rules,
+    "torch.triu": triu_rules,
 }
 """Path of the library's entry to its rules."""
 
@@ -43,7 +61,9 @@ RULES: dict[str, RuleSet] = {
 @lru_cache(maxsize=1024)
 def _rule_set(path: str) -> RuleSet | None:
     entry = canonical(path)
-    return None if entry is None else RULES.get(entry)
+    # What a rule runs instead gives a result and writes to nothing.
+    writes = canonical_path(path) in IN_PLACE
+    return None if entry is None or writes else RULES.get(entry)
 
 
 def rules_of(path: str, declaration: Declaration) -> tuple[TransformRule, ...]:

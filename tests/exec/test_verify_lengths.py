@@ -105,6 +105,7 @@ LIES: list[tuple[Any, str]] = [
         lies.narrower_on_a_rank,
         "'a' split into 2 parts: output 0 is of float32 on a rank, and of float64 whole",
     ),
+    (lies.cumulates_in_float32, "'a' split into 2 parts, in float32: output 0 is off by "),
     (lies.numbered, "'n' split into 2 parts: output 0 is off by "),
 ]
 
@@ -154,7 +155,8 @@ def test_what_was_not_run_is_said() -> None:
         f"not run: other values of c=0.0 and flip=False; {ALWAYS}",
     )
     assert ds.verify(registered.matmul, args=(torch.ones(4, 6), torch.ones(6, 4))).notes == (
-        f"not run: other lengths and values than those of the given call; {ALWAYS}",
+        "not run: other lengths and values than those of the given call; dtypes but float64, "
+        "state that earlier calls leave",
     )
     assert "more than 4 dimensions for '*'" in str(ds.verify(registered.lookup))
 
