@@ -25,6 +25,9 @@ from dimsolve.ir.errors import AnnotationError, DimsolveError
 
 from .run_report import ErrorReport, RunOptions, RunReport
 
+START = 60.0
+"""Seconds that the ranks of a run have, at least, to start and to find each other."""
+
 GRACE = 15.0
 """Seconds that a rank has to end by itself after another one has failed."""
 
@@ -52,6 +55,7 @@ def run(options: RunOptions) -> RunReport:
     """
     import torch
     import torch.distributed as dist
+    from torch.distributed.distributed_c10d import _set_pg_timeout
 
     from ..distributed.watch import Stopped, watch
     from ..parallel.faults import explain_run
@@ -63,8 +67,10 @@ def run(options: RunOptions) -> RunReport:
     gpu = options.device != "cpu" and torch.cuda.is_available()
     enough = gpu and torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", world))
     dist.init_process_group(
-        "cpu:gloo,cuda:nccl" if enough else "gloo", timeout=timedelta(seconds=options.timeout)
+        "cpu:gloo,cuda:nccl" if enough else "gloo",
+        timeout=timedelta(seconds=max(options.timeout, START)),
     )
+    _set_pg_timeout(timedelta(seconds=options.timeout))
     guard = watch()
     assert guard is not None
     guard.duties.append(_end_late())
