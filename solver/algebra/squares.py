@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from math import isqrt
 
-from .poly import Dim, Monomial, multiply_monomials, terms_of
+from .poly import Dim, Monomial, build, divide_monomials, multiply_monomials, terms_of
 
 MAX_ROOTS = 8
 
@@ -25,6 +26,8 @@ def is_sum_of_squares(dim: Dim) -> bool:
     >>> is_sum_of_squares((5 * a - 2 * b) ** 2 + 1), is_sum_of_squares(a**2 - b**2)
     (True, False)
     """
+    if _is_square_and_more(dim):
+        return True
     terms = terms_of(dim)
     roots = [
         tuple((atom, exponent // 2) for atom, exponent in monomial)
@@ -39,6 +42,41 @@ def is_sum_of_squares(dim: Dim) -> bool:
         form is not None and _is_positive(form)
         for form in (_quadratic_form(terms, outer), _quadratic_form(terms, roots))
     )
+
+
+def _is_square_and_more(dim: Dim) -> bool:
+    """Whether dim is the square of a polynomial, and a constant that is not negative besides.
+
+    The root is found as by hand, its greatest term first. Cross terms may take squares away:
+    ``(a**2 - a - 1)**2`` has no ``+ a**2``.
+    """
+    atoms = sorted({atom for monomial in terms_of(dim) for atom, _ in monomial})
+
+    def greatest(terms: Mapping[Monomial, int]) -> Monomial:
+        return max(terms, key=lambda m: (sum(e for _, e in m), [dict(m).get(a, 0) for a in atoms]))
+
+    terms = terms_of(dim)
+    if not terms or len(terms) > MAX_ROOTS * (MAX_ROOTS + 1) // 2:
+        return False
+    lead = greatest(terms)
+    first = isqrt(max(terms[lead], 0))
+    if first * first != terms[lead] or any(exponent % 2 for _, exponent in lead) or not lead:
+        return False
+    lead = tuple((atom, exponent // 2) for atom, exponent in lead)
+    root: Dim = build({lead: first})
+    rest = dim - root * root
+    for _ in range(MAX_ROOTS):
+        terms = terms_of(rest)
+        if not terms or greatest(terms) == ():
+            break
+        monomial = divide_monomials(greatest(terms), lead)
+        coefficient, odd = divmod(terms[greatest(terms)], 2 * first)
+        if monomial is None or odd:
+            return False
+        step = build({monomial: coefficient})
+        rest = rest - step * (root + root + step)
+        root = root + step
+    return isinstance(rest, int) and rest >= 0
 
 
 def _quadratic_form(
