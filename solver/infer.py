@@ -174,7 +174,8 @@ def _infer(
         return question.solution()
     layout = layout_of(text, _star_rank(annotation, shapes))
     question = Question(annotation, layout, shapes, dict(arguments), known, sized=sized)
-    if not facts or _are_of_caller(known.symbols & layout.marks.keys(), shapes):
+    written = layout.marks.keys() - set(layout.star)
+    if not facts or _are_of_caller(known.symbols & written, shapes):
         values = _solve_quickly(layout, shapes, arguments, sized)
         if values is not None:
             return Solution(text, layout, tuple(shapes), values, facts=known, trace=question.steps)

@@ -88,15 +88,25 @@ class Question:
         return frozenset().union(*map(symbols_of, [*dims, *self._lengths.values()]))
 
     @cached_property
+    def _ours(self) -> frozenset[str]:
+        """The identifiers that facts speak of: those written in the annotation, unless the caller
+        has a symbol of that name.
+        """
+        return frozenset(self.layout.marks.keys() - self._callers - set(self.layout.star))
+
+    def _placed(self, dim: Dim, values: Mapping[str, Dim]) -> Dim:
+        """A fact's side with lengths for identifiers; the caller's own symbols stay."""
+        return substitute(dim, {name: values[name] for name in self._ours & values.keys()})
+
+    @cached_property
     def _relations(self) -> list[tuple[Relation, Dim, Dim, bool]]:
         """Every fact with its sides as Dims, and whether it speaks of identifiers."""
-        ours = self.layout.marks.keys() - self._callers
         rows: list[tuple[Relation, Dim, Dim, bool]] = []
         for relation in self.facts.relations:
             left = dim_of_expression(relation.left, relation.text)
             right = dim_of_expression(relation.right, relation.text)
             rows.append(
-                (relation, left, right, bool((symbols_of(left) | symbols_of(right)) & ours))
+                (relation, left, right, bool((symbols_of(left) | symbols_of(right)) & self._ours))
             )
         return rows
 
@@ -107,9 +117,10 @@ class Question:
         return read_facts(relation for relation, _, _, about in self._relations if not about)
 
     def _symbol_of(self, name: str) -> Dim:
-        if name not in self._callers:
+        invented = name in self.layout.star and name in self.facts.symbols
+        if name not in self._callers and not invented:
             return symbol(name)
-        taken = set(self._callers) | self.layout.marks.keys()
+        taken = self._callers | self.layout.marks.keys() | self.facts.symbols
         return symbol(
             next(f"{name}_{i}" for i in range(1, len(taken) + 2) if f"{name}_{i}" not in taken)
         )
@@ -144,10 +155,8 @@ class Question:
             if not about or relation.comparison is not Comparison.EQ:
                 continue
             for product, given in ((left, right), (right, left)):
-                names = _names_of_product(product, self.layout.marks.keys() - self._callers)
-                if names is not None and not symbols_of(given) & (
-                    self.layout.marks.keys() - self._callers
-                ):
+                names = _names_of_product(product, self._ours)
+                if names is not None and not symbols_of(given) & self._ours:
                     (constant,) = product.terms.values() if isinstance(product, Poly) else (1,)
                     origin = f"fact {relation.text}"
                     equations.append(
@@ -164,7 +173,7 @@ class Question:
             if not about:
                 continue
             try:
-                sides = substitute(left, case), substitute(right, case)
+                sides = self._placed(left, case), self._placed(right, case)
             except ZeroDivisionError:
                 return False
             if not _may_hold(*sides, relation.comparison):
@@ -174,9 +183,8 @@ class Question:
     @property
     def _admission(self) -> int:
         """What `_admits` costs: a fact of which something stays open may need a proof."""
-        names = self.layout.marks.keys() - self._callers
         sides = [symbols_of(a) | symbols_of(b) for _, a, b, about in self._relations if about]
-        return 1 + sum(4 if side <= names else 100 for side in sides)
+        return 1 + sum(4 if side <= self._ours else 100 for side in sides)
 
     def _bounds(self) -> dict[str, int]:
         """The greatest values of identifiers that facts allow: ``h*t <= 24`` bounds h and t."""
@@ -187,6 +195,8 @@ class Question:
             for greater, less in ((right, left), (left, right)):
                 if relation.comparison in _RISES[greater is right]:
                     for name, most in _at_most(less - greater):
+                        if name not in self._ours:
+                            continue
                         bounds[name] = min(most, bounds.get(name, most))
         return bounds
 
@@ -311,13 +321,13 @@ class Question:
         for relation, left, right, about in self._relations:
             if not about:
                 continue
-            sides = substitute(left, values), substitute(right, values)
+            sides = self._placed(left, values), self._placed(right, values)
             decision = decide(sides[0], relation.comparison, sides[1], self._about_symbols)
             if isinstance(decision, Never):
                 found = ", ".join(
                     f"{n} = {values[n]}"
-                    for n in symbols_of(left) | symbols_of(right)
-                    if n in values
+                    for n in sorted(symbols_of(left) | symbols_of(right))
+                    if n in self._ours & values.keys()
                 )
                 raise problems.fact_contradicts(self.annotation.text, relation.text, found)
 
@@ -330,7 +340,7 @@ class Question:
         texts: list[str | Relation] = []
         for relation, left, right, about in self._relations:
             if about:
-                sides = substitute(left, values), substitute(right, values)
+                sides = self._placed(left, values), self._placed(right, values)
                 texts.append(f"{sides[0]} {relation.comparison.value} {sides[1]}")
             else:
                 texts.append(relation)

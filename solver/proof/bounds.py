@@ -13,6 +13,7 @@ from math import gcd
 from ..algebra.integers import integer_root
 from ..algebra.poly import UNIT, Dim, Monomial, Poly, build, symbol, terms_of
 from ..algebra.univariate import Run, sign_runs
+from .charts import least_of
 from .claims import Sign
 from .drafts import Draft, Empty, Goal, Split, cancelled, tightened
 from .elimination import misses_zero
@@ -53,7 +54,7 @@ def _bound_one(draft: Draft, dim: Poly) -> bool:
     if len(coefficients) == 2:
         narrow(draft, name, coefficients[1], coefficients[0])
         return True
-    least = draft.lower.get(name, 1)
+    least = least_of(name, draft.lower)
     if least is None:
         return False
     runs = sign_runs(coefficients, least, draft.upper.get(name), draft.budget)
@@ -84,7 +85,7 @@ def _within(name: str, piece: Run) -> list[Goal]:
 
 def narrow(draft: Draft, atom: str, coefficient: int, constant: int) -> bool:
     """Adds ``coefficient * atom + constant >= 0``; returns whether a bound changed."""
-    least, most = draft.lower.get(atom, 1), draft.upper.get(atom)
+    least, most = least_of(atom, draft.lower), draft.upper.get(atom)
     if coefficient > 0:
         new = -(constant // coefficient)
         if least is not None and new <= least:
@@ -133,7 +134,7 @@ def _not_at_zero(draft: Draft, dim: Poly) -> None:
     """An atom from 0 upwards at whose 0 the inequality fails is at least 1: ``x*y + x >= 1`` has x
     >= 1.
     """
-    for atom in sorted({a for m in dim.terms for a, _ in m if draft.lower.get(a, 1) == 0}):
+    for atom in sorted({a for m in dim.terms for a, _ in m if least_of(a, draft.lower) == 0}):
         _, high = draft.range(build({m: c for m, c in dim.terms.items() if atom not in dict(m)}))
         if high is not None and high < 0:
             narrow(draft, atom, 1, -1)
@@ -217,7 +218,7 @@ def _bound_factors(draft: Draft, monomial: Monomial, coefficient: int, rest: int
         others = 1
         for other, e in monomial:
             if other != atom:
-                others *= (draft.lower.get(other, 1) or 1) ** e
+                others *= (least_of(other, draft.lower) or 1) ** e
         top = limit // others
         if exponent > 1:
             top = integer_root(top, exponent)

@@ -11,6 +11,7 @@ from ..algebra.dims import floor_div
 from ..algebra.integers import divisors
 from ..algebra.poly import UNIT, Poly, atoms_of, symbol
 from ..algebra.residues import ResidueTable, residue_table
+from .charts import least_of
 from .claims import Sign
 from .drafts import Draft, Empty, Goal, Split
 from .one_atom import coefficients_of, line_in
@@ -39,7 +40,7 @@ def _split_divisors(draft: Draft, dim: Poly) -> None:
         return
     name = min(shared, key=lambda a: (not draft.is_positive(a), a))
     power = min(m[name] for m in (first, *others))
-    least, most = draft.lower.get(name, 1), draft.upper.get(name)
+    least, most = least_of(name, draft.lower), draft.upper.get(name)
     values = [d for d in found if constant % d**power == 0]
     if not draft.is_positive(name):
         values = [-d for d in reversed(values)] + values

@@ -55,6 +55,13 @@ MAX_SHIFTED = 40
 MAX_MOVED = 150
 
 
+def least_of(atom: str, lower: Mapping[str, int | None]) -> int | None:
+    """Returns the bound of an atom from below: a symbol's is 1 where it has none of its own. Of a
+    call that is not written in atoms yet nothing is known.
+    """
+    return lower.get(atom, 1) if atom.__class__ is str else lower.get(atom)
+
+
 def range_of(dim: Dim, lower: Mapping[str, int | None], upper: Mapping[str, int]) -> Range:
     """Returns bounds of dim's values, from the bounds of its atoms alone; None where there is none.
 
@@ -65,7 +72,7 @@ def range_of(dim: Dim, lower: Mapping[str, int | None], upper: Mapping[str, int]
     """
     if isinstance(dim, int):
         return dim, dim
-    bounds = {a: (lower.get(a, 1), upper.get(a)) for m in dim.terms for a, _ in m}
+    bounds = {a: (least_of(a, lower), upper.get(a)) for m in dim.terms for a, _ in m}
     if len({c > 0 for m, c in dim.terms.items() if m}) > 1 and len(dim.terms) <= MAX_SHIFTED:
         try:
             dim = shifted(dim, lower)
@@ -82,7 +89,7 @@ def shifted(dim: Dim, lower: Mapping[str, int | None]) -> Dim:
     least 0.
     """
     terms = dict(terms_of(dim))
-    moves = {a: move for m in terms for a, _ in m if (move := lower.get(a, 1))}
+    moves = {a: move for m in terms for a, _ in m if (move := least_of(a, lower))}
     for atom, move in moves.items():
         terms = _moved(terms, atom, move)
         if len(terms) > MAX_MOVED:

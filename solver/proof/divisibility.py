@@ -21,7 +21,7 @@ from ..algebra.dims import Call, evaluate, floor_div, mod, substitute, symbols_o
 from ..algebra.integers import factors
 from ..algebra.poly import Dim, TooLarge, atoms_of, build, divide_exactly, symbol
 from .atlas import Atlas
-from .charts import Chart
+from .charts import Chart, least_of
 from .claims import Claim
 from .drafts import Draft, Split
 from .facts import Facts
@@ -182,7 +182,7 @@ def failing_points(
             continue
         values = {name: chart.values.get(name, symbol(name)) for name in names}
         least = {
-            atom: chart.lower.get(atom, 1) or 0
+            atom: least_of(atom, chart.lower) or 0
             for dim in (found[0], *values.values())
             for atom in atoms_of(dim)
         }

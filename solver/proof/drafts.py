@@ -23,7 +23,7 @@ from ..algebra.poly import (
     symbol,
     terms_of,
 )
-from .charts import Chart, Range, range_of
+from .charts import Chart, Range, least_of, range_of
 from .claims import Sign
 
 Goal: TypeAlias = tuple[Dim, Sign]
@@ -140,7 +140,7 @@ class Draft:
 
     def is_positive(self, atom: str) -> bool:
         """Whether the atom is known to be at least 1."""
-        least = self.lower.get(atom, 1)
+        least = least_of(atom, self.lower)
         return least is not None and least >= 1
 
     def common_factor(self, monomials: Sequence[Monomial]) -> Monomial:

@@ -27,7 +27,7 @@ from ..algebra.poly import (
 )
 from ..algebra.univariate import Run, sign_runs
 from .case_splits import split_cases
-from .charts import Range
+from .charts import Range, least_of
 from .claims import Sign
 from .drafts import Draft, Empty, Split, cancelled
 from .one_atom import coefficients_of, line_in
@@ -70,7 +70,7 @@ def _raise_factors(draft: Draft, dim: Poly) -> None:
     for one, other in (list(dim.terms), list(dim.terms)[::-1]):
         if all(draft.is_positive(atom) for atom, _ in one):
             for atom, _ in other:
-                if draft.lower.get(atom, 1) == 0:
+                if least_of(atom, draft.lower) == 0:
                     draft.pending.append((symbol(atom) - 1, Sign.NONNEGATIVE))
                     draft.lower[atom] = 1
 
@@ -117,14 +117,14 @@ def _isolate(draft: Draft, dim: Poly) -> bool:
 
 def has_few_values(draft: Draft, atom: str) -> bool:
     """Whether an atom is better tried value by value than replaced by a product."""
-    least, most = draft.lower.get(atom, 1), draft.upper.get(atom)
+    least, most = least_of(atom, draft.lower), draft.upper.get(atom)
     return least is not None and most is not None and most - least < MAX_VALUES
 
 
 def _fits(draft: Draft, atom: str, value: Dim) -> bool:
     """Whether the value is within the atom's bounds without anything more being said."""
     low, high = draft.range(value)
-    least, most = draft.lower.get(atom, 1), draft.upper.get(atom)
+    least, most = least_of(atom, draft.lower), draft.upper.get(atom)
     return (least is None or (low is not None and low >= least)) and (
         most is None or (high is not None and high <= most)
     )
@@ -176,7 +176,7 @@ def _roots(draft: Draft, dim: Poly) -> bool:
     if others:
         return False
     coefficients = coefficients_of(dim)
-    least, most = draft.lower.get(name, 1), draft.upper.get(name)
+    least, most = least_of(name, draft.lower), draft.upper.get(name)
     roots: list[int] = []
     if least is None:
         mirrored = [-c if i % 2 else c for i, c in enumerate(coefficients)]

@@ -30,7 +30,7 @@ from ..algebra.poly import (
 )
 from ..algebra.simplex import is_contradictory
 from ..algebra.squares import is_sum_of_squares
-from .charts import Chart, shifted
+from .charts import Chart, least_of, shifted
 
 MAX_ROWS = 70
 MAX_COLUMNS = 90
@@ -71,7 +71,7 @@ def _is_below_zero(dim: Dim, chart: Chart, budget: Budget) -> bool:
     """Whether squares, or orders of the atoms, show that dim is never 0 or more."""
     if is_sum_of_squares(-64 * dim - 1):
         return True
-    least = [chart.lower.get(atom, 1) for atom in atoms_of(dim)]
+    least = [least_of(atom, chart.lower) for atom in atoms_of(dim)]
     from_zero = all(low is not None and low >= 0 for low in least)
     budget.spend(20 * len(terms_of(dim)))
     return from_zero and is_nonnegative_in_every_order(-dim - 1)
@@ -98,7 +98,7 @@ def _given(chart: Chart) -> Iterable[Dim]:
         yield moved
         yield -moved
     for atom, most in chart.upper.items():
-        yield most - (chart.lower.get(atom, 1) or 0) - symbol(atom)
+        yield most - (least_of(atom, chart.lower) or 0) - symbol(atom)
     for dim in chart.nonnegative:
         yield shifted(dim, chart.lower)
 
@@ -127,7 +127,7 @@ def _contradict(dims: list[Dim], lower: Mapping[str, int | None], budget: Budget
 
 def _is_square_like(monomial: Monomial, lower: Mapping[str, int | None]) -> bool:
     """Whether the monomial is never negative: atoms without a lower bound have even exponents."""
-    return all(e % 2 == 0 or lower.get(atom, 1) is not None for atom, e in monomial)
+    return all(e % 2 == 0 or least_of(atom, lower) is not None for atom, e in monomial)
 
 
 def _relevant(
@@ -183,7 +183,7 @@ def _factors(given: list[Dim], budget: Budget) -> tuple[list[Poly], int]:
 def _lifted(given: list[Dim], chart: Chart, budget: Budget) -> list[Dim]:
     """Inequalities times monomials, where that turns a term of them into a monomial that occurs."""
     short, limit = _factors(given, budget)
-    bounded = {a for dim in given for a in atoms_of(dim) if chart.lower.get(a, 1) is not None}
+    bounded = {a for dim in given for a in atoms_of(dim) if least_of(a, chart.lower) is not None}
     wanted = {m for dim in given for m in terms_of(dim)}
     found: list[Dim] = []
     for dim in short:

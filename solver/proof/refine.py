@@ -21,7 +21,7 @@ from ..algebra.poly import Dim, Poly, TooLarge, atoms_of, replace, symbol, terms
 from ..algebra.residues import residue_table
 from .atlas import finished
 from .case_splits import class_goals
-from .charts import Chart
+from .charts import Chart, least_of
 from .claims import Sign
 from .drafts import Draft, Goal
 
@@ -74,12 +74,12 @@ def _by_value(chart: Chart, budget: Budget, depth: int) -> list[Draft] | None:
     widths = sorted(
         (most - least, atom)
         for atom, most in chart.upper.items()
-        if (least := chart.lower.get(atom, 1)) is not None and atom in used
+        if (least := least_of(atom, chart.lower)) is not None and atom in used
     )
     if not widths or widths[0][0] >= MAX_VALUES:
         return None
     width, atom = widths[0]
-    least = chart.lower.get(atom, 1) or 0
+    least = least_of(atom, chart.lower) or 0
     return [
         Draft(chart, [(symbol(atom) - (least + i), Sign.ZERO)], budget) for i in range(width + 1)
     ]
@@ -167,7 +167,7 @@ def _by_least(chart: Chart, budget: Budget, depth: int) -> list[Draft] | None:
         signs = {c > 0 for m, c in terms_of(dim).items() if m}
         atoms = sorted(a for m in terms_of(dim) if len(m) > 1 for a, _ in m)
         for atom in atoms if len(signs) > 1 else ():
-            least = chart.lower.get(atom, 1)
+            least = least_of(atom, chart.lower)
             if least is not None:
                 here, above = symbol(atom) - least, symbol(atom) - least - 1
                 return [
@@ -202,10 +202,10 @@ def _pairs(chart: Chart) -> Iterator[tuple[str, str]]:
             continue
         if all(sum(e for _, e in m) < 2 for m in dim.terms):
             continue
-        atoms = sorted(a for a in atoms_of(dim) if chart.lower.get(a, 1) is not None)
+        atoms = sorted(a for a in atoms_of(dim) if least_of(a, chart.lower) is not None)
         for i, left in enumerate(atoms):
             for right in atoms[i + 1 :]:
-                if chart.lower.get(left, 1) == chart.lower.get(right, 1):
+                if least_of(left, chart.lower) == least_of(right, chart.lower):
                     yield left, right
 
 

@@ -27,7 +27,7 @@ from ..algebra.poly import (
     divide_monomials,
     terms_of,
 )
-from .charts import Chart, Range, range_of
+from .charts import Chart, Range, least_of, range_of
 from .one_atom import line_in
 from .remainders import divided
 
@@ -205,7 +205,7 @@ class _Relaxation:
         return [build({m: c}) for m, c in found.items()]
 
     def _is_from_zero(self, atom: str) -> bool:
-        least = self.chart.lower.get(atom, 1)
+        least = least_of(atom, self.chart.lower)
         return least is not None and least >= 0
 
 

@@ -18,7 +18,7 @@ from ..algebra.budget import Budget, OutOfBudgetError
 from ..algebra.dims import evaluate
 from ..algebra.integers import integer_root
 from ..algebra.poly import atoms_of, symbol, terms_of
-from .charts import Chart
+from .charts import Chart, least_of
 from .facts import Facts
 from .one_atom import Power, power_of
 
@@ -70,7 +70,7 @@ def all_points(facts: Facts, names: Sequence[str], limit: int) -> list[dict[str,
         atoms = sorted(set().union(*map(atoms_of, values.values())))
         ranges: list[range] = []
         for atom in atoms:
-            least, most = chart.lower.get(atom, 1), chart.upper.get(atom)
+            least, most = least_of(atom, chart.lower), chart.upper.get(atom)
             if least is None or most is None:
                 return None
             ranges.append(range(least, most + 1))
@@ -145,7 +145,7 @@ def _solve_rest(chart: Chart, last: list[Power], point: dict[str, int]) -> bool:
                 return False
             value = root
         point[name] = value
-        least, most = chart.lower.get(name, 1), chart.upper.get(name)
+        least, most = least_of(name, chart.lower), chart.upper.get(name)
         if (least is not None and value < least) or (most is not None and value > most):
             return False
     return True
@@ -155,7 +155,7 @@ def _at(chart: Chart, names: Sequence[str], steps: Sequence[int]) -> dict[str, i
     """Each parameter as many steps from its bound; 0, 1, -1, 2, -2, ... where it has none."""
     point: dict[str, int] = {}
     for name, step in zip(names, steps, strict=True):
-        least, most = chart.lower.get(name, 1), chart.upper.get(name)
+        least, most = least_of(name, chart.lower), chart.upper.get(name)
         value = (step + 1) // 2 * (1 if step % 2 else -1) if least is None else least + step
         if most is not None and value > most:
             return None
