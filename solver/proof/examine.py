@@ -20,7 +20,7 @@ from .charts import Chart
 from .claims import Claim, Sign, difference
 from .congruences import congruence_of, follows_from_congruences
 from .divisibility import always_divides, failing_points, in_chart
-from .facts import Facts
+from .facts import Facts, related
 from .refutation import Predicate, Seen, is_impossible
 from .relaxation import is_nonnegative
 from .search import points
@@ -66,12 +66,36 @@ def examine(
     _first_look(seen, [claims[i] for i in left], names, facts)
     under = " under the facts" if facts.relations else ""
     for i in left:
-        if seen.fails is None and is_impossible((claims[i].negated(),), facts, names, seen, budget):
+        opposite = (claims[i].negated(),)
+        if seen.fails is not None:
+            break
+        if _is_impossible_alone(opposite, predicate, facts, budget) or is_impossible(
+            opposite, facts, names, seen, budget
+        ):
             reasons[i] = f"its opposite is impossible{under}"
         else:
             break
     disproved = seen.holds is None and is_impossible(claims, facts, names, seen, budget)
     return Finding(None not in reasons, disproved, seen.holds, seen.fails, tuple(reasons))
+
+
+def _is_impossible_alone(
+    claims: Sequence[Claim], predicate: Predicate, facts: Facts, budget: Budget
+) -> bool:
+    """Whether the claims are impossible under the facts that have to do with them: others only
+    lengthen the search.
+    """
+    symbols = set[str]().union(*(claim.symbols() for claim in claims))
+    near = related(facts, symbols)
+    if near is facts:
+        return False
+    fresh = Seen(predicate)
+    fresh.holds = {}  # only where it fails would end the attempt
+    part = budget.part(budget.left // 2)
+    shown = is_impossible(claims, near, sorted(near.symbols | symbols), fresh, part)
+    if shown:
+        budget.refund(part)
+    return shown
 
 
 def _first_look(seen: Seen, claims: Sequence[Claim], names: Sequence[str], facts: Facts) -> None:

@@ -101,6 +101,22 @@ def _facts_of(relations: tuple[Relation, ...]) -> Facts:
     return Facts(relations, symbols, tuple(goals), Atlas(atlas.charts, complete), tests)
 
 
+def related(facts: Facts, symbols: Iterable[str]) -> Facts:
+    """Returns the facts that speak of the symbols, of symbols that these speak of, and so on: what
+    follows from them follows from all.
+
+    >>> [str(r) for r in related(read_facts(["a <= b", "b <= c", "x == 3"]), ["a"]).relations]
+    ['a <= b', 'b <= c']
+    """
+    about = set(symbols)
+    left = [(r, names_of(r.left) | names_of(r.right)) for r in facts.relations]
+    while touching := [row for row in left if row[1] & about]:
+        about = about.union(*(names for _, names in touching))
+        left = [row for row in left if row not in touching]
+    others = [relation for relation, _ in left]
+    return read_facts([r for r in facts.relations if r not in others]) if others else facts
+
+
 def assuming(
     facts: Facts, relations: Sequence[Relation], claims: Sequence[Claim], budget: Budget
 ) -> Facts | None:

@@ -1,4 +1,4 @@
-"""Law: a name in a fact is the caller's symbol where the caller has one, else the identifier that is
+"""Law: a name in a fact is the caller's symbol where the caller has one, else an identifier that is
 written in the annotation; never a name that was made up for ``*``.
 
 The oracle is brute force: at every small size, is the count really a divisor?
