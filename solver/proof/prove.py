@@ -236,7 +236,7 @@ def shown_point(point: Mapping[str, int]) -> str:
 
 
 def _no_value(relations: Sequence[Relation], where: str) -> AnnotationError:
-    relation = relations[0]
+    relation = next((r for r in relations if _has_no_value(r)), relations[0])
     return AnnotationError(
         Diagnostic(
             code="no-value",
@@ -246,6 +246,15 @@ def _no_value(relations: Sequence[Relation], where: str) -> AnnotationError:
             reason=f"'{_shown(relations)}' has no value {where}",
         )
     )
+
+
+def _has_no_value(relation: Relation) -> bool:
+    """Whether a comparison divides by the number 0."""
+    try:
+        claim_of(relation)
+    except (ZeroDivisionError, TooLarge):
+        return True
+    return False
 
 
 def decide(left: Dim, comparison: Comparison, right: Dim, facts: Facts) -> Decision:

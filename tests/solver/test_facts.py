@@ -123,3 +123,14 @@ def test_a_floor_of_parameters_is_replaced_with_them(
     facts: list[str], values: dict[str, int]
 ) -> None:
     assert read_facts(facts).holds(values)
+
+
+def test_of_a_chain_the_comparison_without_a_value_is_marked() -> None:
+    with pytest.raises(AnnotationError) as caught:
+        prove("2 == a == b % (a % a)")
+    assert str(caught.value) == (
+        "the claim divides by zero\n"
+        "  2 == a == b % (a % a)\n"
+        "       ^~~~~~~~~~~~~~~~\n"
+        "  '2 == a == b % (a % a)' has no value whatever the symbols are"
+    )
