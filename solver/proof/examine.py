@@ -61,7 +61,8 @@ def examine(
     left = [i for i, reason in enumerate(reasons) if reason is None]
     if not left:
         return Finding(proved=True, reasons=tuple(reasons))
-    names = sorted(facts.symbols.union(symbols))
+    names_of_claim = frozenset(symbols)
+    names = sorted(facts.symbols | names_of_claim)
     seen = Seen(predicate)
     _first_look(seen, [claims[i] for i in left], names, facts)
     under = " under the facts" if facts.relations else ""
@@ -69,9 +70,10 @@ def examine(
         opposite = (claims[i].negated(),)
         if seen.fails is not None:
             break
-        if _is_impossible_alone(opposite, predicate, facts, budget) or is_impossible(
-            opposite, facts, names, seen, budget
-        ):
+        near = related(facts, names_of_claim)
+        if (
+            near is not facts and _is_impossible_near(opposite, predicate, near, names, budget)
+        ) or (is_impossible(opposite, facts, names, seen, budget)):
             reasons[i] = f"its opposite is impossible{under}"
         else:
             break
@@ -79,20 +81,20 @@ def examine(
     return Finding(None not in reasons, disproved, seen.holds, seen.fails, tuple(reasons))
 
 
-def _is_impossible_alone(
-    claims: Sequence[Claim], predicate: Predicate, facts: Facts, budget: Budget
+def _is_impossible_near(
+    claims: Sequence[Claim],
+    predicate: Predicate,
+    near: Facts,
+    names: Sequence[str],
+    budget: Budget,
 ) -> bool:
-    """Whether the claims are impossible under the facts that have to do with them: others only
+    """Whether the claims are impossible under those facts that have to do with them: others only
     lengthen the search.
     """
-    symbols = set[str]().union(*(claim.symbols() for claim in claims))
-    near = related(facts, symbols)
-    if near is facts:
-        return False
     fresh = Seen(predicate)
     fresh.holds = {}  # only where it fails would end the attempt
     part = budget.part(budget.left // 2)
-    shown = is_impossible(claims, near, sorted(near.symbols | symbols), fresh, part)
+    shown = is_impossible(claims, near, names, fresh, part)
     if shown:
         budget.refund(part)
     return shown

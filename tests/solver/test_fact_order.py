@@ -52,3 +52,15 @@ def test_a_length_that_can_be_zero_is_not_legal() -> None:
     assert ds.infer("x -> x", ["a - 1"], facts=facts).conditions == ("a >= 2",)
     assert ds.check("x -> x", ["a - 1"], "x", 2, facts=facts).conditions == ("a >= 2",)
     assert ds.legal_parts("x -> x", ["a - 1"], "x", facts=facts).always == ()
+
+
+@pytest.mark.parametrize(
+    ("claim", "other"),
+    [
+        ("a//3 + (a + 1)//3 + (a + 2)//3 == a", "c >= 3"),
+        ("(a % 3)**2 % 4 <= 1", "b == 2*c"),
+        ("a <= a + b - 1 <= a*b", "c % 2 == 0"),
+    ],
+)
+def test_facts_about_other_symbols_take_no_proof_away(claim: str, other: str) -> None:
+    assert ds.prove(claim).verdict == ds.prove(claim, facts=[other]).verdict == "proved"
