@@ -51,7 +51,6 @@ def _divisors(expression: Expression) -> Iterator[Expression]:
     return reversed(found)
 
 
-@lru_cache(maxsize=512)
 def claims_of_value(relation: Relation) -> tuple[Claim, ...]:
     """Returns the claims that hold together exactly where the relation has a value.
 
@@ -62,8 +61,14 @@ def claims_of_value(relation: Relation) -> tuple[Claim, ...]:
     >>> [str(claim) for claim in claims_of_value(read_relation("a % (n - 3) == b//(b + 1)"))]
     ['n - 3 != 0']
     """
+    divisors = tuple(divisors_of(relation))
+    return _claims_of(divisors) if divisors else ()
+
+
+@lru_cache(maxsize=512)
+def _claims_of(divisors: tuple[Expression, ...]) -> tuple[Claim, ...]:
     found: dict[Dim, Claim] = {}
-    for written in divisors_of(relation):
+    for written in divisors:
         divisor = from_expression(written)
         if divisor == 0:
             raise ZeroDivisionError

@@ -103,7 +103,7 @@ def prove(claim: str | Relation, *, facts: Iterable[str | Relation] | Facts = ()
     except TooLarge:
         texts = tuple(str(relation) for relation in relations)
         return Proof("unknown", texts, None, f"{_shown(relations)} is too large to be decided")
-    test = _together([predicate_of(relation) for relation in relations])
+    test = _when_asked(relations)
     symbols = frozenset().union(*(names_of(r.left) | names_of(r.right) for r in relations))
     budget = Budget(STEPS + PER_SYMBOL * len(symbols | known.symbols))
     having = _having_value(relations, tuple(values), symbols, known, budget) if values else _ALWAYS
@@ -148,6 +148,18 @@ def _having_value(
     if within is None:
         raise _no_value(relations, "at any values that satisfy the facts")
     return _Having(conditions, within, finding.fails)
+
+
+def _when_asked(relations: Sequence[Relation]) -> Test:
+    """The relations as one predicate, made when it is asked: most proofs look at no values."""
+    made: list[Test] = []
+
+    def test(values: Mapping[str, int]) -> bool | None:
+        if not made:
+            made.append(_together([predicate_of(relation) for relation in relations]))
+        return made[0](values)
+
+    return test
 
 
 def _together(tests: Sequence[Test]) -> Test:
