@@ -17,7 +17,7 @@ from tests.exec.ranks import Ranks
 
 from . import blocks
 
-ROUNDS = 300
+ROUNDS = 1_000
 NO_GPU = "there is no GPU: NCCL needs one for each rank"
 
 Rows = dict[int, dict[str, float]]
