@@ -60,8 +60,11 @@ def scaled_dot_product_attention(
     inputs = [query, key, value]
     doubtful: set[str] = set()
     if attn_mask is not None:
-        scores = [*output, rows, keys]
-        lengths = [*_lengths(output, leading, shapes, arguments), shapes[0][-2], shapes[1][-2]]
+        spread_to = dict(zip(output, _lengths(output, leading, shapes, arguments), strict=True))
+        words = _of_scores(output, leading[:2])
+        scores = [*words, rows, keys]
+        lengths = [1 if w == "1" else spread_to[w] for w in words]
+        lengths += [shapes[0][-2], shapes[1][-2]]
         row, doubtful = _mask_row(dims_of(attn_mask, "the mask"), scores, lengths, names)
         patterns.append(row)
         inputs.append(attn_mask)
@@ -104,6 +107,17 @@ def _lengths(
     for words, shape in zip(leading, shapes, strict=True):
         known.update({w: n for w, n in zip(words, shape[:-2], strict=True) if n is not None})
     return [1 if w == "1" else known.get(w, arguments.get(bare(w))) for w in output]
+
+
+def _of_scores(output: list[str], leading: list[list[str]]) -> list[str]:
+    """The leading words of the scores, which the value's batch does not spread: where the query
+    and the key have 1, a mask has 1 too.
+    """
+    found = list(output)
+    for place in range(1, len(found) + 1):
+        if all(words[-place] == "1" for words in leading if len(words) >= place):
+            found[-place] = "1"
+    return found
 
 
 def _mask_row(
