@@ -1,5 +1,5 @@
-"""Law: a mask fits attention exactly where torch takes it: it is laid on the scores of query and key,
-which the value's batch does not spread.
+"""Law: a mask fits attention exactly where torch takes it: it is laid on the scores of query and
+key, which the value's batch does not spread.
 """
 
 from __future__ import annotations
