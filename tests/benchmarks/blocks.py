@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import permutations
 from typing import Any
 
 import torch
@@ -147,10 +148,12 @@ def _medians(modules: dict[str, nn.Module], x: Tensor, rounds: int) -> dict[str,
     wanted = next(iter(losses.values()))
     assert all(abs(loss - wanted) < 1e-4 * wanted for loss in losses.values()), losses
     taken: dict[str, list[float]] = {name: [] for name in steps}
+    orders = list(permutations(steps))  # none always comes after the same other one
     for number in range(rounds + rounds // 10):
-        for name, step in steps.items():
+        for name in orders[number % len(orders)]:
+            dist.barrier()
             start = time.perf_counter()
-            step()
+            steps[name]()
             if number >= rounds // 10:
                 taken[name].append(time.perf_counter() - start)
     return {name: sorted(values)[len(values) // 2] for name, values in taken.items()}
