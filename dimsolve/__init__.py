@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from dimsolve.partition.planning.planner import plan
     from dimsolve.partition.transform import TransformRule
     from dimsolve.solver.infer import infer
-    from dimsolve.solver.proof.prove import Proof, prove
+    from dimsolve.solver.proof.prove import prove
+    from dimsolve.solver.proof.verdict import Proof
     from dimsolve.solver.solution import Solution
     from dimsolve.wire import ServiceError
 
@@ -100,7 +101,7 @@ _HOMES = {
     "OperatorError": ("dimsolve.ir.errors", "OperatorError"),
     "Plan": ("dimsolve.partition.plan", "Plan"),
     "PlanError": ("dimsolve.partition.plan_errors", "PlanError"),
-    "Proof": ("dimsolve.solver.proof.prove", "Proof"),
+    "Proof": ("dimsolve.solver.proof.verdict", "Proof"),
     "ServiceError": ("dimsolve.wire", "ServiceError"),
     "ShapeError": ("dimsolve.ir.errors", "ShapeError"),
     "Solution": ("dimsolve.solver.solution", "Solution"),

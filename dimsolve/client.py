@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from dimsolve.partition.legality import Legality
     from dimsolve.partition.mesh import MeshLike
     from dimsolve.partition.plan import Plan
-    from dimsolve.solver.proof.prove import Proof
+    from dimsolve.solver.proof.verdict import Proof
     from dimsolve.solver.shapes import Shape
     from dimsolve.solver.solution import Solution
 

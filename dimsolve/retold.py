@@ -34,7 +34,7 @@ from dimsolve.solver.cases import Choices
 from dimsolve.solver.equations import Step
 from dimsolve.solver.layout import layout_of, star_position
 from dimsolve.solver.proof.facts import Facts
-from dimsolve.solver.proof.prove import Proof
+from dimsolve.solver.proof.verdict import Proof
 from dimsolve.solver.shapes import Shape, dim_of_text
 from dimsolve.solver.solution import Solution
 

@@ -17,108 +17,22 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal, Self, TypeAlias, assert_never
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from dimsolve.ir.annotation import Annotation, Dim, Identifier, Number, Opaque, Operand, Star
+from dimsolve.ir.annotation import Annotation
 from dimsolve.ir.errors import DimsolveError
-from dimsolve.ir.span import Span
 from dimsolve.partition.legal_parts import LegalParts
 from dimsolve.partition.legality import Legality
 from dimsolve.partition.plan import Plan
-from dimsolve.solver.proof.prove import Proof
+from dimsolve.solver.proof.verdict import Proof
 from dimsolve.solver.solution import Solution
+
+from .annotation_schema import AnnotationModel as AnnotationModel
+from .annotation_schema import Model as Model
+from .annotation_schema import Place, place_of
 
 Expression: TypeAlias = str
 Shape: TypeAlias = list[Expression]
-Place: TypeAlias = tuple[int, int]
-MarkText: TypeAlias = Literal["", "+", "^"]
-
-
-class Model(BaseModel):
-    """The base of all: immutable, and no unknown fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class AtomModel(Model):
-    """An identifier, a number or ``*`` as it stands in a dimension."""
-
-    text: str
-    kind: Literal["identifier", "number", "star"]
-    mark: MarkText = ""
-    span: Place
-
-
-class DimModel(Model):
-    """One annotated dimension: a product of atoms."""
-
-    text: str
-    atoms: list[AtomModel]
-    span: Place
-
-
-class OperandModel(Model):
-    """One annotated tensor, or ``?``."""
-
-    text: str
-    kind: Literal["tensor", "opaque"]
-    dims: list[DimModel]
-    span: Place
-
-    @classmethod
-    def of(cls, operand: Operand) -> Self:
-        dims = [] if isinstance(operand, Opaque) else [_dim(dim) for dim in operand.dims]
-        kind: Literal["tensor", "opaque"] = "opaque" if isinstance(operand, Opaque) else "tensor"
-        return cls(text=str(operand), kind=kind, dims=dims, span=_place(operand.span))
-
-
-class AnnotationModel(Model):
-    """What an annotation says. ``source`` is what was read; places are offsets into it."""
-
-    text: str
-    source: str
-    inputs: list[OperandModel]
-    outputs: list[OperandModel]
-    identifiers: dict[str, MarkText] = Field(description="the mark of each identifier")
-
-    @classmethod
-    def of(cls, annotation: Annotation) -> Self:
-        inputs = [OperandModel.of(operand) for operand in annotation.inputs]
-        outputs = [OperandModel.of(operand) for operand in annotation.outputs]
-        identifiers: dict[str, MarkText] = {
-            atom.text.removesuffix(atom.mark): atom.mark
-            for operand in (*inputs, *outputs)
-            for dim in operand.dims
-            for atom in dim.atoms
-            if atom.kind == "identifier"
-        }
-        return cls(
-            text=str(annotation),
-            source=annotation.text,
-            inputs=inputs,
-            outputs=outputs,
-            identifiers=identifiers,
-        )
-
-
-def _place(span: Span) -> Place:
-    return span.start, span.stop
-
-
-def _dim(dim: Dim | Star) -> DimModel:
-    atoms = (dim,) if isinstance(dim, Star) else dim.atoms
-    return DimModel(text=str(dim), atoms=[_atom(atom) for atom in atoms], span=_place(dim.span))
-
-
-def _atom(atom: Identifier | Number | Star) -> AtomModel:
-    place = _place(atom.span)
-    match atom:
-        case Identifier():
-            return AtomModel(text=str(atom), kind="identifier", mark=atom.mark.value, span=place)
-        case Number():
-            return AtomModel(text=str(atom), kind="number", span=place)
-        case Star():
-            return AtomModel(text=str(atom), kind="star", mark=atom.mark.value, span=place)
 
 
 class LengthsModel(Model):
@@ -276,7 +190,7 @@ class Problem(Model):
             error=type(error).__name__,
             code=diagnostic.code,
             text=diagnostic.text,
-            spans=[_place(span) for span in diagnostic.spans],
+            spans=[place_of(span) for span in diagnostic.spans],
             hint=diagnostic.hint,
         )
 

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from dimsolve.ir.expression import Comparison
 
 from .algebra.dims import Call, Function, surely_positive
-from .algebra.poly import UNIT, Dim, atoms_of, symbol, terms_of
+from .algebra.monomials import UNIT
+from .algebra.poly import Dim, atoms_of, symbol, terms_of
 from .proof.claims import Claim
 
 _DIVISIONS = (Function.FLOORDIV, Function.MOD, Function.CEILDIV)

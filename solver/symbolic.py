@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from dimsolve.ir.errors import AnnotationError, Diagnostic
 
 from .algebra.dims import Call, Function, ceil_div, floor_div, maximum, minimum, mod
-from .algebra.poly import Dim, Monomial, Poly, symbol
+from .algebra.monomials import Monomial
+from .algebra.poly import Dim, Poly, symbol
 
 if TYPE_CHECKING:
     import sympy

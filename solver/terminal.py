@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from .proof.prove import Proof
+    from .proof.verdict import Proof
 
 
 def solution_view(solution: Solution) -> Group:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dimsolve.partition.legal_parts import LegalParts
     from dimsolve.partition.legality import Legality
     from dimsolve.solver.algebra.poly import Dim
-    from dimsolve.solver.proof.prove import Proof
+    from dimsolve.solver.proof.verdict import Proof
     from dimsolve.solver.solution import Solution
 
 _LABEL = "bold"

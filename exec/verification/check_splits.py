@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor
 
@@ -18,59 +18,13 @@ from ..operator_call import Call
 from .check_whole import Lie, checked_whole, draws, hidden_writes, no_grad_lie
 from .cuts import NoCut, cut, partial_sums, rule_for
 from .diagnosis import culprit_of, not_linear
-from .lengths import PLAIN, Parts
 from .split_run import run_split
-from .unusual_values import UNUSUAL, Values
+from .splittable import Calls, GivenCall, Splits
+from .unusual_values import UNUSUAL
 from .verification import Culprit, Verification
 from .whole_run import Whole, in_float64
 
-Splits = tuple[tuple[str, int], ...]
 _MAX_PAIRS = 25
-
-
-class Calls(Protocol):
-    """Calls of one form that can be split: one that is given, or as many as are wanted."""
-
-    @property
-    def base(self) -> Whole:
-        """A run on one device."""
-
-    def tries(self, name: str, counts: Sequence[int]) -> list[tuple[int, Parts]]:
-        """Into how many parts an identifier is cut, and how long they are, in order."""
-
-    def whole_for(self, splits: Splits, parts: Parts = ...) -> Whole | None:
-        """A run whose lengths can be split so; None where the function does not run."""
-
-    def unusual(self, splits: Splits) -> Iterator[tuple[Values, Whole]]:
-        """Runs on unusual values."""
-
-
-@dataclass(frozen=True)
-class GivenCall:
-    """One call, on the lengths and the values that it has.
-
-    shortest: the lengths that parts must have too, where more counts than the wanted ones give
-    them.
-    """
-
-    base: Whole
-    shortest: tuple[int, ...] = ()
-
-    def tries(self, name: str, counts: Sequence[int]) -> list[tuple[int, Parts]]:
-        """The wanted counts, and those that leave the shortest parts."""
-        length = self.base.solution.values.get(name)
-        more = []
-        if isinstance(length, int):
-            more = [length // n for n in self.shortest if length % n == 0 and 1 < length // n <= 12]
-        return [(count, PLAIN) for count in dict.fromkeys((*counts, *more))]
-
-    def whole_for(self, splits: Splits, parts: Parts = PLAIN) -> Whole | None:
-        """The run of the call."""
-        return self.base
-
-    def unusual(self, splits: Splits) -> Iterator[tuple[Values, Whole]]:
-        """None: the values are given."""
-        return iter(())
 
 
 @dataclass

@@ -22,11 +22,12 @@ from dimsolve.ir.operator import Operator
 
 from ..arguments import Arguments
 from ..operator_call import Call
-from .check_splits import CheckSplits, Splits
+from .check_splits import CheckSplits
 from .check_whole import Lie
 from .cuts import cut_beside
 from .lengths import PLAIN, Parts, Sizes, lengths_for, other_parts
 from .sample_inputs import CannotSample, Sampler, Variant, integer_guesses, variants
+from .splittable import Splits
 from .unusual_values import UNUSUAL, Values, in_float32
 from .verification import Culprit
 from .whole_run import Whole, in_float64

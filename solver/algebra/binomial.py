@@ -16,7 +16,8 @@ from functools import lru_cache
 from itertools import product
 from math import gcd
 
-from .poly import Dim, Monomial, Poly, TooLarge, atoms_of, terms_of
+from .monomials import Monomial
+from .poly import Dim, Poly, TooLarge, atoms_of, terms_of
 
 MAX_INDICES = 4_000
 MAX_EXPONENT = 64

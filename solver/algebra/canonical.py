@@ -13,7 +13,8 @@ from dimsolve.ir.expression import Expression, Literal, Name, Operation, Operato
 
 from .budget import Budget, OutOfBudgetError
 from .dims import ceil_div, floor_div, maximum, minimum, mod
-from .poly import MAX_BITS, MAX_TERMS, Dim, Monomial, TooLarge, build, symbol, terms_of
+from .monomials import Monomial
+from .poly import MAX_BITS, MAX_TERMS, Dim, TooLarge, build, symbol, terms_of
 
 READ_STEPS = 12_000
 

@@ -17,18 +17,8 @@ from enum import Enum
 from math import gcd
 from typing import assert_never
 
-from .poly import (
-    UNIT,
-    Dim,
-    Poly,
-    TooLarge,
-    atoms_of,
-    build,
-    content,
-    divide_exactly,
-    symbol,
-    terms_of,
-)
+from .monomials import UNIT
+from .poly import Dim, Poly, TooLarge, atoms_of, build, content, divide_exactly, symbol, terms_of
 
 MAX_TEXT = 16_384
 READ_STEPS = 12_000

@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-Monomial: TypeAlias = tuple[tuple[str, int], ...]
+from .monomials import UNIT, Monomial, divide_monomials, multiply_monomials
+
 Dim: TypeAlias = "int | Poly"
 
-UNIT: Monomial = ()
 MAX_TERMS = 2_000
 MAX_BITS = 8_192
 MAX_WORK = 30_000
@@ -34,36 +34,6 @@ class TooLarge(ArithmeticError):
     """A polynomial would have more terms, or a coefficient more bits, than a question about shapes
     needs.
     """
-
-
-def multiply_monomials(a: Monomial, b: Monomial) -> Monomial:
-    """Returns the product of two monomials: exponents of equal atoms add up."""
-    if not a:
-        return b
-    if not b:
-        return a
-    if a[-1][0] < b[0][0]:
-        return a + b
-    exponents = dict(a)
-    for atom, exponent in b:
-        exponents[atom] = exponents.get(atom, 0) + exponent
-    return tuple(sorted(exponents.items()))
-
-
-def divide_monomials(a: Monomial, b: Monomial) -> Monomial | None:
-    """Returns a / b, or None where b does not divide a."""
-    if not b:
-        return a
-    exponents = dict(a)
-    for atom, exponent in b:
-        left = exponents.get(atom, 0) - exponent
-        if left < 0:
-            return None
-        if left:
-            exponents[atom] = left
-        else:
-            del exponents[atom]
-    return tuple(exponents.items())
 
 
 class Poly:

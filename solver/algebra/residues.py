@@ -15,7 +15,8 @@ from math import prod
 
 from .budget import Budget
 from .integers import factors
-from .poly import Dim, Monomial, atoms_of, build, terms_of
+from .monomials import Monomial
+from .poly import Dim, atoms_of, build, terms_of
 
 MAX_POINTS = 1_024
 

@@ -7,7 +7,8 @@ answer.
 from __future__ import annotations
 
 from .integers import integer_root
-from .poly import Dim, build, divide_monomials, terms_of
+from .monomials import divide_monomials
+from .poly import Dim, build, terms_of
 
 
 def exact_root(dim: Dim, degree: int) -> Dim | None:

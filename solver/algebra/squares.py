@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from math import isqrt
 
-from .poly import Dim, Monomial, build, divide_monomials, multiply_monomials, terms_of
+from .monomials import Monomial, divide_monomials, multiply_monomials
+from .poly import Dim, build, terms_of
 
 MAX_ROOTS = 8
 

@@ -18,8 +18,8 @@ from dimsolve.ir.node import Value
 from dimsolve.ir.types import Dim, ScalarType, ShapeType, TensorType, Type
 
 from ..algebra.dims import evaluate, symbols_of
-from ..proof.prove import Proof
-from . import graph_problems
+from ..proof.verdict import Proof
+from . import graph_problems, request_problems
 from .system import System
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ class Answers(Graph):
         from ..symbolic import to_sympy
 
         if isinstance(value, str) and value not in self.values:
-            raise graph_problems.no_such_value(self.name, value, self.values)
+            raise request_problems.no_such_value(self.name, value, self.values)
         found = self.values[value] if isinstance(value, str) else value
         dims = found.dims
         if dims is None:
             return None
         if not -len(dims) <= index < len(dims):
-            raise graph_problems.no_such_dim(found, index)
+            raise request_problems.no_such_dim(found, index)
         known: Any = dims[index]
         if known is None:
             return None
@@ -90,11 +90,11 @@ class Answers(Graph):
         known = {*self.symbols, *self.system.given, *self.system.open, *self.system.solved}
         unknown = [str(name) for name in sizes if str(name) not in known]
         if unknown and any(name not in sizes for name in self.system.given):
-            raise graph_problems.unknown_symbols(unknown, self.symbols)
+            raise request_problems.unknown_symbols(unknown, self.symbols)
         read: dict[str, int] = {}
         for name, size in sizes.items():
             if isinstance(size, bool) or not hasattr(size, "__index__") or index(size) < 1:
-                raise graph_problems.no_size(str(name), size)
+                raise request_problems.no_size(str(name), size)
             read[str(name)] = index(size)
         return read
 

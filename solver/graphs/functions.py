@@ -20,7 +20,7 @@ from dimsolve.ir.types import Dim, Known, ScalarType, ShapeType, TensorType, Typ
 from ..algebra.dims import substitute, symbols_of
 from ..algebra.poly import Poly, atoms_of, symbol
 from ..proof.claims import Claim
-from . import graph_problems
+from . import graph_problems, request_problems
 from .deduction import OPEN, Outcome, substitute_type, symbols_in
 from .match import Match, Mismatch, match
 
@@ -135,12 +135,12 @@ def bind_arguments(callee: TypedGraph, node: Node) -> list[tuple[Value, Any]]:
     """
     entries = list(callee.inputs)
     if len(node.args) > len(entries):
-        raise graph_problems.argument_count(callee.name, len(entries), len(node.args))
+        raise request_problems.argument_count(callee.name, len(entries), len(node.args))
     pairs = [(entry.value, arg) for entry, arg in zip(entries, node.args, strict=False)]
     for entry in entries[len(node.args) :]:
         if entry.target not in node.kwargs:
             given = len(node.args) + len(node.kwargs)
-            raise graph_problems.argument_count(callee.name, len(entries), given)
+            raise request_problems.argument_count(callee.name, len(entries), given)
         pairs.append((entry.value, node.kwargs[entry.target]))
     return pairs
 

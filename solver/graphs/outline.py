@@ -14,7 +14,7 @@ from dimsolve.ir.types import ScalarType, ShapeType, TensorType
 
 from ..algebra.dims import symbols_of
 from ..algebra.poly import symbol
-from . import graph_problems
+from . import request_problems
 from .deduction import symbols_in
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ def shape_function(graph: TypedGraph) -> TypedGraph:
 
     def shape_of(value: Value) -> Value:
         if value.dims is None or None in value.dims:
-            raise graph_problems.no_shape_function(
+            raise request_problems.no_shape_function(
                 graph.name, f"the shape of %{value.name} is not known"
             )
         loose = symbols_in(value.type) - bound
         if loose:
             why = f"%{value.name} has the length {min(loose)}, which depends on data"
-            raise graph_problems.no_shape_function(graph.name, why)
+            raise request_problems.no_shape_function(graph.name, why)
         return made.shape(value.dims)
 
     result = map_argument(

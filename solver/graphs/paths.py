@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from . import graph_problems
+from . import request_problems
 from .builtin_operators import PREFIX
 from .deduction import find_operator
 
@@ -87,7 +87,7 @@ def full_paths(name: str) -> tuple[str, ...]:
 
     found = [home + name for home in HOMES if find_operator(home + name) is not None]
     if not found:
-        raise graph_problems.no_operator(name, _known_names())
+        raise request_problems.no_operator(name, _known_names())
     first: dict[str, str] = {}
     for path in found:
         first.setdefault(canonical(path) or path, path)

@@ -40,7 +40,7 @@ from dimsolve.ir.types import (
 from ..algebra.dims import substitute, symbols_of
 from ..algebra.poly import Poly
 from ..proof.claims import Claim, claim_of
-from . import graph_problems
+from . import graph_problems, request_problems
 from .backward import operand_dims
 from .calls import Calls
 from .deduction import (
@@ -304,11 +304,11 @@ class Propagation(Calls):
             declaration = node.declaration
             if declaration is not None and declaration.returns in ("tensor", "value"):
                 if len(node.outputs) > 1:
-                    raise graph_problems.wrong_results(node, 1)
+                    raise request_problems.wrong_results(node, 1)
             elif declaration is not None and declaration.returns == "tuple":
                 wanted = len(declaration.dtypes)
                 if wanted and node.outputs and len(node.outputs) != wanted:
-                    raise graph_problems.wrong_results(node, wanted)
+                    raise request_problems.wrong_results(node, wanted)
 
     def restore(self) -> None:
         """Takes up deduction where types were read from JSON."""

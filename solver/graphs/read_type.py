@@ -23,7 +23,7 @@ from dimsolve.ir.types import (
 )
 
 from ..shapes import to_optional_dim, to_shape
-from . import graph_problems
+from . import request_problems
 
 _NAMES = """
     bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64
@@ -102,7 +102,7 @@ def read_input_type(shape: Any, dtype: str | None) -> Type:
         result: Type = shape
         return result
     if dtype is not None and dtype not in DTYPES:
-        raise graph_problems.no_dtype(dtype, DTYPES)
+        raise request_problems.no_dtype(dtype, DTYPES)
     dims = read_dims(shape)
     if dims is None:
         return TensorType(None, dtype)

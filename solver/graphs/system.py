@@ -21,8 +21,9 @@ from ..algebra.poly import Dim, build, content, divide_exactly, symbol, terms_of
 from ..decision import Always, Never
 from ..proof.claims import Claim, claim_of
 from ..proof.facts import Facts, read_facts
-from ..proof.prove import Proof, decide, prove
+from ..proof.prove import decide, prove
 from ..proof.readable import readable
+from ..proof.verdict import Proof
 from .match import linear_in
 
 

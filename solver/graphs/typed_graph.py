@@ -36,7 +36,7 @@ from dimsolve.ir.node import (
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType, Type
 
 from ..algebra.poly import symbol
-from . import graph_problems, outline
+from . import outline, request_problems
 from .answers import Answers
 from .paths import path_of, paths_of
 from .propagation import Propagation
@@ -94,7 +94,7 @@ class TypedGraph(Answers):
         known.
         """
         if not NAME.fullmatch(name):
-            raise graph_problems.no_name(name)
+            raise request_problems.no_name(name)
         type = read_input_type(shape, dtype)
         value = self.add_input(name, self.propagation.opened(type, name), kind, target)
         self.propagation.note_symbols(value.type, f"{kind} %{name}")
@@ -142,10 +142,10 @@ class TypedGraph(Answers):
 
     def _call_graph(self, function: TypedGraph, args: Any, kwargs: dict[str, Any]) -> Any:
         if function is self or function.calls(self):
-            raise graph_problems.calls_itself(self.name, function.name)
+            raise request_problems.calls_itself(self.name, function.name)
         known = self.functions.setdefault(function.name, function)
         if known is not function:
-            raise graph_problems.two_functions(function.name)
+            raise request_problems.two_functions(function.name)
         names = {entry.target for entry in function.inputs}
         symbols = {
             name: read_dim(value)

@@ -19,7 +19,7 @@ from .dtypes import dtype_of
 from .entry import entry
 from .needs import GE, need
 from .samples import example, t, whole
-from .subscripts import need_place
+from .subscript_words import need_place
 from .values import NotKnown, dims_of
 from .writing import Names, annotation, bare
 

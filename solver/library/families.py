@@ -36,14 +36,14 @@ FAMILIES: dict[str, str] = {
         torch.nn.functional.fractional_max_pool2d torch.nn.functional.fractional_max_pool3d
         torch.adaptive_max_pool1d
     """,
+    "added_products": """
+        torch.addmm torch.baddbmm torch.addbmm torch.addmv torch.addr
+    """,
     "attention": """
         torch.nn.functional.scaled_dot_product_attention
         torch.nn.functional.multi_head_attention_forward
     """,
     "class_losses": """
-        torch.nn.functional.cosine_embedding_loss torch.nn.functional.triplet_margin_loss
-        torch.nn.functional.multi_margin_loss torch.nn.functional.multilabel_margin_loss
-        torch.nn.functional.multilabel_soft_margin_loss torch.nn.functional.ctc_loss
         torch.nn.functional.cross_entropy torch.nn.functional.linear_cross_entropy
         torch.nn.functional.nll_loss
     """,
@@ -72,6 +72,10 @@ FAMILIES: dict[str, str] = {
         torch.Tensor.normal_ torch.Tensor.uniform_ torch.Tensor.bernoulli_ torch.Tensor.random_
         torch.Tensor.cauchy_ torch.Tensor.log_normal_ torch.Tensor.geometric_
         torch.Tensor.exponential_ torch.Tensor.copy_
+    """,
+    "diagonals": """
+        torch.tril torch.triu torch.tril_indices torch.triu_indices torch.diagonal
+        torch.linalg.diagonal torch.diag torch.diag_embed torch.diagflat torch.diagonal_scatter
     """,
     "distances": """
         torch.nn.functional.cosine_similarity torch.nn.functional.pairwise_distance torch.pdist
@@ -133,9 +137,13 @@ FAMILIES: dict[str, str] = {
         torch.take_along_dim torch.take torch.ops.aten.index torch.masked_select
     """,
     "joining": """
-        torch.cat torch.stack torch.hstack torch.vstack torch.dstack torch.split
-        torch.split_with_sizes torch.chunk torch.tensor_split torch.hsplit torch.vsplit
-        torch.dsplit torch.column_stack torch.broadcast_tensors torch.unsafe_split torch.unbind
+        torch.cat torch.stack torch.hstack torch.vstack torch.dstack torch.column_stack
+        torch.broadcast_tensors
+    """,
+    "likelihood_losses": """
+        torch.nn.functional.binary_cross_entropy
+        torch.nn.functional.binary_cross_entropy_with_logits torch.nn.functional.kl_div
+        torch.nn.functional.poisson_nll_loss torch.nn.functional.gaussian_nll_loss
     """,
     "linalg": """
         torch.linalg.inv torch.linalg.det torch.linalg.slogdet torch.linalg.cholesky
@@ -148,10 +156,8 @@ FAMILIES: dict[str, str] = {
     "losses": """
         torch.nn.functional.mse_loss torch.nn.functional.l1_loss
         torch.nn.functional.smooth_l1_loss torch.nn.functional.huber_loss
-        torch.nn.functional.soft_margin_loss torch.nn.functional.binary_cross_entropy
-        torch.nn.functional.binary_cross_entropy_with_logits torch.nn.functional.kl_div
-        torch.nn.functional.hinge_embedding_loss torch.nn.functional.poisson_nll_loss
-        torch.nn.functional.gaussian_nll_loss torch.nn.functional.margin_ranking_loss
+        torch.nn.functional.soft_margin_loss torch.nn.functional.hinge_embedding_loss
+        torch.nn.functional.margin_ranking_loss
     """,
     "moving": """
         torch.nn.functional.pad torch.roll torch.flip torch.Tensor.flip torch.fliplr
@@ -175,6 +181,10 @@ FAMILIES: dict[str, str] = {
         operator.ior operator.ipow operator.irshift operator.isub operator.itruediv
         operator.ixor operator.matmul operator.neg operator.pos operator.abs operator.invert
     """,
+    "order_statistics": """
+        torch.max torch.min torch.argmax torch.argmin torch.median torch.nanmedian torch.mode
+        torch.kthvalue torch.aminmax torch.quantile
+    """,
     "pooling": """
         torch.nn.functional.max_pool1d torch.nn.functional.max_pool1d_with_indices
         torch.nn.functional.avg_pool1d torch.max_pool1d torch.nn.functional.lp_pool1d
@@ -185,16 +195,13 @@ FAMILIES: dict[str, str] = {
     """,
     "positions": """
         torch.arange torch.linspace torch.logspace torch.eye torch.hann_window
-        torch.hamming_window torch.blackman_window torch.bartlett_window torch.tril torch.triu
-        torch.tril_indices torch.triu_indices torch.diagonal torch.linalg.diagonal torch.diag
-        torch.diag_embed torch.diagflat torch.diagonal_scatter torch.combinations torch.meshgrid
-        torch.cartesian_prod torch.vander
+        torch.hamming_window torch.blackman_window torch.bartlett_window torch.combinations
+        torch.meshgrid torch.cartesian_prod torch.vander
     """,
     "products": """
         torch.nn.functional.linear torch.matmul torch.mm torch.bmm torch.mv torch.dot torch.vdot
-        torch.inner torch.outer torch.kron torch.addmm torch.baddbmm torch.addbmm torch.addmv
-        torch.addr torch.tensordot torch.nn.functional.bilinear torch.chain_matmul
-        torch.linalg.multi_dot torch.nn.functional.grouped_mm
+        torch.inner torch.outer torch.kron torch.tensordot torch.nn.functional.bilinear
+        torch.chain_matmul torch.linalg.multi_dot torch.nn.functional.grouped_mm
         torch.ops.transformers.grouped_mm_fallback
     """,
     "python": """
@@ -214,14 +221,17 @@ FAMILIES: dict[str, str] = {
     """,
     "reductions": """
         torch.sum torch.nansum torch.mean torch.amax torch.amin torch.any torch.all torch.prod
-        torch.var torch.std torch.var_mean torch.std_mean torch.max torch.min torch.argmax
-        torch.argmin torch.median torch.nanmedian torch.mode torch.kthvalue torch.aminmax
-        torch.logsumexp torch.count_nonzero torch.nanmean torch.quantile
-        torch.Tensor.sum_to_size torch.trace torch.allclose
+        torch.var torch.std torch.var_mean torch.std_mean torch.logsumexp torch.count_nonzero
+        torch.nanmean torch.Tensor.sum_to_size torch.trace torch.allclose
     """,
     "reshaping": """
         torch.Tensor.view torch.Tensor.reshape torch.reshape torch.Tensor.view_as torch.flatten
         torch.ravel torch.unflatten torch.Tensor.unfold
+    """,
+    "row_losses": """
+        torch.nn.functional.cosine_embedding_loss torch.nn.functional.triplet_margin_loss
+        torch.nn.functional.multi_margin_loss torch.nn.functional.multilabel_margin_loss
+        torch.nn.functional.multilabel_soft_margin_loss torch.nn.functional.ctc_loss
     """,
     "scattering": """
         torch.scatter torch.scatter_add torch.scatter_reduce torch.index_add torch.index_copy
@@ -250,6 +260,10 @@ FAMILIES: dict[str, str] = {
     """,
     "subscripts": """
         operator.getitem operator.setitem
+    """,
+    "taking_apart": """
+        torch.split torch.split_with_sizes torch.chunk torch.tensor_split torch.hsplit
+        torch.vsplit torch.dsplit torch.unsafe_split torch.unbind
     """,
     "vectors": """
         torch.linalg.cross torch.linalg.vecdot torch.cross torch.block_diag torch.cov

@@ -22,7 +22,7 @@ from .needs import GE, GT, LE, need
 from .samples import example, t
 from .shaping import moved
 from .slices import from_start, slice_dim
-from .subscripts import need_place
+from .subscript_words import need_place
 from .values import (
     NotKnown,
     axes,

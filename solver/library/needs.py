@@ -24,7 +24,8 @@ from dimsolve.ir.expression import Comparison
 from dimsolve.ir.operator import Declaration
 from dimsolve.solver.algebra.dims import Call, Function, mod
 from dimsolve.solver.algebra.evaluation import COMPARE
-from dimsolve.solver.algebra.poly import UNIT, Dim, product, terms_of
+from dimsolve.solver.algebra.monomials import UNIT
+from dimsolve.solver.algebra.poly import Dim, product, terms_of
 from dimsolve.solver.proof.claims import Claim
 
 from . import errors

@@ -2,14 +2,15 @@
 
 linear(x, w, b)      * k+, n k+, n -> * n        b is a summand
 matmul(x, y)         a b k+, k+ n -> a b n        batches broadcast
-einsum("bhqd,bhkd->bhqk", q, k)                   torch's own notation, letters as identifiers
 tensordot(x, y, 2)   a b+ c+, b+ c+ d -> a d
+
+Products that are written in letters are in `einsum`, those that are added to a tensor in
+`added_products`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
@@ -161,47 +162,6 @@ def kron(input: Any, other: Any) -> Declaration:
     return contraction((input, other), [left, right], joined)
 
 
-def sum_of_product(product: Sequence[Pattern], output: Sequence[str]) -> Form:
-    """Returns the declaration of ``beta * input + alpha * (x @ y)``: addmm, baddbmm, addmv, addr,
-    addbmm.
-
-    ``input`` is a summand and is broadcast to the output.
-    """
-
-    def declare(input: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> Declaration:
-        dims = dims_of(input)
-        lengths: dict[str, Dim | None] = {}
-        for tensor, pattern in zip((x, y), product, strict=True):
-            lengths.update(zip(pattern, dims_of(tensor), strict=True))
-        offset = len(output) - len(dims)
-        if offset < 0:
-            raise errors.wrong_rank("this sum", "input", dims, f"at most {len(output)} dimensions")
-        names = Names({"b", "k", "m", "n"})
-        row, whole = laid_on(dims, [lengths[word] for word in output], output, names)
-        found = contraction(
-            (input, x, y),
-            [row, *product],
-            output,
-            value_split=(0,),
-            linear=((0, 1), (0, 2)),
-        )
-        return replace(found, annotation=freeze_some(found.annotation, whole))
-
-    return declare
-
-
-def _named(form: Form, x: str, y: str) -> Form:
-    """Returns the declaration with torch's names of the two factors."""
-
-    def declare(input: Any, *args: Any, **kwargs: Any) -> Declaration:
-        renamed = {{x: "x", y: "y"}.get(name, name): value for name, value in kwargs.items()}
-        if len(args) > 2:
-            raise NotKnown("the old order of arguments is not known of")
-        return form(input, *args, **renamed)
-
-    return declare
-
-
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Declaration:
     """Returns the declaration of a contraction of given dimensions."""
     ranks = len(dims_of(a)), len(dims_of(b, "the other tensor"))
@@ -280,12 +240,6 @@ def grouped_mm(
     )
 
 
-_ADDMM = sum_of_product([["m", "k+"], ["k+", "n"]], ["m", "n"])
-_BADDBMM = sum_of_product([["b", "m", "k+"], ["b", "k+", "n"]], ["b", "m", "n"])
-_ADDBMM = sum_of_product([["b+", "m", "k+"], ["b+", "k+", "n"]], ["m", "n"])
-_ADDMV = sum_of_product([["m", "k+"], ["k+"]], ["m"])
-_ADDR = sum_of_product([["m"], ["n"]], ["m", "n"])
-
 ENTRIES = (
     entry(
         "torch.nn.functional.linear",
@@ -314,31 +268,6 @@ ENTRIES = (
     entry("torch.inner", inner, example(t(2, 12, 6), t(4, 6)), example(t(12), t(12))),
     entry("torch.outer", outer, example(t(12), t(6))),
     entry("torch.kron", kron, example(t(2, 12), t(6, 4)), example(t(12), t(2, 6))),
-    entry(
-        "torch.addmm",
-        _named(_ADDMM, "mat1", "mat2"),
-        example(t(6), t(12, 24), t(24, 6)),
-        example(t(12, 6), t(12, 24), t(24, 6), beta=2, alpha=3),
-        example(t(12, 1), t(12, 24), t(24, 6)),
-    ),
-    entry(
-        "torch.baddbmm",
-        _named(_BADDBMM, "batch1", "batch2"),
-        example(t(4, 12, 6), t(4, 12, 24), t(4, 24, 6)),
-        example(t(1, 6), t(4, 12, 24), t(4, 24, 6)),
-    ),
-    entry(
-        "torch.addbmm",
-        _named(_ADDBMM, "batch1", "batch2"),
-        example(t(12, 6), t(4, 12, 24), t(4, 24, 6)),
-    ),
-    entry("torch.addmv", _named(_ADDMV, "mat", "vec"), example(t(12), t(12, 24), t(24))),
-    entry(
-        "torch.addr",
-        _named(_ADDR, "vec1", "vec2"),
-        example(t(12, 6), t(12), t(6)),
-        note="nothing is summed but input",
-    ),
     entry(
         "torch.tensordot",
         tensordot,

@@ -1,27 +1,28 @@
 """Reductions: what joins the parts of the dimension that goes away.
 
-sum(x, -1)          a b+ -> a            P(sum) mean(x, -1)         a b+ -> a            P(avg):
-equal parts have equal counts amax(x, (0, 1))     a+ b+ c -> c         P(max) all(x)              a+
-b+ -> ()          P(min) of bools var(x, -1)          a b^ -> a            no reduction joins
-variances norm(x, 1, -1)      a b+ -> a            the sum of absolute values; of the others only
-those of orders 0 and infinity
+sum(x, -1)          a b+ -> a            P(sum)
+mean(x, -1)         a b+ -> a            P(avg): equal parts have equal counts
+amax(x, (0, 1))     a+ b+ c -> c         P(max)
+all(x)              a+ b+ -> ()          P(min) of bools
+var(x, -1)          a b^ -> a            no reduction joins variances
+
+Norms are in `norms`; what asks for a place in an order, such as a median, is in `order_statistics`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
 
 from . import errors
 from .dtypes import dtype_name, dtype_of, floating, real_of, summed
-from .entry import Entry, Form, entry
+from .entry import Form, entry
 from .lengths import never_equal
-from .needs import GE, LE, need, need_equal_or_one
-from .samples import between, distinct, example, mask, t, whole
-from .values import Lengths, NotKnown, axes, axis, dims_of, is_dim, is_tensor, rest_of
+from .needs import need_equal_or_one
+from .samples import distinct, example, mask, t, whole
+from .values import Lengths, NotKnown, axes, dims_of, is_dim, rest_of
 from .writing import Names, annotation, freeze_word, length_word
 
 RULES: dict[str, Callable[[str | None], str | None]] = {
@@ -119,65 +120,6 @@ def _spread(outputs: int) -> Form:
     return declare
 
 
-def _chosen(reduction: str) -> Form:
-    """Returns the declaration of max, min: of two tensors, of all elements, or with indices along
-    one dimension.
-    """
-
-    def declare(
-        input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
-    ) -> Declaration:
-        from .pointwise import Pointwise
-
-        if is_tensor(dim) or other is not None:
-            return Pointwise(("input", "other"), 2)(input, other if other is not None else dim)
-        dtype = dtype_of(input)
-        if dim is None:
-            return reduced(input, None, False, reduction=reduction, dtype=dtype)
-        found = reduced(
-            input, axis(dim, len(dims_of(input))), keepdim, mark="^", dtype=dtype, outputs=2
-        )
-        return replace(found, dtypes=(dtype, "int64"))
-
-    return declare
-
-
-def _index(input: Any, dim: Any = None, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of argmax, argmin: a place among all elements."""
-    return reduced(input, dim, keepdim, mark="^", dtype="int64")
-
-
-def _pair(input: Any, dim: Any = None, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of median, nanmedian, mode: one result, or values and indices along a
-    dimension.
-    """
-    dtype = dtype_of(input)
-    if dim is None:
-        return reduced(input, None, False, mark="^", dtype=dtype)
-    return replace(reduced(input, dim, keepdim, mark="^", outputs=2), dtypes=(dtype, "int64"))
-
-
-def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of the most frequent value and its place."""
-    return _pair(input, dim, keepdim)
-
-
-def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of the k-th smallest value and its place."""
-    dims = dims_of(input)
-    length = dims[axis(dim, len(dims))] if dims else 1
-    if length is not None and is_dim(k):
-        refusal = errors.out_of_range("k", k, length)
-        need(k, GE, 1, refusal)
-        need(k, LE, length, refusal)
-    return _pair(input, dim, keepdim)
-
-
-def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of both extremes: one reduction cannot join the two outputs."""
-    return reduced(input, dim, keepdim, mark="^", dtype=dtype_of(input), outputs=2)
-
-
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Declaration:
     """Returns the declaration of the logarithm of a sum of exponentials."""
     return reduced(input, dim, keepdim, mark="^", dtype=floating(dtype_of(input)))
@@ -194,20 +136,6 @@ def nanmean(
     """Returns the declaration of a mean without NaN: parts may have different counts."""
     result = dtype_name(dtype) or dtype_of(input)
     return reduced(input, dim, keepdim, mark="^", dtype=result)
-
-
-def quantile(
-    input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear"
-) -> Declaration:
-    """Returns the declaration of quantiles; a tensor of them comes first in the result."""
-    found = reduced(input, dim, keepdim, mark="^", dtype=dtype_of(input))
-    if not is_tensor(q) or not dims_of(q):
-        return found
-    left, right = found.annotation.split(" -> ")
-    names = Names(set(left.replace("^", "").split(" ")))
-    word = names.one()
-    target = word if right == "()" else f"{word} {right}"
-    return replace(found, annotation=f"{left}, {word} -> {target}", inputs=(input, q), frozen="")
 
 
 def sum_to_size(input: Any, *size: Any, **named: Any) -> Declaration:
@@ -264,82 +192,59 @@ def allclose(
     raise NotKnown("the result is a Python bool that depends on all elements")
 
 
+_DISTINCT = (
+    example(distinct(12, 24), -1),
+    example(distinct(2, 12, 6), (0, 2)),
+    example(distinct(12, 6), 1, keepdim=True),
+)
 _OVER = (
     example(t(12, 24)),
     example(t(12, 24), -1),
     example(t(2, 12, 6), (0, -1)),
     example(t(2, 12, 6), 1, keepdim=True),
 )
-_DISTINCT = (
-    example(distinct(12, 24), -1),
-    example(distinct(2, 12, 6), (0, 2)),
-    example(distinct(12, 6), 1, keepdim=True),
-)
-_ONE_DIM = (example(distinct(12, 6), -1), example(distinct(2, 12, 6), 1, keepdim=True))
-
-
-def _table() -> list[Entry]:
-    rows: list[tuple[str, Any, tuple[Any, ...]]] = [
-        ("sum", _summing("sum", "summed", linear=True), (*_OVER, example(whole(9, 12, 6), 0))),
-        ("nansum", _summing("sum", "summed", linear=False), _OVER),
-        ("mean", _summing("avg", "same", linear=True), _OVER),
-        ("amax", _extreme("max", "same"), _DISTINCT),
-        ("amin", _extreme("min", "same"), _DISTINCT),
-        ("any", _extreme("max", "bool"), (example(mask(12, 6)), example(mask(12, 6), -1))),
-        (
-            "all",
-            _extreme("min", "bool"),
-            (example(mask(12, 6)), example(mask(12, 6), -1, keepdim=True)),
-        ),
-        (
-            "prod",
-            prod,
-            (example(t(12)), example(t(12, 6), -1), example(t(2, 12, 3), 1, keepdim=True)),
-        ),
-        ("var", _spread(1), (*_OVER, example(t(12, 6), 0, correction=0))),
-        ("std", _spread(1), _OVER),
-        ("var_mean", _spread(2), _OVER),
-        ("std_mean", _spread(2), _OVER),
-        ("max", _chosen("max"), (example(distinct(12, 6)), *_ONE_DIM, example(t(12, 6), t(12, 6)))),
-        ("min", _chosen("min"), (example(distinct(12, 6)), *_ONE_DIM, example(t(12, 6), t(6)))),
-        (
-            "argmax",
-            _index,
-            (example(distinct(12, 6)), example(distinct(12, 6), keepdim=True), *_ONE_DIM),
-        ),
-        ("argmin", _index, (example(distinct(12, 6)), *_ONE_DIM)),
-        ("median", _pair, (example(distinct(12, 5)), *_ONE_DIM)),
-        ("nanmedian", _pair, (example(distinct(12, 5)), *_ONE_DIM)),
-        ("mode", mode, _ONE_DIM),
-        (
-            "kthvalue",
-            kthvalue,
-            (example(distinct(12, 6), 2), example(distinct(12, 6), 3, 0, keepdim=True)),
-        ),
-        ("aminmax", aminmax, (example(distinct(12, 6)), example(distinct(12, 6), dim=-1))),
-        (
-            "logsumexp",
-            logsumexp,
-            (example(t(12, 6), -1), example(t(2, 12, 6), (0, 2), keepdim=True)),
-        ),
-        ("count_nonzero", count_nonzero, (example(whole(3, 12, 6)), example(whole(3, 12, 6), -1))),
-        ("nanmean", nanmean, _OVER),
-        (
-            "quantile",
-            quantile,
-            (example(distinct(12, 6), 0.3, -1), example(distinct(12, 6), between(0.1, 0.9, 2), 0)),
-        ),
-        (
-            "Tensor.sum_to_size",
-            sum_to_size,
-            (example(t(12, 4, 6), 4, 1), example(t(12, 6), (12, 1))),
-        ),
-        ("trace", trace, (example(t(6, 6)), example(t(4, 6)))),
-    ]
-    return [entry(f"torch.{name}", declare, *examples) for name, declare, examples in rows]
 
 
 ENTRIES = (
-    *_table(),
+    entry("torch.sum", _summing("sum", "summed", linear=True), *_OVER, example(whole(9, 12, 6), 0)),
+    entry("torch.nansum", _summing("sum", "summed", linear=False), *_OVER),
+    entry("torch.mean", _summing("avg", "same", linear=True), *_OVER),
+    entry("torch.amax", _extreme("max", "same"), *_DISTINCT),
+    entry("torch.amin", _extreme("min", "same"), *_DISTINCT),
+    entry("torch.any", _extreme("max", "bool"), example(mask(12, 6)), example(mask(12, 6), -1)),
+    entry(
+        "torch.all",
+        _extreme("min", "bool"),
+        example(mask(12, 6)),
+        example(mask(12, 6), -1, keepdim=True),
+    ),
+    entry(
+        "torch.prod",
+        prod,
+        example(t(12)),
+        example(t(12, 6), -1),
+        example(t(2, 12, 3), 1, keepdim=True),
+    ),
+    entry("torch.var", _spread(1), *_OVER, example(t(12, 6), 0, correction=0)),
+    entry("torch.std", _spread(1), *_OVER),
+    entry("torch.var_mean", _spread(2), *_OVER),
+    entry("torch.std_mean", _spread(2), *_OVER),
+    entry(
+        "torch.logsumexp",
+        logsumexp,
+        example(t(12, 6), -1),
+        example(t(2, 12, 6), (0, 2), keepdim=True),
+    ),
+    entry(
+        "torch.count_nonzero", count_nonzero, example(whole(3, 12, 6)), example(whole(3, 12, 6), -1)
+    ),
+    entry("torch.nanmean", nanmean, *_OVER),
+    entry(
+        "torch.Tensor.sum_to_size",
+        sum_to_size,
+        example(t(12, 4, 6), 4, 1),
+        example(t(12, 6), (12, 1)),
+    ),
+    entry("torch.trace", trace, example(t(6, 6)), example(t(4, 6))),
     entry("torch.allclose", allclose, note="a Python bool: nothing that a program can be cut at"),
 )

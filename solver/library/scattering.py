@@ -22,7 +22,8 @@ from .indexing import _rows
 from .needs import EQ, LE, need
 from .samples import Sample, example, mask, t, whole
 from .slices import slice_length
-from .subscripts import need_place, setitem
+from .subscript_words import need_place
+from .subscripts import setitem
 from .values import NotKnown, axis, dims_of, is_dim, is_tensor
 from .writing import Names, annotation, bare, freeze
 

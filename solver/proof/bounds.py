@@ -11,7 +11,8 @@ from __future__ import annotations
 from math import gcd
 
 from ..algebra.integers import integer_root
-from ..algebra.poly import UNIT, Dim, Monomial, Poly, build, symbol, terms_of
+from ..algebra.monomials import UNIT, Monomial
+from ..algebra.poly import Dim, Poly, build, symbol, terms_of
 from ..algebra.univariate import Run, sign_runs
 from .charts import least_of
 from .claims import Sign

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from ..algebra.dims import floor_div
 from ..algebra.integers import divisors
-from ..algebra.poly import UNIT, Poly, atoms_of, symbol
+from ..algebra.monomials import UNIT
+from ..algebra.poly import Poly, atoms_of, symbol
 from ..algebra.residues import ResidueTable, residue_table
 from .charts import least_of
 from .claims import Sign

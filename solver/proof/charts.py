@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from math import comb
 from typing import TypeAlias
 
-from ..algebra.poly import Dim, Monomial, TooLarge, build, terms_of
+from ..algebra.monomials import Monomial
+from ..algebra.poly import Dim, TooLarge, build, terms_of
 
 Range: TypeAlias = "tuple[int | None, int | None]"
 

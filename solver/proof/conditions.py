@@ -16,18 +16,8 @@ from dimsolve.ir.expression import Comparison
 
 from ..algebra.budget import Budget, OutOfBudgetError
 from ..algebra.dims import Call, Function
-from ..algebra.poly import (
-    UNIT,
-    Dim,
-    Monomial,
-    Poly,
-    TooLarge,
-    atoms_of,
-    build,
-    content,
-    divide_exactly,
-    terms_of,
-)
+from ..algebra.monomials import UNIT, Monomial
+from ..algebra.poly import Dim, Poly, TooLarge, atoms_of, build, content, divide_exactly, terms_of
 from ..algebra.univariate import Run, sign_runs
 from .claims import Claim, Sign, difference
 from .congruence_conditions import remainder_text, where_divides

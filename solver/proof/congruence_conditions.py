@@ -21,7 +21,8 @@ from math import gcd
 from ..algebra.budget import Budget
 from ..algebra.dims import Call, Function
 from ..algebra.integers import join_congruences, prime_powers, solve_congruence
-from ..algebra.poly import UNIT, Dim, atoms_of, build, symbol, terms_of
+from ..algebra.monomials import UNIT
+from ..algebra.poly import Dim, atoms_of, build, symbol, terms_of
 from .charts import Chart
 
 MAX_POINTS = 1_024

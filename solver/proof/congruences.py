@@ -17,7 +17,8 @@ from math import gcd
 from ..algebra.budget import Budget, OutOfBudgetError
 from ..algebra.dims import Call, Function
 from ..algebra.lattice import has_no_whole_solution
-from ..algebra.poly import UNIT, Dim, Poly, terms_of
+from ..algebra.monomials import UNIT
+from ..algebra.poly import Dim, Poly, terms_of
 from .claims import Sign
 from .drafts import Goal
 from .facts import Facts

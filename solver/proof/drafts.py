@@ -13,16 +13,8 @@ from typing import TypeAlias
 
 from ..algebra.budget import Budget
 from ..algebra.dims import Call, apply, substitute
-from ..algebra.poly import (
-    Dim,
-    Monomial,
-    atoms_of,
-    build,
-    divide_exactly,
-    replace,
-    symbol,
-    terms_of,
-)
+from ..algebra.monomials import Monomial
+from ..algebra.poly import Dim, atoms_of, build, divide_exactly, replace, symbol, terms_of
 from .charts import Chart, Range, least_of, range_of
 from .claims import Sign
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dimsolve.ir.draw_verdict import verdict_picture
 
-from .prove import Proof
+from .verdict import Proof
 
 
 def proof_svg(proof: Proof) -> str:

@@ -15,16 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd
 
-from ..algebra.poly import (
-    UNIT,
-    Dim,
-    Poly,
-    atoms_of,
-    build,
-    divide_exactly,
-    symbol,
-    terms_of,
-)
+from ..algebra.monomials import UNIT
+from ..algebra.poly import Dim, Poly, atoms_of, build, divide_exactly, symbol, terms_of
 from ..algebra.univariate import Run, sign_runs
 from .case_splits import split_cases
 from .charts import Range, least_of

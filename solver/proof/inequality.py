@@ -16,18 +16,9 @@ from itertools import combinations_with_replacement
 
 from ..algebra.budget import Budget
 from ..algebra.lattice import has_no_whole_solution
+from ..algebra.monomials import UNIT, Monomial, divide_monomials
 from ..algebra.orders import is_nonnegative_in_every_order
-from ..algebra.poly import (
-    UNIT,
-    Dim,
-    Monomial,
-    Poly,
-    TooLarge,
-    atoms_of,
-    divide_monomials,
-    symbol,
-    terms_of,
-)
+from ..algebra.poly import Dim, Poly, TooLarge, atoms_of, symbol, terms_of
 from ..algebra.simplex import is_contradictory
 from ..algebra.squares import is_sum_of_squares
 from .charts import Chart, least_of, shifted

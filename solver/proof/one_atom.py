@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..algebra.poly import Dim, Monomial, Poly, build, terms_of
+from ..algebra.monomials import Monomial
+from ..algebra.poly import Dim, Poly, build, terms_of
 
 
 def coefficients_of(dim: Poly) -> list[int]:

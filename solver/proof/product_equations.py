@@ -1,6 +1,6 @@
 """Equations between products of positive atoms, solved together inside a draft.
 
-a*b == c*d, a == 2*c    the parameters of `dimsolve.solver.algebra.monomials` replace all of them
+a*b == c*d, a == 2*c    the parameters of `dimsolve.solver.algebra.balances` replace all of them
 h*t == 12               six cases
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from ..algebra.monomials import Balance, Family, solve_balances
+from ..algebra.balances import Balance, Family, solve_balances
 from ..algebra.poly import Dim, atoms_of, terms_of
 from .drafts import Draft
 

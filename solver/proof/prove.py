@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from typing import Literal as Choice
 
 from dimsolve.ir.errors import AnnotationError, Diagnostic
@@ -35,48 +34,7 @@ from .congruence_conditions import remainder_text
 from .definedness import claims_of_value, has_value, is_surely_positive, zero_divisor
 from .examine import STEPS, Finding, examine, shown
 from .facts import PER_SYMBOL, Facts, assuming, contradiction, read_facts
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """The answer to a claim.
-
-    proved: it has a value and is true for all values that satisfy the facts. refuted: it is false
-    at counterexample, which was evaluated. conditional: it holds exactly under conditions;
-    counterexample, where there is one, is where it has no value because it divides by 0. unknown:
-    neither was found.
-
-    conditions: what is equivalent to the claim under the facts; for unknown, the obligation that
-    was left. Empty for proved, and for refuted where the claim never holds. reason: one sentence.
-    """
-
-    verdict: Choice["proved", "refuted", "conditional", "unknown"]
-    conditions: tuple[str, ...]
-    counterexample: Mapping[str, int] | None
-    reason: str
-
-    def __str__(self) -> str:
-        return self.explain()
-
-    def explain(self) -> str:
-        """Returns the verdict, its reason, and the condition under which the claim holds."""
-        lines = [f"{self.verdict}: {self.reason}"]
-        if self.verdict != "proved" and self.conditions:
-            lines.append(f"it holds exactly where {' and '.join(self.conditions)}")
-        return "\n".join(lines)
-
-    def _repr_svg_(self) -> str:
-        from .draw_proof import proof_svg
-
-        return proof_svg(self)
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(str(self))
-
-    def __rich__(self) -> Any:
-        from ..terminal import proof_view
-
-        return proof_view(self)
+from .verdict import Proof
 
 
 def prove(claim: str | Relation, *, facts: Iterable[str | Relation] | Facts = ()) -> Proof:

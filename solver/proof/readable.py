@@ -21,17 +21,8 @@ from math import gcd
 from dimsolve.ir.expression import Comparison
 
 from ..algebra.dims import Call, Function, mod, symbols_of
-from ..algebra.poly import (
-    UNIT,
-    Dim,
-    Poly,
-    atoms_of,
-    build,
-    content,
-    divide_exactly,
-    symbol,
-    terms_of,
-)
+from ..algebra.monomials import UNIT
+from ..algebra.poly import Dim, Poly, atoms_of, build, content, divide_exactly, symbol, terms_of
 from ..decision import Always
 from .claims import Claim, Sign, difference
 from .facts import Facts, read_facts

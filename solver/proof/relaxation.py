@@ -16,17 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ..algebra.budget import Budget, OutOfBudgetError
 from ..algebra.dims import Call, Function, floor_div
-from ..algebra.poly import (
-    Dim,
-    Monomial,
-    Poly,
-    TooLarge,
-    atoms_of,
-    build,
-    divide_exactly,
-    divide_monomials,
-    terms_of,
-)
+from ..algebra.monomials import Monomial, divide_monomials
+from ..algebra.poly import Dim, Poly, TooLarge, atoms_of, build, divide_exactly, terms_of
 from .charts import Chart, Range, least_of, range_of
 from .one_atom import line_in
 from .remainders import divided

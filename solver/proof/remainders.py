@@ -8,18 +8,8 @@ r//b                0                     where 0 <= r < b
 from __future__ import annotations
 
 from ..algebra.binomial import divides_everywhere
-from ..algebra.poly import (
-    UNIT,
-    Dim,
-    Monomial,
-    Poly,
-    atoms_of,
-    build,
-    content,
-    divide_exactly,
-    divide_monomials,
-    terms_of,
-)
+from ..algebra.monomials import UNIT, Monomial, divide_monomials
+from ..algebra.poly import Dim, Poly, atoms_of, build, content, divide_exactly, terms_of
 
 MAX_STEPS = 24
 

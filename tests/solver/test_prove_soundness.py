@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dimsolve.ir.errors import AnnotationError, ShapeError
-from dimsolve.solver.proof.prove import Proof, prove
+from dimsolve.solver.proof.prove import prove
+from dimsolve.solver.proof.verdict import Proof
 
 from .claim_texts import claims, facts, identities
 from .python_value import all_hold, box, says
