@@ -25,7 +25,7 @@ from .algebra.dims import symbols_of
 from .algebra.poly import Dim, Poly, symbol
 from .cases import Choices, Search
 from .decision import Always, Never
-from .equations import Binding, Equation, Step
+from .equations import Equation, Step
 from .identifier_facts import IdentifierFacts
 from .layout import Layout, Pattern, identifiers_of
 from .proof.facts import Facts, read_facts
@@ -133,14 +133,13 @@ class Question:
             self.annotation.text,
             facts.about_symbols,
             self._symbol_of,
-            facts.admits,
-            facts.admission,
+            admits=facts.admits,
+            admission=facts.admission,
         )
         unifier.steps.extend(self._steps_of_namesakes())
         for name, value in self._lengths.items():
-            unifier.bindings[name] = Binding(value, f"argument {name}", self._spans[name])
+            unifier.bind(name, value, f"argument {name}", self._spans[name])
             unifier.need_argument(name, value)
-            unifier.steps.append(Step(f"{name} = {value}", f"argument {name}"))
         equations = self._equations()
         for equation in equations:
             if isinstance(equation.given, Poly):

@@ -41,7 +41,7 @@ from .scalars import fold
 from .stand_ins import Call, SomeNumber, StandIn, encode
 
 if TYPE_CHECKING:
-    from .typed_graph import TypedGraph
+    from .graph_builder import GraphBuilder
 
 GETITEM = "_operator.getitem"
 
@@ -49,7 +49,7 @@ GETITEM = "_operator.getitem"
 class Calls:
     """The calls of one graph. ``outcomes`` keeps what calls with equal arguments gave."""
 
-    def __init__(self, graph: TypedGraph) -> None:
+    def __init__(self, graph: GraphBuilder) -> None:
         self.graph = graph
         self.outcomes: dict[Any, Outcome] = {}
         self._fresh: dict[tuple[str, str], Dim] = {}

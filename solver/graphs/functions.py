@@ -25,10 +25,11 @@ from .deduction import OPEN, Outcome, substitute_type, symbols_in
 from .match import Match, Mismatch, match
 
 if TYPE_CHECKING:
+    from .graph_builder import GraphBuilder
     from .typed_graph import TypedGraph
 
 
-def match_shape(graph: TypedGraph, node: Node, pattern: tuple[Dim | None, ...]) -> Outcome:
+def match_shape(graph: GraphBuilder, node: Node, pattern: tuple[Dim | None, ...]) -> Outcome:
     """Returns the type that a pattern gives to a tensor or a shape, and what is still to check."""
     value = next(values_in(node.args))
     system = graph.system
@@ -89,7 +90,7 @@ def _with_dims(type: Type, dims: tuple[Dim | None, ...]) -> Type:
     return TensorType(len(dims), type.dtype if isinstance(type, TensorType) else None, Known(dims))
 
 
-def call(graph: TypedGraph, node: Node) -> Outcome:
+def call(graph: GraphBuilder, node: Node) -> Outcome:
     """Returns the types that a call of another graph gives, in the caller's symbols.
 
     Symbols of the callee that the arguments leave open become new ones; the callee checks them when
@@ -122,14 +123,14 @@ def call(graph: TypedGraph, node: Node) -> Outcome:
     )
 
 
-def callee_of(graph: TypedGraph, name: str) -> TypedGraph:
+def callee_of(graph: GraphBuilder, name: str) -> TypedGraph:
     """Returns the graph of the module that has this name."""
     callee: Any = graph.functions[name]
     found: TypedGraph = callee
     return found
 
 
-def bind_arguments(callee: TypedGraph, node: Node) -> list[tuple[Value, Any]]:
+def bind_arguments(callee: GraphBuilder, node: Node) -> list[tuple[Value, Any]]:
     """Returns the callee's parameters, each with its argument; ShapeError where their number
     differs.
     """
@@ -145,14 +146,14 @@ def bind_arguments(callee: TypedGraph, node: Node) -> list[tuple[Value, Any]]:
     return pairs
 
 
-def _inner(callee: TypedGraph, name: str) -> str:
+def _inner(callee: GraphBuilder, name: str) -> str:
     """A callee's symbol apart from the caller's, whatever their names are."""
     return f"{callee.name}.{name}"
 
 
 def _boundary(
-    graph: TypedGraph,
-    callee: TypedGraph,
+    graph: GraphBuilder,
+    callee: GraphBuilder,
     pairs: list[tuple[Value, Any]],
     given: dict[str, Dim],
 ) -> Match:
@@ -181,7 +182,7 @@ def _boundary(
 
 
 def _rows(
-    callee: TypedGraph, parameter: Value, argument: Any
+    callee: GraphBuilder, parameter: Value, argument: Any
 ) -> list[tuple[Dim | None, Dim | None]]:
     """The lengths of one parameter beside those of its argument."""
     wanted, given = parameter.type, getattr(argument, "type", None)

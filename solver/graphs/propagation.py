@@ -11,71 +11,34 @@ operands.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dimsolve.ir.errors import ShapeError
-from dimsolve.ir.expression import Comparison
-from dimsolve.ir.node import (
-    Node,
-    OperatorCall,
-    Value,
-    map_argument,
-)
+from dimsolve.ir.node import Node, OperatorCall, Value, map_argument
 from dimsolve.ir.read_expression import read_relation
-from dimsolve.ir.types import (
-    ANY,
-    SHAPE,
-    Computed,
-    Dim,
-    Known,
-    ScalarType,
-    ShapeType,
-    TensorType,
-    Type,
-    Unknown,
-)
+from dimsolve.ir.types import Computed, Dim, Known, TensorType, Unknown
 
 from ..algebra.dims import substitute, symbols_of
 from ..algebra.poly import Poly
-from ..proof.claims import Claim, claim_of
+from ..proof.claims import claim_of
 from . import graph_problems, request_problems
 from .backward import operand_dims
-from .calls import Calls
-from .deduction import (
-    OPEN,
-    Outcome,
-    place_values,
-    substitute_type,
-)
-from .open_dims import note_symbols, opened
+from .deduction import OPEN, Outcome, place_values, substitute_type
+from .refinement import Refinement
 from .strict import strict_dtype
 from .system import Contradiction
 
 if TYPE_CHECKING:
-    from .typed_graph import TypedGraph
+    from .graph_builder import GraphBuilder
 
 
-class Propagation(Calls):
+class Propagation(Refinement):
     """The deduction of one graph. ``missing``: paths of which nothing is known, and why."""
 
-    def __init__(self, graph: TypedGraph) -> None:
+    def __init__(self, graph: GraphBuilder) -> None:
         super().__init__(graph)
         self.missing: dict[str, str] = {}
-        self._queue: deque[Node] = deque()
-
-    # ---- symbols
-
-    def opened(self, type: Type, name: str) -> Type:
-        """Returns the type with an open symbol for every dimension that is not known."""
-        return opened(self.graph.system, type, name)
-
-    def note_symbols(self, type: Type, origin: str) -> None:
-        """Notes the symbols of a type, with where they were first seen."""
-        note_symbols(self.graph.system, type, origin)
-
-    # ---- one call
 
     def append(self, node: Node) -> None:
         """Adds a node with the types that are deduced for it; ShapeError where its arguments can
@@ -97,7 +60,7 @@ class Propagation(Calls):
         if steps:
             self.substitute(steps)
         if self._wants_backward(node):
-            self._queue.append(node)
+            self.queue.append(node)
         self._refine_ranks(node, outcome)
         self.settle()
 
@@ -154,8 +117,6 @@ class Propagation(Calls):
                 raise graph_problems.contradiction(node, contradiction) from None
         return steps
 
-    # ---- facts that flow back
-
     def _wants_backward(self, node: Node) -> bool:
         if not isinstance(node.operation, OperatorCall):
             return False
@@ -166,90 +127,10 @@ class Propagation(Calls):
             v is not None and isinstance(v.type, TensorType) and v.rank is None for v in tensors
         )
 
-    def refine(self, value: Value, type: Type, origin: str) -> bool:
-        """Adds what is known of a value; returns whether it told anything new. ShapeError where it
-        contradicts.
-        """
-        old = value.type
-        if old == type or type == ANY:
-            return False
-        if isinstance(old, TensorType) and isinstance(type, TensorType):
-            new: Type = self._met(value, old, type, origin)
-        elif isinstance(old, ShapeType) and isinstance(type, ShapeType):
-            dims = self._met_dims(value, old.dims, type.dims, origin)
-            new = ShapeType(dims)
-        elif old == ANY:
-            new = type
-        elif isinstance(old, ScalarType) and isinstance(type, ScalarType):
-            new = type if old.value is None else old
-        else:
-            return False
-        changed = new != value.type
-        value.type = new
-        if changed:
-            self._changed(value)
-        return changed
-
-    def _met(self, value: Value, old: TensorType, new: TensorType, origin: str) -> TensorType:
-        if old.dtype is not None and new.dtype is not None and old.dtype != new.dtype:
-            raise graph_problems.two_dtypes(value, old.dtype, new.dtype, origin)
-        dtype = old.dtype or new.dtype
-        if old.dims is not None and new.dims is not None:
-            dims = self._met_dims(value, old.dims, new.dims, origin)
-            assert dims is not None
-            return TensorType(len(dims), dtype, Known(dims))
-        known = old if old.dims is not None else new
-        if known.dims is not None:
-            opened = self.opened(TensorType(None, dtype, Known(known.dims)), value.name)
-            assert isinstance(opened, TensorType)
-            return opened
-        shape = new.shape if isinstance(old.shape, Unknown) else old.shape
-        return TensorType(None, dtype, shape)
-
-    def _met_dims(
-        self,
-        value: Value,
-        old: tuple[Dim | None, ...] | None,
-        new: tuple[Dim | None, ...] | None,
-        origin: str,
-    ) -> tuple[Dim | None, ...] | None:
-        if old is None or new is None:
-            return old if new is None else new
-        if len(old) != len(new):
-            raise graph_problems.two_ranks(value, old, new, origin)
-        dims: list[Dim | None] = []
-        for place, (a, b) in enumerate(zip(old, new, strict=True)):
-            if a is not None and b is not None and a != b:
-                self._equal(value, place, a, b, origin)
-            known = b if a is None else a
-            dims.append(None if known is None else self.graph.system.current(known))
-        return tuple(dims)
-
-    def _equal(self, value: Value, place: int, a: Dim, b: Dim, origin: str) -> None:
-        claim = Claim(a, Comparison.EQ, b)
-        try:
-            steps = self.graph.system.require(claim, origin)
-        except Contradiction:
-            raise graph_problems.two_lengths(value, place, a, b, origin) from None
-        if steps:
-            self.substitute(steps)
-
-    def substitute(self, steps: dict[str, Dim]) -> None:
-        """Replaces symbols that were solved in every type of the graph."""
-        for value in self.graph.values.values():
-            new = substitute_type(value.type, steps)
-            if new is not value.type and new != value.type:
-                value.type = new
-
-    def _changed(self, value: Value) -> None:
-        if value.producer is not None:
-            self._queue.append(value.producer)
-        self._queue.extend(self.graph.users(value))
-
     def settle(self) -> None:
         """Lets facts flow until nothing more is learned."""
-        while self._queue:
-            self._visit(self._queue.popleft())
+        while self.queue:
+            self._visit(self.queue.popleft())
 
     def _visit(self, node: Node) -> None:
         outcome = self.outcome(node)
@@ -325,9 +206,3 @@ class Propagation(Calls):
             graph.system.require(claim_of(read_relation(text)), origin)
         self.run()
         self._check_results()
-
-    def tensor_of_shape(self, shape: Value, dtype: str | None) -> TensorType:
-        """Returns the type of a tensor whose shape is the value of another."""
-        if isinstance(shape.type, ShapeType) and shape.type.dims is not None:
-            return TensorType(None, dtype, Known(shape.type.dims))
-        return TensorType(shape.rank, dtype, Computed(SHAPE, (shape.name,)))

@@ -23,14 +23,7 @@ from .entry import Form, entry
 from .lengths import common_divisor
 from .pointwise import spread
 from .samples import example, t
-from .values import (
-    Lengths,
-    NotKnown,
-    axis,
-    dims_of,
-    known,
-    listed,
-)
+from .values import Lengths, NotKnown, axis, dims_of, known, listed
 from .writing import Names, annotation, bare, group, length_word
 
 

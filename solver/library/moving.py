@@ -23,16 +23,7 @@ from .samples import example, t
 from .shaping import moved
 from .slices import from_start, slice_dim
 from .subscript_words import need_place
-from .values import (
-    NotKnown,
-    axes,
-    axis,
-    dims_of,
-    is_dim,
-    is_tensor,
-    known,
-    rest_of,
-)
+from .values import NotKnown, axes, axis, dims_of, is_dim, is_tensor, known, rest_of
 from .writing import Names, annotation, bare, length_word
 
 

@@ -23,13 +23,7 @@ from .joining import blocks
 from .lengths import never_equal
 from .needs import EQ, GE, need
 from .samples import example, t
-from .values import (
-    NotKnown,
-    PartsNotKnown,
-    axis,
-    dims_of,
-    is_dim,
-)
+from .values import NotKnown, PartsNotKnown, axis, dims_of, is_dim
 from .writing import Names, annotation, bare
 
 
