@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 OPTIONS = (
     "--no-sandbox",
@@ -25,6 +25,8 @@ OPTIONS = (
     "--disable-sync",
     "--font-render-hinting=none",
 )
+MATMUL = "m k+, k+ n -> m n"
+"""The annotation that the playground shows first."""
 MISSING = "there is no Chromium: apt-get install chromium; CONTRIBUTING.md has more"
 
 
@@ -83,3 +85,18 @@ def marked(page: Page, kind: str) -> list[str]:
 def fragment(**state: Any) -> str:
     """The fragment of an address, as people write it: lists repeat."""
     return "#" + urlencode(state, doseq=True)
+
+
+def annotate(page: Page, text: str) -> None:
+    """Types an annotation into the playground."""
+    page.get_by_label("Annotation", exact=True).fill(text)
+
+
+def summary(page: Page, text: str) -> None:
+    """Waits until the playground's answer says this."""
+    expect(page.locator(".summary")).to_contain_text(text)
+
+
+def slider(page: Page, name: str) -> Locator:
+    """The slider that cuts an identifier."""
+    return page.get_by_role("slider", name=f"parts of {name}", exact=True)

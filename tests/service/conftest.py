@@ -1,11 +1,13 @@
-"""One service for the tests of a module that do not stop or break it."""
+"""One service for all tests that do not stop or break it, and a browser that looks at it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from playwright.sync_api import Browser, Page, expect
 
+from .browser import browsing, opened
 from .running import Service, serving
 
 
@@ -13,3 +15,25 @@ from .running import Service, serving
 def service() -> Iterator[Service]:
     with serving() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def tab(browser: Browser, service: Service) -> Iterator[Page]:
+    with opened(browser, service.url) as page:
+        yield page
+
+
+@pytest.fixture
+def page(tab: Page, service: Service) -> Page:
+    """The playground as a visitor meets it first; the tab is the same for all, it keeps nothing."""
+    tab.unroute_all()
+    tab.goto("about:blank")
+    tab.goto(service.url)
+    expect(tab.locator(".summary")).to_contain_text("conditional")
+    return tab

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import dimsolve as ds
 
-from .browser import browsing, fragment, opened
+from .browser import fragment, opened
 from .running import Service
 
 QUESTIONS: dict[str, dict[str, Any]] = {
@@ -40,12 +40,6 @@ QUESTIONS: dict[str, dict[str, Any]] = {
         "i": "x, 'y$(touch pwned)`touch pwned`\\\"",
     },
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

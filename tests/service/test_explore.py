@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Page, expect
 import dimsolve as ds
 from dimsolve.explorer import STATIC, Explorer, module_text
 
-from .browser import browsing, cells_of, marked
+from .browser import cells_of, marked
 
 MODEL = """
 async ({ code, css, state }) => {
@@ -65,12 +65,6 @@ class Kernel:
             return ""
         self.widget._handle_custom_msg(message["content"], [])
         return json.dumps(self.sent.pop())
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as running:
-        yield running
 
 
 def shown(page: Page, widget: Explorer) -> None:

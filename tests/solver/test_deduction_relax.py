@@ -19,7 +19,8 @@ from dimsolve.solver.graphs.deduction import substitute_type
 from dimsolve.solver.graphs.join import is_a
 from dimsolve.solver.graphs.read_type import read_type
 
-from .relax_calls import Unsupported, build, type_of
+from .relax_calls import build, type_of
+from .relax_rows import Unsupported
 
 DATA = Path(__file__).parents[1] / "data"
 ROWS: list[list[Any]] = json.loads((DATA / "relax_deduction.json").read_text())["rows"]
