@@ -18,9 +18,12 @@ from dimsolve.ir.graph import Graph, GraphError
 from dimsolve.ir.node import Argument, Constant, OperatorCall, map_argument
 from dimsolve.solver.graphs.deduction import find_operator
 
+from . import numpy_functions
+
 TENSOR_MODULES = frozenset(
     {"torch.Tensor", "torch.nn.functional", "torch.special", "torch.linalg", "torch.fft"}
 )
+NUMPY = "dimsolve.exec.numpy_functions"
 TENSOR_OPERATORS = ("torch.ops.aten.", "torch.ops.prims.")
 FILES = frozenset({"from_file"})
 """Tensor functions of torch that open files."""
@@ -65,6 +68,8 @@ def _is_known(path: str) -> bool:
     home, _, name = path.rpartition(".")
     if name.startswith("_") or name in FILES:
         return False
+    if home == NUMPY:
+        return hasattr(numpy_functions, name)
     return _is_torch(name) if home == "torch" else home in TENSOR_MODULES and _is_in(home, name)
 
 

@@ -2,6 +2,7 @@
 parts.
 
     torch.ops.aten.celu.default     "torch.ops.aten.celu.default"
+    np.sqrt, as torch wraps it      "dimsolve.exec.numpy_functions.sqrt"
     method "__and__"                "_operator.and_"
     a stack trace                   modeling_llama.py:269
 """
@@ -39,6 +40,8 @@ def target_path(target: Any) -> str:
     match type(target).__name__:
         case "OpOverload" | "OpOverloadPacket":
             return f"torch.ops.{target}"
+        case "numpy_to_tensor_wrapper":
+            return f"dimsolve.exec.numpy_functions.{target.f.__name__}"
         case _ if hasattr(target, "namespace") and callable(getattr(target, "name", None)):
             return f"torch.ops.{target.namespace}.{target.name()}"
         case _:

@@ -216,7 +216,7 @@ class Reader:
         if types is None:
             outcome = Outcome((), missing=outcome.missing or "torch gives another shape")
             types = tuple([self.confirmation.type(item, made) for item in fakes])
-        if outcome.missing:
+        if outcome.missing and (made.operands() or not all(map(_is_single, types))):
             self.unannotated[made.signature] = outcome.missing
         made.several = several
         self._finish(made, outcome, types)
@@ -240,3 +240,8 @@ class Reader:
         if outcome.declaration is not None:
             made.declaration = place_values(outcome.declaration, made.operands())
         self.target.add_node(made, types)
+
+
+def _is_single(type: Type) -> bool:
+    """Whether it is a tensor of one element, of which there is nothing to cut."""
+    return isinstance(type, TensorType) and type.rank == 0

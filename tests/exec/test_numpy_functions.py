@@ -1,0 +1,59 @@
+"""What a model computes with numpy is part of its graph like any other function."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import dimsolve as ds
+from dimsolve.exec import numpy_functions
+
+
+class Scaled(torch.nn.Module):
+    """A linear layer, its output over the root of its width, as some attentions write it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h: torch.Tensor = self.linear(x)
+        return h / np.sqrt(h.shape[-1])
+
+
+def traced(model: torch.nn.Module) -> ds.Graph:
+    x = torch.randn(4, 8)
+    return ds.trace(model, kwargs={"x": x}, dynamic={"x": {0: "batch"}})
+
+
+def test_a_graph_with_a_numpy_function_computes_what_the_model_does() -> None:
+    model = Scaled()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # one number is not left whole, it is one number
+        graph = traced(model)
+    x = torch.randn(5, 8)
+    assert torch.equal(graph.run(x=x, state=model.state_dict()), model(x))
+
+
+def test_it_reads_back_from_json_without_trust() -> None:
+    model = Scaled()
+    graph = ds.Graph.from_json(traced(model).to_json())
+    x = torch.randn(3, 8)
+    assert torch.equal(graph.run(x=x, state=model.state_dict()), model(x))
+
+
+def test_its_program_computes_what_the_model_does_and_imports_the_function() -> None:
+    model = Scaled()
+    part = ds.parallelize(model, ds.plan(traced(model), {"tp": 1}))
+    x = torch.randn(3, 8)
+    assert torch.equal(part(x), model(x))
+    assert "from dimsolve.exec.numpy_functions import sqrt" in part.source()
+
+
+@pytest.mark.parametrize("name", ["load", "set_default_dtype", "__class__", "nothing"])
+def test_only_what_computes_is_found(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"torch runs no numpy function '{name}'"):
+        numpy_functions.__getattr__(name)
