@@ -1,7 +1,7 @@
 """Many counts and their reasons in few words: those with one reason stand together.
 
-{3: "v = 256 is never a multiple of 3", 5: "... of 5"}     3, 5: v = 256 is never a multiple of
-                                                           that count
+{3: "v = 256 is never a multiple of 3", 5: "v = 256 is never a multiple of 5"}
+3, 5: v = 256 is never a multiple of that count
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Whether a graph computes something else in training than in evaluation.
 
-dropout(x, 0.1, True)     drops in training only       dropout(x, 0.0, True)   the same in both
+dropout(x, 0.1, True)     drops in training only
+dropout(x, 0.0, True)     the same in both
 batch_norm(...)           normalises by the batch in training, by what it has learnt otherwise
 """
 

@@ -1,8 +1,7 @@
 """Functions taken out of a graph: what computes its shapes, and what computes a part of it.
 
-shape_function(g)            (n, m) -> (m + 2, n)      from input shapes to result shapes,
-without data outline(g, nodes, "fused")   the nodes become a function, called in their place,
-with all types kept
+shape_function(g)            (n, m) -> (m + 2, n)    from input shapes to result shapes, no data
+outline(g, nodes, "fused")   the nodes become a function, called in their place, types kept
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Reads the types of inputs as people write them: ``"n, m, 2"``, ``"n, ?"``, ``("n", None)``, None.
 
-"n, m*2"    float32[n, m*2]        "n, ?"   float32[n, ?]        None    float32[*]        ""
-float32[]
+"n, m*2"    float32[n, m*2]
+"n, ?"      float32[n, ?]
+None        float32[*]
+""          float32[]
 """
 
 from __future__ import annotations

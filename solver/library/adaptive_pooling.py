@@ -1,8 +1,8 @@
 """Pooling to a size, and back.
 
-adaptive_avg_pool2d(x, 1)       n c h+ w+ -> n c 1 1             P(avg) adaptive_avg_pool2d(x, (4,
-1))  n c (h 6) w+ -> n c h 1          from (24, w): a rank's output_size is its (h, 1)
-adaptive_max_pool2d(x, 3)       n c h^ w^ -> n c i^ j^           windows of different lengths
+adaptive_avg_pool2d(x, 1)       n c h+ w+ -> n c 1 1        P(avg)
+adaptive_avg_pool2d(x, (4, 1))  n c (h 6) w+ -> n c h 1     of (24, w): a rank asks for (h, 1)
+adaptive_max_pool2d(x, 3)       n c h^ w^ -> n c i^ j^      windows of different lengths
 max_unpool2d(x, places, 2)      n c h^ w^, n c h^ w^ -> n c i^ j^
 """
 

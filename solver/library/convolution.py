@@ -1,10 +1,11 @@
 """Convolutions, and what takes windows apart and puts them together.
 
-conv2d(x, w, b)                 n c+ h^ w^, o c+ k^ l^, o -> n o i^ j^        b is a summand
-conv2d(x, w, b, groups=4)       n (g c+) h^ w^, (g o) c+ k^ l^, (g o) -> n (g o) i^ j^ depthwise
-n g h^ w^, g 1 k^ l^, g -> n g i^ j^          a rank's groups are its g patches, 16 by 16, stride 16
-n c+ (h 16) (w 16), o c+ 16 16 -> n o h w conv_transpose2d                n (g c+) h^ w^, (g c+) o
-k^ l^, (g o) -> n (g o) i^ j^ pixel_shuffle(x, 2)             n (c 2 2) h w -> n c (h 2) (w 2)
+conv2d(x, w, b)            n c+ h^ w^, o c+ k^ l^, o -> n o i^ j^       b is a summand
+conv2d(x, w, b, groups=4)  n (g c+) h^ w^, (g o) c+ k^ l^, (g o) -> n (g o) i^ j^
+depthwise                  n g h^ w^, g 1 k^ l^, g -> n g i^ j^         a rank's groups: its g
+patches, 16 by 16          n c+ (h 16) (w 16), o c+ 16 16 -> n o h w    stride 16
+conv_transpose2d           n (g c+) h^ w^, (g c+) o k^ l^, (g o) -> n (g o) i^ j^
+pixel_shuffle(x, 2)        n (c 2 2) h w -> n c (h 2) (w 2)
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """``torch.einsum`` in torch's own notation: its letters are the identifiers.
 
-einsum("bhqd,bhkd->bhqk", q, k)      b h q d+, b h k d+ -> b h q k einsum("...ij,jk", x, y)
-a i j+, j+ k -> a i k          ... broadcasts; no arrow: letters that occur once, sorted
-einsum("ii->i", x)                   i^ i^ -> i^                    a part of a diagonal is not a
-diagonal of parts
+einsum("bhqd,bhkd->bhqk", q, k)   b h q d+, b h k d+ -> b h q k
+einsum("...ij,jk", x, y)          a i j+, j+ k -> a i k    no arrow: single letters, sorted
+einsum("ii->i", x)                i^ i^ -> i^              no diagonal of parts is a part of it
 """
 
 from __future__ import annotations

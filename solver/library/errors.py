@@ -173,6 +173,12 @@ def lengths_differ(what: str, first: Any, second: Any) -> ShapeError:
     return _error("lengths", f"{what} must have the same length", f"they have {first} and {second}")
 
 
+def output_size_differs(given: Any, made: Any) -> ShapeError:
+    """The length that a result is said to have is not the one it has."""
+    reason = f"it is {given}; the result has {made}"
+    return _error("lengths", "output_size is another length", reason)
+
+
 def not_understood(function: str, reason: str) -> ShapeError:
     """An argument that has no meaning for the function."""
     return _error("argument", f"{function} cannot be called like this", reason)

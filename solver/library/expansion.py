@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
-from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.algebra.poly import Dim, product
 
 from . import errors
 from .dtypes import dtype_of
@@ -188,13 +188,21 @@ def repeat_interleave(
         return _by_counts(input, repeats, row, place, output_size, names)
     arguments: dict[str, Any] = {}
     word = length_word(names, arguments, repeats, "")
-    if dim is None:
-        target = [group(*row, word)] if word != "0" else ["0"]
-    else:
-        target = [*row[:place], "0" if word == "0" else group(row[place], word), *row[place + 1 :]]
-    return moved(
-        input, row, target, arguments=arguments, sizes={} if word == "1" else {"repeats": word}
-    )
+    longer = "0" if word == "0" else group(*(row if dim is None else row[place : place + 1]), word)
+    target = [longer] if dim is None else [*row[:place], longer, *row[place + 1 :]]
+    sizes = {} if word == "1" else {"repeats": word}
+    if output_size is not None:
+        sizes["output_size"] = longer
+        _need_size(dims if dim is None else dims[place : place + 1], repeats, output_size)
+    return moved(input, row, target, arguments=arguments, sizes=sizes)
+
+
+def _need_size(lengths: Lengths, repeats: Any, output_size: Any) -> None:
+    """The size that is given must be the one that the counts make."""
+    known = [length for length in lengths if length is not None]
+    if len(known) == len(lengths) and is_dim(repeats) and is_dim(output_size):
+        made = product([*known, repeats])
+        need(output_size, EQ, made, errors.output_size_differs(output_size, made))
 
 
 def _by_counts(
@@ -243,5 +251,7 @@ ENTRIES = (
         example(t(12, 6), 4, 1),
         example(t(4, 6), 2, dim=0),
         example(t(4, 3), 2),
+        example(t(12, 6), 4, 1, output_size=24),
+        example(t(4, 3), 2, output_size=24),
     ),
 )

@@ -1,10 +1,11 @@
 """Elements picked and written by index tensors.
 
-index_select(x, 0, i)          a^ b, c -> c b              i may be cut, the dimension that it picks
-from not gather(x, 1, i)                a b^, a c -> a c scatter_add(x, 1, i, v)        a b^, a c+,
-a c+ -> a b^    x is a summand where c is cut where(m, x, y)                 a b, b, a 1 -> a b
-masked_fill(x, m, 0)           a b, a 1 -> a b masked_select(x, m)            a^ b^, a^ b^ -> c^
-c is known only when it runs
+index_select(x, 0, i)      a^ b, c -> c b              i may be cut, what it picks from not
+gather(x, 1, i)            a b^, a c -> a c
+scatter_add(x, 1, i, v)    a b^, a c+, a c+ -> a b^    x is a summand where c is cut
+where(m, x, y)             a b, b, a 1 -> a b
+masked_fill(x, m, 0)       a b, a 1 -> a b
+masked_select(x, m)        a^ b^, a^ b^ -> c^          c is known only when it runs
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Elements that move along a dimension, which stays whole; the others may be cut.
 
-pad(x, (1, 0))        a b^ -> a c^        c = b + 1 roll(x, 1, -1)        a b^ -> a b^ narrow(x, 1,
-8, 8)    a (3 b) -> a b      from 24: the second of three blocks; a rank's start and length are its
-b diff(x)               a b^ -> a c^        c = b - 1
+pad(x, (1, 0))        a b^ -> a c^      c = b + 1
+roll(x, 1, -1)        a b^ -> a b^
+narrow(x, 1, 8, 8)    a (3 b) -> a b    of 24: the second of three blocks; a rank starts at
+                                        its b, and takes its b
+diff(x)               a b^ -> a c^      c = b - 1
 """
 
 from __future__ import annotations

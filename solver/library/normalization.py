@@ -1,9 +1,10 @@
 """Normalisations: what a mean and a variance are taken over stays whole, the rest may be cut.
 
-layer_norm(x, (d,), w, b)      a b c^, c^, c^ -> a b c^ group_norm(x, 4, w, b)         n (g c^) h^,
-(g c^), (g c^) -> n (g c^) h^      g=4, a rank's num_groups is its g instance_norm(x)
-n c h^ -> n c h^ batch_norm in evaluation       n c h, c, c, c, c -> n c h batch_norm in training
-n^ c h^, c, c, c, c -> n^ c h^, and it writes the running statistics
+layer_norm(x, (d,), w, b)    a b c^, c^, c^ -> a b c^
+group_norm(x, 4, w, b)       n (g c^) h^, (g c^), (g c^) -> n (g c^) h^    num_groups: its g
+instance_norm(x)             n c h^ -> n c h^
+batch_norm in evaluation     n c h, c, c, c, c -> n c h
+batch_norm in training       n^ c h^, c, c, c, c -> n^ c h^    writes the running statistics
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Pooling.
 
-max_pool2d(x, 2)                n c (h 2) (w 2) -> n c h w       windows that do not overlap may be
-cut max_pool2d(x, 3, 1, 1)          n c h^ w^ -> n c i^ j^ adaptive_avg_pool2d(x, 1)       n c h+ w+
--> n c 1 1             P(avg) adaptive_avg_pool2d(x, (4, 1))  n c (h 6) w+ -> n c h 1          from
-(24, w): a rank's output_size is its (h, 1)
+max_pool2d(x, 2)                n c (h 2) (w 2) -> n c h w    windows do not overlap: cut
+max_pool2d(x, 3, 1, 1)          n c h^ w^ -> n c i^ j^
+adaptive_avg_pool2d(x, 1)       n c h+ w+ -> n c 1 1          P(avg)
+adaptive_avg_pool2d(x, (4, 1))  n c (h 6) w+ -> n c h 1       of (24, w): a rank asks for (h, 1)
 """
 
 from __future__ import annotations

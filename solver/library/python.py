@@ -1,9 +1,10 @@
 """What a captured graph calls besides tensor operators: sizes, arithmetic on them, attributes,
 switches.
 
-x.size(0)                      the length itself, known without running operator.mul(batch, 4)
-arithmetic on lengths; on tensors it is torch.mul getattr(x, "shape")            the lengths; "T"
-and "mT" are operators torch._C._set_grad_enabled     nothing
+    x.size(0)                      the length itself, known without running
+    operator.mul(batch, 4)         arithmetic on lengths; on tensors it is torch.mul
+    getattr(x, "shape")            the lengths; "T" and "mT" are operators
+    torch._C._set_grad_enabled     nothing
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Recurrent layers as one function: sequences of a batch are independent, all else is used in every
 step.
 
-gru(x, h, weights, ...)     t^ n i^, l^ n h^, g^ i^, g^ h^, g^, g^ -> t^ n o^, l^ n h^ lstm_cell(x,
-(h, c), ...)   n i^, n h^, n h^, g^ i^, g^ h^, g^, g^ -> n h^, n h^
+    gru(x, h, weights, ...)     t^ n i^, l^ n h^, g^ i^, g^ h^, g^, g^ -> t^ n o^, l^ n h^
+    lstm_cell(x, (h, c), ...)   n i^, n h^, n h^, g^ i^, g^ h^, g^, g^ -> n h^, n h^
 """
 
 from __future__ import annotations

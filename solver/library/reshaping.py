@@ -1,8 +1,9 @@
 """Functions that read the same elements in another shape: see `dimsolve.solver.library.alignment`.
 
-view(x, b, s, 8, 64)      a b (c d) -> a b c d       c=8, d=64     the sizes of a rank: its a, b, c,
-d flatten(x, 1)             a b c -> a (b c) unflatten(x, 1, (4, -1))  a (b c) -> a b c
-b=4 unfold(x, 1, 4, 4)        a (b 4) -> a b 4
+view(x, b, s, 8, 64)         a b (c d) -> a b c d    c=8, d=64; a rank's sizes: its a, b, c, d
+flatten(x, 1)                a b c -> a (b c)
+unflatten(x, 1, (4, -1))     a (b c) -> a b c        b=4
+unfold(x, 1, 4, 4)           a (b 4) -> a b 4
 """
 
 from __future__ import annotations

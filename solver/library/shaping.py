@@ -1,9 +1,9 @@
-"""Functions that give a tensor another shape: view and its kin, dimensions added, dropped and
-moved.
+"""Functions that add, drop and move dimensions.
 
-view(x, b, s, 8, 64)      a b (c d) -> a b c d       c=8, d=64     the sizes of a rank: its a, b, c,
-d flatten(x, 1)             a b c -> a (b c) permute(x, 2, 0, 1)       a b c -> c a b squeeze(x)
-a 1 b -> a b               a rank says which dimension, so that a part of length 1 stays
+permute(x, 2, 0, 1)       a b c -> c a b
+squeeze(x)                a 1 b -> a b    a rank says which dimension, so that a part of length
+                                          1 stays
+unsqueeze(x, 1)           a b -> a 1 b
 """
 
 from __future__ import annotations

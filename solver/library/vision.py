@@ -1,8 +1,9 @@
 """Images looked up at other places.
 
-interpolate(x, scale_factor=2)         n c h w -> n c (h 2) (w 2)      nearest neighbours of a whole
-factor interpolate(x, size=(9, 9), ...)       n c h^ w^ -> n c i^ j^ grid_sample(x, grid)
-n c h^ w^, n p q 2 -> n c p q affine_grid(theta, (n, c, h, w))       n 2 3 -> n h^ w^ 2
+interpolate(x, scale_factor=2)       n c h w -> n c (h 2) (w 2)    nearest, a whole factor
+interpolate(x, size=(9, 9), ...)     n c h^ w^ -> n c i^ j^
+grid_sample(x, grid)                 n c h^ w^, n p q 2 -> n c p q
+affine_grid(theta, (n, c, h, w))     n 2 3 -> n h^ w^ 2
 """
 
 from __future__ import annotations

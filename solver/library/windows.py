@@ -1,9 +1,10 @@
 """Windows that slide along a dimension: how long the result is, and whether the dimension may be
 cut.
 
-length 32, window 3, padding 1     h^ -> o^            o = 32: neighbouring windows share elements
-length 32, window 1                h -> h length 32, window 4, stride 4      (h 4) -> h
-windows that do not overlap a transposed one, 4 and 4          h -> (h 4)
+    length 32, window 3, padding 1     h^ -> o^      o = 32: neighbouring windows share elements
+    length 32, window 1                h -> h
+    length 32, window 4, stride 4      (h 4) -> h    windows that do not overlap
+    a transposed one, 4 and 4          h -> (h 4)
 """
 
 from __future__ import annotations
