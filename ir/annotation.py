@@ -14,6 +14,7 @@ take no part in equality.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -128,3 +129,15 @@ class Annotation:
         from .terminal import annotation_text
 
         return annotation_text(self)
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """The inputs, then the outputs."""
+        return (*self.inputs, *self.outputs)
+
+
+def atoms_of(operand: Operand) -> Iterator[Atom | Star]:
+    """Yields what stands in a tensor's dimensions, in the order of reading; nothing for ``?``."""
+    if isinstance(operand, Tensor):
+        for dim in operand.dims:
+            yield from (dim,) if isinstance(dim, Star) else dim.atoms

@@ -23,6 +23,7 @@ from .annotation import (
     Operand,
     Star,
     Tensor,
+    atoms_of,
 )
 from .palette import CARD, FAINT, INK, hues
 from .picture import EMPTY, Picture, chip, column, flow, row, table, words
@@ -99,12 +100,11 @@ def _meaning(annotation: Annotation, name: str, mark: Mark) -> str:
 
 def _names(operand: Operand) -> list[str]:
     """The identifiers of one tensor, as often as they occur."""
-    names = []
-    for dim in operand.dims if isinstance(operand, Tensor) else ():
-        for atom in (dim,) if isinstance(dim, Star) else dim.atoms:
-            if not isinstance(atom, Number):
-                names.append("*" if isinstance(atom, Star) else atom.name)
-    return names
+    return [_name(atom) for atom in atoms_of(operand) if not isinstance(atom, Number)]
+
+
+def _name(atom: Identifier | Star) -> str:
+    return "*" if isinstance(atom, Star) else atom.name
 
 
 def marks_of(annotation: Annotation) -> Iterator[tuple[str, Mark]]:
@@ -114,16 +114,12 @@ def marks_of(annotation: Annotation) -> Iterator[tuple[str, Mark]]:
     >>> [name for name, mark in marks_of(read_annotation("* k+, k+ n -> * n"))]
     ['*', 'k', 'n']
     """
-    seen: set[str] = set()
-    for operand in (*annotation.inputs, *annotation.outputs):
-        for dim in operand.dims if isinstance(operand, Tensor) else ():
-            for atom in (dim,) if isinstance(dim, Star) else dim.atoms:
-                if isinstance(atom, Number):
-                    continue
-                name = "*" if isinstance(atom, Star) else atom.name
-                if name not in seen:
-                    seen.add(name)
-                    yield name, atom.mark
+    marks: dict[str, Mark] = {}
+    for operand in annotation.operands:
+        for atom in atoms_of(operand):
+            if not isinstance(atom, Number):
+                marks.setdefault(_name(atom), atom.mark)
+    yield from marks.items()
 
 
 def description(annotation: Annotation) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from dimsolve.ir.expression import Comparison, Relation
 from dimsolve.ir.span import Span
@@ -114,11 +115,10 @@ class IdentifierFacts:
     def bounds(self) -> dict[str, int]:
         """Returns the greatest values of identifiers that the facts allow."""
         bounds: dict[str, int] = {}
-        for fact in self._about:
-            for difference in _not_positive(fact):
-                for name, most in _at_most(difference):
-                    if name in self.identifiers:
-                        bounds[name] = min(most, bounds.get(name, most))
+        differences = [each for fact in self._about for each in _not_positive(fact)]
+        for name, most in chain.from_iterable(map(_at_most, differences)):
+            if name in self.identifiers:
+                bounds[name] = min(most, bounds.get(name, most))
         return bounds
 
     def check(self, values: Mapping[str, Dim], text: str) -> None:

@@ -22,6 +22,7 @@ from dimsolve.ir.annotation import (
     Operand,
     Star,
     Tensor,
+    atoms_of,
 )
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.ir.span import Span
@@ -70,15 +71,17 @@ class Layout:
 
 
 def identifiers_of(annotation: Annotation) -> dict[str, Identifier]:
-    """Returns the first occurrence of every identifier, in reading order."""
+    """Returns the first occurrence of every identifier, in the order of reading.
+
+    >>> from dimsolve.ir.read_annotation import read_annotation
+    >>> list(identifiers_of(read_annotation("* k+, k+ n -> * n")))
+    ['k', 'n']
+    """
     found: dict[str, Identifier] = {}
-    for operand in (*annotation.inputs, *annotation.outputs):
-        if isinstance(operand, Tensor):
-            for dim in operand.dims:
-                if isinstance(dim, Dim):
-                    for atom in dim.atoms:
-                        if isinstance(atom, Identifier):
-                            found.setdefault(atom.name, atom)
+    for operand in annotation.operands:
+        for atom in atoms_of(operand):
+            if isinstance(atom, Identifier):
+                found.setdefault(atom.name, atom)
     return found
 
 
@@ -119,7 +122,7 @@ def lay_out(annotation: Annotation, star_rank: int | None) -> Layout:
     marks = {name: identifier.mark for name, identifier in identifiers.items()}
     names = fresh_names(set(identifiers))
     star = tuple(next(names) for _ in range(star_rank or 0))
-    for operand in (*annotation.inputs, *annotation.outputs):
+    for operand in annotation.operands:
         if isinstance(operand, Tensor):
             marks.update({s: d.mark for d in operand.dims if isinstance(d, Star) for s in star})
     unknown = star_rank is None

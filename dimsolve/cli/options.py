@@ -63,6 +63,17 @@ OptionalSplit: TypeAlias = Annotated[
 Contiguous: TypeAlias = Annotated[
     bool, typer.Option("--contiguous", help="Ask only for layouts of one block per rank.")
 ]
+PolicyName: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--policy",
+        metavar="NAME",
+        help="data, tensor, data+tensor, replicate, or module:function for one of your own.",
+    ),
+]
+Model: TypeAlias = Annotated[
+    str, typer.Argument(metavar="TARGET", help="The model, such as model.py:tiny.")
+]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 
 

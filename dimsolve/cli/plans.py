@@ -10,27 +10,16 @@ import typer
 
 from .answers import answer
 from .exits import exit_of_counts
-from .options import Json
+from .options import Json, Model, PolicyName
 from .page import Block, Cell
 
 if TYPE_CHECKING:
     from dimsolve.partition.legal_parts import LegalParts
     from dimsolve.partition.plan import Plan
 
-PolicyName = Annotated[
-    str,
-    typer.Option(
-        "--policy",
-        metavar="NAME",
-        help="data, tensor, data+tensor, replicate, or module:function for one of your own.",
-    ),
-]
-
 
 def plan(
-    target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="The model, such as model.py:tiny.")
-    ],
+    target: Model,
     mesh: Annotated[
         str,
         typer.Option(

@@ -3,52 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from .exits import Exit, exit_of_error
-from .options import Json
+from .options import Json, Model, PolicyName
 from .page import Block, Cell, print_error, print_page
 
 if TYPE_CHECKING:
     from dimsolve.exec.running.run_report import RunReport
 
 
+Mesh: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--mesh", metavar="AXIS=SIZE,...", help="Such as dp=2,tp=2: so many ranks are started."
+    ),
+]
+PlanFile: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--plan", metavar="FILE", help="A plan that `dimsolve plan` has written."),
+]
+Steps: TypeAlias = Annotated[int, typer.Option("--steps", min=1, help="Training steps.")]
+Verify: TypeAlias = Annotated[
+    bool, typer.Option(help="Compare outputs, loss and gradients with one device.")
+]
+Timeout: TypeAlias = Annotated[
+    float, typer.Option("--timeout", min=1, help="Seconds that a rank waits for another.")
+]
+Seed: TypeAlias = Annotated[int, typer.Option("--seed", help="Of torch's random numbers.")]
+DType: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--dtype", metavar="NAME", help="Such as float64: of parameters and inputs."),
+]
+
+
 def run(
-    target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="The model, such as model.py:tiny.")
-    ],
-    mesh: Annotated[
-        str,
-        typer.Option(
-            "--mesh", metavar="AXIS=SIZE,...", help="Such as dp=2,tp=2: so many ranks are started."
-        ),
-    ],
-    policy: Annotated[
-        str,
-        typer.Option(
-            "--policy",
-            metavar="NAME",
-            help="data, tensor, data+tensor, replicate, or module:function for one of your own.",
-        ),
-    ] = "data+tensor",
-    plan: Annotated[
-        str | None,
-        typer.Option("--plan", metavar="FILE", help="A plan that `dimsolve plan` has written."),
-    ] = None,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Training steps.")] = 3,
-    verify: Annotated[
-        bool, typer.Option(help="Compare outputs, loss and gradients with one device.")
-    ] = True,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=1, help="Seconds that a rank waits for another.")
-    ] = 60.0,
-    seed: Annotated[int, typer.Option("--seed", help="Of torch's random numbers.")] = 0,
-    dtype: Annotated[
-        str | None,
-        typer.Option("--dtype", metavar="NAME", help="Such as float64: of parameters and inputs."),
-    ] = None,
+    target: Model,
+    mesh: Mesh,
+    policy: PolicyName = "data+tensor",
+    plan: PlanFile = None,
+    steps: Steps = 3,
+    verify: Verify = True,
+    timeout: Timeout = 60.0,
+    seed: Seed = 0,
+    dtype: DType = None,
     json: Json = False,
 ) -> None:
     """Train a model on several ranks, and compare every step with one device.

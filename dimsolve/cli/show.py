@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dimsolve.ir.annotation import Annotation, Identifier, Mark, Tensor
+from dimsolve.ir.annotation import Annotation, Mark
 from dimsolve.partition.counts_said import ranges
+from dimsolve.solver.layout import identifiers_of
 
 from .page import Block, Cell, Row
 
@@ -44,18 +45,10 @@ def show_annotation(annotation: Annotation) -> Iterator[Block]:
         [Cell(label, _LABEL), Cell(str(operand))]
         for label, operand in _labelled(annotation.inputs, annotation.outputs)
     ]
-    marks = {
-        atom.name: atom.mark
-        for operand in (*annotation.inputs, *annotation.outputs)
-        if isinstance(operand, Tensor)
-        for dim in operand.dims
-        for atom in getattr(dim, "atoms", ())
-        if isinstance(atom, Identifier)
-    }
     heads = [Cell(head, _HEAD) for head in ("identifier", "mark", "meaning")]
     rows = [
-        [Cell(name, _LABEL), Cell(mark.value), Cell(_MARK_SAYS[mark])]
-        for name, mark in marks.items()
+        [Cell(name, _LABEL), Cell(found.mark.value), Cell(_MARK_SAYS[found.mark])]
+        for name, found in identifiers_of(annotation).items()
     ]
     yield [heads, *rows] if rows else []
 

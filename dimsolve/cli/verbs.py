@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -105,6 +105,25 @@ def check(
     )
 
 
+UpTo: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--up-to",
+        min=1,
+        max=10_000,
+        metavar="COUNT",
+        help="The largest count asked about (64).",
+        show_default=False,
+    ),
+]
+Axis: TypeAlias = Annotated[
+    str, typer.Option("--axis", metavar="NAME", help="Of a model: the axis that is asked about.")
+]
+ModelPolicy: TypeAlias = Annotated[
+    str, typer.Option("--policy", metavar="NAME", help="Of a model: the policy that cuts it.")
+]
+
+
 def legal_parts(
     annotation: AnnotationText,
     split: OptionalSplit = None,
@@ -112,24 +131,9 @@ def legal_parts(
     arguments: Arguments = None,
     facts: Facts = None,
     contiguous: Contiguous = False,
-    up_to: Annotated[
-        int | None,
-        typer.Option(
-            "--up-to",
-            min=1,
-            max=10_000,
-            metavar="COUNT",
-            help="The largest count asked about (64).",
-            show_default=False,
-        ),
-    ] = None,
-    axis: Annotated[
-        str,
-        typer.Option("--axis", metavar="NAME", help="Of a model: the axis that is asked about."),
-    ] = "tp",
-    policy: Annotated[
-        str, typer.Option("--policy", metavar="NAME", help="Of a model: the policy that cuts it.")
-    ] = "data+tensor",
+    up_to: UpTo = None,
+    axis: Axis = "tp",
+    policy: ModelPolicy = "data+tensor",
     json: Json = False,
 ) -> None:
     """List the legal counts of a split, or of a mesh axis for a model given as module:function."""

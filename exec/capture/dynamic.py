@@ -164,18 +164,24 @@ def _given_sizes(leaves: Sequence[Leaf]) -> dict[str, int] | None:
     for leaf in leaves:
         for index, dim in leaf.dims.items():
             names |= symbols_of(dim)
-            size = int(leaf.value.shape[index])
-            try:
-                bindings = match([dim], [size], symbols_of(dim)).bindings
-            except Mismatch:
-                raise _no_such_size(leaf.name, index, dim, size) from None
-            for name, value in bindings.items():
-                assert isinstance(value, int)
-                place = f"{leaf.name} dim {index}"
+            place = f"{leaf.name} dim {index}"
+            for name, value in _bindings(leaf, index, dim):
                 if found.setdefault(name, value) != value:
                     raise _two_sizes(name, found[name], seen[name], value, place)
                 seen.setdefault(name, place)
     return found if found.keys() == names else None
+
+
+def _bindings(leaf: Leaf, index: int, dim: Dim) -> Iterator[tuple[str, int]]:
+    """What the size that a tensor has says of the symbols of its dimension."""
+    size = int(leaf.value.shape[index])
+    try:
+        bindings = match([dim], [size], symbols_of(dim)).bindings
+    except Mismatch:
+        raise _no_such_size(leaf.name, index, dim, size) from None
+    for name, value in bindings.items():
+        assert isinstance(value, int)
+        yield name, value
 
 
 def _static_sizes(leaves: Sequence[Leaf]) -> list[int]:

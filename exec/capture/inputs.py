@@ -133,17 +133,21 @@ class Inputs:
 
 def _sizes_of_arguments(placeholders: list[Any]) -> Iterator[tuple[Any, tuple[Any, ...], int]]:
     """torch's symbols that are sizes of arguments: the symbol, the argument's path, the dim."""
-    for node in placeholders:
-        fake = node.meta["example_value"]
-        holder = getattr(fake, "node", None) or getattr(fake, "fake_mode", None)
-        environment = getattr(holder, "shape_env", None)
-        if environment is not None:
-            for symbol, sources in environment.var_to_sources.items():
-                for source in sources:
-                    path = _path(getattr(source, "base", None))
-                    if path and type(getattr(source, "idx", None)) is int:
-                        yield symbol, path, source.idx
-            return
+    environments = (_environment(node.meta["example_value"]) for node in placeholders)
+    environment = next((found for found in environments if found is not None), None)
+    if environment is None:
+        return
+    for symbol, sources in environment.var_to_sources.items():
+        for source in sources:
+            path = _path(getattr(source, "base", None))
+            if path and type(getattr(source, "idx", None)) is int:
+                yield symbol, path, source.idx
+
+
+def _environment(fake: Any) -> Any:
+    """torch's table of symbols, which every symbolic number and fake tensor holds."""
+    holder = getattr(fake, "node", None) or getattr(fake, "fake_mode", None)
+    return getattr(holder, "shape_env", None)
 
 
 def _path(source: Any) -> tuple[Any, ...]:

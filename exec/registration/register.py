@@ -63,13 +63,7 @@ def register_op(
     torch.compile has wrapped can be registered. Raises OperatorError for what cannot, and
     AnnotationError for an annotation that cannot be read.
     """
-    if isinstance(annotation, Annotation):
-        annotation = annotation.text or str(annotation)
-    if not isinstance(annotation, str) and not callable(annotation):
-        raise errors.not_an_annotation(annotation)
-    if not isinstance(annotation, str) and _is_operator(annotation):
-        raise errors.annotation_forgotten(annotation.__name__)
-    text = annotation
+    text = _text_of(annotation)
     check_options(name, emit_fn, input_gen_fn)
     if not isinstance(partial, str) or partial not in errors.REDUCTIONS:
         raise errors.unknown_reduction(partial)
@@ -113,6 +107,19 @@ def register_op(
         return cast(F, leaf)
 
     return decorate
+
+
+def _text_of(annotation: Any) -> str | Callable[..., str]:
+    """The annotation as text, or the function that makes it."""
+    if isinstance(annotation, Annotation):
+        return annotation.text or str(annotation)
+    if isinstance(annotation, str):
+        return annotation
+    if not callable(annotation):
+        raise errors.not_an_annotation(annotation)
+    if _is_operator(annotation):
+        raise errors.annotation_forgotten(annotation.__name__)
+    return annotation
 
 
 def _checked_signature(target: Any, importable: bool) -> inspect.Signature:
@@ -167,7 +174,7 @@ def _may_be_tensor(parameter: Parameter) -> bool:
 def _check_rules(text: str, rules: tuple[TransformRule, ...]) -> None:
     """What can be told before a call: nothing of a rule where ``*`` leaves the ranks open."""
     annotation = read_annotation(text)
-    if any(star_position(o) is not None for o in (*annotation.inputs, *annotation.outputs)):
+    if any(star_position(o) is not None for o in annotation.operands):
         return
     for rule in rules:
         check_fits(rule, infer(text))

@@ -123,11 +123,15 @@ def cut(
         following = _local_solution(declaration, legality)
     if isinstance(following, NoCut) and not _own_call(rules[-1]):
         return following
-    local = {rule.transform.local for rule in rules if rule.transform is not None} - {None}
-    if len(local) > 1:
+    if _run_different_functions(rules):
         names = " and ".join(f"'{name}'" for name, _ in splits)
         return NoCut(f"the splits of {names} have transform rules that run different functions")
     return Cuts(tuple(splits), tuple(rules), lengths)
+
+
+def _run_different_functions(rules: Sequence[Rule]) -> bool:
+    own = {rule.transform.local for rule in rules if rule.transform is not None}
+    return len(own - {None}) > 1
 
 
 def _own_call(rule: Rule) -> bool:

@@ -47,23 +47,11 @@ def check_samples(operator: Operator, check: CheckSplits, device: str) -> None:
         except OperatorError as problem:
             refused = refused or problem
             continue
-        try:
-            samples = _working(sampler, variant, check)
-        except Lie as lie:
-            check.blame(lie.culprit)
+        failure = _check_variant(sampler, variant, check)
+        if failure is None:
             ran = True
-            continue
-        except CannotSample as problem:
-            raise _no_value(operator, str(problem)) from problem
-        if isinstance(samples, Exception):
-            failures.append((variant, samples))
-            continue
-        ran = True
-        if samples.variant.whole - variant.whole:
-            check.note(f"run where {replace(samples.variant, star=2)}")
-        check.all_splits(samples)
-        for note in samples.refusals():
-            check.note(note)
+        else:
+            failures.append((variant, failure))
     if refused is not None and not ran and not failures:
         raise refused
     for variant, error in failures:
@@ -72,6 +60,25 @@ def check_samples(operator: Operator, check: CheckSplits, device: str) -> None:
         else:
             reason = f"the function does not run on what is annotated: {_first_line(error)}"
             check.blame(Culprit("inputs", reason, "give a call: verify(target, args=(x, w))"))
+
+
+def _check_variant(sampler: Sampler, variant: Variant, check: CheckSplits) -> Exception | None:
+    """Checks one way to call the function; returns what it raised where it does not run so."""
+    try:
+        samples = _working(sampler, variant, check)
+    except Lie as lie:
+        check.blame(lie.culprit)
+        return None
+    except CannotSample as problem:
+        raise _no_value(sampler.operator, str(problem)) from problem
+    if isinstance(samples, Exception):
+        return samples
+    if samples.variant.whole - variant.whole:
+        check.note(f"run where {replace(samples.variant, star=2)}")
+    check.all_splits(samples)
+    for note in samples.refusals():
+        check.note(note)
+    return None
 
 
 @dataclass

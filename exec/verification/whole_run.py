@@ -98,32 +98,35 @@ def _run_whole(
     outputs = annotated_outputs(call, result, given)
     generator = torch.Generator("cpu").manual_seed(seed)
     weights = [random_like(o, generator) if requires_gradient(o) else None for o in outputs]
-    problem = ""
+    no_gradient = ""
     gradients: list[Tensor | None] = [None] * len(leaves)
     try:
         gradients = gradients_of(outputs, leaves, weights)
     except (RuntimeError, NotImplementedError) as error:
-        problem = str(error).partition("\n")[0]
-    after = [None if tensor is None else tensor.detach() for tensor in given]
-    returned = {
+        no_gradient = str(error).partition("\n")[0]
+    return Whole(
+        call=call,
+        solution=solution,
+        outputs=outputs,
+        inputs=inputs,
+        after=[None if tensor is None else tensor.detach() for tensor in given],
+        weights=weights,
+        gradients=gradients,
+        differentiable=differentiable,
+        returned=_returned(given, outputs),
+        no_gradient=no_gradient,
+        extra=None if result is None or call.declaration.mutates else type(result).__name__,
+    )
+
+
+def _returned(inputs: Sequence[Tensor | None], outputs: Sequence[Any]) -> dict[int, int]:
+    """Which inputs are outputs too, by number."""
+    return {
         number: place
-        for number, tensor in enumerate(given)
+        for number, tensor in enumerate(inputs)
         for place, output in enumerate(outputs)
         if tensor is not None and _same_memory(tensor, output)
     }
-    return Whole(
-        call,
-        solution,
-        outputs,
-        inputs,
-        after,
-        weights,
-        gradients,
-        differentiable,
-        returned,
-        problem,
-        None if result is None or call.declaration.mutates else type(result).__name__,
-    )
 
 
 def plain_outputs(whole: Whole) -> list[Any]:

@@ -119,15 +119,9 @@ def deduce(operator: Operator, call: Call) -> Outcome:
 
     Raises ShapeError where these arguments can never match.
     """
-    from ..library.values import NotKnown
-
-    try:
-        declaration = operator.declare(*call.args, **call.kwargs)
-    except NotKnown as reason:
-        return Outcome((TensorType(None, None),), missing=str(reason))
-    except (IndexError, KeyError, TypeError, ValueError) as error:
-        why = f"its declaration does not take these arguments: {error}"
-        return Outcome((TensorType(None, None),), missing=why)
+    declaration = _declared(operator, call)
+    if isinstance(declaration, str):
+        return Outcome((TensorType(None, None),), missing=declaration)
     if declaration.returns == "value":
         return Outcome(
             (_type_of(declaration.value),),
@@ -161,6 +155,18 @@ def deduce(operator: Operator, call: Call) -> Outcome:
         conditions,
         (*fresh, *[str(name) for name in names.values()]),
     )
+
+
+def _declared(operator: Operator, call: Call) -> Declaration | str:
+    """What the operator declares for these arguments, or why it does not."""
+    from ..library.values import NotKnown
+
+    try:
+        return operator.declare(*call.args, **call.kwargs)
+    except NotKnown as reason:
+        return str(reason)
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        return f"its declaration does not take these arguments: {error}"
 
 
 def _shape_of(value: Any) -> tuple[Dim | None, ...] | None:
@@ -203,7 +209,7 @@ def _output_types(
                 {
                     atom: left_open[atom]
                     for dim in dims
-                    for atom in symbols_of(dim) & left_open.keys()
+                    for atom in sorted(symbols_of(dim) & left_open.keys())
                 }
             )
             dims = tuple([substitute(dim, left_open) for dim in dims])

@@ -166,7 +166,7 @@ class Propagation(Refinement):
     def _opened_free(
         self, node: Node, dim: Dim, free: frozenset[str], names: dict[str, Dim]
     ) -> Dim:
-        for atom in symbols_of(dim) & free:
+        for atom in sorted(symbols_of(dim) & free):
             names.setdefault(atom, self.name_of(node, f"{OPEN}{atom}"))
         current: Dim = substitute(dim, names)
         return current

@@ -131,9 +131,8 @@ class System:
         """Notes the symbols of given dimensions, with where they were first seen."""
         for dim in dims:
             if dim is not None and dim.__class__ is not int:
-                for atom in symbols_of(dim):
-                    if atom not in self.open:
-                        self.given.setdefault(atom, origin)
+                for atom in sorted(symbols_of(dim) - self.open.keys()):
+                    self.given.setdefault(atom, origin)
 
     def fresh(self, wish: str, origin: str) -> Dim:
         """Returns a new open symbol."""

@@ -171,44 +171,53 @@ def _need_windows(lengths: Lengths, kernel: Sequence[Any], sizes: Sequence[Any])
             need(size + window - 1 + (len(lengths) == 3), LE, length, refusal)
 
 
-def _entries() -> list[Entry]:
-    entries: list[Entry] = []
-    for n in (1, 2, 3):
-        place, image = f"torch.nn.functional.{{}}{n}d", image_of(n)
-        peaks = distinct(2, *SHAPES[n])
-        entries += [
-            entry(
-                place.format("adaptive_avg_pool"),
-                adaptive_pool(n, mean=True),
-                example(image, 1),
-                example(image, (2,) * n),
-                example(image, 3),
-            ),
-            entry(
-                place.format("adaptive_max_pool"),
-                adaptive_pool(n, mean=False),
-                example(peaks, 1),
-                example(peaks, (2,) * n),
-                example(peaks, 3, return_indices=True),
-            ),
-            entry(
-                place.format("adaptive_max_pool") + "_with_indices",
-                adaptive_pool(n, mean=False, with_indices=True),
-                example(peaks, 2),
-            ),
-            entry(
-                place.format("max_unpool"),
-                max_unpool(n),
-                example(t(12, *[3] * n), places(n, 12, *[3] * n), 2),
-            ),
-        ]
-    for n in (2, 3):
-        path = f"torch.nn.functional.fractional_max_pool{n}d"
-        entries.append(entry(path, fractional(n), example(t(2, 12, *[8] * n), 2, 3)))
-    peaks = distinct(2, *SHAPES[1])
-    pool = adaptive_pool(1, mean=False, with_indices=True)
-    entries.append(entry("torch.adaptive_max_pool1d", pool, example(peaks, 2)))
-    return entries
+def _entries_of(n: int) -> tuple[Entry, ...]:
+    """The pools over ``n`` dimensions."""
+    place, image = f"torch.nn.functional.{{}}{n}d", image_of(n)
+    peaks = distinct(2, *SHAPES[n])
+    return (
+        entry(
+            place.format("adaptive_avg_pool"),
+            adaptive_pool(n, mean=True),
+            example(image, 1),
+            example(image, (2,) * n),
+            example(image, 3),
+        ),
+        entry(
+            place.format("adaptive_max_pool"),
+            adaptive_pool(n, mean=False),
+            example(peaks, 1),
+            example(peaks, (2,) * n),
+            example(peaks, 3, return_indices=True),
+        ),
+        entry(
+            place.format("adaptive_max_pool") + "_with_indices",
+            adaptive_pool(n, mean=False, with_indices=True),
+            example(peaks, 2),
+        ),
+        entry(
+            place.format("max_unpool"),
+            max_unpool(n),
+            example(t(12, *[3] * n), places(n, 12, *[3] * n), 2),
+        ),
+    )
 
 
-ENTRIES = tuple(_entries())
+ENTRIES = (
+    *_entries_of(1),
+    *_entries_of(2),
+    *_entries_of(3),
+    *(
+        entry(
+            f"torch.nn.functional.fractional_max_pool{n}d",
+            fractional(n),
+            example(t(2, 12, *[8] * n), 2, 3),
+        )
+        for n in (2, 3)
+    ),
+    entry(
+        "torch.adaptive_max_pool1d",
+        adaptive_pool(1, mean=False, with_indices=True),
+        example(distinct(2, *SHAPES[1]), 2),
+    ),
+)

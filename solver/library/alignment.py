@@ -13,7 +13,7 @@ stays frozen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -141,30 +141,35 @@ def _write(factors_in: list[list[_Factor]], factors_out: list[list[_Factor]]) ->
     words: dict[int, str] = {}
     arguments: dict[str, Any] = {}
     fresh: list[str] = []
-    for side, row in ((0, factors_in), (1, factors_out)):
-        for factors in row:
-            for factor in factors:
-                if id(factor) in words:
-                    continue
-                if (
-                    not factor.shared
-                    and isinstance(factor.length, int)
-                    and (factor.length < 2 or len(factors) > 1)
-                ):
-                    words[id(factor)] = str(factor.length)
-                    continue
-                word = names.one()
-                words[id(factor)] = word if factor.shared else f"{word}^"
-                if any(name.startswith(_OPEN) for name in symbols_of(factor.length)):
-                    if side:
-                        fresh.append(word)
-                elif side or len(factors) > 1:
-                    arguments[word] = factor.length
+    for factor, is_output, is_grouped in _in_reading_order(factors_in, factors_out):
+        number = factor.length if isinstance(factor.length, int) and not factor.shared else None
+        if number is not None and (is_grouped or number < 2):
+            words[id(factor)] = str(number)
+            continue
+        word = names.one()
+        words[id(factor)] = word if factor.shared else f"{word}^"
+        if any(name.startswith(_OPEN) for name in symbols_of(factor.length)):
+            fresh += [word] if is_output else []
+        elif is_output or is_grouped:
+            arguments[word] = factor.length
     patterns = [
         [group(*(words[id(f)] for f in factors)) for factors in row]
         for row in (factors_in, factors_out)
     ]
     return Alignment(patterns[0], patterns[1], arguments, tuple(fresh))
+
+
+def _in_reading_order(
+    factors_in: list[list[_Factor]], factors_out: list[list[_Factor]]
+) -> Iterator[tuple[_Factor, bool, bool]]:
+    """Each factor where it stands first: whether that is in an output, and beside others."""
+    seen: set[int] = set()
+    for is_output, row in ((False, factors_in), (True, factors_out)):
+        for factors in row:
+            for factor in factors:
+                if id(factor) not in seen:
+                    seen.add(id(factor))
+                    yield factor, is_output, len(factors) > 1
 
 
 def elements(dims: Sequence[Dim]) -> Dim:

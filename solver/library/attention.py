@@ -60,12 +60,12 @@ def scaled_dot_product_attention(
     inputs = [query, key, value]
     doubtful: set[str] = set()
     if attn_mask is not None:
-        spread_to = dict(zip(output, _lengths(output, leading, shapes, arguments), strict=True))
         words = _of_scores(output, leading[:2])
-        scores = [*words, rows, keys]
-        lengths = [1 if w == "1" else spread_to[w] for w in words]
+        spread_to = dict(zip(output, _lengths(output, leading, shapes, arguments), strict=True))
+        lengths = [1 if word == "1" else spread_to[word] for word in words]
         lengths += [shapes[0][-2], shapes[1][-2]]
-        row, doubtful = _mask_row(dims_of(attn_mask, "the mask"), scores, lengths, names)
+        given = dims_of(attn_mask, "the mask")
+        row, doubtful = _mask_row(given, [*words, rows, keys], lengths, names)
         patterns.append(row)
         inputs.append(attn_mask)
     return Declaration(
@@ -164,14 +164,7 @@ def multi_head_attention_forward(
         raise NotKnown("only one joint projection without further biases is known of")
     if len(dims_of(query)) != 3 or (attn_mask is not None and len(dims_of(attn_mask)) != 2):
         raise NotKnown("only a batch of sequences with a shared mask is known of")
-    width = dims_of(query)[-1]
-    if width is not None and is_dim(num_heads) and is_dim(embed_dim_to_check):
-        need(width, EQ, embed_dim_to_check)
-        need(num_heads, GE, 1)
-        need_multiple(width, num_heads)
-        joint = dims_of(in_proj_weight, "the projection")[0]
-        if joint is not None:
-            need(joint, EQ, 3 * width)
+    _need_heads(dims_of(query)[-1], embed_dim_to_check, num_heads, in_proj_weight)
     rows = [["l^", "n", "e^"], ["s^", "n", "e^"], ["s^", "n", "e^"], ["f^", "e^"]]
     inputs = [query, key, value, in_proj_weight]
     for tensor, row in (
@@ -193,6 +186,20 @@ def multi_head_attention_forward(
         random=bool(training and dropout_p),
         returns="tuple",
     )
+
+
+def _need_heads(width: Any, checked: Any, heads: Any, in_proj_weight: Any) -> None:
+    """Says that the width is the one that is checked, a multiple of the heads, and a third of the
+    joint projection.
+    """
+    if width is None or not is_dim(heads) or not is_dim(checked):
+        return
+    need(width, EQ, checked)
+    need(heads, GE, 1)
+    need_multiple(width, heads)
+    joint = dims_of(in_proj_weight, "the projection")[0]
+    if joint is not None:
+        need(joint, EQ, 3 * width)
 
 
 _Q, _K, _V = t(2, 4, 12, 6), t(2, 4, 8, 6), t(2, 4, 8, 12)

@@ -118,21 +118,23 @@ def _broadcast_letters(
     word of its own.
     """
     for letter in marks:
-        if not any(term.count(letter) > 1 for term in terms):
-            found = [
-                (row, place, shape[place])
-                for shape, row in zip(shapes, rows, strict=True)
-                for place in range(len(row))
-                if row[place] == marks[letter]
-            ]
-            given = list(dict.fromkeys(length for *_, length in found))
-            if len(given) > 1 and None not in given:
-                one = broadcast([(length,) for *_, length in found], names, "^")
-                for (row, place, _), word in zip(found, one.inputs, strict=True):
-                    row[place] = word[0]
-                numbers = [n for n in given if isinstance(n, int)]
-                arguments[letter] = [*one.arguments.values(), *numbers][0]
-                marks[letter] = f"{letter}^"
+        if any(term.count(letter) > 1 for term in terms):
+            continue
+        found = [
+            (row, place, shape[place])
+            for shape, row in zip(shapes, rows, strict=True)
+            for place in range(len(row))
+            if row[place] == marks[letter]
+        ]
+        given = list(dict.fromkeys(length for *_, length in found))
+        if len(given) < 2 or None in given:
+            continue
+        one = broadcast([(length,) for *_, length in found], names, "^")
+        for (row, place, _), word in zip(found, one.inputs, strict=True):
+            row[place] = word[0]
+        numbers = [n for n in given if isinstance(n, int)]
+        arguments[letter] = [*one.arguments.values(), *numbers][0]
+        marks[letter] = f"{letter}^"
 
 
 def _row(

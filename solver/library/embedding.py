@@ -96,10 +96,9 @@ def embedding_bag(
     if len(dims_of(input, "the ids")) == 1:
         if offsets is None:
             raise NotKnown("ids with one dimension need offsets")
-        bags = "b^ 1" if include_last_offset else "b^"
         if include_last_offset:
             raise NotKnown("include_last_offset is not known of")
-        rows, inputs, output = ["i^", "v^ d", bags], [input, weight, offsets], "b^ d"
+        rows, inputs, output = ["i^", "v^ d", "b^"], [input, weight, offsets], "b^ d"
         weights = "i^"
     else:
         rows, inputs, output = [f"a{tied} {inner}", "v^ d"], [input, weight], f"a{tied} d"

@@ -24,7 +24,7 @@ from .samples import Sample, example, mask, t, whole
 from .slices import slice_length
 from .subscript_words import need_place
 from .subscripts import setitem
-from .values import NotKnown, axis, dims_of, is_dim, is_tensor
+from .values import Lengths, NotKnown, axis, dims_of, is_dim, is_tensor
 from .writing import Names, annotation, bare, freeze
 
 
@@ -47,35 +47,10 @@ def scattered(
     ]
     inputs, rows = [input, index], [source, picked]
     if is_tensor(src):
-        values = dims_of(src, "the source")
         inputs.append(src)
-        for a, b in zip(places, values, strict=False):
-            if a is not None and b is not None:
-                need(a, LE, b, errors.out_of_range("the index", a, b))
-        same = (
-            [a == b for a, b in zip(values, places, strict=True)]
-            if len(values) == len(places)
-            else []
-        )
-        rows.append(
-            [word if equal else names.one("^") for word, equal in zip(picked, same, strict=True)]
-            if same
-            else []
-        )
-        if same and not all(same):
-            picked = rows[1] = [
-                w if e or w.isdecimal() else bare(w) + "^"
-                for w, e in zip(picked, same, strict=True)
-            ]
-            rows[0] = [
-                bare(w) + "^" if w in rows[2] or (not e and not w.isdecimal()) else w
-                for w, e in zip(source, same, strict=True)
-            ]
-            rows = [freeze(row) for row in rows]
-            source = rows[0]
+        rows = _with_source(source, picked, places, dims_of(src, "the source"), names)
     elif summed:
-        picked = rows[1] = freeze(picked)
-        rows[0] = source = freeze(source)
+        rows = [freeze(source), freeze(picked)]
     return Declaration(
         annotation(rows, [rows[0]]),
         tuple(inputs),
@@ -87,6 +62,23 @@ def scattered(
         if any("^" not in word and not word.isdecimal() for word in rows[0] + rows[1])
         else "the places may be anywhere",
     )
+
+
+def _with_source(
+    source: list[str], picked: list[str], places: Lengths, values: Lengths, names: Names
+) -> list[list[str]]:
+    """The words of the tensor, the index and the source, which may be larger than the index: all
+    stay whole then.
+    """
+    for a, b in zip(places, values, strict=False):
+        if a is not None and b is not None:
+            need(a, LE, b, errors.out_of_range("the index", a, b))
+    if len(values) != len(places):
+        return [source, picked, []]
+    same = [a == b for a, b in zip(values, places, strict=True)]
+    written = [word if equal else names.one("^") for word, equal in zip(picked, same, strict=True)]
+    rows = [source, picked, written]
+    return rows if all(same) else [freeze(row) for row in rows]
 
 
 def scatter(

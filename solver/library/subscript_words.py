@@ -190,34 +190,47 @@ def _place_indices(
     """Puts the dimensions of the index tensors where the first of them stands; in front where
     others are between them.
     """
-    if result.mask_words:
-        if len(tensors) > 1:
-            raise NotKnown("a mask beside other index tensors is not known of")
-        result.index_words.append(result.mask_words)
-        word = names.one("^")
-        result.fresh.append(bare(word))
-        words = [word]
-        lengths: list[Dim | None] = [None]
-    else:
-        spread = broadcast([shape for _, shape in tensors], names)
-        constant = any(not is_tensor(item) for item, _ in tensors)
-        rows = [freeze(row) if constant else row for row in spread.inputs]
-        words = freeze(spread.output) if constant else spread.output
-        pairs = zip(rows, tensors, strict=True)
-        result.index_words += [row for row, (item, _) in pairs if is_tensor(item)]
-        given = {bare(w) for row in result.index_words for w in row}
-        for row, (_, shape) in zip(rows, tensors, strict=True):
-            for word, length in zip(row, shape, strict=True):
-                if not word.isdecimal() and bare(word) not in given:
-                    result.arguments[bare(word)] = length
-        result.arguments.update(spread.arguments)
-        lengths = _common_lengths(words, rows, [shape for _, shape in tensors], spread.arguments)
-        result.fresh += spread.fresh
+    place_words = _mask_words if result.mask_words else _tensor_words
+    words, lengths = place_words(result, tensors, names)
     result.indices += [item for item, _ in tensors if is_tensor(item)]
     together = all(place == places[0] for place in places)
     at = places[0] if together else 0
     result.target[at:at] = words
     result.lengths[at:at] = lengths
+
+
+def _mask_words(
+    result: Subscript, tensors: list[tuple[Any, Lengths]], names: Names
+) -> tuple[list[str], list[Dim | None]]:
+    """The word and the length of what a mask chooses: only running tells how much that is."""
+    if len(tensors) > 1:
+        raise NotKnown("a mask beside other index tensors is not known of")
+    result.index_words.append(result.mask_words)
+    word = names.one("^")
+    result.fresh.append(bare(word))
+    return [word], [None]
+
+
+def _tensor_words(
+    result: Subscript, tensors: list[tuple[Any, Lengths]], names: Names
+) -> tuple[list[str], list[Dim | None]]:
+    """The words and lengths of index tensors and lists, broadcast together."""
+    shapes = [shape for _, shape in tensors]
+    spread = broadcast(shapes, names)
+    constant = any(not is_tensor(item) for item, _ in tensors)
+    rows = [freeze(row) if constant else row for row in spread.inputs]
+    words = freeze(spread.output) if constant else spread.output
+    result.index_words += [
+        row for row, (item, _) in zip(rows, tensors, strict=True) if is_tensor(item)
+    ]
+    given = {bare(word) for row in result.index_words for word in row}
+    for row, shape in zip(rows, shapes, strict=True):
+        for word, length in zip(row, shape, strict=True):
+            if not word.isdecimal() and bare(word) not in given:
+                result.arguments[bare(word)] = length
+    result.arguments.update(spread.arguments)
+    result.fresh += spread.fresh
+    return words, _common_lengths(words, rows, shapes, spread.arguments)
 
 
 def _common_lengths(

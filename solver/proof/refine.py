@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from itertools import combinations
 from math import prod
 
 from ..algebra.binomial import divides_everywhere
@@ -203,10 +204,9 @@ def _pairs(chart: Chart) -> Iterator[tuple[str, str]]:
         if all(sum(e for _, e in m) < 2 for m in dim.terms):
             continue
         atoms = sorted(a for a in atoms_of(dim) if least_of(a, chart.lower) is not None)
-        for i, left in enumerate(atoms):
-            for right in atoms[i + 1 :]:
-                if least_of(left, chart.lower) == least_of(right, chart.lower):
-                    yield left, right
+        for left, right in combinations(atoms, 2):
+            if least_of(left, chart.lower) == least_of(right, chart.lower):
+                yield left, right
 
 
 def _conditions(chart: Chart) -> tuple[Dim, ...]:

@@ -41,19 +41,24 @@ def points(
     >>> next(points(facts, facts.atlas.charts, ["k"], Budget(1000)))
     {'k': 64}
     """
-    walks = [_walk(chart, symbols, budget) for chart in charts]
     try:
-        while walks:
-            for walk in list(walks):
-                found = next(walk, None)
-                if found is None:
-                    walks.remove(walk)
-                elif found.point is not None:
-                    budget.spend(3 * len(facts.relations))
-                    if facts.holds(found.point):
-                        yield found.point
+        for found in _in_turns([_walk(chart, symbols, budget) for chart in charts]):
+            if found.point is not None:
+                budget.spend(3 * len(facts.relations))
+                if facts.holds(found.point):
+                    yield found.point
     except OutOfBudgetError:
         return
+
+
+def _in_turns(walks: list[Iterator[_Step]]) -> Iterator[_Step]:
+    while walks:
+        for walk in list(walks):
+            found = next(walk, None)
+            if found is None:
+                walks.remove(walk)
+            else:
+                yield found
 
 
 def all_points(facts: Facts, names: Sequence[str], limit: int) -> list[dict[str, int]] | None:
