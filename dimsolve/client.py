@@ -37,7 +37,7 @@ from .retold import (
 from .wire import ServiceError, Wire
 
 if TYPE_CHECKING:
-    from dimsolve.ir.graph import Graph
+    from dimsolve.exec.graph import Graph
     from dimsolve.partition.legal_parts import LegalParts
     from dimsolve.partition.legality import Legality
     from dimsolve.partition.mesh import MeshLike
@@ -137,7 +137,7 @@ class Client:
         asked: dict[str, Any] = {"mesh": axes, "policy": policy}
         if isinstance(graph, str):
             return Plan.model_validate(self._ask("plan", {**asked, "example": graph}))
-        data = graph.to_json()  # type: ignore[attr-defined]
+        data = graph.to_json()
         return Plan.model_validate(self._ask("plan", {**asked, "graph": data})).for_graph(graph)
 
     def operators(self) -> list[dict[str, Any]]:

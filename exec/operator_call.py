@@ -101,10 +101,6 @@ class Call:
             places.append(None if found is None else tensors[found][0])
         return tuple(places)
 
-    def with_tensors(self, values: Mapping[Place, Tensor]) -> Call:
-        """Returns the call with other tensors."""
-        return Call(self.operator, self.arguments.with_values(values))
-
 
 def local_arguments(
     call: Call, tensors: Mapping[Place, Tensor], lengths: Mapping[str, int], star: Sequence[str]

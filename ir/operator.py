@@ -16,7 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
+
+ReductionName: TypeAlias = Literal["sum", "max", "min", "prod", "avg"]
+"""What joins the parts of a ``+`` split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class Declaration:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     sizes: Mapping[str, str] = field(default_factory=dict)
     value_split: tuple[int, ...] = ()
-    reduction: Literal["sum", "max", "min", "prod", "avg"] = "sum"
+    reduction: ReductionName = "sum"
     frozen: str = ""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     linear: tuple[tuple[int, ...], ...] = ()

@@ -115,7 +115,7 @@ class Search:
                 continue
             if len(exponents) == 1:
                 root = exact_root(value, exponents[name])
-                return iter(() if root is None else (root,))  # type: ignore[arg-type]
+                return iter((root,) if isinstance(root, int) else ())
             common = gcd(common, value)
         if common == 0:
             return iter(range(1, self._bounds[name] + 1))

@@ -73,5 +73,5 @@ class _Watch(MetaPathFinder):
             for leaf, function in told:
                 _tell(leaf, function)
 
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # torch's own loader, and then ours
         return spec

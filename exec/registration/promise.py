@@ -17,15 +17,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dimsolve.ir.annotation import Annotation
-from dimsolve.ir.operator import Declaration, Operator
+from dimsolve.ir.operator import Declaration, Operator, ReductionName
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.partition.transform import TransformRule
 from dimsolve.solver.layout import identifiers_of
 
 from . import registration_errors as errors
 from .parameters import Parameter
-
-Reduction = Literal["sum", "max", "min", "prod", "avg"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class Promise:
     parameters: tuple[Parameter, ...]
     annotation: str | Callable[..., str]
     value_split: tuple[str | int, ...] = ()
-    reduction: Reduction = "sum"
+    reduction: ReductionName = "sum"
     transform_rules: tuple[TransformRule, ...] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Declaration:

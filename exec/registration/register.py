@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar, cast
 
 from dimsolve.ir.annotation import Annotation, Opaque
-from dimsolve.ir.operator import Operator
+from dimsolve.ir.operator import Operator, ReductionName
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.ir.registry import register
 from dimsolve.partition.transform import TransformRule, check_fits
@@ -34,7 +34,7 @@ from .check_options import (
 )
 from .leaf import bare_function, leaf_class, leaf_function
 from .parameters import Parameter, forward_signature, parameters_of
-from .promise import Promise, Reduction
+from .promise import Promise
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,7 +48,7 @@ def register_op(
     input_gen_fn: Callable[..., Any] | None = None,
     *,
     value_split: Sequence[str | int] = (),
-    partial: Reduction = "sum",
+    partial: ReductionName = "sum",
 ) -> Callable[[F], F]:
     """Returns a decorator that registers a function and gives back what behaves as it did.
 
@@ -104,7 +104,7 @@ def register_op(
             return function
         leaf = leaf_function(target)
         register(operator, target, leaf)
-        return cast(F, leaf)
+        return cast(F, leaf)  # it is called as the function is
 
     return decorate
 
@@ -119,7 +119,8 @@ def _text_of(annotation: Any) -> str | Callable[..., str]:
         raise errors.not_an_annotation(annotation)
     if _is_operator(annotation):
         raise errors.annotation_forgotten(annotation.__name__)
-    return annotation
+    made: Callable[..., str] = annotation
+    return made
 
 
 def _checked_signature(target: Any, importable: bool) -> inspect.Signature:

@@ -115,6 +115,7 @@ _FUNCTIONS: dict[Function, Callable[..., Any]] = {
     Function.FLOORDIV: lambda a, b: a // b,
     Function.MOD: lambda a, b: a % b,
     Function.CEILDIV: lambda a, b: -(-a // b),
+    # torch does not say what types these two take
     Function.MIN: lambda *sizes: reduce(cast(Any, torch.sym_min), sizes),
     Function.MAX: lambda *sizes: reduce(cast(Any, torch.sym_max), sizes),
 }

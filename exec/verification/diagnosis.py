@@ -123,10 +123,10 @@ def _hint(whole: Whole, cuts: Cuts, outcome: Outcome, seed: int) -> str:
         return "each split holds alone; keep one of them whole with '^'"
     name, _ = cuts.splits[0]
     worst = outcome.worst
-    opaque = worst is not None and worst.kind == "output" and not outcome.error
-    if opaque and whole.solution.layout.outputs[worst.number] is None:  # type: ignore[union-attr]
+    is_output = worst is not None and worst.kind == "output" and not outcome.error
+    if worst is not None and is_output and whole.solution.layout.outputs[worst.number] is None:
         return (
-            f"output {worst.number} is '?' and changes with '{name}': "  # type: ignore[union-attr]
+            f"output {worst.number} is '?' and changes with '{name}': "
             f"write {_frozen(name, whole)}, or annotate its dimensions"
         )
     if whole.solution.layout.marks[name] is Mark.SUM:

@@ -14,7 +14,7 @@ Calls with equal arguments have equal results, so they are kept by the call's ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +40,7 @@ from ..algebra.poly import Dim, Poly, symbol
 from ..infer import infer_sizes
 from ..proof.claims import Claim, claim_of
 from ..solution import Solution
+from .graph_problems import Refused
 from .stand_ins import Call, SomeNumber, StandIn
 
 OPEN = "__"
@@ -137,8 +138,7 @@ def deduce(operator: Operator, call: Call) -> Outcome:
     try:
         solution = infer_sizes(declaration.annotation, shapes, arguments=arguments)
     except ShapeError as error:
-        error.places = _placed(declaration).inputs  # type: ignore[attr-defined]
-        raise
+        raise Refused(error.diagnostic, _placed(declaration).inputs) from error
     types, names = _output_types(declaration, solution)
     conditions = tuple([claim_of(read_relation(text)) for text in solution.conditions])
     if names:
@@ -240,9 +240,6 @@ def _type_of(value: Any) -> Type:
     if isinstance(value, str | Constant):
         return ObjectType(str(value))
     return ANY
-
-
-Find = Callable[[str], "Operator | None"]
 
 
 def find_operator(path: str) -> Operator | None:

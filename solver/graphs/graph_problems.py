@@ -49,12 +49,20 @@ def _described(values: Sequence[Value]) -> str:
     return "\n  ".join(f"%{v.name}: {v.type} is {origin_of(v)}" for v in unique)
 
 
+class Refused(ShapeError):
+    """An annotation refuses its inputs; ``places``: which operand of the call each of them is."""
+
+    def __init__(self, diagnostic: Diagnostic, places: Sequence[int | None]) -> None:
+        super().__init__(diagnostic)
+        self.places = places
+
+
 def wrong_call(node: Node, error: ShapeError) -> ShapeError:
     """An operator is given what it can never take. Inputs of the annotation are named as the graph
     names them.
     """
     inner = error.diagnostic
-    inputs = _annotated_inputs(node, getattr(error, "places", None))
+    inputs = _annotated_inputs(node, error.places if isinstance(error, Refused) else None)
     mentioned: list[Value] = []
 
     def name(found: re.Match[str]) -> str:

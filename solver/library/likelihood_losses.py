@@ -10,6 +10,7 @@ They are element-wise as those of `losses` are; what is broadcast, and what is n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -18,7 +19,7 @@ from dimsolve.solver.algebra.poly import product
 
 from .dtypes import dtype_of
 from .entry import entry
-from .losses import need_within, pointwise_loss, reduction_of, three
+from .losses import Reduction, need_within, pointwise_loss, reduction_of, three
 from .needs import EQ, need
 from .samples import between, constant, example, t
 from .values import NotKnown, dims_of, is_tensor
@@ -36,11 +37,8 @@ def binary_cross_entropy(
     """Returns the declaration of binary_cross_entropy: its weight does not change what the mean
     divides by.
     """
-    tensors = [x for x in (input, target, weight) if x is not None]
-    for tensor in tensors[2:]:
-        need_within(input, tensor)
     kind = reduction_of(reduction, size_average, reduce)
-    return pointwise_loss(tensors, kind, alike=[target])
+    return _weighted(input, target, [weight], kind)
 
 
 def binary_cross_entropy_with_logits(
@@ -53,11 +51,16 @@ def binary_cross_entropy_with_logits(
     pos_weight: Any = None,
 ) -> Declaration:
     """Returns the declaration of binary_cross_entropy_with_logits."""
-    tensors = [x for x in (input, target, weight, pos_weight) if x is not None]
-    for tensor in tensors[2:]:
-        need_within(input, tensor)
     kind = reduction_of(reduction, size_average, reduce)
-    return pointwise_loss(tensors, kind, alike=[target])
+    return _weighted(input, target, [weight, pos_weight], kind)
+
+
+def _weighted(input: Any, target: Any, weights: Sequence[Any], kind: Reduction) -> Declaration:
+    """A loss whose weights are broadcast to the input; its mean divides by the elements."""
+    given = [weight for weight in weights if weight is not None]
+    for weight in given:
+        need_within(input, weight)
+    return pointwise_loss([input, target, *given], kind, alike=[target])
 
 
 def kl_div(

@@ -40,11 +40,13 @@ def reduction_of(reduction: str, size_average: Any = None, reduce: Any = None) -
         if reduce is False:
             return "none"
         return "sum" if size_average is False else "mean"
-    if reduction not in ("none", "mean", "sum"):
-        raise errors.not_understood(
-            "a loss", f"reduction is {reduction!r}; it can be none, mean or sum"
-        )
-    return reduction  # type: ignore[return-value]
+    known: tuple[Reduction, ...] = ("none", "mean", "sum")
+    for name in known:
+        if reduction == name:
+            return name
+    raise errors.not_understood(
+        "a loss", f"reduction is {reduction!r}; it can be none, mean or sum"
+    )
 
 
 def pointwise_loss(

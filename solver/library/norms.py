@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dimsolve.ir.operator import Declaration
+from dimsolve.ir.operator import Declaration, ReductionName
 
 from .broadcast import broadcast
 from .dtypes import dtype_name, dtype_of
@@ -20,7 +20,12 @@ from .samples import distinct, example, t
 from .values import NotKnown, axes, dims_of
 from .writing import Names, annotation
 
-_NORMS = {1: ("+", "sum"), 0: ("+", "sum"), float("inf"): ("+", "max"), float("-inf"): ("+", "min")}
+_NORMS: dict[Any, tuple[str, ReductionName]] = {
+    1: ("+", "sum"),
+    0: ("+", "sum"),
+    float("inf"): ("+", "max"),
+    float("-inf"): ("+", "min"),
+}
 """Mark and reduction of vector norms that parts have and that can be joined."""
 
 
@@ -76,7 +81,7 @@ def dist(input: Any, other: Any, p: Any = 2) -> Declaration:
     return Declaration(
         annotation(spread.inputs, [[]]),
         (input, other),
-        reduction=reduction,  # type: ignore[arg-type]
+        reduction=reduction,
         dtypes=(dtype_of(input),),
         frozen="the result needs all elements at once" if mark == "^" else "",
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dimsolve.ir.operator import Declaration
+from dimsolve.ir.operator import Declaration, ReductionName
 
 from . import errors
 from .dtypes import dtype_of
@@ -24,7 +24,7 @@ from .values import axis, dims_of, is_dim, is_tensor
 from .writing import Names
 
 
-def _chosen(reduction: str) -> Form:
+def _chosen(reduction: ReductionName) -> Form:
     """Returns the declaration of max, min: of two tensors, of all elements, or with indices along
     one dimension.
     """

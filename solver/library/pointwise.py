@@ -165,8 +165,3 @@ def _need_room(tensors: Sequence[Any]) -> None:
         for whole, length in zip(reversed(first), reversed(other), strict=False):
             if whole is not None and length is not None and length != whole:
                 need_equal_or_one(length, whole, one=(length,))
-
-
-def keeps_linearity(dtype: str | None) -> bool:
-    """Whether a cast to this dtype is linear but for rounding: not to whole numbers."""
-    return dtype is not None and kind(dtype) >= 2

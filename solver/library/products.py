@@ -100,11 +100,6 @@ def matmul(input: Any, other: Any) -> Declaration:
     )
 
 
-def matmul_reversed(input: Any, other: Any) -> Declaration:
-    """Returns the declaration of ``other @ input``, which is what ``__rmatmul__`` computes."""
-    return matmul(other, input)
-
-
 def fixed_product(text: str) -> Form:
     """Returns the declaration of a product of two tensors with one annotation: mm, bmm, mv, dot."""
 

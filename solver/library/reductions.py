@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dimsolve.ir.operator import Declaration
+from dimsolve.ir.operator import Declaration, ReductionName
 
 from . import errors
 from .dtypes import dtype_name, dtype_of, floating, real_of, summed
@@ -41,7 +41,7 @@ def reduced(
     keepdim: bool,
     *,
     mark: str = "+",
-    reduction: Any = "sum",
+    reduction: ReductionName = "sum",
     dtype: str | None = None,
     outputs: int = 1,
     empty_means_all: bool = True,
@@ -67,7 +67,7 @@ def reduced(
     )
 
 
-def _summing(reduction: str, rule: str, *, linear: bool) -> Form:
+def _summing(reduction: ReductionName, rule: str, *, linear: bool) -> Form:
     """Returns the declaration of sum, mean and their kin: ``(input, dim=None, keepdim=False,
     dtype=None)``.
     """
@@ -81,7 +81,7 @@ def _summing(reduction: str, rule: str, *, linear: bool) -> Form:
     return declare
 
 
-def _extreme(reduction: str, rule: str) -> Form:
+def _extreme(reduction: ReductionName, rule: str) -> Form:
     """Returns the declaration of amax, amin, any and all over any dimensions."""
 
     def declare(input: Any, dim: Any = None, keepdim: bool = False) -> Declaration:

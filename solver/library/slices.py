@@ -22,7 +22,7 @@ from . import errors
 from .lengths import at_least, common_divisor
 from .needs import GE, need
 from .values import NotKnown, is_dim
-from .writing import Names, freeze_word, group, length_word
+from .writing import Names, group, length_word
 
 
 @dataclass(slots=True)
@@ -143,8 +143,3 @@ def _blocks(length: Dim, start: Dim, stop: Dim, part: slice, names: Names) -> Sl
     if part.stop is not None:
         sizes["stop"] = group(last, word)
     return Sliced(group(total, word), group(taken, word), sizes)
-
-
-def frozen_slice(sliced: Sliced) -> Sliced:
-    """Returns the same slice with its words frozen."""
-    return Sliced(freeze_word(sliced.before), freeze_word(sliced.after))
