@@ -29,6 +29,18 @@ class Mark(Enum):
     SUM = "+"
     FROZEN = "^"
 
+    @property
+    def meaning(self) -> str:
+        """What the mark says, in words."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Mark.NONE: "may be split",
+    Mark.SUM: "may be split; outputs without it are then partial sums",
+    Mark.FROZEN: "never split",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Identifier:

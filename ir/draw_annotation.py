@@ -29,9 +29,6 @@ from .palette import CARD, FAINT, INK, hues
 from .picture import EMPTY, Picture, chip, column, flow, row, table, words
 from .svg import rect
 
-_SPLIT = "may be split"
-_SUMMED = "may be split; outputs without it are then partial sums"
-_FROZEN = "never split"
 _TWICE = "cannot be split: it stands twice in one tensor"
 _UNJOINED = "cannot be split: it is missing from an output and has no mark"
 
@@ -86,16 +83,15 @@ def meanings(annotation: Annotation) -> list[tuple[str, Mark, str]]:
 
 def _meaning(annotation: Annotation, name: str, mark: Mark) -> str:
     if mark is Mark.FROZEN:
-        return _FROZEN
-    operands = (*annotation.inputs, *annotation.outputs)
-    if any(_names(operand).count(name) > 1 for operand in operands):
+        return mark.meaning
+    if any(_names(operand).count(name) > 1 for operand in annotation.operands):
         return _TWICE
     missing = any(
         isinstance(output, Tensor) and name not in _names(output) for output in annotation.outputs
     )
     if not missing:
-        return _SPLIT
-    return _SUMMED if mark is Mark.SUM else _UNJOINED
+        return Mark.NONE.meaning
+    return mark.meaning if mark is Mark.SUM else _UNJOINED
 
 
 def _names(operand: Operand) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from .expression import values_text
 from .palette import FAINT, VERDICTS
 from .picture import Picture, badge, chip, clipped, column, flow, paragraph, row, table, words
 
@@ -30,6 +31,6 @@ def verdict_picture(
         chips = [chip(clipped(text, _WIDTH), colour, size=12) for text in conditions]
         lines.append([words(title, size=12, fill=FAINT), flow(chips, width=640)])
     if counterexample:
-        point = ", ".join(f"{name} = {value}" for name, value in counterexample.items())
+        point = values_text(counterexample)
         lines.append([words("fails at", size=12, fill=FAINT), paragraph(point, width=_WIDTH)])
     return column(head, table(lines), gap=8)

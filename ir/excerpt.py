@@ -62,6 +62,19 @@ def shown(text: str, limit: int = 40) -> str:
     return drawn + _GAP if len(text) > limit else drawn
 
 
+def visible(text: str, keep: str = "") -> str:
+    r"""Returns the text with what would not be shown, or would steer a terminal, written out.
+
+    keep: characters that stay as they are.
+
+    >>> visible("a\x00b\u202e\n"), visible("a\x00\n", keep="\n")
+    ('a\\x00b\\u202e\\n', 'a\\x00\n')
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
+
+
 def is_drawn(char: str) -> bool:
     """Says whether a character shows as itself: control characters and invisible ones do not."""
     return char.isprintable() and not is_invisible(char)

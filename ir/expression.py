@@ -7,6 +7,7 @@ live in `dimsolve.solver.algebra.dims`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -173,3 +174,12 @@ class Relation:
 
     def __str__(self) -> str:
         return f"{self.left} {self.comparison.value} {self.right}"
+
+
+def values_text(values: Mapping[str, int]) -> str:
+    """Returns the values of symbols as they are shown.
+
+    >>> values_text({"n": 3, "s": 1})
+    'n = 3, s = 1'
+    """
+    return ", ".join(f"{name} = {value}" for name, value in values.items())

@@ -76,6 +76,21 @@ VERDICTS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+VERDICT_STYLES: Mapping[str, str] = MappingProxyType(
+    {
+        "legal": "bold green",
+        "proved": "bold green",
+        "always": "bold green",
+        "conditional": "bold yellow",
+        "if": "bold yellow",
+        "illegal": "bold red",
+        "refuted": "bold red",
+        "never": "bold red",
+        "unknown": "bold magenta",
+    }
+)
+"""How verdicts look in a terminal, in rich's words."""
+
 
 def hues(names: Iterable[str], colours: Sequence[str] = HUES) -> dict[str, str]:
     """Returns a colour for each name, in order; after the last one they begin again.

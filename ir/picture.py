@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from .excerpt import visible
 from .palette import CARD, INK, LINE
 from .svg import (
     Element,
@@ -23,7 +24,6 @@ from .svg import (
     rect,
     svg_text,
     text_width,
-    visible,
 )
 
 _PADDING = 14

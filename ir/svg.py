@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from unicodedata import combining, east_asian_width
 
+from .excerpt import visible as visible
 from .palette import INK
 
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
@@ -137,17 +138,6 @@ def columns(character: str) -> int:
     if combining(character):
         return 0
     return 2 if east_asian_width(character) in "WF" else 1
-
-
-def visible(text: str) -> str:
-    r"""Returns the text with what would not be shown written out.
-
-    >>> visible("a\x00b\u202e")
-    'a\\x00b\\u202e'
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def hatch(x: float, y: float, width: float, height: float, *, stroke: str, gap: int = 6) -> Element:

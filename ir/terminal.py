@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, assert_never
 
 from .annotation import Annotation, Atom, Dim, Identifier, Number, Opaque, Operand, Star, Tensor
 from .draw_annotation import marks_of
-from .palette import hues
-from .svg import visible
+from .excerpt import visible
+from .expression import values_text
+from .palette import VERDICT_STYLES, hues
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,17 +37,7 @@ COLOURS = (
 )
 """Of identifiers and mesh axes: names of the terminal's own colours, which suit its background."""
 
-VERDICTS: Mapping[str, str] = {
-    "legal": "bold green",
-    "proved": "bold green",
-    "always": "bold green",
-    "conditional": "bold yellow",
-    "if": "bold yellow",
-    "illegal": "bold red",
-    "refuted": "bold red",
-    "never": "bold red",
-    "unknown": "bold magenta",
-}
+VERDICTS = VERDICT_STYLES
 """The styles of verdicts, in rich's words."""
 
 
@@ -114,8 +105,7 @@ def verdict_table(
     rows: list[Sequence[Text | str]] = [[styled(verdict, VERDICTS[verdict]), visible(reason)]]
     rows += [[styled("condition", "bold"), visible(condition)] for condition in conditions]
     if counterexample:
-        point = ", ".join(f"{name} = {value}" for name, value in counterexample.items())
-        rows.append([styled("counterexample", "bold"), point])
+        rows.append([styled("counterexample", "bold"), values_text(counterexample)])
     return columns(rows)
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from dimsolve.ir.excerpt import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -40,22 +42,18 @@ def print_page(blocks: Iterable[Block]) -> None:
         if number:
             console.print()
         for line in _aligned(block):
-            console.print(Text.assemble(*((_visible(cell.text), cell.style) for cell in line)))
+            console.print(
+                Text.assemble(*((visible(cell.text, keep="\n"), cell.style) for cell in line))
+            )
 
 
 def print_error(error: Exception) -> None:
     """Prints an error on stderr: its class, and what it draws of itself."""
     from rich.text import Text
 
+    said = visible(str(error), keep="\n")
     console = _console(stderr=True)
-    console.print(Text.assemble((type(error).__name__, "bold red"), f": {_visible(str(error))}"))
-
-
-def _visible(text: str) -> str:
-    """Writes out what would steer a terminal instead of being shown: escapes, bells, bidi marks."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+    console.print(Text.assemble((type(error).__name__, "bold red"), f": {said}"))
 
 
 def _console(*, stderr: bool) -> Console:

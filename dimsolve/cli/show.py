@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dimsolve.ir.annotation import Annotation, Mark
+from dimsolve.ir.annotation import Annotation
+from dimsolve.ir.expression import values_text
+from dimsolve.ir.palette import VERDICT_STYLES
 from dimsolve.partition.counts_said import ranges
 from dimsolve.solver.layout import identifiers_of
 
@@ -24,19 +26,6 @@ if TYPE_CHECKING:
 
 _LABEL = "bold"
 _HEAD = "dim"
-_VERDICT = {
-    "legal": "bold green",
-    "proved": "bold green",
-    "conditional": "bold yellow",
-    "illegal": "bold red",
-    "refuted": "bold red",
-    "unknown": "bold magenta",
-}
-_MARK_SAYS = {
-    Mark.NONE: "may be split",
-    Mark.SUM: "may be split; outputs without it are then partial sums",
-    Mark.FROZEN: "never split",
-}
 
 
 def show_annotation(annotation: Annotation) -> Iterator[Block]:
@@ -47,7 +36,7 @@ def show_annotation(annotation: Annotation) -> Iterator[Block]:
     ]
     heads = [Cell(head, _HEAD) for head in ("identifier", "mark", "meaning")]
     rows = [
-        [Cell(name, _LABEL), Cell(found.mark.value), Cell(_MARK_SAYS[found.mark])]
+        [Cell(name, _LABEL), Cell(found.mark.value), Cell(found.mark.meaning)]
         for name, found in identifiers_of(annotation).items()
     ]
     yield [heads, *rows] if rows else []
@@ -74,7 +63,7 @@ def _choices(solution: Solution) -> Iterator[str]:
     if choices is None:
         yield "not finitely many"
         return
-    yield from map(_values, choices)
+    yield from map(values_text, choices)
     if choices.complete:
         return
     if len(choices) == _SHOWN_SOLUTIONS:
@@ -137,9 +126,9 @@ def _per_count(texts: Mapping[int, str]) -> list[str]:
 
 
 def _verdict(result: Legality | Proof) -> Block:
-    counterexample = _values(result.counterexample) if result.counterexample else ""
+    counterexample = values_text(result.counterexample) if result.counterexample else ""
     return [
-        [Cell(result.verdict, _VERDICT[result.verdict]), Cell(result.reason)],
+        [Cell(result.verdict, VERDICT_STYLES[result.verdict]), Cell(result.reason)],
         *_listed("conditions", result.conditions, "yellow"),
         *_listed("counterexample", [counterexample] if counterexample else []),
     ]
@@ -162,7 +151,3 @@ def _shape(dims: Sequence[Dim | None] | None) -> str:
     if dims is None:
         return "?"
     return ", ".join("?" if dim is None else str(dim) for dim in dims) or "()"
-
-
-def _values(values: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in values.items())

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Literal as Choice
 
 from dimsolve.ir.errors import AnnotationError, Diagnostic
-from dimsolve.ir.expression import Comparison, Literal, Relation
+from dimsolve.ir.expression import Comparison, Literal, Relation, values_text
 from dimsolve.ir.read_expression import read_relations
 
 from ..algebra.budget import Budget
@@ -189,20 +189,15 @@ def _fails(relations: Sequence[Relation], point: Mapping[str, int]) -> str:
         for side in (relation.left, relation.right)
         if not isinstance(side, Literal)
     ]
-    where = f" at {shown_point(point)}" if point else ""
+    where = f" at {values_text(point)}" if point else ""
     return f"{relation} fails{where}" + (f", where {' and '.join(sides)}" if sides else "")
 
 
 def _lacks_value(relations: Sequence[Relation], point: Mapping[str, int]) -> str:
     """``a % (n - 3) == 0 has no value at n = 3: it divides by n - 3, which is 0``"""
     divisor = next(d for r in relations if (d := zero_divisor(r, point)) is not None)
-    where = f"at {shown_point(point)}"
+    where = f"at {values_text(point)}"
     return f"{_shown(relations)} has no value {where}: it divides by {divisor}, which is 0"
-
-
-def shown_point(point: Mapping[str, int]) -> str:
-    """Returns ``n = 3, s = 1``."""
-    return ", ".join(f"{name} = {value}" for name, value in point.items())
 
 
 def _no_value(relations: Sequence[Relation], where: str) -> AnnotationError:
@@ -275,7 +270,7 @@ def _decision(text: str, claims: Sequence[Claim], symbols: Iterable[str], facts:
     conditions = _open(claims, finding, facts)
     if finding.fails is None:
         return Undecided(f"neither a proof nor a counterexample of {text} was found", conditions)
-    where = f" at {shown_point(finding.fails)}" if finding.fails else ""
+    where = f" at {values_text(finding.fails)}" if finding.fails else ""
     if finding.disproved:
         everywhere = f"{text} fails{where}, and everywhere else" if where else f"{text} is false"
         return Never(everywhere, finding.fails)
