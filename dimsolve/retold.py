@@ -124,7 +124,8 @@ def retold_legality(data: Json, solution: Solution, arguments: Mapping[str, Any]
         conditions=tuple(data["conditions"]),
         counterexample=data["counterexample"],
         rule=Rule(split or "", inputs, outputs) if has_rule else None,
-        given_arguments=tuple(arguments.items()),
+        # An answer without a rule speaks of no arguments.
+        given_arguments=tuple((n, v) for n, v in arguments.items() if n in data["arguments"]),
     )
     # Cached properties that would be worked out: they are known already.
     known = vars(legality)

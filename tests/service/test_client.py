@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 
 import dimsolve as ds
 from dimsolve.service.questions import CheckQuestion
@@ -64,6 +64,9 @@ def test_solutions_are_the_same(
 
 
 @given(checks())
+@example(
+    CheckQuestion(annotation="a -> a a", inputs=[["s"]], arguments={"a": 2}, split="a", parts=2)
+)
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
