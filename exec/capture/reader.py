@@ -30,6 +30,7 @@ from dimsolve.solver.graphs.system import Contradiction
 
 from ..graph import Graph
 from ..registration.registration_errors import shadowed
+from .aten_calls import PREFIX, plain_call
 from .capture import Capture
 from .confirm import Confirmation, dtype_of
 from .fx_names import method_path, named, source_of, target_path
@@ -39,7 +40,9 @@ from .lengths import HAND_OUT
 from .results import set_result
 from .torch_dims import TorchDims
 
-DROPPED = frozenset({"torch._C._log_api_usage_once"})
+DROPPED = frozenset(
+    {"torch._C._log_api_usage_once", "torch.ops.aten._assert_tensor_metadata.default"}
+)
 """Calls that compute nothing."""
 
 PLAIN = frozenset({int, str, float, bool, complex, type(None), type(...)})
@@ -120,6 +123,9 @@ class Reader:
             self.env[node] = args[0][args[1]]
             return
         kwargs = {key: self._argument(item) for key, item in node.kwargs.items()}
+        if path.startswith(PREFIX):
+            path, args, kwargs = plain_call(path, args, kwargs)
+            name = path.removeprefix(PREFIX).replace("_operator.", "").rpartition(".")[2]
         made = Node(
             self.target.fresh_name(f"{prefix}{node.name}"),
             OperatorCall(path),
