@@ -119,15 +119,6 @@ class Promise:
         return tuple(sorted(numbers))
 
 
-def check_presence(operator: Operator, traced: Declaration, now: Declaration) -> None:
-    """Raises OperatorError where an optional tensor is there in one of two calls only."""
-    for number, (before, after) in enumerate(zip(traced.inputs, now.inputs, strict=False)):
-        if (before is None) is not (after is None):
-            names = operator.parameters
-            parameter = names[number] if number < len(names) else f"input {number}"
-            raise errors.presence_changed(operator.name, parameter, traced=before is not None)
-
-
 def is_tensor(value: Any) -> bool:
     """Whether the value is a tensor, or stands for one: it has a shape and a dtype."""
     return hasattr(value, "shape") and hasattr(value, "dtype")

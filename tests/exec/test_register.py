@@ -13,7 +13,6 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import dimsolve as ds
-from dimsolve.exec.registration.promise import check_presence
 from dimsolve.ir.operator import Operator
 from dimsolve.ir.registry import operator_at, operator_of, registered, unregister
 
@@ -164,20 +163,6 @@ def test_any_number_of_tensors() -> None:
         "  3 inputs annotated, and 'added' has 2 parameters: tensors, tensors\n"
         "  hint: annotate the first parameters, in order; leave out those at the end that are no "
         "tensors"
-    )
-
-
-def test_an_optional_tensor_that_changes_after_tracing() -> None:
-    operator = known(functions.reduced)
-    x = torch.zeros(2, 3)
-    traced, now = operator.declare(x), operator.declare(x, x)
-    check_presence(operator, traced, traced)
-    with pytest.raises(ds.OperatorError) as raised:
-        check_presence(operator, traced, now)
-    assert str(raised.value) == (
-        "an optional tensor changed between tracing and running\n"
-        "  'mask' of 'reduced' was None when the model was traced and is a tensor now\n"
-        "  hint: trace again with a tensor for 'mask'; a plan holds for one of the two"
     )
 
 
