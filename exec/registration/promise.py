@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dimsolve.ir.annotation import Annotation
-from dimsolve.ir.operator import Declaration, Operator, ReductionName
+from dimsolve.ir.operator import Declaration, ReductionName
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.partition.transform import TransformRule
 from dimsolve.solver.layout import identifiers_of
