@@ -33,6 +33,7 @@ from .node import (
     Source,
     Value,
 )
+from .strict_json import require_shallow
 from .type_json import Json, ReadDim, TypeReader, dims_to_json, type_to_json
 
 VERSION = 1
@@ -147,6 +148,7 @@ def graph_from_json(data: Json, read_dim: ReadDim, make: Callable[[str], AnyGrap
         raise _unreadable(f"this reader knows version {VERSION}, the data say {found!r}")
     reader = _Reader(read_dim)
     try:
+        require_shallow(data)
         return reader.function(data, make)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _unreadable(f"{reader.place()}: {_reason(error)}") from error

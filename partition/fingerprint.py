@@ -12,8 +12,8 @@ from dimsolve.ir.graph import Graph
 from dimsolve.ir.node import MakeShape, MatchShape, Value, map_argument
 
 from .inline import inlined
-from .plan import Plan
-from .plan_errors import plan_error
+from .plan import GraphId, Plan
+from .plan_errors import PLAN_AGAIN, plan_error
 
 
 def fingerprint(graph: Graph) -> str:
@@ -40,8 +40,13 @@ def _leaf(leaf: object) -> object:
     return f"%{leaf.name}" if isinstance(leaf, Value) else leaf
 
 
+def graph_id(graph: Graph) -> GraphId:
+    """Returns what a plan says of the graph that it is for: one without calls of functions."""
+    return GraphId(name=graph.name, nodes=len(graph.nodes()), fingerprint=fingerprint(graph))
+
+
 def check_fingerprint(plan: Plan, graph: Graph) -> None:
-    """Raises PlanError where the plan was made for another graph."""
+    """Raises PlanError where the plan was made for another graph: one without calls."""
     found = fingerprint(graph)
     if found != plan.graph.fingerprint:
         raise plan_error(
@@ -50,5 +55,5 @@ def check_fingerprint(plan: Plan, graph: Graph) -> None:
             f"it is for {plan.graph.name} with {plan.graph.nodes} nodes (fingerprint "
             f"{plan.graph.fingerprint}); this is {graph.name} with {len(graph.nodes())} nodes "
             f"(fingerprint {found})",
-            "make the plan anew: dimsolve.plan(graph, mesh, policy)",
+            PLAN_AGAIN,
         )

@@ -109,10 +109,15 @@ class Plan(Model):
         return graph
 
     def for_graph(self, graph: Graph) -> Self:
-        """Returns the plan with its graph; raises PlanError where it was made for another one."""
-        from .fingerprint import check_fingerprint
+        """Returns the plan with its graph.
 
-        check_fingerprint(self, graph)
+        Raises PlanError where it was made for another graph, and where it says anything else than
+        what the planner's rules derive from the graph with this mesh and these splits: a plan that
+        was edited is refused, and the error names the first difference.
+        """
+        from .derived import check_derived
+
+        check_derived(self, graph)
         self._planned = graph
         return self
 

@@ -7,6 +7,9 @@ from dimsolve.ir.errors import Diagnostic, DimsolveError
 from .legality import Legality
 
 
+PLAN_AGAIN = "make the plan anew: dimsolve.plan(graph, mesh, policy)"
+
+
 class PlanError(DimsolveError):
     """A plan that cannot be made, read or used. ``legality``: the answer that forbids it, where a
     split is to blame.
@@ -30,3 +33,10 @@ def plan_error(
     error = PlanError(Diagnostic(code, title, text=text, reason=reason, hint=hint))
     error.legality = legality
     return error
+
+
+def follows_not(reason: str) -> PlanError:
+    """Returns the error for a plan that says something else than what follows from its graph."""
+    return plan_error(
+        "not-derived", "the plan does not follow from its graph", reason, PLAN_AGAIN
+    )

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
 
 from dimsolve.ir.excerpt import shown
+from dimsolve.ir.strict_json import UnreadableJson, read_json
 
 from .replies import Refusal
-from .strict_json import UnreadableJson, read_json
 
 MAX_COUNT = 1_000
 MAX_BATCH = 256

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dimsolve.ir.types import TensorType
 from dimsolve.solver.algebra.poly import Dim
 
-from ..conditions import essential
-from ..fingerprint import fingerprint
+from ..fingerprint import graph_id
 from ..layouts import Layout, local_dims
 from ..mesh import Mesh
 from ..plan import (
-    GraphId,
     InputPlan,
     Made,
     Operand,
@@ -28,27 +25,21 @@ from .choices import Choice, R
 from .joints import Joints, Use
 from .kinds import Kind
 from .network import Network, Operator, Wire
-from .state import AxisState, stored
+from .reasons import Decided, reasons_of
+from .state import stored
 from .texts import shape_text, size_texts
-
-
-@dataclass(slots=True)
-class Conditions:
-    """What a plan relies on, with reasons, and what it left whole."""
-
-    reasons: dict[str, str]
-    notes: list[str]
 
 
 class Assembly:
     """Makes the plan of decided axes. kinds: of every operator, as all axes left it."""
 
     def __init__(
-        self, network: Network, mesh: Mesh, states: Sequence[AxisState], kinds: Sequence[Kind]
+        self, network: Network, mesh: Mesh, decided: Decided, kinds: Sequence[Kind]
     ) -> None:
         self.network = network
         self.mesh = mesh
-        self.states = states
+        self.decided = decided
+        states = self.states = [state for state, _ in decided]
         self.kinds = kinds
         self.counts: tuple[Dim, ...] = tuple(size for _, size in mesh.axes)
         self.made = [self._made(wire) for wire in network.wires]
@@ -57,17 +48,17 @@ class Assembly:
         self._texts: dict[Any, tuple[list[str], list[str | None] | None]] = {}
         self.draws = 0
 
-    def plan(self, policy: str, conditions: Conditions) -> Plan:
-        """Returns the plan."""
+    def plan(self, policy: str, notes: Iterable[str]) -> Plan:
+        """Returns the plan. policy, notes: who decided, and what was left whole."""
         for wire in self.network.wires:
             uses = [*self._uses(wire), *self._returns(wire)]
             if uses:
                 self.joints.join(wire, self.made[wire.number], uses)
         graph = self.network.graph
         operators = [self._operator(operator) for operator in self.network.operators]
-        reasons = self._reasons(conditions)
+        reasons = reasons_of(self.network, self.decided)
         plan = Plan(
-            graph=GraphId(name=graph.name, nodes=len(operators), fingerprint=fingerprint(graph)),
+            graph=graph_id(graph),
             mesh={name: str(size) for name, size in self.mesh.axes},
             policy=policy,
             symbols=[*sorted(self.network.kinds.known), *sorted(self.mesh.symbols)],
@@ -78,17 +69,10 @@ class Assembly:
             operators=operators,
             conversions=self.joints.plans,
             outputs=self._outputs(),
-            notes=list(dict.fromkeys(conditions.notes)),
+            notes=list(dict.fromkeys(notes)),
         )
         plan._planned = graph
         return plan
-
-    def _reasons(self, conditions: Conditions) -> dict[str, str]:
-        """The conditions of the graph and of the splits, without those that follow from others."""
-        own = list(getattr(self.network.graph, "conditions", ()))
-        facts = [str(fact) for fact in self.network.graph.facts]
-        kept = essential([*own, *conditions.reasons], facts) if conditions.reasons else own
-        return {text: conditions.reasons.get(text, "the graph") for text in kept}
 
     def _choices(self, operator: int) -> list[Choice]:
         return [state.choices[operator] for state in self.states]

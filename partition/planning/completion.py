@@ -112,12 +112,12 @@ def _passing(state: AxisState, number: int, place: int, made: Partial) -> Choice
     for places in ({place}, addable):
         passing = state.kinds[number].passing(frozenset(places), made.reduction)
         if passing is not None and passing.inputs[place] == made:
-            return None if _loses_digits(state, number, passing) else passing
+            return None if loses_digits(state, number, passing) else passing
     return None
 
 
-def _loses_digits(state: AxisState, number: int, passing: Choice) -> bool:
-    """Whether a sum over ranks would be taken in fewer digits than one rank alone has there: what
+def loses_digits(state: AxisState, number: int, passing: Choice) -> bool:
+    """Returns whether a sum over ranks would be taken in fewer digits than one rank alone has there: what
     comes out has fewer, or another input that has a gradient.
     """
     wires, operator = state.network.wires, state.network.operators[number]
@@ -217,7 +217,7 @@ def _candidates(state: AxisState, number: int) -> Iterator[Choice]:
     for reduction, places in partial.items():
         for allowed in (places, places | free):
             passing = kind.passing(frozenset(allowed), reduction)
-            if passing is None or _loses_digits(state, number, passing):
+            if passing is None or loses_digits(state, number, passing):
                 continue
             if any(isinstance(passing.inputs[place], Partial) for place in places):
                 yield passing

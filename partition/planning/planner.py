@@ -14,7 +14,7 @@ from ..inline import inlined
 from ..mesh import Mesh, MeshLike
 from ..plan import Plan
 from ..plan_errors import plan_error
-from .assemble import Assembly, Conditions
+from .assemble import Assembly
 from .completion import complete
 from .duties import Duties
 from .network import Network
@@ -44,22 +44,24 @@ def plan(graph: Graph, mesh: MeshLike, policy: Any = None) -> Plan:
 
 def _planned(graph: Graph, devices: Mesh, policy: Any) -> Plan:
     network = Network(graph)
-    _check_symbols(devices, network)
+    check_symbols(devices, network)
     decide = policy_of(policy, network, devices)
     kinds = [operator.kind for operator in network.operators]
-    states: list[AxisState] = []
-    found = Conditions({}, [])
+    decided: list[tuple[AxisState, Duties]] = []
+    conditions: dict[str, str] = {}
+    notes: list[str] = []
     for axis, count in devices.axes:
         state = AxisState(network, axis, count, kinds)
-        duties = Duties(count, network.facts, found.reasons)
-        found.notes.extend(decide(state, duties))
+        duties = Duties(count, network.facts, conditions)
+        notes += decide(state, duties)
         complete(state, duties)
-        kinds = [k.local(c, count) for k, c in zip(kinds, state.choices, strict=True)]
-        states.append(state)
-    return Assembly(network, devices, states, kinds).plan(decide.name, found)
+        kinds = state.local_kinds()
+        decided.append((state, duties))
+    return Assembly(network, devices, decided, kinds).plan(decide.name, notes)
 
 
-def _check_symbols(mesh: Mesh, network: Network) -> None:
+def check_symbols(mesh: Mesh, network: Network) -> None:
+    """Raises PlanError where a size of the mesh has the name of a length."""
     both = sorted(mesh.symbols & network.kinds.known)
     if both:
         raise plan_error(

@@ -61,6 +61,10 @@ class AxisState:
         """Whether an operator is decided."""
         return self.fixed[operator]
 
+    def local_kinds(self) -> list[Kind]:
+        """Returns the kinds of what one rank is left with."""
+        return [k.local(c, self.count) for k, c in zip(self.kinds, self.choices, strict=True)]
+
     def decide(self, operator: int, choice: Choice, *, fixed: bool = True) -> None:
         """Makes a choice, in place of the one before."""
         self.accept(self.change({operator: choice}), fixed=fixed)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsolve.service.strict_json import UnreadableJson, is_deeper, read_json
+from dimsolve.ir.strict_json import UnreadableJson, is_deeper, read_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)

@@ -1,11 +1,12 @@
-"""JSON as RFC 8259 means it, from bytes that anybody may have sent.
+"""JSON as RFC 8259 means it, from text that anybody may have written.
 
 Python's reader takes more than JSON: NaN, the last of two equal keys, other encodings, brackets
 until the stack is full. Here all of these are errors with a code and a reason.
 
     read_json(b'{"claim": "n > 0"}')              {"claim": "n > 0"}
     read_json(b'{"claim": 1, "claim": 2}')        UnreadableJson: duplicate-key
-    read_json(b"[[[[[...")                        UnreadableJson: too-deep
+    read_json("[[[[[...")                         UnreadableJson: too-deep
+    require_shallow([[[[...]]]])                  UnreadableJson: too-deep
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class UnreadableJson(ValueError):
         self.reason = reason
 
 
-def read_json(body: bytes, max_depth: int = MAX_DEPTH) -> Any:
-    """Returns the value that the bytes say. Raises UnreadableJson.
+def read_json(body: bytes | str, max_depth: int = MAX_DEPTH) -> Any:
+    """Returns the value that the text says; bytes are UTF-8. Raises UnreadableJson.
 
     max_depth: how deeply arrays and objects may nest. Time and memory grow with the length of the
     body and with nothing else.
@@ -41,9 +42,10 @@ def read_json(body: bytes, max_depth: int = MAX_DEPTH) -> Any:
     >>> read_json(b'{"inputs": ["8*s, k", [2, null]]}')
     {'inputs': ['8*s, k', [2, None]]}
     """
-    if is_deeper(body, max_depth):
-        raise UnreadableJson("too-deep", f"arrays and objects nest more than {max_depth} deep")
     try:
+        body = body.encode() if isinstance(body, str) else bytes(body)
+        if is_deeper(body, max_depth):
+            raise _too_deep(max_depth)
         text = body.decode()
         value = _DECODER.decode(text)
         if "\\u" in text:
@@ -59,6 +61,26 @@ def read_json(body: bytes, max_depth: int = MAX_DEPTH) -> Any:
         reason = f"{error.msg[:1].lower()}{error.msg[1:]} ({place})"
         raise UnreadableJson("not-json", reason) from None
     return value
+
+
+def require_shallow(value: Any, max_depth: int = MAX_DEPTH) -> None:
+    """Raises UnreadableJson where lists and dictionaries nest deeper than JSON that is read here:
+    what goes through them may call itself for each.
+
+    >>> require_shallow({"args": [[1, 2], {"dim": "8*s"}]})
+    """
+    todo: list[tuple[Any, int]] = [(value, 0)]
+    while todo:
+        item, depth = todo.pop()
+        if isinstance(item, dict | list | tuple):
+            if depth == max_depth:
+                raise _too_deep(max_depth)
+            inner = item.values() if isinstance(item, dict) else item
+            todo.extend([(each, depth + 1) for each in inner])
+
+
+def _too_deep(limit: int) -> UnreadableJson:
+    return UnreadableJson("too-deep", f"arrays and objects nest more than {limit} deep")
 
 
 def is_deeper(body: bytes, limit: int) -> bool:

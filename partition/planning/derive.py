@@ -1,0 +1,264 @@
+"""`derive`: what follows from the decisions of a plan, by the code that plans.
+
+A plan is a theorem about a graph, and its decisions are a mesh and the split of every operator
+along every axis. The split says which rule of the operator is used; where one rule has several
+forms (a fused weight cut in blocks, a partial value at one input or at two), the placements of the
+operator's own tensors say which. All else follows: conversions and what they do to gradients,
+what ranks hold, lengths, bytes, conditions. So nothing else that a plan says has to be believed.
+
+    linear   tp: n   R, S(0) -> S(2)    the rule of n in "* k+, n k+ -> * n": taken
+    linear   tp: n   R, S(1) -> S(2)    no form of that rule: what follows is another plan
+    softmax  tp: d   S(2) -> S(2)       refused: d^ may not be cut
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from dimsolve.ir.errors import DimsolveError
+from dimsolve.ir.excerpt import shown
+from dimsolve.ir.graph import Graph
+from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.graphs.graph_problems import place
+from dimsolve.solver.proof.facts import Facts
+from dimsolve.solver.proof.prove import prove
+
+from ..fingerprint import check_fingerprint
+from ..inline import inlined
+from ..mesh import Mesh
+from ..placement import Partial, Placement, Reduction, Shard
+from ..plan import Made, Operand, OperatorPlan, Plan, Split
+from ..plan_errors import PLAN_AGAIN, PlanError, follows_not, plan_error
+from ..read_placement import read_placement
+from .assemble import Assembly
+from .choices import Choice, Refusal
+from .completion import loses_digits
+from .duties import Duties
+from .illegal import legality_of
+from .kinds import Kind
+from .network import Network, Operator
+from .planner import check_symbols
+from .state import AxisState
+from .uncollected import uncollected
+
+Texts: TypeAlias = tuple[str | None, ...]
+"""The placements of an operator's tensors along one axis as a plan writes them; None for what is no
+tensor.
+"""
+
+
+def derive(plan: Plan, graph: Graph) -> Plan:
+    """Returns the plan that follows for a graph from the decisions of a plan, by the rules.
+
+    Raises PlanError for a plan of another graph, and for a split that is illegal, or that the rules
+    of its operator do not offer; MeshError for a mesh that is none.
+    """
+    with uncollected():
+        graph = inlined(graph)
+        check_fingerprint(plan, graph)
+        network, mesh = Network(graph), Mesh.of(dict(plan.mesh))
+        check_symbols(mesh, network)
+        _check_operators(plan, network, mesh)
+        kinds = [operator.kind for operator in network.operators]
+        decided: list[tuple[AxisState, Duties]] = []
+        for number, (axis, count) in enumerate(mesh.axes):
+            state = AxisState(network, axis, count, kinds)
+            duties = Duties(count, network.facts)
+            _Axis(plan, number, state, duties).decide()
+            kinds = state.local_kinds()
+            decided.append((state, duties))
+        return Assembly(network, mesh, decided, kinds).plan(plan.policy, plan.notes)
+
+
+def _check_operators(plan: Plan, network: Network, mesh: Mesh) -> None:
+    """Raises PlanError where the plan's operators are not the graph's, or have other tensors."""
+    ids = [entry.node for entry in plan.operators]
+    expected = [operator.node.id for operator in network.operators]
+    for mine, theirs in zip(ids, expected, strict=False):
+        if mine != theirs:
+            raise follows_not(f"it has the operator {shown(mine)} where the graph has {theirs}")
+    if len(ids) != len(expected):
+        raise follows_not(f"it has {len(ids)} operators, and the graph {len(expected)}")
+    for entry, operator in zip(plan.operators, network.operators, strict=True):
+        _check_tensors(entry, operator, mesh)
+
+
+def _check_tensors(entry: OperatorPlan, operator: Operator, mesh: Mesh) -> None:
+    node = operator.node
+    for name, found, count in (
+        ("operands", len(entry.operands), len(node.operands())),
+        ("outputs", len(entry.outputs), min(len(node.outputs), len(operator.outputs))),
+    ):
+        if found != count:
+            raise follows_not(f"operator {node.id} has {found} {name}, and in the graph {count}")
+    for each in (*entry.operands, *entry.outputs):
+        if len(each.placements) != len(mesh.axes):
+            raise follows_not(
+                f"operator {node.id} has {len(each.placements)} placements of "
+                f"{shown(each.value)}, and the mesh has {len(mesh.axes)} axes"
+            )
+    for axis in entry.splits:
+        if axis not in mesh.names:
+            raise follows_not(
+                f"operator {node.id} is split along '{shown(axis)}'; the axes of the mesh are "
+                f"{', '.join(mesh.names) or 'none'}"
+            )
+
+
+class _Axis:
+    """The decisions along one axis, which is ``position`` in the mesh."""
+
+    def __init__(self, plan: Plan, position: int, state: AxisState, duties: Duties) -> None:
+        self.plan = plan
+        self.position = position
+        self.state = state
+        self.duties = duties
+        self.known: dict[Any, Choice | Refusal] = {}
+        self.legal: set[Choice] = set()
+
+    def decide(self) -> None:
+        """Makes the plan's choices. Raises PlanError for the first that may not be made."""
+        state = self.state
+        choices: dict[int, Choice] = {}
+        for number, entry in enumerate(self.plan.operators):
+            split = entry.splits.get(state.axis)
+            if split is not None:
+                choices[number] = self.choice(number, entry, split)
+        state.accept(state.change(choices))
+
+    def choice(self, number: int, entry: OperatorPlan, split: Split) -> Choice:
+        """Returns the choice that a split names."""
+        operator, kind = self.state.network.operators[number], self.state.kinds[number]
+        if operator.pinned:
+            raise self.refused(operator, split, operator.pinned)
+        texts = self.texts(operator, entry)
+        key = (kind, split.identifier, split.blocks, tuple(split.segments), split.rule, texts)
+        if key not in self.known:
+            self.known[key] = found(kind, split, texts)
+        answer = self.known[key]
+        if isinstance(answer, Refusal):
+            raise self.refused(operator, split, answer.reason)
+        if answer not in self.legal:
+            self.check(number, split, answer)
+        return answer
+
+    def texts(self, operator: Operator, entry: OperatorPlan) -> Texts:
+        """The placements that the plan writes at the tensors of an operator."""
+        places = operator.declaration.places
+        inputs: list[Operand | Made | None] = [
+            None if wire is None or place is None else entry.operands[place]
+            for wire, place in zip(operator.inputs, places, strict=False)
+        ]
+        outputs = [
+            None if wire is None else entry.outputs[number]
+            for number, wire in enumerate(operator.outputs)
+        ]
+        return tuple(
+            [None if each is None else each.placements[self.position] for each in inputs + outputs]
+        )
+
+    def check(self, number: int, split: Split, choice: Choice) -> None:
+        """Raises PlanError for a choice that is illegal for this count, or loses digits."""
+        operator = self.state.network.operators[number]
+        if choice.name is None:
+            # What an operator makes has the dtypes of its own values: not the same for its kind.
+            if loses_digits(self.state, number, choice):
+                reason = "a sum over ranks would be taken in fewer digits than one rank has"
+                raise self.refused(operator, split, reason)
+            return
+        duty = self.duties.first_illegal(choice)
+        if duty is not None:
+            legality = legality_of(self.state, number, choice)
+            raise self.refused(operator, split, legality.reason)
+        self.legal.add(choice)
+
+    def refused(self, operator: Operator, split: Split, reason: str) -> PlanError:
+        """Returns the error for a split that may not be made."""
+        return plan_error(
+            "illegal-split",
+            f"the plan has an illegal split: {shown(str(split))} into {self.state.count} parts "
+            f"along {self.state.axis}",
+            f"{place(operator.node)}: {reason}",
+            PLAN_AGAIN,
+            text=operator.kind.solution.text,
+        )
+
+
+def found(kind: Kind, split: Split, texts: Texts) -> Choice | Refusal:
+    """Returns the choice of a kind that a plan writes: the one with all its placements, else one
+    with its split.
+
+    texts: the placements of the kind's tensors in the plan.
+    """
+    refusal: Refusal | None = None
+    alike: Choice | None = None
+    for answer in _offered(kind, split, texts):
+        if isinstance(answer, Refusal):
+            refusal = refusal or answer
+        elif _told(answer) == (split.identifier, split.blocks, tuple(split.segments), split.rule):
+            if all(
+                text is None or str(answer.at(tensor)) == text for tensor, text in enumerate(texts)
+            ):
+                return answer
+            alike = alike or answer
+    if alike is not None:
+        return alike
+    return refusal or Refusal("no rule of the operator cuts it so")
+
+
+def _told(choice: Choice) -> tuple[str | None, str, tuple[int, ...], int | None]:
+    return choice.name, str(choice.blocks), choice.segments, choice.rule
+
+
+def _offered(kind: Kind, split: Split, texts: Texts) -> Iterator[Choice | Refusal]:
+    """What the rules of a kind offer of this split: the identifier in one piece, and whatever has
+    one of the placements that the plan writes.
+    """
+    placed = [(n, _placement(text)) for n, text in enumerate(texts) if text is not None]
+    if split.identifier is None:
+        yield from _passing(kind, placed)
+        return
+    if split.identifier not in kind.lengths:
+        listed = ", ".join(kind.solution.layout.marks) or "none"
+        yield Refusal(f"it has no identifier '{shown(split.identifier)}'; there are {listed}")
+        return
+    yield kind.split(split.identifier)
+    for tensor, placement in placed:
+        if isinstance(placement, Shard) and _may_be(kind, tensor, placement):
+            yield kind.spread(tensor, placement)
+
+
+def _passing(
+    kind: Kind, placed: Sequence[tuple[int, Placement | None]]
+) -> Iterator[Choice | Refusal]:
+    partial: dict[Reduction, set[int]] = {}
+    for tensor, placement in placed:
+        if isinstance(placement, Partial) and tensor < kind.inputs:
+            partial.setdefault(placement.reduction, set()).add(tensor)
+    for reduction, tensors in partial.items():
+        choice = kind.passing(frozenset(tensors), reduction)
+        yield choice or Refusal(f"it is not linear in the inputs that are P({reduction.value})")
+    if not partial:
+        yield Refusal("none of its inputs is partial")
+
+
+def _placement(text: str) -> Placement | None:
+    try:
+        return read_placement(text)
+    except DimsolveError:
+        return None
+
+
+def _may_be(kind: Kind, tensor: int, shard: Shard) -> bool:
+    """Whether a tensor has the dimension, and the blocks are a number of blocks."""
+    patterns = kind.tensors[tensor]
+    if patterns is None or shard.dim >= len(patterns):
+        return False
+    return _at_least_one(shard.blocks, kind.facts)
+
+
+def _at_least_one(blocks: Dim, facts: Facts) -> bool:
+    if isinstance(blocks, int):
+        return blocks >= 1
+    return prove(f"{blocks} >= 1", facts=facts).verdict == "proved"
