@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+from dimsolve.ir.excerpt import shown
 from dimsolve.ir.graph import Graph
 from dimsolve.ir.node import MakeShape, MatchShape, Value, map_argument
 
@@ -45,15 +46,18 @@ def graph_id(graph: Graph) -> GraphId:
     return GraphId(name=graph.name, nodes=len(graph.nodes()), fingerprint=fingerprint(graph))
 
 
-def check_fingerprint(plan: Plan, graph: Graph) -> None:
-    """Raises PlanError where the plan was made for another graph: one without calls."""
-    found = fingerprint(graph)
-    if found != plan.graph.fingerprint:
+def check_graph(plan: Plan, graph: Graph) -> GraphId:
+    """Returns what a plan says of a graph without calls; raises PlanError where this plan was made
+    for another one.
+    """
+    found = graph_id(graph)
+    if found.fingerprint != plan.graph.fingerprint:
         raise plan_error(
             "another-graph",
             "the plan was made for another graph",
-            f"it is for {plan.graph.name} with {plan.graph.nodes} nodes (fingerprint "
-            f"{plan.graph.fingerprint}); this is {graph.name} with {len(graph.nodes())} nodes "
-            f"(fingerprint {found})",
+            f"it is for {shown(plan.graph.name)} with {plan.graph.nodes} nodes (fingerprint "
+            f"{shown(plan.graph.fingerprint)}); this is {found.name} with {found.nodes} nodes "
+            f"(fingerprint {found.fingerprint})",
             PLAN_AGAIN,
         )
+    return found

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.excerpt import shown
 
 from .legality import Legality
 
@@ -40,3 +43,10 @@ def follows_not(reason: str) -> PlanError:
     return plan_error(
         "not-derived", "the plan does not follow from its graph", reason, PLAN_AGAIN
     )
+
+
+def not_a_plan(reason: str, place: Sequence[str | int] = ()) -> PlanError:
+    """Returns the error for data that are no plan. place: where in them, as keys and indices."""
+    where = ".".join(shown(str(part)) for part in place)
+    reason = f"at {where}: {reason}" if where else reason
+    return plan_error("not-a-plan", "this is not a plan", reason, "Plan.to_json writes one")

@@ -1,41 +1,51 @@
-"""The reader of plans: JSON text that `Plan.to_json` wrote, and nothing else."""
+"""The reader of plans: JSON text that `Plan.to_json` wrote, and nothing else.
+
+What is read has the form of a plan: every text in it can be read, every name names something. What
+it says is checked against the graph that it is for, by `Plan.for_graph`.
+"""
 
 from __future__ import annotations
 
-from json import JSONDecodeError, loads
 from typing import Any
 
 from pydantic import ValidationError
 
+from dimsolve.ir.excerpt import shown
+from dimsolve.ir.strict_json import UnreadableJson, read_json
+
 from .plan import VERSION, Plan
-from .plan_errors import PlanError, plan_error
+from .plan_errors import PLAN_AGAIN, PlanError, not_a_plan, plan_error
+from .plan_form import check_form
+from .planning.uncollected import uncollected
 
 
 def read_plan(text: str | bytes) -> Plan:
     """Returns the plan; raises PlanError for another version of the schema, or what is no plan."""
-    try:
-        data: Any = loads(text)
-    except TypeError:
-        raise _not_a_plan(f"it is a {type(text).__name__}, not text") from None
-    except (JSONDecodeError, UnicodeDecodeError) as error:
-        raise _not_a_plan(f"it is no JSON: {error}") from None
-    if not isinstance(data, dict):
-        raise _not_a_plan(f"it is a JSON {type(data).__name__}, not an object")
-    version = data.get("version")
-    if version != VERSION:
-        raise plan_error(
-            "another-version",
-            "the plan has another version",
-            f"its version is {version!r:.40}; this dimsolve reads version {VERSION}",
-            "make the plan anew: dimsolve.plan(graph, mesh, policy)",
-        )
-    try:
-        return Plan.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise _not_a_plan(f"at {where}: {first['msg']}") from None
+    if not isinstance(text, str | bytes | bytearray):
+        raise not_a_plan(f"it is a {type(text).__name__}, not text")
+    with uncollected():
+        try:
+            data: Any = read_json(text)
+        except UnreadableJson as error:
+            raise not_a_plan(f"it is no JSON: {error.reason}") from None
+        if not isinstance(data, dict):
+            raise not_a_plan(f"it is a JSON {type(data).__name__}, not an object")
+        version = data.get("version")
+        if type(version) is not int or version != VERSION:
+            raise _another_version(version)
+        try:
+            plan = Plan.model_validate_json(text, strict=True)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise not_a_plan(first["msg"], first["loc"]) from None
+        check_form(plan)
+        return plan
 
 
-def _not_a_plan(reason: str) -> PlanError:
-    return plan_error("not-a-plan", "this is not a plan", reason, "Plan.to_json writes one")
+def _another_version(version: object) -> PlanError:
+    return plan_error(
+        "another-version",
+        "the plan has another version",
+        f"its version is {shown(repr(version))}; this dimsolve reads version {VERSION}",
+        PLAN_AGAIN,
+    )

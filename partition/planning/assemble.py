@@ -8,10 +8,10 @@ from typing import Any
 from dimsolve.ir.types import TensorType
 from dimsolve.solver.algebra.poly import Dim
 
-from ..fingerprint import graph_id
 from ..layouts import Layout, local_dims
 from ..mesh import Mesh
 from ..plan import (
+    GraphId,
     InputPlan,
     Made,
     Operand,
@@ -48,7 +48,7 @@ class Assembly:
         self._texts: dict[Any, tuple[list[str], list[str | None] | None]] = {}
         self.draws = 0
 
-    def plan(self, policy: str, notes: Iterable[str]) -> Plan:
+    def plan(self, identity: GraphId, policy: str, notes: Iterable[str]) -> Plan:
         """Returns the plan. policy, notes: who decided, and what was left whole."""
         for wire in self.network.wires:
             uses = [*self._uses(wire), *self._returns(wire)]
@@ -58,7 +58,7 @@ class Assembly:
         operators = [self._operator(operator) for operator in self.network.operators]
         reasons = reasons_of(self.network, self.decided)
         plan = Plan(
-            graph=graph_id(graph),
+            graph=identity,
             mesh={name: str(size) for name, size in self.mesh.axes},
             policy=policy,
             symbols=[*sorted(self.network.kinds.known), *sorted(self.mesh.symbols)],

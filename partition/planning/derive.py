@@ -24,7 +24,7 @@ from dimsolve.solver.graphs.graph_problems import place
 from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.proof.prove import prove
 
-from ..fingerprint import check_fingerprint
+from ..fingerprint import check_graph
 from ..inline import inlined
 from ..mesh import Mesh
 from ..placement import Partial, Placement, Reduction, Shard
@@ -56,7 +56,7 @@ def derive(plan: Plan, graph: Graph) -> Plan:
     """
     with uncollected():
         graph = inlined(graph)
-        check_fingerprint(plan, graph)
+        identity = check_graph(plan, graph)
         network, mesh = Network(graph), Mesh.of(dict(plan.mesh))
         check_symbols(mesh, network)
         _check_operators(plan, network, mesh)
@@ -68,7 +68,8 @@ def derive(plan: Plan, graph: Graph) -> Plan:
             _Axis(plan, number, state, duties).decide()
             kinds = state.local_kinds()
             decided.append((state, duties))
-        return Assembly(network, mesh, decided, kinds).plan(plan.policy, plan.notes)
+        assembly = Assembly(network, mesh, decided, kinds)
+        return assembly.plan(identity, plan.policy, plan.notes)
 
 
 def _check_operators(plan: Plan, network: Network, mesh: Mesh) -> None:

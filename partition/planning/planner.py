@@ -10,6 +10,7 @@ from typing import Any
 
 from dimsolve.ir.graph import Graph
 
+from ..fingerprint import graph_id
 from ..inline import inlined
 from ..mesh import Mesh, MeshLike
 from ..plan import Plan
@@ -57,7 +58,8 @@ def _planned(graph: Graph, devices: Mesh, policy: Any) -> Plan:
         complete(state, duties)
         kinds = state.local_kinds()
         decided.append((state, duties))
-    return Assembly(network, devices, decided, kinds).plan(decide.name, notes)
+    assembly = Assembly(network, devices, decided, kinds)
+    return assembly.plan(graph_id(graph), decide.name, notes)
 
 
 def check_symbols(mesh: Mesh, network: Network) -> None:
