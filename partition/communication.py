@@ -8,10 +8,10 @@ Bytes are what one rank sends: of an all-reduce of B bytes over n ranks 2 (n - 1
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from .plan import Axis, Collective, ConversionPlan, Plan
+from .plan import Axis, Collective, ConversionPlan, Gradient, Plan
 from .reshard import SENT
 from .sizes import Sizes
 
@@ -26,15 +26,16 @@ class Traffic(NamedTuple):
     bytes: int
 
 
-def communication_of(plan: Plan, sizes: Mapping[str, int]) -> list[Traffic]:
+def communication_of(plan: Plan, known: Sizes, input_gradients: bool) -> list[Traffic]:
     """Returns the traffic of one training step, forward first, in the order of the mesh's axes.
 
-    Gradients of inputs are not counted. Raises PlanError for a symbol without a size.
+    input_gradients: whether what is sent only for the gradients of inputs is counted. Raises
+    PlanError for a symbol without a size.
     """
-    known = Sizes(plan, sizes)
+    runs = ("always", "inputs") if input_gradients else ("always",)
     totals: dict[tuple[str, Axis, Collective], list[int]] = {}
     for conversion in plan.conversions:
-        for direction, collective, sent in _each(conversion, known):
+        for direction, collective, sent in _each(conversion, known, runs):
             total = totals.setdefault((direction, conversion.axis, collective), [0, 0])
             total[0] += 1
             total[1] += sent
@@ -46,13 +47,15 @@ def communication_of(plan: Plan, sizes: Mapping[str, int]) -> list[Traffic]:
     ]
 
 
-def _each(conversion: ConversionPlan, sizes: Sizes) -> Iterator[tuple[str, Collective, int]]:
+def _each(
+    conversion: ConversionPlan, sizes: Sizes, runs: Collection[Gradient]
+) -> Iterator[tuple[str, Collective, int]]:
     """The collectives that send something; of several the bytes are shared by what they send."""
-    runs = [("forward", conversion.forward, conversion.bytes_forward)]
-    if conversion.backward_runs == "always":
-        runs.append(("backward", conversion.backward, conversion.bytes_backward))
+    ways = [("forward", conversion.forward, conversion.bytes_forward)]
+    if conversion.backward_runs in runs:
+        ways.append(("backward", conversion.backward, conversion.bytes_backward))
     count = sizes.mesh[conversion.axis]
-    for direction, collectives, text in runs:
+    for direction, collectives, text in ways:
         sending = [each for each in collectives if SENT[each][0]]
         weights = [SENT[each][0] * count ** (2 - SENT[each][1]) for each in sending]
         total = sizes.of(text) if sending else 0

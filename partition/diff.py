@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .plan import Plan
+from .plan_errors import plan_error
 
 
 def diff(old: Plan, new: Plan) -> str:

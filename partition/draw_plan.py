@@ -237,6 +237,8 @@ class _Drawing:
             parts.append(words(change, size=12))
         if back and conversion.backward_runs != "never":
             text = f"backward: {' + '.join(back)}, {clipped(conversion.bytes_backward, 40)} bytes"
+            if conversion.backward_runs == "inputs":
+                text += ", if an input requires a gradient"
             parts.append(words(text, size=11, fill=colour))
         inner = row(*parts, gap=10)
         width, height = inner.width + 16, inner.height + 6

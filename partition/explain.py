@@ -15,10 +15,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from .plan import Collective, ConversionPlan, OperatorPlan, Plan
+from .plan import Collective, ConversionPlan, Gradient, OperatorPlan, Plan
 from .reshard import SENT
 
 Row = Sequence[str]
+RUNS: dict[Gradient, str] = {
+    "always": " | {}",
+    "inputs": " | {} if an input requires a gradient",
+    "never": "",
+}
+"""How the way back of a conversion is told: `Plan.communication` leaves out what is sent only for
+the gradient of an input, unless it is asked for it.
+"""
 
 
 def explain(plan: Plan) -> str:
@@ -93,7 +101,7 @@ def _conversion(conversion: ConversionPlan) -> Row:
     position = _changed(conversion)
     before, after = conversion.before[position], conversion.after[position]
     ways = [" + ".join(way) or "identity" for way in (conversion.forward, conversion.backward)]
-    back = "" if conversion.backward_runs == "never" else f" | {ways[1]}"
+    back = RUNS[conversion.backward_runs].format(ways[1])
     return (
         conversion.id,
         f"{axis}: {before} -> {after}",

@@ -11,10 +11,10 @@ pass, views share the memory of what they are taken from, and kernels need no me
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .plan import OperatorPlan, Plan
+from .plan_errors import plan_error
 from .planning.writes import VIEWS
 from .sizes import Sizes
 
@@ -34,9 +34,15 @@ class Memory:
         return self.parameters + self.gradients + self.optimizer + self.activations
 
 
-def memory_of(plan: Plan, sizes: Mapping[str, int], optimizer_states: int) -> Memory:
+def memory_of(plan: Plan, known: Sizes, optimizer_states: int) -> Memory:
     """Returns the memory of one rank. Raises PlanError for a symbol without a size."""
-    known = Sizes(plan, sizes)
+    if not isinstance(optimizer_states, int) or optimizer_states < 0:
+        raise plan_error(
+            "not-a-count",
+            "this is no number of optimiser states",
+            f"optimizer_states = {optimizer_states!r:.60}",
+            "SGD keeps 0 numbers for each parameter, with momentum 1, Adam 2",
+        )
     held = {"parameter": 0, "buffer": 0}
     for entry in plan.inputs:
         if entry.kind in held:

@@ -139,33 +139,56 @@ class Plan(Model):
         return explain(self)
 
     def memory(
-        self, sizes: Mapping[str, int] | None = None, *, optimizer_states: int = 2
+        self,
+        sizes: Mapping[str, int] | None = None,
+        *,
+        optimizer_states: int = 2,
+        **named: int,
     ) -> Memory:
         """Returns the bytes that one rank needs at these sizes: parameters, gradients, optimiser
         state, and activations at their peak.
 
-        optimizer_states: how many numbers the optimiser keeps for each parameter; Adam keeps two.
+        sizes: of the plan's symbols, as a mapping or by keyword: ``memory({"batch": 4})``,
+        ``memory(batch=4)``. optimizer_states: how many numbers the optimiser keeps for each
+        parameter; Adam keeps two. Raises PlanError for a size that is missing, of no symbol of the
+        plan, or one that breaks a condition of the plan.
         """
         from .memory import memory_of
+        from .sizes import Sizes, read_sizes
 
-        return memory_of(self, sizes or {}, optimizer_states)
+        given = read_sizes(self, sizes, named, "memory")
+        return memory_of(self, Sizes(self, given, "memory"), optimizer_states)
 
-    def communication(self, sizes: Mapping[str, int] | None = None) -> list[Traffic]:
+    def communication(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        *,
+        input_gradients: bool = False,
+        **named: int,
+    ) -> list[Traffic]:
         """Returns the collectives of a training step and the bytes that one rank sends, at these
-        sizes.
+        sizes; `memory` says how they are given.
+
+        input_gradients: whether inputs of the caller require gradients: what is sent backward only
+        for them is left out otherwise, as it is in the run.
         """
         from .communication import communication_of
+        from .sizes import Sizes, read_sizes
 
-        return communication_of(self, sizes or {})
+        given = read_sizes(self, sizes, named, "communication")
+        return communication_of(self, Sizes(self, given, "communication"), input_gradients)
 
-    def check(self, sizes: Mapping[str, int]) -> None:
-        """Raises PlanError for the first condition that does not hold at these sizes."""
+    def check(self, sizes: Mapping[str, int] | None = None, **named: int) -> None:
+        """Raises PlanError for the first condition that does not hold at these sizes, and where one
+        of its sizes is missing; `memory` says how they are given.
+        """
         from .conditions import check_conditions
+        from .sizes import read_sizes
 
-        check_conditions(self, sizes)
+        check_conditions(self, read_sizes(self, sizes, named, "check"))
 
     def diff(self, other: Plan) -> str:
-        """Returns what differs, a line each; ``""`` for equal plans."""
+        """Returns what differs, a line each; ``""`` for equal plans. PlanError for no plan."""
         from .diff import diff
 
         return diff(self, other)

@@ -22,6 +22,7 @@ import torch
 import torch.distributed as dist
 
 from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.partition.conditions import check_conditions
 from dimsolve.partition.plan import Plan
 
 from ..lowering.input_lengths import InputLengths
@@ -121,15 +122,17 @@ class Agreement:
         inputs: InputLengths,
         shapes: Mapping[str, Sequence[int]],
         dtypes: Mapping[str, torch.dtype],
+        mesh: Mapping[str, int],
     ) -> None:
         """Checks sizes against the plan's conditions, on all ranks together.
 
+        mesh: the sizes of the symbols in the plan's mesh.
         Raises what is wrong here, or AgreementError where another rank's sizes are wrong or others.
         """
         problem: DimsolveError | None = None
         try:
             inputs.check_dtypes(dtypes)
-            self.plan.check(inputs.sizes(shapes))
+            check_conditions(self.plan, {**inputs.sizes(shapes), **mesh})
         except DimsolveError as error:
             problem = error
         if self._watch is not None and len(self.ranks) > 1:

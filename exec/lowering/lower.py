@@ -35,6 +35,7 @@ from dimsolve.ir.node import (
     map_argument,
 )
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType
+from dimsolve.partition.derived import check_derived
 from dimsolve.partition.inline import inlined
 from dimsolve.partition.placement import Shard
 from dimsolve.partition.plan import InputPlan, OperatorPlan, Plan
@@ -73,8 +74,9 @@ def lower(
 
     communicators: this rank's end of every mesh axis, by the axis' name. device: what the model's
     own device stands for. Raises LoweringError for a graph that no program can be made of, and
-    PlanError for a plan of another graph.
+    PlanError for a plan that does not follow from the graph.
     """
+    check_derived(plan, graph)
     ends = {axis: communicators[axis] for axis in plan.mesh}
     return _Lowering(Setting(inlined(graph), plan, ends, torch.device(device))).program()
 

@@ -81,6 +81,7 @@ class ParallelModule(torch.nn.Module):
         self._held = held_by(plan, ends.communicators)
         self._traced_in_training = model.training
         self._depends_on_mode = depends_on_mode(plan)
+        self._mesh_sizes = mesh_sizes(plan, ends.communicators)
         add_state(self, model, self._held, ends)
         mark_parameters(self)
         watch_optimizers()
@@ -140,7 +141,7 @@ class ParallelModule(torch.nn.Module):
             return
         shapes = {name: tuple(v.shape) for name, v in zip(names, inputs, strict=True)}
         dtypes = {name: v.dtype for name, v in zip(names, inputs, strict=True)}
-        agreement.agree_on_sizes(self.program.inputs, shapes, dtypes)
+        agreement.agree_on_sizes(self.program.inputs, shapes, dtypes, self._mesh_sizes)
         self._admitted.add(key)
 
     @torch.compiler.disable

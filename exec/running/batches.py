@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from dimsolve.ir.errors import DimsolveError
+from dimsolve.partition.conditions import check_conditions
 from dimsolve.partition.plan import Plan
 from dimsolve.solver.algebra.dims import evaluate, symbols_of
 from dimsolve.solver.algebra.poly import Dim
@@ -40,10 +41,10 @@ def sizes_for(
 ) -> list[dict[str, int]]:
     """Returns the symbols' sizes of every step: the example's, then others that the plan allows.
 
-    Raises PlanError where it does not allow the example's.
+    Raises PlanError where it does not allow the example's. What the mesh decides is not asked here.
     """
     first = _example_sizes(example, dynamic)
-    plan.check(first)
+    check_conditions(plan, first, complete=False)
     found = [first]
     for sizes in _near(first):
         if len(found) == steps or not first:
@@ -112,7 +113,7 @@ def _near(first: Sizes) -> Iterator[dict[str, int]]:
 
 def _is_legal(plan: Plan, sizes: Sizes) -> bool:
     try:
-        plan.check(sizes)
+        check_conditions(plan, sizes, complete=False)
     except DimsolveError:
         return False
     return True
