@@ -16,8 +16,15 @@ from .plan_errors import plan_error
 
 def diff(old: Plan, new: Plan) -> str:
     """Returns the differences, ``""`` for equal plans. Lines beginning with ``-`` are in the first
-    plan only, with ``+`` in the second only.
+    plan only, with ``+`` in the second only. Raises PlanError where the second is no plan.
     """
+    if not isinstance(new, Plan):
+        raise plan_error(
+            "not-a-plan",
+            "this is not a plan",
+            f"{new!r:.60} is a {type(new).__name__}",
+            "dimsolve.plan(graph, mesh, policy) makes one, Plan.from_json reads one",
+        )
     return "\n".join(
         [
             *_values("graph", old.graph.fingerprint, new.graph.fingerprint),

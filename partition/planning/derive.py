@@ -23,6 +23,7 @@ from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.graphs.graph_problems import place
 from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.proof.prove import prove
+from dimsolve.solver.shapes import dim_of_text
 
 from ..fingerprint import check_graph
 from ..inline import inlined
@@ -31,6 +32,7 @@ from ..placement import Partial, Placement, Reduction, Shard
 from ..plan import Made, Operand, OperatorPlan, Plan, Split
 from ..plan_errors import PLAN_AGAIN, PlanError, follows_not, plan_error
 from ..read_placement import read_placement
+from ..segments import segmented
 from .assemble import Assembly
 from .choices import Choice, Refusal
 from .completion import loses_digits
@@ -213,8 +215,8 @@ def _told(choice: Choice) -> tuple[str | None, str, tuple[int, ...], int | None]
 
 
 def _offered(kind: Kind, split: Split, texts: Texts) -> Iterator[Choice | Refusal]:
-    """What the rules of a kind offer of this split: the identifier in one piece, and whatever has
-    one of the placements that the plan writes.
+    """What the rules of a kind offer of this split: its identifier so cut, and whatever has one of
+    the placements that the plan writes.
     """
     placed = [(n, _placement(text)) for n, text in enumerate(texts) if text is not None]
     if split.identifier is None:
@@ -224,10 +226,28 @@ def _offered(kind: Kind, split: Split, texts: Texts) -> Iterator[Choice | Refusa
         listed = ", ".join(kind.solution.layout.marks) or "none"
         yield Refusal(f"it has no identifier '{shown(split.identifier)}'; there are {listed}")
         return
-    yield kind.split(split.identifier)
+    shard = _shard(split)
+    if shard is None or not _at_least_one(shard.blocks, kind.facts):
+        yield Refusal(f"{shown(str(split))} is no way to cut an identifier")
+        return
+    yield kind.split(split.identifier, shard.blocks, shard.segments)
     for tensor, placement in placed:
         if isinstance(placement, Shard) and _may_be(kind, tensor, placement):
             yield kind.spread(tensor, placement)
+
+
+def _shard(split: Split) -> Shard | None:
+    """The blocks and segments of a split; None for those that mean nothing, or are not written in
+    their one form.
+    """
+    try:
+        blocks, segments = dim_of_text(split.blocks), tuple(split.segments)
+    except DimsolveError:
+        return None
+    if any(each < 1 for each in segments):
+        return None
+    shard = segmented(0, blocks, segments)
+    return shard if (shard.blocks, shard.segments) == (blocks, segments) else None
 
 
 def _passing(

@@ -7,6 +7,7 @@ from collections import Counter
 from random import Random
 
 from dimsolve.ir.errors import DimsolveError
+from dimsolve.partition.plan import Plan
 from dimsolve.partition.plan_errors import PlanError
 from dimsolve.partition.planning.planner import plan
 
@@ -26,6 +27,10 @@ def one(seed: int) -> str:
         made = plan(grown.graph, mesh, policy)
     except PlanError:
         return "refused"
+    # Whatever is planned is derived again from what it writes.
+    again = Plan.from_json(made.to_json()).for_graph(grown.graph)
+    if again != made:
+        return "not read back"
     found = compare(made, grown.graph, grown.state, grown.inputs, {})
     return "ok" if found.ok else f"wrong: {found}"
 

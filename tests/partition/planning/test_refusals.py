@@ -218,7 +218,7 @@ def test_a_plan_for_another_graph_is_refused() -> None:
 NOT_PLANS: list[tuple[Any, str]] = [
     ("[]", "it is a JSON list, not an object"),
     (None, "it is a NoneType, not text"),
-    ("{", "it is no JSON: Expecting property name enclosed in double quotes: line 1 column 2"),
+    ("{", "it is no JSON: expecting property name enclosed in double quotes (line 1, column 2)"),
     ('{"version": 1}', "at graph: Field required"),
 ]
 
