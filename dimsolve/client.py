@@ -12,6 +12,7 @@ texts and spans. Only a service that is away, busy or has given up raises someth
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from json import dumps
 from typing import TYPE_CHECKING, Any, Self
 
 from dimsolve.ir.annotation import Annotation
@@ -136,9 +137,9 @@ class Client:
         axes = {name: _length(size) for name, size in Mesh.of(mesh).axes}
         asked: dict[str, Any] = {"mesh": axes, "policy": policy}
         if isinstance(graph, str):
-            return Plan.model_validate(self._ask("plan", {**asked, "example": graph}))
+            return Plan.from_json(dumps(self._ask("plan", {**asked, "example": graph})))
         data = graph.to_json()
-        return Plan.model_validate(self._ask("plan", {**asked, "graph": data})).for_graph(graph)
+        return Plan.from_json(dumps(self._ask("plan", {**asked, "graph": data}))).for_graph(graph)
 
     def operators(self) -> list[dict[str, Any]]:
         """Returns what the service knows: ``{"path", "annotations", "note"}`` each."""

@@ -6,6 +6,7 @@ it says is checked against the graph that it is for, by `Plan.for_graph`.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -40,6 +41,20 @@ def read_plan(text: str | bytes) -> Plan:
             raise not_a_plan(first["msg"], first["loc"]) from None
         check_form(plan)
         return plan
+
+
+def read_plan_file(path: str | Path) -> Plan:
+    """Returns the plan in a file; raises PlanError where it cannot be read, or holds no plan."""
+    try:
+        text = Path(path).read_bytes()
+    except OSError as error:
+        raise plan_error(
+            "unreadable-file",
+            "the plan's file cannot be read",
+            f"{shown(str(path), 200)}: {error.strerror or type(error).__name__}",
+            "dimsolve plan TARGET --mesh tp=2 -o plan.json writes one",
+        ) from None
+    return read_plan(text)
 
 
 def _another_version(version: object) -> PlanError:

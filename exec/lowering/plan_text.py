@@ -46,20 +46,42 @@ def mesh_sizes(plan: Plan, communicators: Mapping[str, Communicator]) -> dict[st
     """Returns the sizes of the symbols in a plan's mesh; LoweringError where the ranks that are
     there are not those of the plan.
     """
+    return mesh_symbols(plan, {axis: end.size for axis, end in communicators.items()})
+
+
+def mesh_symbols(plan: Plan, ranks: Mapping[str, int]) -> dict[str, int]:
+    """Returns the sizes of the symbols in a plan's mesh; LoweringError where it is another mesh.
+
+    ranks: the sizes of the axes of the mesh that is there, which may have more of them.
+    """
+    missing = [axis for axis in plan.mesh if axis not in ranks]
+    if missing:
+        raise other_mesh(plan, ranks, f"there is no axis {missing[0]}")
     sizes: dict[str, int] = {}
     for axis, text in plan.mesh.items():
-        dim, size = dim_of(text), communicators[axis].size
+        dim = dim_of(text)
         if str(dim).isidentifier():
-            sizes.setdefault(str(dim), size)
+            sizes.setdefault(str(dim), ranks[axis])
     for axis, text in plan.mesh.items():
-        dim, size = dim_of(text), communicators[axis].size
-        missing = symbols_of(dim) - sizes.keys()
-        if missing or evaluate(dim, sizes) != size:
-            raise LoweringError(
-                Diagnostic(
-                    code="other-mesh",
-                    title="the mesh is not the plan's",
-                    reason=f"the axis {axis} has {size} ranks, and the plan is made for {text}",
-                )
-            )
+        dim = dim_of(text)
+        unknown = symbols_of(dim) - sizes.keys()
+        if unknown or evaluate(dim, sizes) != ranks[axis]:
+            reason = f"the axis {axis} has {ranks[axis]} ranks, and the plan is made for {text}"
+            raise other_mesh(plan, ranks, reason)
     return sizes
+
+
+def other_mesh(plan: Plan, ranks: Mapping[str, int], reason: str) -> LoweringError:
+    """Returns the error for a mesh that is not the plan's."""
+    made, there = (
+        ", ".join(f"{axis}={size}" for axis, size in mesh.items()) or "one rank"
+        for mesh in (plan.mesh, ranks)
+    )
+    return LoweringError(
+        Diagnostic(
+            code="other-mesh",
+            title="the mesh is not the plan's",
+            reason=f"{reason}; the mesh is {there}, and the plan's {made}",
+            hint=f"run it on {made}, or make a plan for {there}",
+        )
+    )

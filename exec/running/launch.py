@@ -17,6 +17,7 @@ from typing import Any
 
 from dimsolve.ir.errors import AnnotationError, Diagnostic
 from dimsolve.partition.mesh import Mesh
+from dimsolve.partition.read_plan import read_plan_file
 
 from .run_report import ErrorReport, RunOptions, RunReport
 
@@ -26,9 +27,12 @@ MAX_RANKS = 64
 def launch(options: RunOptions) -> RunReport:
     """Runs the ranks and returns the report of the first one, or what ended the run.
 
-    Raises AnnotationError and MeshError for options that cannot be read.
+    Raises AnnotationError and MeshError for options that cannot be read, PlanError for a plan that
+    cannot.
     """
     count = _count(options)
+    if options.plan is not None:
+        read_plan_file(options.plan)
     if "RANK" in os.environ and "MASTER_ADDR" in os.environ:
         from .worker import run
 

@@ -19,8 +19,10 @@ from dimsolve.ir.errors import AnnotationError, Diagnostic
 from dimsolve.partition.mesh import Mesh
 from dimsolve.partition.plan import Plan
 from dimsolve.partition.planning.planner import plan as make_plan
+from dimsolve.partition.read_plan import read_plan_file
 
 from ..graph import Graph
+from ..lowering.plan_text import mesh_symbols, other_mesh
 from ..parallel.parallelize import ParallelModule, parallelize
 from ..target import Target, load_target
 from .batches import batch_of, sizes_for
@@ -56,12 +58,19 @@ def run_rank(options: RunOptions, progress: Progress = lambda text: None) -> Run
 
 
 def plan_of(options: RunOptions, graph: Graph) -> Plan:
-    """Returns the plan that was given as a file, or makes one."""
-    if options.plan is not None:
-        from pathlib import Path
-
-        return Plan.from_json(Path(options.plan).read_bytes()).for_graph(graph)
-    return make_plan(graph, Mesh.of(options.mesh), policy_of(options.policy))
+    """Returns the plan that was given as a file, or makes one. Raises PlanError for a file that
+    holds none, or one that does not follow from the graph; LoweringError where it is for another
+    mesh.
+    """
+    mesh = Mesh.of(options.mesh)
+    if options.plan is None:
+        return make_plan(graph, mesh, policy_of(options.policy))
+    plan = read_plan_file(options.plan)
+    ranks = {axis: size for axis, size in mesh.axes if isinstance(size, int)}
+    if tuple(plan.mesh) != mesh.names:
+        raise other_mesh(plan, ranks, "the axes are not the same")
+    mesh_symbols(plan, ranks)
+    return plan.for_graph(graph)
 
 
 def policy_of(text: str | None) -> Any:

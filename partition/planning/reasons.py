@@ -8,7 +8,7 @@ They follow from the choices alone, whoever made them: a policy, or a plan that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..conditions import essential
 from ..placement import Shard
@@ -27,25 +27,29 @@ def reasons_of(network: Network, decided: Decided) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for state, duties in decided:
-        seen: set[Choice] = set()
-        for number, choice in enumerate(state.choices):
-            if choice not in seen:
-                seen.add(choice)
-                for condition in duties.conditions_of(choice) or ():
-                    found.setdefault(condition, _reason(state, number, choice))
+        for choice, reason in (*_of_inputs(state), *_of_operators(state)):
+            for condition in duties.conditions_of(choice) or ():
+                found.setdefault(condition, reason)
     own = list(getattr(network.graph, "conditions", ()))
     facts = [str(fact) for fact in network.graph.facts]
     kept = essential([*own, *found], facts) if found else own
     return {text: found.get(text, "the graph") for text in kept}
 
 
-def _reason(state: AxisState, number: int, choice: Choice) -> str:
-    """What is cut: of an input that a caller gives, where the operator takes one, else of the
-    operator.
-    """
-    operator = state.network.operators[number]
-    for wire, placement in zip(operator.inputs, choice.inputs, strict=True):
-        entry = None if wire is None else state.network.wires[wire]
-        if entry is not None and entry.kind == "input" and isinstance(placement, Shard):
-            return f"{state.axis} cuts dimension {placement.dim} of {entry.target}"
-    return f"{state.axis} cuts {choice.name} of {operator.node.id}"
+def _of_inputs(state: AxisState) -> Iterator[tuple[Choice, str]]:
+    """The choices that cut what a caller gives, which says most to who reads it."""
+    for wire in state.network.wires:
+        for number, place in wire.uses if wire.kind == "input" else ():
+            choice = state.choices[number]
+            placement = choice.inputs[place]
+            if isinstance(placement, Shard):
+                yield choice, f"{state.axis} cuts dimension {placement.dim} of {wire.target}"
+
+
+def _of_operators(state: AxisState) -> Iterator[tuple[Choice, str]]:
+    """All choices, each with the first operator that makes it."""
+    seen: set[Choice] = set()
+    for operator, choice in zip(state.network.operators, state.choices, strict=True):
+        if choice not in seen:
+            seen.add(choice)
+            yield choice, f"{state.axis} cuts {choice.name} of {operator.node.id}"
