@@ -32,7 +32,7 @@ def communication_of(plan: Plan, known: Sizes, input_gradients: bool) -> list[Tr
     input_gradients: whether what is sent only for the gradients of inputs is counted. Raises
     PlanError for a symbol without a size.
     """
-    runs = ("always", "inputs") if input_gradients else ("always",)
+    runs: tuple[Gradient, ...] = ("always", "inputs") if input_gradients else ("always",)
     totals: dict[tuple[str, Axis, Collective], list[int]] = {}
     for conversion in plan.conversions:
         for direction, collective, sent in _each(conversion, known, runs):

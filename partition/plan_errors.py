@@ -9,7 +9,6 @@ from dimsolve.ir.excerpt import shown
 
 from .legality import Legality
 
-
 PLAN_AGAIN = "make the plan anew: dimsolve.plan(graph, mesh, policy)"
 
 
@@ -40,9 +39,7 @@ def plan_error(
 
 def follows_not(reason: str) -> PlanError:
     """Returns the error for a plan that says something else than what follows from its graph."""
-    return plan_error(
-        "not-derived", "the plan does not follow from its graph", reason, PLAN_AGAIN
-    )
+    return plan_error("not-derived", "the plan does not follow from its graph", reason, PLAN_AGAIN)
 
 
 def not_a_plan(reason: str, place: Sequence[str | int] = ()) -> PlanError:

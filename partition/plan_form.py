@@ -73,7 +73,8 @@ class _Form:
             self.text(text, read_placement, "placement", (*place, "gradient", number))
         self.lengths(entry.shape_before or (), (*place, "shape_before"))
         self.lengths(entry.shape_after or (), (*place, "shape_after"))
-        self.lengths((entry.bytes_forward, entry.bytes_backward), (*place, "bytes"))
+        for name in ("bytes_forward", "bytes_backward"):
+            self.text(getattr(entry, name), dim_of_text, "length", (*place, name))
         if entry.id in self.known:
             raise not_a_plan(f"'{shown(entry.id)}' stands for two things", (*place, "id"))
         self.known.add(entry.id)
@@ -81,7 +82,7 @@ class _Form:
     def operator(self, entry: OperatorPlan, place: Place) -> None:
         for axis, split in entry.splits.items():
             self.axis(axis, (*place, "splits"))
-            self.lengths((split.blocks,), (*place, "splits", axis, "blocks"))
+            self.text(split.blocks, dim_of_text, "length", (*place, "splits", axis, "blocks"))
         for number, operand in enumerate(entry.operands):
             self.tensor(operand, (*place, "operands", number))
             self.source(operand.source, (*place, "operands", number, "source"))
@@ -90,7 +91,8 @@ class _Form:
         for number, index in enumerate(entry.inputs):
             if index is not None and not 0 <= index < len(entry.operands):
                 raise not_a_plan("there is no such operand", (*place, "inputs", number))
-        self.lengths(entry.lengths.values(), (*place, "lengths"))
+        for name, length in entry.lengths.items():
+            self.text(length, dim_of_text, "length", (*place, "lengths", name))
         for name, lengths in entry.sizes.items():
             self.lengths(lengths, (*place, "sizes", name))
         for axis in entry.randomness.differs if entry.randomness is not None else ():

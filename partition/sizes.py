@@ -1,9 +1,9 @@
 """Sizes of a plan's symbols: given by a caller, checked, and put into the plan's lengths.
 
-    plan over dp=2 with batch, seq; needs batch % 2 == 0
-    {"batch": 4, "seq": 3}      (batch//2, seq, 64)  is  (2, 3, 64)
-    {"batch": 3, "seq": 3}      PlanError: it needs batch % 2 == 0
-    {"batch": 4}                PlanError: ... write plan.memory({"batch": 4, "seq": 1})
+plan over dp=2 with batch, seq; needs batch % 2 == 0
+{"batch": 4, "seq": 3}      (batch//2, seq, 64)  is  (2, 3, 64)
+{"batch": 3, "seq": 3}      PlanError: it needs batch % 2 == 0
+{"batch": 4}                PlanError: ... write plan.memory({"batch": 4, "seq": 1})
 """
 
 from __future__ import annotations

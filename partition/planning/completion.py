@@ -117,8 +117,8 @@ def _passing(state: AxisState, number: int, place: int, made: Partial) -> Choice
 
 
 def loses_digits(state: AxisState, number: int, passing: Choice) -> bool:
-    """Returns whether a sum over ranks would be taken in fewer digits than one rank alone has there: what
-    comes out has fewer, or another input that has a gradient.
+    """Returns whether a sum over ranks would be taken in fewer digits than one rank alone has
+    there: what comes out has fewer, or another input that has a gradient.
     """
     wires, operator = state.network.wires, state.network.operators[number]
     inputs = [

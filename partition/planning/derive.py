@@ -27,6 +27,7 @@ from dimsolve.solver.shapes import dim_of_text
 
 from ..fingerprint import check_graph
 from ..inline import inlined
+from ..legality import Legality
 from ..mesh import Mesh
 from ..placement import Partial, Placement, Reduction, Shard
 from ..plan import Made, Operand, OperatorPlan, Plan, Split
@@ -173,10 +174,12 @@ class _Axis:
         duty = self.duties.first_illegal(choice)
         if duty is not None:
             legality = legality_of(self.state, number, choice)
-            raise self.refused(operator, split, legality.reason)
+            raise self.refused(operator, split, legality.reason, legality)
         self.legal.add(choice)
 
-    def refused(self, operator: Operator, split: Split, reason: str) -> PlanError:
+    def refused(
+        self, operator: Operator, split: Split, reason: str, legality: Legality | None = None
+    ) -> PlanError:
         """Returns the error for a split that may not be made."""
         return plan_error(
             "illegal-split",
@@ -185,6 +188,7 @@ class _Axis:
             f"{place(operator.node)}: {reason}",
             PLAN_AGAIN,
             text=operator.kind.solution.text,
+            legality=legality,
         )
 
 

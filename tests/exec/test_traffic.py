@@ -87,11 +87,9 @@ def test_ranks_call_what_the_plan_counts(policy: Any, asked: bool) -> None:
 def test_the_table_says_what_only_an_input_needs() -> None:
     graph = ds.trace(Blocks(), kwargs={"x": torch.randn(4, 8)}, dynamic={"x": {0: "batch"}})
     plan = ds.plan(graph, {"tp": 2}, "tensor")
-    (row,) = [
-        " ".join(line.split()) for line in plan.explain().splitlines() if "requires" in line
-    ]
+    (row,) = [" ".join(line.split()) for line in plan.explain().splitlines() if "requires" in line]
     assert row == (
-        "mul@1 tp: R -> R identity | all-reduce if an input requires a gradient "
+        "x_1@1 tp: R -> R identity | all-reduce if an input requires a gradient "
         "0 + 32*batch bytes for linear:0"
     )
     left, all_ = (

@@ -207,3 +207,18 @@ def test_the_signature_is_the_full_name_and_the_name_is_its_last_word() -> None:
     node = Node("a", OperatorCall("torch.nn.functional.linear"), (), {})
     assert (node.signature, node.name) == ("torch.nn.functional.linear", "linear")
     assert node.annotation == ""
+
+
+def test_data_that_nest_too_deeply_are_no_graph() -> None:
+    with Graph("main") as g:
+        g.output(g.call("exp", g.input("x", "n")))
+    data = g.to_json()
+    deep: Any = 1
+    for _ in range(100_000):
+        deep = [deep]
+    data["nodes"][0]["args"] = deep
+    with pytest.raises(GraphError) as caught:
+        Graph.from_json(data)
+    assert str(caught.value) == (
+        "this is not a graph\n  the data: arrays and objects nest more than 64 deep"
+    )

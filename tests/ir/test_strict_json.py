@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsolve.ir.strict_json import UnreadableJson, is_deeper, read_json
+from dimsolve.ir.strict_json import UnreadableJson, is_deeper, read_json, require_shallow
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -63,3 +63,34 @@ def test_any_bytes_are_a_value_or_an_error(body: bytes) -> None:
         read_json(body)
     except UnreadableJson as error:
         assert error.code and error.reason
+
+
+def test_text_is_read_like_its_bytes() -> None:
+    assert read_json('{"a": "ä"}') == read_json('{"a": "ä"}'.encode()) == {"a": "ä"}
+    with pytest.raises(UnreadableJson, match="half of a surrogate pair stands alone"):
+        read_json('"\ud800"')
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = {"a": (value,)} if depth % 2 else [value]
+    return value
+
+
+@pytest.mark.parametrize("depth", [64, 32])
+def test_what_nests_as_deeply_as_allowed_is_let_through(depth: int) -> None:
+    require_shallow(nested(depth))
+
+
+@pytest.mark.parametrize("depth", [65, 100_000])
+def test_what_nests_too_deeply_is_refused(depth: int) -> None:
+    with pytest.raises(UnreadableJson, match="arrays and objects nest more than 64 deep"):
+        require_shallow(nested(depth))
+
+
+def test_a_list_that_holds_itself_is_refused() -> None:
+    loop: list[Any] = []
+    loop += [loop, loop]
+    with pytest.raises(UnreadableJson, match="arrays and objects nest more than 64 deep"):
+        require_shallow(loop)

@@ -1,7 +1,7 @@
 """All edits of one field of a plan's JSON, and the plans that they are made on.
 
-    true -> false       "S(0)" -> "R", "S(1)", ...      [a, b] -> [a], [b], [a, b, b]
-    {"tp": ...} -> {}   "linear" -> "relu"              null -> 0
+true -> false       "S(0)" -> "R", "S(1)", ...      [a, b] -> [a], [b], [a, b, b]
+{"tp": ...} -> {}   "linear" -> "relu"              null -> 0
 """
 
 from __future__ import annotations
@@ -17,7 +17,19 @@ from dimsolve.exec.graph import Graph
 Path = tuple[Any, ...]
 Json = Any
 
-TEXTS = ("", "R", "S(0)", "S(1)", "S(0, blocks=2)", "P(sum)", "P(max)", "2", "1", "batch", "3*batch")
+TEXTS = (
+    "",
+    "R",
+    "S(0)",
+    "S(1)",
+    "S(0, blocks=2)",
+    "P(sum)",
+    "P(max)",
+    "2",
+    "1",
+    "batch",
+    "3*batch",
+)
 """What a text is replaced by."""
 
 MORE_TEXTS = ("always", "inputs", "never", "relu", "linear", "batch % 3 == 0", "keep", "all-reduce")
@@ -38,7 +50,7 @@ def edits(data: Json, texts: tuple[str, ...], path: Path = ()) -> Iterator[tuple
         case bool():
             yield path, not data
         case int():
-            yield from ((path, each) for each in (data + 1, data - 1, True, 10**30, 0.5) )
+            yield from ((path, each) for each in (data + 1, data - 1, True, 10**30, 0.5))
         case str():
             yield from ((path, each) for each in texts if each != data)
             yield from ((path, each) for each in (None, 0, f"{data}_", data[:-1]) if each != data)
@@ -149,7 +161,7 @@ def fused() -> Graph:
     return g
 
 
-def PAS(graph: Any, resource: Any) -> Any:
+def pas(graph: Any, resource: Any) -> Any:
     """The seeds' form of a policy: the last product by what it sums over."""
     node = [node for node in graph.nodes() if node.name == "linear"][-1]
     graph.partition(node, node.algorithm("dim"), idx=0, dim=-1, num=resource.ngpus)
@@ -171,7 +183,7 @@ SMALL: dict[str, Made] = {
     "mlp, tensor": _of(mlp, {"tp": 2}, "tensor"),
     "mlp, data": _of(mlp, {"dp": 2}, "data"),
     "mlp, data+tensor": _of(mlp, {"dp": 2, "tp": 4}, "data+tensor"),
-    "mlp, PAS": _of(mlp, {"tp": 2}, PAS),
+    "mlp, PAS": _of(mlp, {"tp": 2}, pas),
     "mlp, n ranks": _of(mlp, {"tp": "n"}, "tensor"),
     "fused, tensor": _of(fused, {"tp": 2}, "tensor"),
     "convnet, data": _of(convnet, {"dp": 2}, "data"),
