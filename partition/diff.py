@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .plan import Plan
-from .plan_errors import plan_error
+from .plan_errors import no_plan
 
 
 def diff(old: Plan, new: Plan) -> str:
@@ -19,12 +19,7 @@ def diff(old: Plan, new: Plan) -> str:
     plan only, with ``+`` in the second only. Raises PlanError where the second is no plan.
     """
     if not isinstance(new, Plan):
-        raise plan_error(
-            "not-a-plan",
-            "this is not a plan",
-            f"{new!r:.60} is a {type(new).__name__}",
-            "dimsolve.plan(graph, mesh, policy) makes one, Plan.from_json reads one",
-        )
+        raise no_plan(new)
     return "\n".join(
         [
             *_values("graph", old.graph.fingerprint, new.graph.fingerprint),

@@ -47,3 +47,13 @@ def not_a_plan(reason: str, place: Sequence[str | int] = ()) -> PlanError:
     where = ".".join(shown(str(part)) for part in place)
     reason = f"at {where}: {reason}" if where else reason
     return plan_error("not-a-plan", "this is not a plan", reason, "Plan.to_json writes one")
+
+
+def no_plan(value: object) -> PlanError:
+    """Returns the error for a value of another type where a plan is wanted."""
+    return plan_error(
+        "not-a-plan",
+        "this is not a plan",
+        f"{value!r:.60} is a {type(value).__name__}",
+        "dimsolve.plan(graph, mesh, policy) makes one, Plan.from_json reads one",
+    )

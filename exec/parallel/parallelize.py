@@ -19,6 +19,7 @@ from torch import Tensor
 
 from dimsolve.ir.errors import Diagnostic
 from dimsolve.partition.plan import Plan
+from dimsolve.partition.plan_errors import no_plan
 
 from ..distributed.agreement import Agreement
 from ..distributed.communicator import Communicator
@@ -50,6 +51,8 @@ def parallelize(
     rank. Parameters on the meta device are made here, module by module. Raises PlanError,
     LoweringError and AgreementError where model, plan and ranks do not fit, on every rank alike.
     """
+    if not isinstance(plan, Plan):
+        raise no_plan(plan)
     graph = plan.planned
     if graph is None:
         raise _no_graph()

@@ -41,7 +41,7 @@ from .duties import Duties
 from .illegal import legality_of
 from .kinds import Kind
 from .network import Network, Operator
-from .planner import check_symbols
+from .planner import check_symbols, require_graph
 from .state import AxisState
 from .uncollected import uncollected
 
@@ -57,6 +57,7 @@ def derive(plan: Plan, graph: Graph) -> Plan:
     Raises PlanError for a plan of another graph, and for a split that is illegal, or that the rules
     of its operator do not offer; MeshError for a mesh that is none.
     """
+    require_graph(graph)
     with uncollected():
         graph = inlined(graph)
         identity = check_graph(plan, graph)

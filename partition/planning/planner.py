@@ -32,13 +32,7 @@ def plan(graph: Graph, mesh: MeshLike, policy: Any = None) -> Plan:
     node names to splits per axis, or a function ``PAS(graph, resource)``. Raises PlanError for what
     is illegal, before anything runs, and MeshError for a mesh that cannot be read.
     """
-    if not isinstance(graph, Graph):
-        raise plan_error(
-            "not-a-graph",
-            "this is not a graph",
-            f"{graph!r:.60} is a {type(graph).__name__}",
-            "dimsolve.trace(model, args) returns one",
-        )
+    require_graph(graph)
     with uncollected():
         return _planned(inlined(graph), Mesh.of(mesh), policy)
 
@@ -60,6 +54,17 @@ def _planned(graph: Graph, devices: Mesh, policy: Any) -> Plan:
         decided.append((state, duties))
     assembly = Assembly(network, devices, decided, kinds)
     return assembly.plan(graph_id(graph), decide.name, notes)
+
+
+def require_graph(graph: object) -> None:
+    """Raises PlanError for what is no graph."""
+    if not isinstance(graph, Graph):
+        raise plan_error(
+            "not-a-graph",
+            "this is not a graph",
+            f"{graph!r:.60} is a {type(graph).__name__}",
+            "dimsolve.trace(model, args) returns one",
+        )
 
 
 def check_symbols(mesh: Mesh, network: Network) -> None:

@@ -233,3 +233,14 @@ def test_values_are_taken_from_what_is_there() -> None:
         assert lines[0] == "this is not a plan"
         assert lines[1].startswith(f"  {reason}")
         assert lines[2] == "  hint: Plan.to_json writes one"
+
+
+@pytest.mark.parametrize("given", [None, "llama"])
+def test_what_is_no_graph_has_no_plan(given: Any) -> None:
+    _, plan = SMALL["mlp, tensor"]()
+    with pytest.raises(ds.PlanError) as caught:
+        plan.for_graph(given)
+    assert str(caught.value) == (
+        f"this is not a graph\n  {given!r} is a {type(given).__name__}\n"
+        "  hint: dimsolve.trace(model, args) returns one"
+    )
