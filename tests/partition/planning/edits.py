@@ -186,13 +186,15 @@ SMALL: dict[str, Made] = {
     "mlp, PAS": _of(mlp, {"tp": 2}, pas),
     "mlp, n ranks": _of(mlp, {"tp": "n"}, "tensor"),
     "fused, tensor": _of(fused, {"tp": 2}, "tensor"),
-    "convnet, data": _of(convnet, {"dp": 2}, "data"),
-    "convnet, tensor": _of(convnet, {"tp": 2}, "tensor"),
 }
 """Plans all of whose edits are tried."""
 
 LARGE: dict[str, Made] = {
+    "convnet, data": _of(convnet, {"dp": 2}, "data"),
+    "convnet, tensor": _of(convnet, {"tp": 2}, "tensor"),
     "llama, tensor": _of(llama, {"tp": 2}, "tensor"),
     "llama, data+tensor": _of(llama, {"dp": 2, "tp": 2}, "data+tensor"),
 }
 """Plans of whose edits some are tried."""
+
+ALL = {**SMALL, **LARGE}

@@ -13,13 +13,13 @@ import dimsolve as ds
 from dimsolve.partition.derived import check_derived, differences
 from dimsolve.partition.planning.derive import derive
 
-from .edits import GONE, LARGE, SMALL, edited, mlp
+from .edits import ALL, GONE, SMALL, edited, mlp
 
 HINT = "\n  hint: make the plan anew: dimsolve.plan(graph, mesh, policy)"
 
 
 def refused(name: str, path: tuple[Any, ...], value: Any) -> str:
-    graph, plan = SMALL[name]()
+    graph, plan = ALL[name]()
     text = json.dumps(edited(json.loads(plan.to_json()), path, value))
     with pytest.raises(ds.PlanError) as caught:
         ds.Plan.from_json(text).for_graph(graph)
@@ -160,9 +160,9 @@ def test_a_frozen_identifier_is_not_cut() -> None:
     assert f"{frozen}^" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", [*SMALL, *LARGE])
+@pytest.mark.parametrize("name", ALL)
 def test_what_is_derived_is_the_plan(name: str) -> None:
-    graph, plan = SMALL[name]() if name in SMALL else LARGE[name]()
+    graph, plan = ALL[name]()
     derived = derive(plan, graph)
     assert list(differences(plan, derived)) == []
     assert derived.to_json() == plan.to_json()

@@ -14,9 +14,9 @@ import pytest
 
 import dimsolve as ds
 
-from .edits import LARGE, MORE_TEXTS, SMALL, TEXTS, Path, edited, edits
+from .edits import ALL, LARGE, MORE_TEXTS, SMALL, TEXTS, Path, edited, edits
 
-SOME = 600
+SOME = 500
 """So many edits of a large plan are tried."""
 
 
@@ -87,8 +87,8 @@ def test_edits_of_a_large_plan_are_refused(name: str) -> None:
         tried(graph, plan, path, value, False)
 
 
-@pytest.mark.parametrize("name", [*SMALL, *LARGE])
+@pytest.mark.parametrize("name", ALL)
 def test_a_plan_that_was_not_edited_is_taken(name: str) -> None:
-    graph, plan = SMALL[name]() if name in SMALL else LARGE[name]()
+    graph, plan = ALL[name]()
     again = ds.Plan.from_json(plan.to_json()).for_graph(graph)
     assert again == plan and again.planned is graph
