@@ -51,6 +51,7 @@ class Graph:
         self.settings: dict[str, Any] = {}
         self.functions: dict[str, Graph] = {}
         self._nodes: list[Node] = []
+        self._silent: set[str] = set()
 
     def nodes(self) -> list[Node]:
         """Returns the nodes in the order in which they run."""
@@ -74,10 +75,11 @@ class Graph:
     def fresh_name(self, wish: str) -> str:
         """Returns the name, numbered where it is taken: ``add``, ``add_1``, ``add_2``.
 
-        ``chunk`` is taken too where ``chunk.0`` is a value: the first of a call with several.
+        ``chunk`` is taken too where ``chunk.0`` is a value: the first of a call with several; and
+        ``setitem`` by a node of this id, which makes no value.
         """
         name, number = wish, 0
-        while name in self.values or f"{name}.0" in self.values:
+        while name in self.values or f"{name}.0" in self.values or name in self._silent:
             number += 1
             name = f"{wish}_{number}"
         return name
@@ -103,6 +105,8 @@ class Graph:
         node.outputs = tuple(
             [self._add_value(n, t, node) for n, t in zip(names, types, strict=True)]
         )
+        if not node.outputs:
+            self._silent.add(node.id)
         self._nodes.append(node)
         return node
 

@@ -56,6 +56,7 @@ from .rank_call import RankCall, rank_call
 from .setting import Setting, identifier
 from .symbols import Symbols
 from .values import Values
+from .written import with_own_memory
 
 if TYPE_CHECKING:
     from torch import fx
@@ -121,8 +122,9 @@ class _Lowering:
         )
 
     def _output(self) -> tuple[str, ...]:
-        """Makes the output; returns the classes of what the model returned and no graph holds."""
-        sources = {entry.value: entry.source for entry in self.plan.outputs}
+        """Makes the output; returns the classes of what the model returned and no graph has."""
+        named = self.graph.outputs
+        sources = {named[entry.name].name: entry.source for entry in self.plan.outputs}
         absent: list[str] = []
 
         def leaf(item: Any) -> Any:
@@ -190,15 +192,15 @@ class _Lowering:
                 assert_never(node.operation)
 
     def _call(self, node: Node, path: str, plan: OperatorPlan | None) -> None:
-        operands = iter(self.values.operands(node, plan))
-        args = map_argument(node.args, lambda leaf: self._leaf(leaf, operands))
-        kwargs = map_argument(node.kwargs, lambda leaf: self._leaf(leaf, operands))
-        ends, arguments = self.setting.communicators, Arguments(args, kwargs)
-        call = rank_call(node, path, plan, arguments, self._length, ends, self.draws)
+        operands = with_own_memory(node, self.values.operands(node, plan), self.fx)
+        left = iter(operands)
+        args, kwargs = (map_argument(a, lambda x: self._leaf(x, left)) for a in (node.args, node.kwargs))
+        ends, given = self.setting.communicators, Arguments(args, kwargs)
+        call = rank_call(node, path, plan, given, self._length, ends, self.draws)
         if self.wide and plan is not None and call.function is not None:
             exact = on_whole_operands(node, plan, self.setting, call.function, resolve(path))
             call = call if exact is None else replace(call, function=exact)
-        self._results(node, self._made(node, call), plan)
+        self._results(node, self._made(node, call), plan, operands)
         if path == SWITCH and args and isinstance(args[0], bool):
             self.values.switch_gradients(args[0])
 
@@ -211,10 +213,11 @@ class _Lowering:
         made.meta["origin"] = Origin("operator", node.id, node, call)
         return made
 
-    def _results(self, node: Node, made: fx.Node, plan: OperatorPlan | None) -> None:
+    def _results(
+        self, node: Node, made: fx.Node, plan: OperatorPlan | None, operands: list[Any]
+    ) -> None:
         declaration = node.declaration
         if declaration is not None and declaration.returns == "nothing":
-            operands = self.values.operands(node, plan)
             for value, number in zip(node.outputs, declaration.mutates, strict=False):
                 place = declaration.places[number]
                 assert place is not None

@@ -14,6 +14,7 @@ in segments of 4:1:1 that of grouped heads, 4 query heads to a key and a value h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -99,16 +100,19 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What of a declaration decides how it may be cut, besides its annotation."""
+    """What of a declaration decides how it may be cut, besides its annotation. ``kept``: inputs, by
+    number, that the model keeps as they are left: no summand stands for them.
+    """
 
     value_split: tuple[int, ...]
     reduction: Reduction
     linear: tuple[tuple[int, ...], ...]
     frozen: str
     transform_rules: tuple[object, ...]
+    kept: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, declaration: Declaration) -> Contract:
+    def of(cls, declaration: Declaration, kept: tuple[int, ...] = ()) -> Contract:
         """Returns the contract of a declaration."""
         return cls(
             tuple(declaration.value_split),
@@ -116,4 +120,9 @@ class Contract:
             tuple(tuple(each) for each in declaration.linear),
             declaration.frozen,
             tuple(declaration.transform_rules),
+            kept,
         )
+
+    def loses(self, inputs: Sequence[Placement]) -> bool:
+        """Whether what is kept would be a summand."""
+        return any(isinstance(inputs[place], Partial) for place in self.kept)

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from dimsolve.ir.node import Node
 
+from .aliases import written_value
+
 if TYPE_CHECKING:
-    from .network import Gradient, Network
+    from .network import Gradient, Network, Operator
 
 SWITCH = "torch._C._set_grad_enabled"
 CUT = frozenset({"detach", "detach_", "no_grad", "argmax", "argmin", "argsort"})
@@ -31,8 +33,10 @@ def gradient_flags(network: Network) -> None:
             wire.gradient = _OF_INPUT.get(wire.kind, "never")
     enabled = True
     for operator in network.operators:
-        switched = _switch(operator.node)
+        switched = switch(operator.node)
         enabled = enabled if switched is None else switched
+        if not enabled:
+            _keep(network, operator)
         if not enabled or operator.node.name in CUT:
             continue
         flags = [network.wires[wire].gradient for wire in operator.inputs if wire is not None]
@@ -42,7 +46,18 @@ def gradient_flags(network: Network) -> None:
                 network.wires[number].gradient = most
 
 
-def _switch(node: Node) -> bool | None:
+def _keep(network: Network, operator: Operator) -> None:
+    """What is written to where nothing is recorded keeps the gradient that it had."""
+    declaration = operator.declaration
+    for place in declaration.mutates:
+        wire, value = operator.inputs[place], written_value(operator.node, place)
+        if wire is not None and value is not None:
+            number = operator.outputs[operator.node.outputs.index(value)]
+            if number is not None:
+                network.wires[number].gradient = network.wires[wire].gradient
+
+
+def switch(node: Node) -> bool | None:
     """What a node switches gradients to; None for one that switches nothing."""
     if node.signature == SWITCH and node.args and isinstance(node.args[0], bool):
         return node.args[0]

@@ -141,6 +141,8 @@ class Kind:
         number = None if rule.transform is None else self.rules.index(rule.transform)
         duties = tuple([self._duty(name, within) for name, within in cut.items()])
         inputs, outputs = tuple(placements[: self.inputs]), tuple(placements[self.inputs :])
+        if self.contract.loses(inputs):
+            return Refusal("what it writes to is kept, and a rank would have a summand", rule.name)
         return Choice(inputs, outputs, rule.name, blocks, segments, number, duties)
 
     def _placed(
@@ -239,6 +241,8 @@ class Kind:
         chosen = max(sets, key=len)
         joined = Partial(reduction)
         inputs = tuple([joined if number in chosen else R for number in range(self.inputs)])
+        if self.contract.loses(inputs):
+            return None
         outputs = self.solution.layout.outputs
         return Choice(inputs, tuple([R if row is None else joined for row in outputs]))
 

@@ -120,7 +120,8 @@ class Network:
             declaration = replace(declaration, transform_rules=rules)
         number = len(self.operators)
         inputs = tuple([self._operand(value, node) for value in declaration.inputs])
-        kind = self.kinds.of(declaration, node, self.sliced.of(node))
+        kept = self.writes.kept.get(id(node), ())
+        kind = self.kinds.of(declaration, node, self.sliced.of(node), kept)
         made = {value: self._wire(value) for value in node.outputs}
         outputs: list[int | None] = [
             made[value].number if isinstance(value.type, TensorType) else None
@@ -181,14 +182,20 @@ class Kinds:
         self.known = known
         self._made: dict[Any, Kind] = {}
 
-    def of(self, declaration: Declaration, node: Node, windows: tuple[Windows, ...] = ()) -> Kind:
-        """Returns the kind of a call."""
+    def of(
+        self,
+        declaration: Declaration,
+        node: Node,
+        windows: tuple[Windows, ...] = (),
+        kept: tuple[int, ...] = (),
+    ) -> Kind:
+        """Returns the kind of a call. kept: inputs that it writes to for the model's next call."""
         shapes = tuple([_shape(value) for value in declaration.inputs])
         arguments = dict(declaration.arguments)
         if declaration.fresh:
             outputs = tuple([_shape(value) for value in node.outputs])
             arguments.update(_fresh_lengths(declaration, outputs))
-        contract = Contract.of(declaration)
+        contract = Contract.of(declaration, kept)
         key = (declaration.annotation, shapes, tuple(arguments.items()), contract, windows)
         found = self._made.get(key)
         if found is None:

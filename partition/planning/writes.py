@@ -5,7 +5,9 @@
 
 A view shares its memory with what it was taken from. Where one of the two is written to and the
 other one used later, what is read depends on the memory being shared, and a rank that works on a
-copy would read something else. All operators on such memory stay whole: then nothing is copied.
+copy would read something else. All operators on such memory stay whole: then nothing is copied. So
+it is with what the caller gave, who sees what was written, and with what is written to where
+gradients are switched off, which keeps the gradient that it had.
 """
 
 from __future__ import annotations
@@ -17,28 +19,22 @@ from dataclasses import dataclass, field
 
 from dimsolve.ir.graph import Graph
 from dimsolve.ir.node import Node, Value
-from dimsolve.ir.types import TensorType
 
-_VIEWS = """
-view view_as reshape reshape_as transpose swapaxes swapdims permute movedim moveaxis T mT H mH
-t getitem select narrow expand expand_as broadcast_to squeeze unsqueeze flatten unflatten
-split chunk unbind tensor_split hsplit vsplit dsplit diagonal unfold real imag detach
-contiguous to type type_as float double half bfloat16 int long bool positive as_strided ravel
-squeeze_ unsqueeze_ transpose_ t_ identity dropout
-"""
-VIEWS = frozenset(_VIEWS.split())
-"""Functions, by name, whose result may share memory with their first argument."""
+from .aliases import memory_of, written_value
+from .gradients import differentiable, switch
 
 
 @dataclass(slots=True)
 class Writes:
     """``versions``: for a value that is written to, (position of the writer, value that has it
     from then on; None: no value has it but the value itself). shared: nodes on shared memory.
+    kept: inputs, by number, that a node writes to for the model's next call.
     """
 
     order: dict[int, int] = field(default_factory=dict)
     versions: dict[Value, list[tuple[int, Value]]] = field(default_factory=dict)
     shared: dict[int, str] = field(default_factory=dict)
+    kept: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def version(self, value: Value, node: Node | None, numbers: Mapping[Value, int]) -> int:
         """Returns the number of the value that a node reads under a name; None: after the last."""
@@ -55,93 +51,118 @@ class Writes:
         return self.shared.get(id(node), "")
 
 
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """One write. ``place``: the input of the declaration, None where nothing is known of it."""
+
+    position: int
+    node: Node
+    value: Value
+    place: int | None
+    recorded: bool
+
+
 def find_writes(graph: Graph) -> Writes:
     """Returns what the nodes of a graph write to."""
     writes = Writes({id(node): number for number, node in enumerate(graph.nodes())})
-    written: list[tuple[int, Node, Value]] = []
-    for number, node in enumerate(graph.nodes()):
-        declaration = node.declaration
-        for place in declaration.mutates if declaration is not None else ():
-            value = declaration.inputs[place] if declaration is not None else None
-            if isinstance(value, Value):
-                written.append((number, node, value))
-                new = _written_value(node, place)
-                if new is not None:
-                    writes.versions.setdefault(value, []).append((number, new))
+    written = list(_written(graph))
+    for write in written:
+        new = None if write.place is None else written_value(write.node, write.place)
+        if new is not None:
+            writes.versions.setdefault(write.value, []).append((write.position, new))
     if written:
-        _pin_shared(graph, writes, written)
+        _Sharing(graph, writes).pin(written)
     return writes
 
 
-def _written_value(node: Node, place: int) -> Value | None:
-    """The output that is the input written to: in the order of ``mutates``, of the same type."""
-    declaration = node.declaration
-    assert declaration is not None
-    number = declaration.mutates.index(place)
-    target = declaration.inputs[place]
-    if not isinstance(target, Value) or number >= len(node.outputs):
-        return None
-    output = node.outputs[number]
-    same = isinstance(output.type, TensorType) and output.type.dims == target.dims
-    return output if same else None
+def _written(graph: Graph) -> Iterator[_Write]:
+    """Yields what is written to, in the order of the graph."""
+    recorded = True
+    for position, node in enumerate(graph.nodes()):
+        switched = switch(node)
+        recorded = recorded if switched is None else switched
+        declaration = node.declaration
+        mutates = () if declaration is None else declaration.mutates
+        for place in mutates:
+            value = declaration.inputs[place] if declaration is not None else None
+            if isinstance(value, Value):
+                yield _Write(position, node, value, place, recorded)
+        out = node.kwargs.get("out")
+        if isinstance(out, Value):
+            yield _Write(position, node, out, None, recorded)
+        elif not mutates and _named_as_writer(node) and node.operands():
+            yield _Write(position, node, node.operands()[0], None, recorded)
 
 
-def _pin_shared(graph: Graph, writes: Writes, written: list[tuple[int, Node, Value]]) -> None:
-    """Pins all nodes on memory that is written to and then read under a name it had before; where
-    only the written value itself is read later, all nodes up to the writer.
-    """
-    groups = _memory(graph)
-    nodes = graph.nodes()
-    last_use = {v: n for n, node in enumerate(nodes) for v in node.operands()}
-    last_use.update({value: len(nodes) for value in graph.outputs.values()})
-    made = {value: n for n, node in enumerate(nodes) for value in node.outputs}
-    uses = Counter(value for node in nodes for value in node.operands())
-    inputs = {entry.value for entry in graph.inputs}
-    for position, writer, value in written:
-        group = groups[value]
-        before = [other for other in group if other is not value and made.get(other, -1) < position]
-        stale = any(last_use.get(other, -1) > position for other in before)
+def _named_as_writer(node: Node) -> bool:
+    """Whether a function changes its first argument, as names in torch tell."""
+    return node.name.endswith("_") and not node.name.endswith("__")
+
+
+class _Sharing:
+    """Finds what must stay whole because memory is written to that is read elsewhere."""
+
+    def __init__(self, graph: Graph, writes: Writes) -> None:
+        self.graph, self.writes = graph, writes
+        self.nodes = graph.nodes()
+        self.groups = memory_of(graph)
+        self.last_use = {v: n for n, node in enumerate(self.nodes) for v in node.operands()}
+        self.last_use.update({value: len(self.nodes) for value in graph.outputs.values()})
+        self.made = {value: n for n, node in enumerate(self.nodes) for value in node.outputs}
+        self.uses = Counter(value for node in self.nodes for value in node.operands())
+        self.inputs = {entry.value: entry.kind for entry in graph.inputs}
+        self.recorded = _made_recorded(graph)
+
+    def pin(self, written: Sequence[_Write]) -> None:
+        """Pins all nodes on memory that is written to and then read under a name it had before;
+        where only the written value itself is read later, all nodes up to the writer.
+        """
+        for write in written:
+            group = self.groups[write.value]
+            reason = f"{write.node.id} writes to memory that %{write.value.name} shares"
+            if write.place is None or self._read_elsewhere(write, group):
+                self._pin(self.nodes, group, reason)
+            elif self._keeps_gradient(write, group):
+                reason = f"{write.node.id} writes to %{write.value.name} without its gradient"
+                self._pin(self.nodes, group, reason)
+            else:
+                self._keep(write, group)
+                versions = self.writes.versions.get(write.value, ())
+                named = any(position == write.position for position, _ in versions)
+                if not named and self.last_use.get(write.value, -1) > write.position:
+                    self._pin(self.nodes[: write.position + 1], group, reason)
+
+    def _keep(self, write: _Write, group: AbstractSet[Value]) -> None:
+        if write.place is not None and group & self.inputs.keys():
+            kept = self.writes.kept.get(id(write.node), ())
+            self.writes.kept[id(write.node)] = (*kept, write.place)
+
+    def _read_elsewhere(self, write: _Write, group: AbstractSet[Value]) -> bool:
+        value, position = write.value, write.position
+        before = [v for v in group if v is not value and self.made.get(v, -1) < position]
+        if any(self.last_use.get(other, -1) > position for other in before):
+            return True
+        kinds = {self.inputs[each] for each in group if each in self.inputs}
         # An input is written to in place: no copy of it may stand between it and the writer.
-        copied = bool(group & inputs) and (len(before) > 0 or uses[value] > 1)
-        reason = f"{writer.id} writes to memory that %{value.name} shares"
-        if stale or copied:
-            _pin(nodes, writes, group, reason)
-        elif value not in writes.versions and last_use.get(value, -1) > position:
-            _pin(nodes[: position + 1], writes, {value}, reason)
+        return bool(kinds - {"buffer"}) or (bool(kinds) and bool(before or self.uses[value] > 1))
+
+    def _keeps_gradient(self, write: _Write, group: AbstractSet[Value]) -> bool:
+        """Whether a write that is not recorded is to a value that has a gradient, and keeps it."""
+        return not write.recorded and not self.recorded.isdisjoint(group)
+
+    def _pin(self, nodes: Sequence[Node], values: AbstractSet[Value], reason: str) -> None:
+        for node in nodes:
+            if not values.isdisjoint((*node.operands(), *node.outputs)):
+                self.writes.shared.setdefault(id(node), reason)
 
 
-def _pin(nodes: Sequence[Node], writes: Writes, values: AbstractSet[Value], reason: str) -> None:
-    for node in nodes:
-        if not values.isdisjoint((*node.operands(), *node.outputs)):
-            writes.shared.setdefault(id(node), reason)
-
-
-def _memory(graph: Graph) -> dict[Value, frozenset[Value]]:
-    """The values that may share memory with each value."""
-    parents: dict[Value, Value] = {}
-
-    def root(value: Value) -> Value:
-        while parents.get(value, value) is not value:
-            value = parents[value]
-        return value
-
+def _made_recorded(graph: Graph) -> frozenset[Value]:
+    """The values that nodes made while gradients were recorded, and that may have one."""
+    found: set[Value] = set()
+    recorded = True
     for node in graph.nodes():
-        for output, source in _shares(node):
-            parents[root(output)] = root(source)
-    groups: dict[Value, set[Value]] = {}
-    for value in graph.values.values():
-        groups.setdefault(root(value), set()).add(value)
-    return {value: frozenset(group) for group in groups.values() for value in group}
-
-
-def _shares(node: Node) -> Iterator[tuple[Value, Value]]:
-    """Yields outputs of a node with the operand whose memory they may share."""
-    if node.declaration is not None:
-        for place in node.declaration.mutates:
-            output = _written_value(node, place)
-            if output is not None:
-                yield output, node.declaration.inputs[place]
-    operands = node.operands()
-    if operands and node.name in VIEWS:
-        for output in node.outputs:
-            yield output, operands[0]
+        switched = switch(node)
+        recorded = recorded if switched is None else switched
+        if recorded:
+            found.update(value for value in node.outputs if differentiable(value.dtype))
+    return frozenset(found)
