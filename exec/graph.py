@@ -10,7 +10,7 @@ g.legal_parts("tp", "tensor")    which counts an axis may have under a policy
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from dimsolve.ir.node import Algorithm, Node
@@ -42,14 +42,27 @@ class Graph(TypedGraph):
         *,
         idx: int,
         dim: int,
-        num: Any,
+        num: Any = None,
         axis: str | None = None,
     ) -> None:
         """Asks for a split, as a policy ``PAS(graph, resource)`` does: a plan of this graph that is
-        given no other policy makes it.
+        given no other policy makes it. A node of a function that the graph calls is cut in all
+        calls.
+
+        Raises PlanError for what can be no split of the node, and leaves the graph as it was.
         """
+        from dimsolve.partition.planning.wishes import check_wish
+
+        check_wish(self, node, algo, idx=idx, dim=dim, num=num, axis=axis)
         wish = {"node": node, "algo": algo, "idx": idx, "dim": dim, "num": num, "axis": axis}
         self._wishes = [*(self._wishes or ()), wish]
+
+    def hand_on(self, other: Graph, copies: Mapping[Node, Sequence[Node]]) -> None:
+        """Gives the splits of `partition` to a graph that has copies of the nodes."""
+        for wish in self._wishes or ():
+            for copy in copies.get(wish["node"], ()):
+                algorithm = copy.algorithm(wish["algo"].tag)
+                other._wishes = [*(other._wishes or ()), {**wish, "node": copy, "algo": algorithm}]
 
     @property
     def requested(self) -> Any:

@@ -82,6 +82,12 @@ class ShapeError(DimsolveError):
     __module__ = "dimsolve"
 
 
+class GraphError(DimsolveError):
+    """A graph that is not well formed, or a node asked for what it has not."""
+
+    __module__ = "dimsolve"
+
+
 class OperatorError(DimsolveError):
     """A function that cannot be an operator, or an operator that breaks its promise."""
 

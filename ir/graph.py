@@ -15,16 +15,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from .errors import Diagnostic, DimsolveError
+from .errors import Diagnostic
+from .errors import GraphError as GraphError
 from .node import Argument, Input, InputKind, MatchShape, Node, Value, map_argument, values_in
 from .types import Computed, TensorType, Type
-
-
-class GraphError(DimsolveError):
-    """A graph that is not well formed."""
-
-
-GraphError.__module__ = "dimsolve"
 
 
 class Graph:

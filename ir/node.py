@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from .errors import Diagnostic, GraphError
 from .types import Dim, Type
 from .value import Argument as Argument
 from .value import Attachment as Attachment
@@ -168,10 +169,17 @@ class Node:
 
     def algorithm(self, tag: str) -> Algorithm:
         """Returns the way of partitioning with this tag, for ``graph.partition``. There is one,
-        ``"dim"``: along annotated dimensions.
+        ``"dim"``: along annotated dimensions. GraphError for any other.
         """
         if tag != "dim":
-            raise ValueError(f"{self.id} has no algorithm {tag!r}; write node.algorithm('dim')")
+            raise GraphError(
+                Diagnostic(
+                    "no-such-algorithm",
+                    "there is no such algorithm",
+                    reason=f"{self.id} has no algorithm {tag!r:.60}",
+                    hint='write node.algorithm("dim"): along annotated dimensions',
+                )
+            )
         return Algorithm(self, tag)
 
     def __repr__(self) -> str:

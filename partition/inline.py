@@ -34,7 +34,8 @@ from dimsolve.solver.graphs.typed_graph import TypedGraph
 def inlined(graph: Graph) -> Graph:
     """Returns the graph without calls of functions of its module; itself where it has none.
 
-    Inputs, outputs and the names of its own values stay. Raises ShapeError where an argument can
+    Inputs, outputs and the names of its own values stay, and so do the splits that were asked of
+    its nodes. Raises ShapeError where an argument can
     never be what a function's parameter says.
     """
     if not isinstance(graph, TypedGraph):
@@ -45,10 +46,11 @@ def inlined(graph: Graph) -> Graph:
 
 
 class _Inlining:
-    """Copies a graph node by node. ``twins``: the copy of every value of the graph itself."""
+    """Copies a graph node by node. ``copies``: those of every node, one for each call."""
 
     def __init__(self, graph: TypedGraph) -> None:
         self.graph = graph
+        self.copies: dict[Node, list[Node]] = {}
         self.made = type(graph)(graph.name, strict=graph.strict)
 
     def run(self) -> TypedGraph:
@@ -71,6 +73,9 @@ class _Inlining:
         result = map_argument(graph.result, lambda leaf: _twin(leaf, twins))
         made.set_result(result, {name: twins[v] for name, v in graph.outputs.items()})
         made.verify()
+        hand_on = getattr(graph, "hand_on", None)
+        if hand_on is not None:
+            hand_on(made, self.copies)
         return made
 
     def _copy_all(
@@ -119,6 +124,7 @@ class _Inlining:
             name=node.name,
         )
         self.made.propagation.append(copied)
+        self.copies.setdefault(node, []).append(copied)
         return copied
 
     def _call(

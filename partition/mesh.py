@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import Any, TypeAlias
+from unicodedata import normalize
 
 from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.solver.algebra.dims import symbols_of
 from dimsolve.solver.algebra.poly import Dim, product
 from dimsolve.solver.shapes import to_dim
+
+PROGRAMS_OWN = frozenset({"torch", "draws", "device"})
+"""Names that the source text of a rank's program uses."""
 
 
 class MeshError(DimsolveError):
@@ -40,6 +45,8 @@ class Mesh:
         items = _read(mesh) if isinstance(mesh, str) else mesh
         if not isinstance(items, Mapping):
             raise _problem(f"{mesh!r:.60} is no mapping from axis names to sizes")
+        if not items:
+            raise _problem("it has no axes")
         return cls(tuple((_name(name), _size(name, size)) for name, size in items.items()))
 
     @property
@@ -104,15 +111,23 @@ def _read(text: str) -> dict[str, str]:
 
 
 def _name(name: object) -> str:
-    if not isinstance(name, str) or not name.isidentifier():
+    if not isinstance(name, str) or not name.isidentifier() or normalize("NFKC", name) != name:
         raise _problem(f"{name!r:.60} is no name for an axis")
+    if iskeyword(name) or name in PROGRAMS_OWN:
+        raise _problem(f"'{name}' is a word of Python or of the programs that are made of plans")
     return name
 
 
 def _size(name: str, size: Any) -> Dim:
-    if isinstance(size, bool | float):
+    if size is None or isinstance(size, bool | float):
         raise _problem(f"the size of '{name}' is {size!r}")
-    dim = to_dim(size)
+    if isinstance(size, int) and size < 1:
+        raise _problem(f"the size of '{name}' is {size}, and an axis has at least one rank")
+    try:
+        dim = to_dim(size)
+    except DimsolveError as error:
+        reason = error.diagnostic.reason or error.diagnostic.title
+        raise _problem(f"the size of '{name}' is {size!r:.60}: {reason}") from None
     if isinstance(dim, int) and dim < 1:
         raise _problem(f"the size of '{name}' is {dim}, and an axis has at least one rank")
     return dim

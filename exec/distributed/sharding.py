@@ -107,7 +107,8 @@ def join_parts(stacked: Tensor, shard: Shard) -> Tensor:
         return torch.cat(parts, dim + 1).flatten(dim, dim + 1)
     rows = stacked.reshape(count, *shape[:dim], blocks, shape[dim] // blocks, *shape[dim + 1 :])
     shape[dim] *= count
-    return rows.movedim(0, dim + 1).reshape(shape)
+    # A reshape copies only where it must: parts of length 1 would lie in memory in another order.
+    return rows.movedim(0, dim + 1).reshape(shape).contiguous()
 
 
 def neutral(reduction: Reduction, dtype: torch.dtype) -> float | int | bool:

@@ -194,7 +194,8 @@ class _Lowering:
     def _call(self, node: Node, path: str, plan: OperatorPlan | None) -> None:
         operands = with_own_memory(node, self.values.operands(node, plan), self.fx)
         left = iter(operands)
-        args, kwargs = (map_argument(a, lambda x: self._leaf(x, left)) for a in (node.args, node.kwargs))
+        args = map_argument(node.args, lambda x: self._leaf(x, left))
+        kwargs = map_argument(node.kwargs, lambda x: self._leaf(x, left))
         ends, given = self.setting.communicators, Arguments(args, kwargs)
         call = rank_call(node, path, plan, given, self._length, ends, self.draws)
         if self.wide and plan is not None and call.function is not None:

@@ -25,12 +25,18 @@ flatten unflatten split split_with_sizes unsafe_split unsafe_split_with_sizes ch
 unbind tensor_split hsplit vsplit dsplit diagonal unfold real imag conj conj_physical resolve_conj
 resolve_neg view_as_real view_as_complex detach detach_ data contiguous to type type_as float double
 half bfloat16 int long short char byte bool cfloat cdouble chalf cpu cuda pin_memory positive pos
-as_strided as_tensor asarray ravel atleast_1d atleast_2d atleast_3d einsum squeeze_ unsqueeze_
-transpose_ swapaxes_ swapdims_ t_ as_strided_ requires_grad_ identity dropout dropout1d dropout2d
-dropout3d alpha_dropout feature_dropout feature_alpha_dropout coalesce values indices to_dense
+as_strided as_tensor asarray ravel atleast_1d atleast_2d atleast_3d squeeze_ unsqueeze_
+transpose_ swapaxes_ swapdims_ t_ as_strided_ requires_grad_ identity dropout coalesce values
+indices to_dense
 """
 VIEWS = frozenset(_VIEWS.split())
-"""Functions of torch, by name, whose results may share memory with their first argument."""
+"""Functions of torch, by name, that take no memory of their own, or need none."""
+
+_SOMETIMES = """
+einsum dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout
+"""
+_SHARING = VIEWS | frozenset(_SOMETIMES.split())
+"""Those whose results may share memory with their first argument."""
 
 _VIEWS_OF_ALL = frozenset({"broadcast_tensors", "meshgrid", "cartesian_prod"})
 """Those whose results may share memory with any of their arguments."""
@@ -92,7 +98,7 @@ def _sources(node: Node) -> Iterator[Value]:
             yield from operands
         case _ if node.name in _VIEWS_OF_ALL:
             yield from operands
-        case _ if node.name in VIEWS or not isinstance(node.operation, OperatorCall):
+        case _ if node.name in _SHARING or not isinstance(node.operation, OperatorCall):
             yield from operands[:1]
 
 

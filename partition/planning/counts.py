@@ -20,10 +20,11 @@ from dimsolve.ir.graph import Graph
 from dimsolve.solver.algebra.integers import divisors
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.decision import Always, Decision, Never, Sometimes
+from dimsolve.solver.parameters import to_whole
 
 from ..conditions import essential
 from ..inline import inlined
-from ..legal_parts import DEFAULT_BOUND, LegalParts
+from ..legal_parts import DEFAULT_BOUND, MAX_BOUND, LegalParts
 from ..mesh import Mesh
 from ..plan_errors import PlanError
 from .choices import Choice
@@ -54,9 +55,10 @@ def graph_legal_parts(
     """Returns which counts an axis may have: always, under a condition, never; the last two up to
     ``up_to`` (64). A policy is as for `dimsolve.plan`.
 
-    Raises PlanError for a policy that cannot be read, or asks for what is illegal at any count.
+    Raises PlanError for a policy that cannot be read, or asks for what is illegal at any count, and
+    AnnotationError for a bound that is none (1 to 10,000).
     """
-    bound = DEFAULT_BOUND if up_to is None else up_to
+    bound = DEFAULT_BOUND if up_to is None else to_whole("up_to", up_to, 1, MAX_BOUND)
     return _Counts(Network(inlined(graph)), axis, policy, bound).answer()
 
 

@@ -55,7 +55,7 @@ def _split(pattern: str, split: Any) -> Split:
     match split:
         case str():
             return split
-        case (int() as index, int() as dim):
+        case (int() as index, int() as dim) if bool not in (type(index), type(dim)):
             return index, dim
         case _:
             raise _unreadable(pattern, split)

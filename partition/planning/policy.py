@@ -81,7 +81,7 @@ def policy_of(policy: Any, network: Network, mesh: Mesh) -> Policy:
         requests = requests_of(policy, network, mesh)
         name = ", ".join(f"{pattern}: {dict(splits)}" for pattern, splits in policy.items())
     elif callable(policy):
-        requests = requests_from(policy, network.graph, mesh)
+        requests = requests_from(policy, network, mesh)
         name = getattr(policy, "__name__", "function")
     else:
         raise _unknown(policy)

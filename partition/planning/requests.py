@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dimsolve.ir.errors import AnnotationError
+from dimsolve.ir.node import Node
 from dimsolve.solver.graphs.graph_problems import place
+from dimsolve.solver.solution import Solution
 
 from ..check import judge
 from ..legality import Legality
@@ -44,7 +46,7 @@ def obey(requests: Sequence[Request], state: AxisState, duties: Duties) -> None:
         if request.axis != state.axis:
             continue
         operator = state.network.operators[request.operator]
-        name = _name(state, operator, request)
+        name = named(operator, request.split, request.origin)
         before = asked.setdefault(request.operator, (name, request))
         if before[0] != name:
             raise _twice(state, operator, before, (name, request))
@@ -58,25 +60,31 @@ def obey(requests: Sequence[Request], state: AxisState, duties: Duties) -> None:
         state.decide(request.operator, choice)
 
 
-def _name(state: AxisState, operator: Operator, request: Request) -> str:
-    solution = state.kinds[operator.number].solution
+def named(operator: Operator, split: Split, origin: str) -> str:
+    """Returns the identifier that a split names. Raises PlanError for one that does not exist."""
+    return named_of(
+        operator.node, operator.kind.solution, operator.declaration.frozen, split, origin
+    )
+
+
+def named_of(node: Node, solution: Solution, frozen: str, split: Split, origin: str) -> str:
+    """Returns the identifier that a split of a node names. frozen: why nothing of it is cut."""
     try:
-        name = split_name(solution, request.split)
+        name = split_name(solution, split)
     except AnnotationError as error:
         raise plan_error(
             "unknown-split",
-            f"{request.origin} asks for a split that does not exist",
-            f"{place(operator.node)}: {error.diagnostic.reason}",
+            f"{origin} asks for a split that does not exist",
+            f"{place(node)}: {error.diagnostic.reason or error.diagnostic.title}",
             error.diagnostic.hint,
             text=solution.text,
         ) from None
     if name is None:
-        assert isinstance(request.split, tuple)
-        reason = operator.declaration.frozen or nothing_to_split(solution, request.split)
+        assert isinstance(split, tuple)
         raise plan_error(
             "illegal-split",
-            f"{request.origin} asks for an illegal split",
-            f"{place(operator.node)}: {reason}",
+            f"{origin} asks for an illegal split",
+            f"{place(node)}: {frozen or nothing_to_split(solution, split)}",
             text=solution.text,
         )
     return name

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from dimsolve.ir.graph import Graph
 from dimsolve.ir.node import Node, Value
 
+from .aliases import VIEWS as VIEWS
 from .aliases import memory_of, written_value
 from .gradients import differentiable, switch
 

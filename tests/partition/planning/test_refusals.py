@@ -121,9 +121,13 @@ def test_an_algorithm_of_another_node_is_refused() -> None:
 
 
 def test_an_algorithm_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ds.GraphError) as caught:
         two_linears().node("linear").algorithm("pipeline")
-    assert str(caught.value) == "linear has no algorithm 'pipeline'; write node.algorithm('dim')"
+    assert str(caught.value) == (
+        "there is no such algorithm\n"
+        "  linear has no algorithm 'pipeline'\n"
+        '  hint: write node.algorithm("dim"): along annotated dimensions'
+    )
 
 
 SPLITS: list[tuple[Any, Any, str]] = [
