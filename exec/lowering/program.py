@@ -13,6 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from torch import is_grad_enabled, set_grad_enabled
+from torch._C import _set_grad_enabled as SWITCH  # noqa: N812
+
 from dimsolve.ir.node import Node
 from dimsolve.partition.placement import Placement
 
@@ -68,6 +71,7 @@ class Program:
     axes: tuple[str, ...]
     _forward: Callable[..., Any]
     _lines: Mapping[int, int | None]
+    _unrecorded: Callable[..., Any] | None = None
 
     @classmethod
     def of(cls, graph: fx.Graph, held: Mapping[str, object], **fields: Any) -> Program:
@@ -78,7 +82,8 @@ class Program:
         code = graph.python_code("self")
         start, lines = code._prologue_start, code._lineno_map or {}
         shifted = {line + start: number for line, number in lines.items()}
-        return cls(module=module, _forward=type(module).forward, _lines=shifted, **fields)
+        fields |= {"_forward": type(module).forward, "_unrecorded": _unrecorded(graph, held)}
+        return cls(module=module, _lines=shifted, **fields)
 
     def run(self, values: Sequence[Any]) -> Any:
         """Runs the program; ``values`` in the order of `slots`. Returns the tree that the model
@@ -86,7 +91,13 @@ class Program:
         """
         if self.draws is not None:
             self.draws.begin()
-        return self._forward(self.module, *values)
+        if self._unrecorded is None:
+            return self._forward(self.module, *values)
+        recorded = is_grad_enabled()
+        try:
+            return (self._forward if recorded else self._unrecorded)(self.module, *values)
+        finally:
+            set_grad_enabled(recorded)
 
     @property
     def code(self) -> str:
@@ -101,4 +112,22 @@ class Program:
 
     def is_frame(self, code: Any) -> bool:
         """Whether a traceback's code is the program's own."""
-        return code is self._forward.__code__
+        own = (self._forward, self._unrecorded)
+        return any(each is not None and code is each.__code__ for each in own)
+
+
+def _unrecorded(graph: fx.Graph, held: Mapping[str, object]) -> Callable[..., Any] | None:
+    """The function for callers who record no gradients: what switches them on again goes back to
+    what the caller had. The lines are the same. None for a program that switches nothing.
+    """
+    from torch.fx import Graph, GraphModule
+
+    copy = Graph()
+    copy.output(copy.graph_copy(graph, {}))
+    switches = [step for step in copy.nodes if step.target is SWITCH]
+    for step in switches:
+        step.args = (False,)
+    if not switches:
+        return None
+    forward: Callable[..., Any] = type(GraphModule(dict(held), copy, class_name="Program")).forward
+    return forward

@@ -78,6 +78,7 @@ def _candidates(state: AxisState) -> tuple[list[_Candidate], list[Edge]]:
                 [seed],
                 state.taken,
                 enter=lambda w: not network.wires[w].parameter,
+                past_pinned=True,
             )
             reached.update((w, p) for w, p in spread.placed.items() if isinstance(p, Shard))
             edges += spread.edges

@@ -55,25 +55,34 @@ def flood(
     *,
     enter: Callable[[int], bool] = lambda wire: True,
     shallow: bool = False,
+    past_pinned: bool = False,
 ) -> Flood:
     """Returns what follows from placing values: seeds are (value, placement).
 
     kinds: of every operator, as outer axes left it. taken: operators that are decided already and
     stay as they are. enter: which inputs of the graph may be placed. shallow: only the operators
-    that use the seeds are asked.
+    that use the seeds are asked. past_pinned: what operators that must stay whole make is cut after
+    them.
     """
-    flooding = _Flooding(network, kinds, taken, enter)
+    flooding = _Flooding(network, kinds, taken, enter, past_pinned)
     return flooding.run(seeds, 1 if shallow else None)
 
 
 class _Flooding:
     def __init__(
-        self, network: Network, kinds: Sequence[Kind], taken: Taken, enter: Callable[[int], bool]
+        self,
+        network: Network,
+        kinds: Sequence[Kind],
+        taken: Taken,
+        enter: Callable[[int], bool],
+        past_pinned: bool,
     ) -> None:
         self.network = network
         self.kinds = kinds
         self.taken = taken
         self.enter = enter
+        self.past_pinned = past_pinned
+        self.passed: set[int] = set()
         self.found = Flood()
         self.queue: deque[int] = deque()
 
@@ -115,6 +124,8 @@ class _Flooding:
         if self.taken(number) or number in self.found.choices:
             return
         answer = self.answer(operator, tensor, shard)
+        if operator.pinned and self.past_pinned and number not in self.passed:
+            self.pass_by(operator, tensor, shard)
         if isinstance(answer, Refusal):
             self.found.edges.append(Edge(number, tensor, shard, answer))
             return
@@ -125,6 +136,15 @@ class _Flooding:
         for wire, placement in zip(operator.inputs, answer.inputs, strict=True):
             if wire is not None and isinstance(placement, Shard):
                 self.want(wire, placement)
+
+    def pass_by(self, operator: Operator, tensor: int, shard: Shard) -> None:
+        """An operator that stays whole: what it makes is cut after it, as it would have been."""
+        self.passed.add(operator.number)
+        answer = self.kinds[operator.number].spread(tensor, shard)
+        if isinstance(answer, Choice):
+            for wire, placement in zip(operator.outputs, answer.outputs, strict=True):
+                if wire is not None:
+                    self.place(wire, placement)
 
     def answer(self, operator: Operator, tensor: int, shard: Shard) -> Choice | Refusal:
         if operator.pinned:

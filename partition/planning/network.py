@@ -237,7 +237,8 @@ def declaration_of(node: Node, known: frozenset[str]) -> tuple[Declaration, bool
     if declared is None:
         return _opaque(node, "it has no annotation: dimsolve.register_op gives it one"), False
     if declared.returns == "value":
-        if all(_known_number(value, known) for value in node.outputs):
+        # What makes no value is called for what it does: it switches gradients on or off.
+        if node.outputs and all(_known_number(value, known) for value in node.outputs):
             return replace(_opaque(node, ""), annotation="-> ?", inputs=()), True
         return _opaque(node, "its result is read from the whole tensor"), False
     return declared, False

@@ -115,23 +115,24 @@ class _Sharing:
         self.recorded = _made_recorded(graph)
 
     def pin(self, written: Sequence[_Write]) -> None:
-        """Pins all nodes on memory that is written to and then read under a name it had before;
-        where only the written value itself is read later, all nodes up to the writer.
+        """Pins the nodes on memory that is written to and then read under a name it had before;
+        where only the written value itself is read later, those up to the writer.
         """
         for write in written:
             group = self.groups[write.value]
             reason = f"{write.node.id} writes to memory that %{write.value.name} shares"
+            last = max(each.position for each in written if each.value in group)
             if write.place is None or self._read_elsewhere(write, group):
-                self._pin(self.nodes, group, reason)
+                self._pin(last, group, reason)
             elif self._keeps_gradient(write, group):
                 reason = f"{write.node.id} writes to %{write.value.name} without its gradient"
-                self._pin(self.nodes, group, reason)
+                self._pin(last, group, reason)
             else:
                 self._keep(write, group)
                 versions = self.writes.versions.get(write.value, ())
                 named = any(position == write.position for position, _ in versions)
                 if not named and self.last_use.get(write.value, -1) > write.position:
-                    self._pin(self.nodes[: write.position + 1], group, reason)
+                    self._pin(write.position, group, reason)
 
     def _keep(self, write: _Write, group: AbstractSet[Value]) -> None:
         if write.place is not None and group & self.inputs.keys():
@@ -151,9 +152,13 @@ class _Sharing:
         """Whether a write that is not recorded is to a value that has a gradient, and keeps it."""
         return not write.recorded and not self.recorded.isdisjoint(group)
 
-    def _pin(self, nodes: Sequence[Node], values: AbstractSet[Value], reason: str) -> None:
-        for node in nodes:
-            if not values.isdisjoint((*node.operands(), *node.outputs)):
+    def _pin(self, last: int, values: AbstractSet[Value], reason: str) -> None:
+        """Pins what makes such memory or takes views of it, and what uses it up to the last write:
+        later uses may take copies.
+        """
+        for position, node in enumerate(self.nodes):
+            uses = position <= last and not values.isdisjoint(node.operands())
+            if uses or not values.isdisjoint(node.outputs):
                 self.writes.shared.setdefault(id(node), reason)
 
 

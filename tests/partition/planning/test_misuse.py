@@ -69,12 +69,15 @@ POLICIES: list[tuple[Callable[..., Any], str]] = [
         "a policy failed\n"
         "  divides raised ZeroDivisionError: integer division or modulo by zero, at test_misuse.py",
     ),
-    (looks_for_a_node, "a policy failed\n  looks_for_a_node raised KeyError: 'zz', at test_misuse.py"),
+    (
+        looks_for_a_node,
+        "a policy failed\n  looks_for_a_node raised KeyError: 'zz', at test_misuse.py",
+    ),
     (
         lambda graph, resource: 5,
         "a policy returned no graph\n  <lambda> returned 5\n  hint: end it with: return graph",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("policy", "text"), POLICIES, ids=range(len(POLICIES)))

@@ -1,12 +1,15 @@
-"""Families of random calls that write to their arguments, and views that share their memory."""
+"""Random graphs whose calls write to their arguments, with views that share their memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
+from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.node import Value
 
-from .growing import Growing, shape_of
+from .growing import ROOM, Growing, is_float, shape_of
+from .random_calls import FAMILIES
 
 
 def _made(g: Growing) -> Value | None:
@@ -94,3 +97,29 @@ def product(g: Growing) -> None:
 WRITING: tuple[Callable[[Growing], None], ...] = (
     number, tensor, tensor, function, activation, assignment, rows, view, view, product, product,
 )  # fmt: skip
+
+
+def writing_graph(random: Random, calls: int) -> Growing:
+    """A graph of about so many calls, half of them writing; it returns what nothing uses, and two
+    values more.
+    """
+    g = Growing(random)
+    for _ in range(calls):
+        small = [v for v in g.values if _elements(v) <= ROOM]
+        g.values = small or g.values
+        try:
+            random.choice(random.choice((FAMILIES, WRITING, WRITING)))(g)
+        except DimsolveError:
+            continue
+    used = {v for node in g.graph.nodes() for v in node.operands()}
+    ends = [v for v in g.graph.values.values() if v not in used and is_float(v)]
+    extra = [v for v in g.values if v not in ends][-2:]
+    g.graph.output(*dict.fromkeys([*ends, *extra]))
+    return g
+
+
+def _elements(value: Value) -> int:
+    total = 1
+    for length in shape_of(value):
+        total *= length
+    return total
