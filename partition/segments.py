@@ -23,6 +23,8 @@ from .placement import Shard
 
 MOST = 4096
 """A dimension of more segments is not taken apart."""
+MOST_WRITTEN = 256
+"""A placement names no more segments than these: longer texts are not read."""
 
 
 def fractions_of(shard: Shard) -> tuple[Fraction, ...] | None:

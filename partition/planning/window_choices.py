@@ -14,7 +14,7 @@ from math import lcm
 from typing import TYPE_CHECKING
 
 from ..placement import Shard
-from ..segments import fractions_of, shard_of
+from ..segments import MOST_WRITTEN, fractions_of, shard_of
 from .choices import Choice, Refusal
 from .windows import Windows
 
@@ -51,5 +51,8 @@ def _cut(kind: Kind, windows: Windows, lengths: Sequence[Fraction]) -> Choice | 
     placements[windows.tensor] = shard_of(windows.dim, lengths)
     for part, own in zip(windows.parts, inside, strict=True):
         placements[part.tensor] = shard_of(part.dim, own)
+    if any(isinstance(p, Shard) and len(p.segments) > MOST_WRITTEN for p in placements):
+        reason = f"it would be cut in more than {MOST_WRITTEN} segments of their own lengths"
+        return Refusal(reason, windows.name)
     count = kind.inputs
     return replace(plain, inputs=tuple(placements[:count]), outputs=tuple(placements[count:]))
