@@ -76,8 +76,11 @@ def test_memory_that_is_shared_and_written_stays_whole() -> None:
     x = torch.randn(4, 8, dtype=torch.float64)
     graph = ds.trace(Written("view").double(), kwargs={"x": x}, dynamic={"x": {0: "batch"}})
     with pytest.raises(ds.PlanError) as caught:
-        ds.plan(graph, {"dp": 2}, "data")
+        ds.plan(graph, {"dp": 2}, {"add_": {"dp": (0, 0)}})
     assert "add_ writes to memory that %h shares" in str(caught.value)
+    made = ds.plan(graph, {"dp": 2}, "data")  # what is made of that memory later is cut
+    cut = {operator.name: bool(operator.splits) for operator in made.operators}
+    assert not cut["linear"] and not cut["add_"] and not cut["view"] and cut["relu"]
 
 
 def test_a_node_without_annotation_is_whole_and_says_how_to_register() -> None:
