@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import lcm
 from typing import Any
 
@@ -38,7 +38,8 @@ class LegalParts:
     those up to the bound are listed; where even one part asks for a condition, it is 1 and
     ``always`` is empty). ``conditional``: {count: condition} and ``forbidden``:
     {count: reason}, for the other counts up to ``up_to``; ``unknown``: {count: what was left to
-    show}.
+    show}. ``left_whole``: {count: which parameters of a model stay whole at this count, where
+    another would cut them, and why}.
     """
 
     split: str | None
@@ -48,9 +49,11 @@ class LegalParts:
     forbidden: Mapping[int, str]
     unknown: Mapping[int, str]
     up_to: int
+    left_whole: Mapping[int, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [f"always: {', '.join(map(str, self.always))}"]
+        lines += [f"{count}, where {text}" for count, text in self.left_whole.items()]
         lines += [f"{count} if {condition}" for count, condition in self.conditional.items()]
         lines += [f"{count} never: {reason}" for count, reason in self.forbidden.items()]
         lines += [f"{count} unknown: {reason}" for count, reason in self.unknown.items()]

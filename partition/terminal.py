@@ -51,6 +51,7 @@ def legal_parts_view(counts: LegalParts) -> Table:
     """Returns the counts that are always legal, and each condition and reason once."""
     always = ", ".join(map(str, counts.always)) or "no count"
     rows: list[Sequence[Text | str]] = [[styled("always", VERDICTS["always"]), always, ""]]
+    rows += [["where", str(n), styled(text, "dim")] for n, text in counts.left_whole.items()]
     for word, texts in (
         ("if", counts.conditional),
         ("never", counts.forbidden),

@@ -72,6 +72,7 @@ class _Counts:
         self.kinds = [operator.kind for operator in network.operators]
         self.state = self._state(ASSUMED)
         self.tensor: TensorPolicy | None = None
+        self.left_whole: dict[int, str] = {}
         duties = Assumed(ASSUMED, network.facts)
         if self.policy.decides(self.axis) is tensor:
             self.tensor = TensorPolicy(self.state, duties)
@@ -112,6 +113,7 @@ class _Counts:
             forbidden,
             unknown,
             self.bound,
+            self.left_whole,
         )
 
     def _greatest(self, always: list[int]) -> int:
@@ -173,9 +175,13 @@ class _Counts:
     def _asked_again(self, count: int) -> tuple[str, str]:
         state, duties = self._state(count), Duties(count, self.network.facts)
         try:
-            self._policy(count)(state, duties)
+            notes = list(dict.fromkeys(self._policy(count)(state, duties)))
         except PlanError as error:
             return "never", _reason(error)
+        if notes:
+            first = notes[0].removeprefix(f"{self.axis}: ")
+            alike = f"; and {len(notes) - 1} more like it" if len(notes) > 1 else ""
+            self.left_whole[count] = first + alike
         if duties.conditions:
             return "conditional", " and ".join(essential(duties.conditions))
         return "always", ""

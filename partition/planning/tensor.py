@@ -214,15 +214,19 @@ class TensorPolicy:
                 ]
                 raise group_error(self.state, self.duties, group.flood, illegal, common)
             if left:
-                self.notes.append(self._note(group, common))
+                self.notes.append(self._note(group, left, common))
 
-    def _note(self, group: Group, common: int) -> str:
-        names = [self.state.network.wires[wire].target for wire, _ in group.seeds]
+    def _note(self, group: Group, left: list[int], common: int) -> str:
+        """Which parameters stay whole, and the operator that forbids the count."""
+        names = list(dict.fromkeys(self.state.network.wires[wire].target for wire in left))
         listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        return (
-            f"{self.state.axis}: {listed} could be cut into parts that divide {common}, "
-            f"which {self.state.count} does not"
-        )
+        stay = "stays" if len(names) == 1 else "stay"
+        illegal = [n for n, c in group.flood.choices.items() if self.duties.first_illegal(c)]
+        reason = f"they could be cut into parts that divide {common}"
+        if illegal:
+            error = group_error(self.state, self.duties, group.flood, illegal, common)
+            reason = error.diagnostic.reason.partition(", cut with ")[0]
+        return f"{self.state.axis}: {listed} {stay} whole: {reason}"
 
 
 def saved(change: Change) -> tuple[float, int]:
