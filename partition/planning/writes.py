@@ -96,8 +96,11 @@ def _written(graph: Graph) -> Iterator[_Write]:
 
 
 def _named_as_writer(node: Node) -> bool:
-    """Whether a function changes its first argument, as names in torch tell."""
-    return node.name.endswith("_") and not node.name.endswith("__")
+    """Whether a function changes its first argument, as names in torch tell; ``operator.and_``
+    does not.
+    """
+    name = node.name
+    return name[-1:] == "_" and name[-2:] != "__" and node.signature.startswith("torch.")
 
 
 class _Sharing:
