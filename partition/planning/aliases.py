@@ -88,6 +88,31 @@ def written_value(node: Node, place: int) -> Value | None:
     return output if same else None
 
 
+def written_by(node: Node) -> Iterator[tuple[Value, int | None]]:
+    """Yields the values that a node writes to, with the input of its declaration that each is; None
+    where nothing is known of it.
+    """
+    declaration = node.declaration
+    mutates = () if declaration is None else declaration.mutates
+    for place in mutates:
+        value = declaration.inputs[place] if declaration is not None else None
+        if isinstance(value, Value):
+            yield value, place
+    out = node.kwargs.get("out")
+    if isinstance(out, Value):
+        yield out, None
+    elif not mutates and _named_as_writer(node) and node.operands():
+        yield node.operands()[0], None
+
+
+def _named_as_writer(node: Node) -> bool:
+    """Whether a function changes its first argument, as names in torch tell; ``operator.and_``
+    does not.
+    """
+    name = node.name
+    return name[-1:] == "_" and name[-2:] != "__" and node.signature.startswith("torch.")
+
+
 def _sources(node: Node) -> Iterator[Value]:
     """The operands whose memory the results may share."""
     operands = [value for value in node.operands() if isinstance(value.type, TensorType)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dimsolve.ir.node import Node
 
-from .aliases import written_value
+from .aliases import written_by, written_value
 
 if TYPE_CHECKING:
     from .network import Gradient, Network, Operator
@@ -44,6 +44,17 @@ def gradient_flags(network: Network) -> None:
         for value, number in zip(operator.node.outputs, operator.outputs, strict=False):
             if number is not None and differentiable(value.dtype):
                 network.wires[number].gradient = most
+        if most != "never":
+            _pass_on(network, operator, most)
+
+
+def _pass_on(network: Network, operator: Operator, gradient: Gradient) -> None:
+    """What is written to has the gradient of what is written, under every name of its memory."""
+    for written, _ in written_by(operator.node):
+        for value in network.memory[written]:
+            wire = network.wire_of(value)
+            if differentiable(wire.dtype):
+                wire.gradient = max(wire.gradient, gradient, key=_ORDER.index)
 
 
 def _keep(network: Network, operator: Operator) -> None:

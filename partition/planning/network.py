@@ -25,6 +25,7 @@ from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.infer import infer_sizes
 from dimsolve.solver.proof.facts import NO_FACTS, Facts, read_facts
 
+from .aliases import memory_of
 from .choices import Contract
 from .gradients import gradient_flags
 from .kinds import Kind
@@ -145,6 +146,10 @@ class Network:
             return None
         return self.writes.version(value, node, self._numbers)
 
+    def wire_of(self, value: Value) -> Wire:
+        """Returns the value as it was made, whatever was written to it later."""
+        return self.wires[self._numbers[value]]
+
     def number_of(self, value: Value, node: Node | None) -> int:
         """Returns the number of the value that a node reads under this name; None: at the end."""
         return self.writes.version(value, node, self._numbers)
@@ -166,6 +171,11 @@ class Network:
         if dims is None:
             return float(NOMINAL)
         return prod(float(NOMINAL) if dim is None else self.size(dim) for dim in dims)
+
+    @cached_property
+    def memory(self) -> dict[Value, frozenset[Value]]:
+        """For each value those that may share memory with it."""
+        return memory_of(self.graph)
 
     @cached_property
     def parameters(self) -> list[Wire]:

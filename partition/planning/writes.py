@@ -21,7 +21,7 @@ from dimsolve.ir.graph import Graph
 from dimsolve.ir.node import Node, Value
 
 from .aliases import VIEWS as VIEWS
-from .aliases import memory_of, written_value
+from .aliases import memory_of, written_by, written_value
 from .gradients import differentiable, switch
 
 
@@ -82,25 +82,8 @@ def _written(graph: Graph) -> Iterator[_Write]:
     for position, node in enumerate(graph.nodes()):
         switched = switch(node)
         recorded = recorded if switched is None else switched
-        declaration = node.declaration
-        mutates = () if declaration is None else declaration.mutates
-        for place in mutates:
-            value = declaration.inputs[place] if declaration is not None else None
-            if isinstance(value, Value):
-                yield _Write(position, node, value, place, recorded)
-        out = node.kwargs.get("out")
-        if isinstance(out, Value):
-            yield _Write(position, node, out, None, recorded)
-        elif not mutates and _named_as_writer(node) and node.operands():
-            yield _Write(position, node, node.operands()[0], None, recorded)
-
-
-def _named_as_writer(node: Node) -> bool:
-    """Whether a function changes its first argument, as names in torch tell; ``operator.and_``
-    does not.
-    """
-    name = node.name
-    return name[-1:] == "_" and name[-2:] != "__" and node.signature.startswith("torch.")
+        for value, place in written_by(node):
+            yield _Write(position, node, value, place, recorded)
 
 
 class _Sharing:

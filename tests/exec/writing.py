@@ -118,11 +118,36 @@ def residual(m: Any, x: Tensor) -> Tensor:
     return h
 
 
+def filled_by_hand(m: Any, x: Tensor) -> Tensor:
+    h = x @ m.a
+    k = torch.zeros(h.shape[0], 2, WIDTH, dtype=h.dtype)
+    k[:, 0] = h
+    k[:, 1] = 2 * h
+    return k @ m.b
+
+
+def filled_through_a_view(m: Any, x: Tensor) -> Tensor:
+    h = x @ m.a
+    k = torch.zeros(h.shape[0], 2, WIDTH, dtype=h.dtype)
+    k[:, 0].add_(h)
+    k.view(-1, 2 * WIDTH)[:, WIDTH:].copy_(h.exp())
+    return torch.relu(k @ m.b) @ m.a
+
+
+def given_out(m: Any, x: Tensor) -> Tensor:
+    h = torch.relu(x @ m.a)
+    k = torch.ones(2, h.shape[0], WIDTH, dtype=h.dtype)
+    early = k[0]
+    k.mul_(h)
+    return (early @ m.b) @ m.a
+
+
 ALL = {
     step.__name__: step
     for step in (
         value, view_after, view_before, einsum_view, assigned, the_input, a_view_of_the_input,
         moving_average, scattered, kept, unrecorded, half_recorded, inplace_activation, residual,
+        filled_by_hand, filled_through_a_view, given_out,
     )
 }  # fmt: skip
 
