@@ -13,10 +13,11 @@ unless its users are sharded: then each rank has a share of it, and the shares a
     Slice             slice             all-gather
     ReduceScatter     reduce-scatter    all-gather
     Exchange          all-to-all        all-to-all
-    Keep              rank 0 keeps it   identity         R -> P(sum); for P(max) all keep it
-    Insert            into zeros        slice            S -> P(sum)
-    JoinExtreme       max or min        to the winners, evenly shared
-    JoinProduct       product           times the product of the others
+    Divide            divided by size   identity         the backward of DivideGradient
+
+Those of partial values are in `dimsolve.exec.distributed.partial_functions`. Each backward is the
+forward of another row, so where gradients are themselves recorded (``create_graph=True``) it goes
+through that row's class, and derivatives of every order are right.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.compiler import is_compiling
 
-from dimsolve.partition.placement import Reduction, Shard
+from dimsolve.partition.placement import Shard
 
 from .communicator import Communicator
-from .sharding import cut_rows, join_parts, neutral, products_of_others, slice_part
+from .sharding import cut_rows, join_parts, slice_part
 
 
 def split_rows(tensor: Tensor, shard: Shard, count: int) -> Tensor:
@@ -39,13 +41,29 @@ def split_rows(tensor: Tensor, shard: Shard, count: int) -> Tensor:
     return cut_rows(tensor, shard, count).contiguous()
 
 
-def _sliced(tensor: Tensor, shard: Shard, communicator: Communicator) -> Tensor:
+def backward_step(function: Any, at_once: Callable[..., Tensor], *arguments: Any) -> Tensor:
+    """One step of a backward pass: recorded where gradients are, else without autograd's cost."""
+    if torch.is_grad_enabled() and not is_compiling():
+        recorded: Tensor = function.apply(*arguments)
+        return recorded
+    return at_once(*arguments)
+
+
+def same(tensor: Tensor, *_: Any) -> Tensor:
+    return tensor
+
+
+def summed(tensor: Tensor, communicator: Communicator, shared: bool) -> Tensor:
+    return communicator.all_reduce(tensor.contiguous())
+
+
+def sliced(tensor: Tensor, shard: Shard, communicator: Communicator) -> Tensor:
     part = slice_part(tensor, shard, communicator.rank, communicator.size)
     # Never a view of the argument: what comes next may write to it.
     return part.clone(memory_format=torch.contiguous_format)
 
 
-def _gathered(tensor: Tensor, shard: Shard, communicator: Communicator) -> Tensor:
+def _gathered(tensor: Tensor, shard: Shard, communicator: Communicator, *_: Any) -> Tensor:
     return join_parts(communicator.all_gather(tensor.contiguous()), shard)
 
 
@@ -58,14 +76,15 @@ class AllReduce(Function):
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, communicator: Communicator, shared: bool) -> Tensor:
-        ctx.communicator = communicator if shared else None
-        return communicator.all_reduce(tensor.contiguous())
+        ctx.given = communicator, shared
+        return summed(tensor, communicator, shared)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        if ctx.communicator is not None:
-            gradient = ctx.communicator.all_reduce(gradient.contiguous())
-        return gradient, None, None
+        communicator, shared = ctx.given
+        if shared:
+            return backward_step(AllReduce, summed, gradient, communicator, True), None, None
+        return backward_step(ShareGradient, same, gradient, communicator), None, None
 
 
 class ShareGradient(Function):
@@ -78,7 +97,7 @@ class ShareGradient(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return ctx.communicator.all_reduce(gradient.contiguous()), None
+        return backward_step(AllReduce, summed, gradient, ctx.communicator, False), None
 
 
 class DivideGradient(Function):
@@ -86,12 +105,29 @@ class DivideGradient(Function):
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, communicator: Communicator) -> Tensor:
-        ctx.size = communicator.size
+        ctx.communicator = communicator
         return tensor.view_as(tensor)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return gradient / ctx.size, None
+        return backward_step(Divide, _divided, gradient, ctx.communicator), None
+
+
+def _divided(tensor: Tensor, communicator: Communicator) -> Tensor:
+    return tensor / communicator.size
+
+
+class Divide(Function):
+    """R -> P(sum), an equal summand on every rank."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, communicator: Communicator) -> Tensor:
+        ctx.communicator = communicator
+        return _divided(tensor, communicator)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        return backward_step(DivideGradient, same, gradient, ctx.communicator), None
 
 
 class Gather(Function):
@@ -107,8 +143,8 @@ class Gather(Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         shard, communicator, shared = ctx.given
-        back = _scattered if shared else _sliced
-        return back(gradient, shard, communicator), None, None, None
+        back = (ReduceScatter, _scattered) if shared else (Slice, sliced)
+        return backward_step(*back, gradient, shard, communicator), None, None, None
 
 
 class GatherBegun(Function):
@@ -127,7 +163,7 @@ class GatherBegun(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return _sliced(gradient, *ctx.given), None, None, None
+        return backward_step(Slice, sliced, gradient, *ctx.given), None, None, None
 
 
 class Slice(Function):
@@ -136,11 +172,11 @@ class Slice(Function):
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, shard: Shard, communicator: Communicator) -> Tensor:
         ctx.given = shard, communicator
-        return _sliced(tensor, shard, communicator)
+        return sliced(tensor, shard, communicator)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return _gathered(gradient, *ctx.given), None, None
+        return backward_step(Gather, _gathered, gradient, *ctx.given, False), None, None
 
 
 class ReduceScatter(Function):
@@ -153,7 +189,12 @@ class ReduceScatter(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return _gathered(gradient, *ctx.given), None, None
+        return backward_step(Gather, _gathered, gradient, *ctx.given, True), None, None
+
+
+def _exchanged(tensor: Tensor, source: Shard, target: Shard, communicator: Communicator) -> Tensor:
+    rows = communicator.all_to_all(split_rows(tensor, target, communicator.size))
+    return join_parts(rows, source)
 
 
 class Exchange(Function):
@@ -164,100 +205,8 @@ class Exchange(Function):
         ctx: Any, tensor: Tensor, source: Shard, target: Shard, communicator: Communicator
     ) -> Tensor:
         ctx.given = target, source, communicator
-        rows = communicator.all_to_all(split_rows(tensor, target, communicator.size))
-        return join_parts(rows, source)
+        return _exchanged(tensor, source, target, communicator)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        target, source, communicator = ctx.given
-        back: Any = Exchange.apply
-        return back(gradient, target, source, communicator), None, None, None
-
-
-class Keep(Function):
-    """R -> P: rank 0 keeps a summand or a factor, the others the neutral element.
-
-    Of a maximum, a minimum or an average all ranks keep it.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, tensor: Tensor, reduction: Reduction, communicator: Communicator
-    ) -> Tensor:
-        ctx.given = reduction, communicator
-        if communicator.rank and reduction in (Reduction.SUM, Reduction.PROD):
-            return torch.full_like(tensor, neutral(reduction, tensor.dtype))
-        return tensor.clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        reduction, communicator = ctx.given
-        match reduction:
-            case Reduction.SUM:
-                whole = gradient
-            case Reduction.AVG:
-                whole = gradient * communicator.size
-            case Reduction.PROD:
-                whole = communicator.broadcast(gradient.contiguous(), 0)
-            case _:
-                whole = communicator.all_reduce(gradient.contiguous())
-        return whole, None, None
-
-
-class Insert(Function):
-    """S -> P: each rank's part in its place among neutral elements. Not for averages."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, tensor: Tensor, shard: Shard, reduction: Reduction, communicator: Communicator
-    ) -> Tensor:
-        ctx.given = shard, communicator
-        count = communicator.size
-        rows = tensor.new_full((count, *tensor.shape), neutral(reduction, tensor.dtype))
-        rows[communicator.rank] = tensor
-        return join_parts(rows, shard)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return _sliced(gradient, *ctx.given), None, None, None
-
-
-class JoinExtreme(Function):
-    """P(max) or P(min) -> R: ranks that tie share the gradient evenly."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, tensor: Tensor, reduction: Reduction, communicator: Communicator, shared: bool
-    ) -> Tensor:
-        joined = communicator.all_reduce(tensor.contiguous(), reduction)
-        ctx.given = communicator, shared
-        ctx.save_for_backward(tensor, joined)
-        return joined
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        communicator, shared = ctx.given
-        tensor, joined = ctx.saved_tensors
-        if shared:
-            gradient = communicator.all_reduce(gradient.contiguous())
-        wins = (tensor == joined).to(gradient.dtype)
-        return gradient * wins / communicator.all_reduce(wins), None, None, None
-
-
-class JoinProduct(Function):
-    """P(prod) -> R: the gradient of a factor is the product of the others, zeros included."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, communicator: Communicator, shared: bool) -> Tensor:
-        factors = communicator.all_gather(tensor.contiguous())
-        ctx.given = communicator, shared
-        ctx.save_for_backward(products_of_others(factors)[communicator.rank])
-        return factors.prod(0, dtype=tensor.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        communicator, shared = ctx.given
-        (others,) = ctx.saved_tensors
-        if shared:
-            gradient = communicator.all_reduce(gradient.contiguous())
-        return gradient * others.conj(), None, None
+        return backward_step(Exchange, _exchanged, gradient, *ctx.given), None, None, None

@@ -24,15 +24,12 @@ from .collective_functions import (
     DivideGradient,
     Exchange,
     Gather,
-    Insert,
-    JoinExtreme,
-    JoinProduct,
-    Keep,
     ReduceScatter,
     ShareGradient,
     Slice,
 )
 from .communicator import Communicator
+from .partial_functions import Insert, JoinExtreme, JoinProduct, Keep
 
 
 def convert(

@@ -4,9 +4,11 @@
 
 A parameter that sharded work uses has a share of its gradient on each rank. What a share is added
 to is not looked at before the backward pass has ended, so the sums begin when there is enough to
-send, several gradients in one piece of memory, and are waited for at the end. The gradients are
-then views of that memory. Where somebody would look earlier (hooks, FSDP, DistributedDataParallel,
-a gradient that is there already, second derivatives) each sum is waited for at once.
+send, several gradients in one piece of memory, and are waited for at the end. Only then are they
+added to ``.grad``: autograd is handed nothing, so it can neither add to a share that is not whole
+yet nor take a copy of one. A parameter may come several times in a pass (a module called twice),
+or not at all. Where somebody looks earlier (hooks, FSDP, DistributedDataParallel,
+``torch.autograd.grad``, second derivatives) each share is summed at once.
 """
 
 from __future__ import annotations
@@ -15,10 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
+
+from .collective_functions import AllReduce
 
 CAPACITY = 4 * 2**20
 """Bytes of gradients that are sent together."""
@@ -30,20 +35,68 @@ class _Bucket:
 
     memory: Tensor
     used: int = 0
-    members: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    members: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     finish: Callable[[], None] | None = None
 
     def fits(self, gradient: Tensor) -> bool:
         alike = self.memory.dtype is gradient.dtype and self.memory.device == gradient.device
         return alike and self.used + gradient.numel() <= self.memory.numel()
 
-    def add(self, parameter: Tensor, gradient: Tensor) -> Tensor:
+    def add(self, parameter: Tensor, gradient: Tensor) -> None:
         size = gradient.numel()
         place = self.memory[self.used : self.used + size].view(gradient.shape)
         place.copy_(gradient)
         self.used += size
-        self.members.append((parameter, place))
-        return place.detach()
+        self.members[id(parameter)] = parameter, place
+
+
+class _Pass:
+    """The sums of one backward pass."""
+
+    def __init__(self, end: Any, capacity: int) -> None:
+        self.end = end
+        self.capacity = capacity
+        self.buckets: list[_Bucket] = []
+
+    def add(self, parameter: Tensor, gradient: Tensor) -> None:
+        """Takes a share of a parameter's gradient; a second one is added to the first, unless that
+        has been sent.
+        """
+        last = self.buckets[-1] if self.buckets else None
+        if last is not None and id(parameter) in last.members:
+            last.members[id(parameter)][1].add_(gradient)
+            return
+        if last is None or not last.fits(gradient):
+            if last is not None:
+                self._send(last)
+            count = max(self.capacity // gradient.element_size(), prod(gradient.shape))
+            last = _Bucket(gradient.new_empty(count))
+            self.buckets.append(last)
+        last.add(parameter, gradient)
+
+    def _send(self, bucket: _Bucket) -> None:
+        if bucket.used:
+            bucket.finish = self.end.begin_sum(bucket.memory[: bucket.used])
+
+    def finish(self) -> None:
+        """Waits for all sums and adds them to the parameters' gradients."""
+        buckets, self.buckets = self.buckets, []
+        if buckets:
+            self._send(buckets[-1])
+        with torch.no_grad():
+            for bucket in buckets:
+                if bucket.finish is not None:
+                    bucket.finish()
+                for parameter, place in bucket.members.values():
+                    _accumulate(parameter, place)
+
+
+def _accumulate(parameter: Tensor, gradient: Tensor) -> None:
+    """Does what autograd's own node of a parameter does."""
+    if parameter.grad is None:
+        parameter.grad = gradient
+    else:
+        parameter.grad.add_(gradient)
 
 
 class GradientBuckets:
@@ -52,41 +105,18 @@ class GradientBuckets:
     def __init__(self, end: Any) -> None:
         self.end = end
         self.capacity = CAPACITY
-        self._passes: dict[int, list[_Bucket]] = {}
+        # The engine holds a pass until it has ended, or failed: then nothing waits for it.
+        self._passes: WeakValueDictionary[int, _Pass] = WeakValueDictionary()
 
-    def add(self, parameter: Tensor, gradient: Tensor) -> Tensor:
-        """Returns a tensor that is the sum of all ranks' gradients when the backward pass has
-        ended.
-        """
+    def add(self, parameter: Tensor, gradient: Tensor) -> None:
+        """Adds the sum of all ranks' gradients to ``parameter.grad`` when the pass has ended."""
         task = torch._C._current_graph_task_id()
-        if task not in self._passes:
-            self._passes[task] = []
+        found = self._passes.get(task)
+        if found is None:
+            found = self._passes[task] = _Pass(self.end, self.capacity)
             engine: Any = torch.autograd.Variable._execution_engine
-            engine.queue_callback(lambda: self._end(task))
-        buckets = self._passes[task]
-        if not buckets or not buckets[-1].fits(gradient):
-            if buckets:
-                self._send(buckets[-1])
-            count = max(self.capacity // gradient.element_size(), prod(gradient.shape))
-            buckets.append(_Bucket(gradient.new_empty(count)))
-        return buckets[-1].add(parameter, gradient)
-
-    def _send(self, bucket: _Bucket) -> None:
-        if bucket.finish is None and bucket.used:
-            bucket.finish = self.end.begin_sum(bucket.memory[: bucket.used])
-
-    def _end(self, task: int) -> None:
-        """Waits for all sums of a pass."""
-        buckets = self._passes.pop(task, [])
-        if buckets:
-            self._send(buckets[-1])
-        for bucket in buckets:
-            if bucket.finish is not None:
-                bucket.finish()
-            for parameter, place in bucket.members:
-                found = parameter.grad
-                if found is not None and found.data_ptr() != place.data_ptr():
-                    found.copy_(place)  # autograd took a copy of the share
+            engine.queue_callback(found.finish)
+        found.add(parameter, gradient)
 
 
 class ShareGradientLater(Function):
@@ -100,9 +130,14 @@ class ShareGradientLater(Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         parameter, buckets = ctx.given
-        if parameter is None or not _is_unwatched(parameter, gradient):
+        if torch.is_grad_enabled():
+            again: Any = AllReduce.apply
+            return again(gradient, buckets.end, False), None
+        if parameter is None or not _is_unwatched(parameter, gradient, ctx.next_functions[0][0]):
             return buckets.end.all_reduce(gradient.contiguous()), None
-        return buckets.add(parameter, gradient), None
+        if parameter.requires_grad:
+            buckets.add(parameter, gradient)
+        return None, None
 
 
 def _is_ours(parameter: Tensor) -> bool:
@@ -113,14 +148,30 @@ def _is_ours(parameter: Tensor) -> bool:
     return parameter.is_leaf and hasattr(parameter, "_dimsolve_part") and not wrapped
 
 
-def _is_unwatched(parameter: Tensor, gradient: Tensor) -> bool:
-    """Whether the gradient goes to the parameter as it is and nobody looks at it on the way."""
+def _is_unwatched(parameter: Tensor, gradient: Tensor, node: Any) -> bool:
+    """Whether the gradient goes to ``parameter.grad`` as it is, and nobody looks at it on the way.
+
+    node: autograd's own node of the parameter.
+    """
     watched = parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None)
+    found = parameter.grad
     return (
-        parameter.grad is None
-        and not watched
-        and not torch.is_grad_enabled()
+        not watched
+        and (found is None or _is_alike(found, gradient))
         and parameter.is_contiguous()
-        and gradient.layout is torch.strided
-        and (gradient.dtype, gradient.shape) == (parameter.dtype, parameter.shape)
+        and _is_alike(parameter, gradient)
+        and _is_accumulated(node)
     )
+
+
+def _is_alike(tensor: Tensor, gradient: Tensor) -> bool:
+    strided = tensor.layout is torch.strided and gradient.layout is torch.strided
+    return strided and (gradient.dtype, gradient.shape) == (tensor.dtype, tensor.shape)
+
+
+def _is_accumulated(node: Any) -> bool:
+    """Whether this pass adds to ``.grad``; ``torch.autograd.grad`` hands gradients out instead."""
+    try:
+        return bool(torch._C._will_engine_execute_node(node))
+    except RuntimeError:  # What torch says of a leaf whose gradient is handed out.
+        return False

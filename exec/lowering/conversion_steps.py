@@ -25,7 +25,6 @@ from ..distributed.collective_functions import (
     Exchange,
     Gather,
     GatherBegun,
-    Insert,
     ReduceScatter,
     ShareGradient,
     Slice,
@@ -33,6 +32,7 @@ from ..distributed.collective_functions import (
 from ..distributed.communicator import Communicator
 from ..distributed.conversions import convert
 from ..distributed.gradient_buckets import GradientBuckets, ShareGradientLater
+from ..distributed.partial_functions import Insert
 
 Step: TypeAlias = Callable[[Tensor], Tensor]
 

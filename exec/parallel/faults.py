@@ -22,6 +22,19 @@ from ..lowering.program import Program
 from .call_inputs import CallError
 
 _TOLD = "__dimsolve_failure__"
+_STOPS = (("torch.utils.checkpoint", "_StopRecomputationError"), ("torch._dynamo", ""))
+"""Where torch has exceptions that end a call early and are no errors: a recomputation that has what
+it was begun for, a compiler that begins anew.
+"""
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether an exception is an error of the step, and not torch's way to leave a call."""
+    kind = type(error)
+    return not any(
+        kind.__module__.startswith(module) and kind.__name__.startswith(name)
+        for module, name in _STOPS
+    )
 
 
 def explain(error: BaseException, program: Program | None, ends: MeshEnds) -> Failure:

@@ -29,7 +29,7 @@ from ..lowering.lowering_errors import LoweringError
 from ..lowering.plan_text import mesh_sizes, placement_of
 from ..lowering.program import Program
 from .call_inputs import CallError, CallInputs
-from .faults import explain
+from .faults import explain, is_failure
 from .held import Held
 from .modes import depends_on_mode
 from .optimizer_state import mark_parameters, watch_optimizers
@@ -128,7 +128,8 @@ class ParallelModule(torch.nn.Module):
         try:
             result = self.program.run([*inputs, *[owner[key] for owner, key in self._places]])
         except Exception as error:
-            explain(error, self.program, self.ends)
+            if is_failure(error):
+                explain(error, self.program, self.ends)
             raise
         return self._rebuild(result)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 import dimsolve as ds
 from dimsolve.exec.distributed import gradient_buckets
@@ -137,9 +138,97 @@ def failed_before(module: nn.Module, x: Tensor) -> list[Tensor]:
     return _grads(module)
 
 
+def siamese(module: nn.Module, x: Tensor) -> list[Tensor]:
+    """Two calls and one pass."""
+    (module(x) - module(2 * x)).square().backward()
+    return _grads(module)
+
+
+def many_calls(module: nn.Module, x: Tensor) -> list[Tensor]:
+    """Five calls, two of them without a gradient, and two passes over what they share."""
+    losses = [module(n * x) for n in (1, 2, 3)]
+    with torch.no_grad():
+        module(x)
+    (losses[0] * module(x)).backward(retain_graph=True)
+    (losses[0] + losses[1] * losses[2]).backward()
+    return _grads(module)
+
+
+def decayed(module: nn.Module, x: Tensor) -> list[Tensor]:
+    """The parameters are used beside the module too, before and after it."""
+    before = sum(p.square().sum() for p in module.parameters())
+    loss = module(x)
+    after = sum(p.sin().sum() for p in module.parameters())
+    (before * loss + after * module(2 * x)).backward()
+    return _grads(module)
+
+
+def some_only(module: nn.Module, x: Tensor) -> list[Tensor]:
+    """Gradients of some parameters, handed out and accumulated, of two calls."""
+    loss = module(x) * module(2 * x)
+    some = list(module.parameters())[1::3]
+    found = torch.autograd.grad(loss, some, retain_graph=True)
+    loss.backward(inputs=some)
+    assert [p.grad is None for p in module.parameters()].count(False) == len(some)
+    return [*found, *_grads(module)]
+
+
+def frozen_meanwhile(module: nn.Module, x: Tensor) -> list[Tensor]:
+    """A parameter that is frozen when the pass comes to it has no gradient."""
+    first, *_ = module.parameters()
+    loss = module(x)
+    first.requires_grad_(False)
+    loss.backward()
+    assert first.grad is None
+    return _grads(module)
+
+
+def recomputed(module: nn.Module, x: Tensor) -> list[Tensor]:
+    """Calls within checkpoints of both kinds, one of which runs a pass within the pass."""
+    y = x.clone().requires_grad_()
+    inner = checkpoint(module, y, use_reentrant=True)
+    outer = checkpoint(module, 2 * y, use_reentrant=False)
+    (inner * outer * module(y)).backward()
+    return [*_grads(module), y.grad]
+
+
+def nested(module: nn.Module, x: Tensor) -> list[Tensor]:
+    """The module is used twice within a larger one, and once before a step."""
+    before = module(x) * 2
+    scaled = nn.Parameter(x.clone())
+    (before * module(scaled) + module(scaled + module(x))).backward()
+    return [*_grads(module), scaled.grad]
+
+
+def penalised(module: nn.Module, x: Tensor) -> list[Tensor]:
+    """The gradient's own gradient, with respect to inputs and parameters."""
+    y = x.clone().requires_grad_()
+    loss = module(y) + module(2 * y)
+    wanted = [y, *module.parameters()]
+    first = torch.autograd.grad(loss, wanted, create_graph=True)
+    (sum(g.square().sum() for g in first) + loss).backward()
+    return [*_grads(module), y.grad]
+
+
 WAYS: dict[str, Callable[[nn.Module, Tensor], list[Tensor]]] = {
     way.__name__: way
-    for way in (plain, twice, kept_graph, returned, hooked, stepping, failed_before)
+    for way in (
+        plain,
+        twice,
+        kept_graph,
+        returned,
+        hooked,
+        stepping,
+        failed_before,
+        siamese,
+        many_calls,
+        decayed,
+        some_only,
+        frozen_meanwhile,
+        recomputed,
+        nested,
+        penalised,
+    )
 }
-WATCHED = frozenset({"hooked", "stepping"})
+WATCHED = frozenset({"hooked", "stepping", "returned"})
 """Ways in which somebody looks at a gradient before the pass has ended."""
