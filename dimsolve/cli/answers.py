@@ -6,7 +6,10 @@ always.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from typing import Any, NoReturn, TypeVar
 
 import typer
@@ -32,7 +35,8 @@ def answer(
     from dimsolve.ir.errors import DimsolveError
 
     try:
-        result = ask()
+        with only_json() if json else nullcontext():
+            result = ask()
         blocks = [] if json else list(show(result))
     except DimsolveError as error:
         if json:
@@ -55,3 +59,32 @@ def _print_json(result: Any) -> None:
     # In ASCII: valid wherever it is written, and for half a surrogate pair, which no encoding has.
     model = result if isinstance(result, BaseModel) else model_of(result)
     typer.echo(dumps(model.model_dump()))
+
+
+@contextmanager
+def only_json() -> Iterator[None]:
+    """What the body prints goes to stderr: a target's own words, also those of its C code and of
+    the processes that it starts.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    kept = _duplicate(1)
+    if kept is not None and _duplicate(2, onto=1) is None:
+        os.close(kept)
+        kept = None
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.stderr.flush()
+        if kept is not None:
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
+def _duplicate(number: int, onto: int | None = None) -> int | None:
+    """A copy of a file descriptor; None where it is closed."""
+    try:
+        return os.dup(number) if onto is None else os.dup2(number, onto)
+    except OSError:
+        return None

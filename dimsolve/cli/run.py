@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from contextlib import nullcontext
+from math import prod
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
 import typer
 
+from .answers import only_json
 from .exits import Exit, exit_of_error
 from .options import Json, Model, PolicyName
 from .page import Block, Cell, print_error, print_page
 
 if TYPE_CHECKING:
-    from dimsolve.exec.running.run_report import RunReport
+    from dimsolve.exec.running.run_report import RunOptions, RunReport
 
 
 Mesh: TypeAlias = Annotated[
@@ -55,9 +58,8 @@ def run(
 
     Starts the ranks on this machine; under torchrun it joins the world that is given.
     """
-    from dimsolve.exec.running.launch import is_first, launch
+    from dimsolve.exec.running.interrupts import Interrupted, interruptible
     from dimsolve.exec.running.run_report import RunOptions
-    from dimsolve.ir.errors import DimsolveError
 
     options = RunOptions(
         target=target,
@@ -71,7 +73,22 @@ def run(
         dtype=dtype,
     )
     try:
-        report = launch(options)
+        with interruptible():
+            _run(options, json=json)
+    except Interrupted as signal:
+        if json:
+            typer.echo(_ended(options, str(signal)).model_dump_json())
+        typer.echo(f"dimsolve run: {signal}", err=True)
+        raise typer.Exit(signal.exit_code) from None
+
+
+def _run(options: RunOptions, *, json: bool) -> NoReturn:
+    from dimsolve.exec.running.launch import is_first, launch
+    from dimsolve.ir.errors import DimsolveError
+
+    try:
+        with only_json() if json else nullcontext():
+            report = launch(options)
     except DimsolveError as error:
         if json:
             typer.echo(_as_json(error))
@@ -83,6 +100,17 @@ def run(
         else:
             print_page(_shown(report))
     raise typer.Exit(report.exit_code)
+
+
+def _ended(options: RunOptions, reason: str) -> RunReport:
+    """The report of a run that a signal has ended."""
+    from dimsolve.exec.running.run_report import ErrorReport, RunReport
+    from dimsolve.partition.mesh import Mesh
+
+    sizes = {name: size for name, size in Mesh.of(options.mesh).axes if isinstance(size, int)}
+    return RunReport(
+        ok=False, ranks=prod(sizes.values()), mesh=sizes, error=ErrorReport(reason=reason)
+    )
 
 
 def _as_json(error: Any) -> str:
@@ -144,4 +172,4 @@ def _failure(report: RunReport) -> str:
     assert error is not None
     where = f" in {error.operator}" if error.operator else ""
     rank = "" if error.rank is None else f"rank {error.rank}{where}: "
-    return rank + error.reason.splitlines()[0]
+    return rank + "; ".join(error.reason.splitlines())

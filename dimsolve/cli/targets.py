@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from .answers import answer
+from .answers import answer, only_json
 from .page import Block, Cell
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def infer_target(text: str, *, explain: bool, json: bool) -> NoReturn:
     from dimsolve.ir.errors import DimsolveError
 
     try:
-        data = ask().to_json()
+        with only_json():
+            data = ask().to_json()
     except DimsolveError as error:
         raised = error
         answer(lambda: _again(raised), lambda _: (), json=True)

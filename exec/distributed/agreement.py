@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
 TIMEOUT = 60.0
-"""Seconds that a rank waits for the others to say what they have."""
+"""Seconds that a rank waits for the others to say what they have, where nothing else is said."""
 
 HISTORY = 64
 """How many calls a rank remembers."""
@@ -59,16 +59,18 @@ class Agreement:
     """One module's agreements. ``timeout``: in seconds."""
 
     def __init__(
-        self, plan: Plan, device_mesh: DeviceMesh | None, *, timeout: float = TIMEOUT
+        self, plan: Plan, device_mesh: DeviceMesh | None, *, timeout: float | None = None
     ) -> None:
         self.plan = plan
-        self.timeout = timeout
+        self.timeout = TIMEOUT if timeout is None else timeout
         self.calls = 0
         self._known: dict[int, tuple[int, Any]] = {}
         self._said: set[str] = set()
         self._watch: Watch | None = watch()
         if self._watch is None:
             return
+        if timeout is None and self._watch.timeout is not None:
+            self.timeout = self._watch.timeout
         self.rank = dist.get_rank()
         self.ranks = (
             list(range(dist.get_world_size()))
@@ -165,6 +167,11 @@ class Agreement:
         keys = [f"{topic}/{rank}" for rank in self.ranks]
         missing = self._wait(keys)
         if missing:
+            assert self._watch is not None
+            here = f"the agreement on the {topic.partition('/')[0]}"
+            blamed = self._watch.blame(here, self.timeout)
+            if blamed is not None and blamed.rank != self.rank:
+                raise rank_failure(blamed, f"rank {self.rank}: {here}")
             absent = [rank for rank, key in zip(self.ranks, keys, strict=True) if key in missing]
             raise _silent(topic, absent, self.timeout)
         return {
@@ -174,6 +181,8 @@ class Agreement:
     def _wait(self, keys: Sequence[str]) -> list[str]:
         """Waits until the keys are there; returns those that are not when time has run out."""
         assert self._watch is not None
+        what = keys[0].rpartition("/")[0].partition("/")[0]
+        self._watch.wait_in(f"the agreement on the {what}", time.monotonic())
         until = time.monotonic() + self.timeout
         pause = 0.001
         while not self._store.check(list(keys)):
@@ -185,9 +194,9 @@ class Agreement:
             except Stopped:
                 failure = self._watch.blame()
             if failure is not None and failure.rank != self.rank:
-                what = keys[0].rpartition("/")[0].partition("/")[0]
                 raise rank_failure(failure, f"rank {self.rank}: the agreement on the {what}")
             pause = min(2 * pause, 0.05)
+        self._watch.waits = ""
         return []
 
     def _answer(self, _: Any) -> None:

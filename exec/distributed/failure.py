@@ -78,7 +78,7 @@ def failure_of(error: BaseException, rank: int, place: str, program: Program | N
     if program is not None:
         for frame, line in frames:
             if program.is_frame(frame.f_code):
-                return _in_step(program.step_at(line), frame, rank, place, reason)
+                return in_step(program.step_at(line), frame, rank, place, reason)
     for frame, _ in reversed(frames):
         name = frame.f_code.co_qualname
         if name.endswith(".backward") and "ctx" in frame.f_locals:
@@ -96,11 +96,15 @@ def _frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
         traceback = traceback.tb_next
 
 
-def _in_step(step: Step | None, frame: FrameType, rank: int, place: str, reason: str) -> Failure:
+def in_step(
+    step: Step | None, frame: FrameType | None, rank: int, place: str, reason: str
+) -> Failure:
+    """Returns a failure at a step of a program. frame: has the step's tensors; None: no shapes."""
     if step is None:
         return Failure(rank, place, reason)
     origin: Origin | None = step.meta.get("origin")
-    shapes = {n.name: _shape(frame.f_locals.get(n.name)) for n in step.all_input_nodes}
+    held = {} if frame is None else frame.f_locals
+    shapes = {n.name: _shape(held.get(n.name)) for n in step.all_input_nodes}
     shown = {name: shape for name, shape in shapes.items() if shape}
     if origin is None:
         return Failure(rank, place, reason, step.name, step.name, "", shown)

@@ -13,6 +13,7 @@ raises `CollectiveError` with the rank, the call and the shape.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from functools import lru_cache
@@ -28,7 +29,7 @@ from dimsolve.partition.placement import Reduction
 
 from . import compiled_collectives as compiled
 from .failure import Failure, rank_failure
-from .watch import Stopped, watch
+from .watch import Stopped, Watch, watch
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -64,6 +65,9 @@ _PLAIN = frozenset(
 
 MOMENT = timedelta(milliseconds=500)
 """How long a rank waits for others before it looks whether one of them has failed."""
+
+TIMED_OUT = "Timed out waiting"
+"""How gloo begins when a rank has not come; the same where this file's own limit is reached."""
 
 _WIDER = {
     torch.int16: torch.int32,
@@ -195,13 +199,25 @@ class TorchCommunicator:
         try:
             if self._queues and tensor.is_cuda:
                 work.wait()
-                return
-            while not _ended(work):
-                guard = watch()
-                if guard is not None and guard.failure is not None:
-                    raise self._failed(collective, tensor, "another rank failed")
+            elif not _ended(work):
+                self._wait(collective, tensor, work)
         except (RuntimeError, Stopped) as error:
             raise self._failed(collective, tensor, _plain_words(str(error))) from error
+
+    def _wait(self, collective: str, tensor: Tensor, work: Any) -> None:
+        """Waits for long: says so, and looks whether another rank has failed meanwhile."""
+        guard = watch()
+        if guard is None:
+            work.wait()
+            return
+        since = time.monotonic() - MOMENT.total_seconds()
+        guard.wait_in(f"the {self._what(collective, tensor)}", since)
+        while not _ended(work):
+            if guard.failure is not None:
+                raise self._failed(collective, tensor, "another rank failed")
+            if guard.timeout is not None and time.monotonic() - since > guard.timeout:
+                raise self._failed(collective, tensor, f"{TIMED_OUT} {guard.timeout:g} s")
+        guard.waits = ""
 
     def _reduce_carried(self, tensor: Tensor, reduction: Reduction) -> Tensor:
         """The reduction of what the backend cannot reduce as it is."""
@@ -224,30 +240,37 @@ class TorchCommunicator:
 
     def _failed(self, collective: str, tensor: Tensor, reason: str) -> DimsolveError:
         """What this rank raises: the failure of the rank that is to blame, where one is known."""
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        along = f" along {self.axis}" if self.axis else ""
-        caller = f" for {self.label}" if self.label else ""
         rank = dist.get_rank()
-        what = f"{collective} of {dtype} {tuple(tensor.shape)}{along}{caller}"
-        blamed = _blamed()
+        what = self._what(collective, tensor)
+        guard = watch()
+        waited = None
+        if guard is not None and reason.startswith(TIMED_OUT):
+            waited = guard.waited()
+        blamed = None if guard is None else _blamed(guard, f"the {what}", waited)
         if blamed is not None and blamed.rank != rank:
             return rank_failure(blamed, f"rank {rank}: the {what}")
+        if guard is not None and waited is not None:
+            others = [f"rank {other} in {call}" for other, call in guard.waiting().items()]
+            reason = "; ".join([reason, *others])
         return CollectiveError(
             Diagnostic("collective-failed", f"rank {rank}: the {what} failed", reason=reason)
         )
 
+    def _what(self, collective: str, tensor: Tensor) -> str:
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        along = f" along {self.axis}" if self.axis else ""
+        caller = f" for {self.label}" if self.label else ""
+        return f"{collective} of {dtype} {tuple(tensor.shape)}{along}{caller}"
 
-def _blamed() -> Failure | None:
+
+def _blamed(guard: Watch, here: str, waited: float | None) -> Failure | None:
     """The failure behind a failed collective; being told to end meanwhile is no reason not to
     find out.
     """
-    guard = watch()
-    if guard is None:
-        return None
     try:
-        return guard.blame()
+        return guard.blame(here, waited)
     except Stopped:
-        return guard.blame()
+        return guard.blame(here, waited)
 
 
 @lru_cache(maxsize=8)

@@ -3,9 +3,9 @@
     rank 1 raises           writes what failed into the store, under a key that all ranks look at
     rank 0 in a collective  looks at the key twice a second, and raises RankFailure
 
-Every rank of a process group has one watch: a thread that looks, counts its own beats, and answers
-what this rank is doing. A rank that is killed writes nothing; the others then find that its beats
-have stopped.
+Every rank of a process group has one watch: a thread that looks, counts its own beats, and posts
+what this rank is doing. A rank that is killed or stopped writes nothing; the others then find that
+its beats have stopped. A rank that sleeps goes on beating; it is the one that waits for nobody.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 import torch.distributed as dist
 
 from .failure import Failure
+from .whereabouts import Doing, whereabouts
 
 INTERVAL = 0.2
 """Seconds between two looks at the store."""
@@ -35,13 +36,21 @@ class Stopped(BaseException):
 
 
 class Watch:
-    """This process' watch over its process group."""
+    """This process' watch over its process group.
+
+    timeout: seconds that this rank waits for others; None: what the process group allows. waits:
+    the collective that it waits in, or "".
+    """
 
     def __init__(self, store: Any, rank: int, world: int) -> None:
         self.rank = rank
         self.world = world
         self.failure: Failure | None = None
         self.duties: list[Callable[[Any], None]] = []
+        self.timeout: float | None = None
+        self.waits = ""
+        self._since = time.monotonic()
+        self._posted = ""
         self._store = store
         self._lock = threading.Lock()
         self._misses = 0
@@ -72,11 +81,25 @@ class Watch:
             time.sleep(INTERVAL / 4)
         return self.failure
 
-    def blame(self) -> Failure | None:
-        """Returns the failure that made a collective of this rank fail, as far as it is known."""
-        return self.known_failure(3 * INTERVAL) or self.silent_rank()
+    def blame(self, here: str = "", waited: float | None = None) -> Failure | None:
+        """Returns the failure that made a collective of this rank fail, as far as it is known.
 
-    def silent_rank(self) -> Failure | None:
+        here: the collective. waited: the seconds after which this rank gave up; None where the
+        collective broke.
+        """
+        known = self.known_failure(3 * INTERVAL)
+        if known is not None:
+            return known
+        if waited is not None:
+            self._call_roll()
+        found = self.silent_rank(here, waited)
+        if found is None and waited is not None:
+            found = self._busy_rank(here, waited)
+            if found is not None:
+                self.report(found)
+        return found
+
+    def silent_rank(self, here: str = "", waited: float | None = None) -> Failure | None:
         """Returns the failure of a rank whose beats have stopped; None where all go on."""
         before = self._beats()
         until = time.monotonic() + SILENCE
@@ -91,7 +114,75 @@ class Watch:
         if not silent:
             return None
         reason = "it ended without a word: it was killed, or its machine is gone"
-        return Failure(silent[0], f"rank {silent[0]}", reason)
+        if waited is not None:
+            reason = f"it gave no sign of life, and rank {self.rank} waited {waited:g} s for it: "
+            reason += "it is stopped, hangs outside of Python, or its machine is gone"
+        return self._missed(silent[0], reason, here)
+
+    def wait_in(self, what: str, since: float) -> None:
+        """Notes that this rank waits for others, and since when."""
+        self.waits, self._since = what, since
+
+    def waited(self) -> float:
+        """Returns the seconds since it began to wait."""
+        return round(time.monotonic() - self._since)
+
+    def waiting(self) -> dict[int, str]:
+        """Returns what the other ranks wait in, as far as they wait."""
+        doing = {rank: self._doing(rank) for rank in range(self.world) if rank != self.rank}
+        return {rank: found.waits for rank, found in doing.items() if found.waits}
+
+    def _busy_rank(self, here: str, waited: float) -> Failure | None:
+        """The first rank that goes on beating, and waits for nobody: others wait for it."""
+        waiting = self.waiting()
+        busy = [r for r in range(self.world) if r != self.rank and r not in waiting]
+        if not busy:
+            return None
+        reason = f"it did not come, and rank {self.rank} waited {waited:g} s for it"
+        return self._missed(busy[0], reason, here)
+
+    def _missed(self, rank: int, reason: str, here: str) -> Failure:
+        """The failure of a rank that others wait for, with what it is known to have been at."""
+        doing = self._doing(rank)
+        lines = [reason]
+        if here:
+            own = whereabouts()
+            is_step = own.operator and not own.operator.startswith(("conversion", "begun", "share"))
+            step = f", at {own}" if is_step else ""
+            lines.append(f"rank {self.rank} was in {here}{step}")
+        if doing.waits:
+            lines.append(f"it was last seen waiting in {doing.waits}")
+        elif str(doing):
+            lines.append(f"it was last seen in {doing}")
+        shapes = dict(doing.shapes)
+        return Failure(
+            rank, f"rank {rank}", "\n".join(lines), doing.operator, doing.node, doing.source, shapes
+        )
+
+    def _call_roll(self) -> None:
+        """Asks all ranks to post what they do with shapes; they look at this with every beat."""
+        try:
+            with self._lock:
+                self._store.set("roll", "1")
+        except RuntimeError:
+            pass  # the store is gone, and so are the answers
+
+    def _doing(self, rank: int) -> Doing:
+        key = f"doing/{rank}"
+        try:
+            with self._lock:
+                if self._store.check([key]):
+                    return Doing.from_json(self._store.get(key))
+        except RuntimeError:
+            pass  # the store is gone, and what it knew with it
+        return Doing()
+
+    def _post(self) -> None:
+        """Posts what this rank is doing, where that has changed."""
+        text = whereabouts(self.waits, details=self._store.check(["roll"])).to_json()
+        if text != self._posted:
+            self._store.set(f"doing/{self.rank}", text)
+            self._posted = text
 
     def end(self) -> None:
         """Stops looking."""
@@ -110,6 +201,7 @@ class Watch:
             try:
                 with self._lock:
                     self._store.add(f"beat/{self.rank}", 1)
+                    self._post()
                     told = self._store.check(["failure"]) and self._store.get("failure")
                     for duty in list(self.duties):
                         duty(self._store)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakValueDictionary
 
 from torch import is_grad_enabled, set_grad_enabled
 from torch._C import _set_grad_enabled as SWITCH  # noqa: N812
@@ -83,7 +84,10 @@ class Program:
         start, lines = code._prologue_start, code._lineno_map or {}
         shifted = {line + start: number for line, number in lines.items()}
         fields |= {"_forward": type(module).forward, "_unrecorded": _unrecorded(graph, held)}
-        return cls(module=module, _lines=shifted, **fields)
+        program = cls(module=module, _lines=shifted, **fields)
+        for own in program._own():
+            _PROGRAMS[id(own)] = program
+        return program
 
     def run(self, values: Sequence[Any]) -> Any:
         """Runs the program; ``values`` in the order of `slots`. Returns the tree that the model
@@ -112,8 +116,11 @@ class Program:
 
     def is_frame(self, code: Any) -> bool:
         """Whether a traceback's code is the program's own."""
-        own = (self._forward, self._unrecorded)
-        return any(each is not None and code is each.__code__ for each in own)
+        return any(code is own for own in self._own())
+
+    def _own(self) -> list[Any]:
+        functions = (self._forward, self._unrecorded)
+        return [each.__code__ for each in functions if each is not None]
 
 
 def _unrecorded(graph: fx.Graph, held: Mapping[str, object]) -> Callable[..., Any] | None:
@@ -131,3 +138,12 @@ def _unrecorded(graph: fx.Graph, held: Mapping[str, object]) -> Callable[..., An
         return None
     forward: Callable[..., Any] = type(GraphModule(dict(held), copy, class_name="Program")).forward
     return forward
+
+
+_PROGRAMS: WeakValueDictionary[int, Program] = WeakValueDictionary()
+
+
+def program_of(code: Any) -> Program | None:
+    """Returns the program whose generated code a frame runs."""
+    program = _PROGRAMS.get(id(code))
+    return program if program is not None and program.is_frame(code) else None

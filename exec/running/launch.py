@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +20,9 @@ from dimsolve.ir.errors import AnnotationError, Diagnostic
 from dimsolve.partition.mesh import Mesh
 from dimsolve.partition.read_plan import read_plan_file
 
+from .interrupts import marked
 from .run_report import ErrorReport, RunOptions, RunReport
+from .supervisor import Supervisor
 
 MAX_RANKS = 64
 
@@ -27,8 +30,8 @@ MAX_RANKS = 64
 def launch(options: RunOptions) -> RunReport:
     """Runs the ranks and returns the report of the first one, or what ended the run.
 
-    Raises AnnotationError and MeshError for options that cannot be read, PlanError for a plan that
-    cannot.
+    Raises AnnotationError, MeshError and PlanError for options and a plan that cannot be read, and
+    Interrupted where a signal ends the run (see `dimsolve.exec.running.interrupts`).
     """
     count = _count(options)
     if options.plan is not None:
@@ -40,8 +43,10 @@ def launch(options: RunOptions) -> RunReport:
     with TemporaryDirectory(prefix="dimsolve-") as name:
         folder = Path(name)
         (folder / "options.json").write_text(options.model_dump_json())
-        failures = _start(count, folder)
-        return _collected(folder, options, count, failures)
+        ranks = Supervisor(folder, count, options.timeout)
+        with marked(folder):
+            failures = _start(count, folder, ranks)
+        return _collected(folder, options, count, failures, ranks)
 
 
 def is_first() -> bool:
@@ -61,7 +66,7 @@ def _count(options: RunOptions) -> int:
     return ranks
 
 
-def _start(count: int, folder: Path) -> dict[int, Any]:
+def _start(count: int, folder: Path, ranks: Supervisor) -> dict[int, Any]:
     """Runs the processes to their end; returns those that failed, by rank."""
     import logging
 
@@ -78,17 +83,19 @@ def _start(count: int, folder: Path) -> dict[int, Any]:
         rdzv_endpoint="localhost:0",
         max_restarts=0,
         monitor_interval=0.1,
+        signals_to_handle="",  # they are handled here
     )
+    arguments = ("-m", "dimsolve.exec.running.worker", str(folder), str(os.getpid()))
     try:
-        arguments = ("-m", "dimsolve.exec.running.worker", str(folder), str(os.getpid()))
-        elastic_launch(config, sys.executable)(*arguments)
+        with ranks:
+            elastic_launch(config, sys.executable)(*arguments)
     except ChildFailedError as error:
         return dict(error.failures)
     return {}
 
 
 def _collected(
-    folder: Path, options: RunOptions, count: int, failures: dict[int, Any]
+    folder: Path, options: RunOptions, count: int, failures: dict[int, Any], ranks: Supervisor
 ) -> RunReport:
     """The report of the first rank; where one failed, the failure that came first."""
     report = folder / "report.json"
@@ -96,37 +103,47 @@ def _collected(
         data = json.loads(report.read_text())
         rows = json.loads((folder / "overview.json").read_text())
         return _read(data).model_copy(update={"overview": rows})
-    for kind in ("error", "stopped"):
-        records = sorted(folder.glob(f"{kind}-*.json"), key=lambda path: path.stat().st_mtime_ns)
-        killed = _killed(failures)
-        if kind == "stopped" and killed is not None:
-            return _ended(options, count, *killed)
-        if records:
-            return _read(json.loads(records[0].read_text()))
-    killed = _killed(failures)
-    if killed is not None:
-        return _ended(options, count, *killed)
-    rank, failure = next(iter(failures.items()), (0, None))
-    code = getattr(failure, "exitcode", "an unknown code")
-    return _ended(options, count, rank, f"it ended with exit code {code}")
+    errors, stopped = (
+        sorted(folder.glob(f"{kind}-*.json"), key=lambda path: path.stat().st_mtime_ns)
+        for kind in ("error", "stopped")
+    )
+    if errors:
+        return _read(json.loads(errors[0].read_text()))
+    ended = _killed(failures, ranks) or ranks.silent
+    if ended is None and stopped:
+        return _read(json.loads(stopped[0].read_text()))
+    if ended is None:
+        rank, failure = next(iter(failures.items()), (0, None))
+        code = getattr(failure, "exitcode", "an unknown code")
+        ended = rank, f"it ended with exit code {code}"
+    reports = [_read(json.loads(path.read_text())) for path in stopped]
+    return _ended(options, count, *ended, reports, ranks.last_seen(ended[0]))
 
 
-def _killed(failures: dict[int, Any]) -> tuple[int, str] | None:
+def _killed(failures: dict[int, Any], ranks: Supervisor) -> tuple[int, str] | None:
     """The first rank that a signal ended, other than the launcher's own."""
     for rank, failure in sorted(failures.items(), key=lambda item: item[1].timestamp):
-        if failure.exitcode < 0:
+        if failure.exitcode < 0 and rank not in ranks.killed:
             return rank, f"it was ended by {failure.signal_name()}"
     return None
 
 
-def _ended(options: RunOptions, count: int, rank: int, reason: str) -> RunReport:
-    return RunReport(
-        ok=False,
-        ranks=count,
-        mesh=_sizes(options),
-        error=ErrorReport(rank=rank, reason=reason),
-        exit_code=1,
-    )
+def _ended(
+    options: RunOptions,
+    count: int,
+    rank: int,
+    reason: str,
+    told: Sequence[RunReport] = (),
+    seen: str = "",
+) -> RunReport:
+    """A rank that left no word. told: what the others found out; seen: what it was last at."""
+    known = next((r.error for r in told if r.error is not None and r.error.rank == rank), None)
+    found = [] if known is None else known.reason.splitlines()[1:]
+    if seen and not any("it was last seen" in line for line in found):
+        found.append(f"it was last seen in {seen}")
+    error = known or ErrorReport(rank=rank, reason="")
+    error = error.model_copy(update={"reason": "\n".join([reason, *found])})
+    return RunReport(ok=False, ranks=count, mesh=_sizes(options), error=error, exit_code=1)
 
 
 def _read(data: dict[str, Any]) -> RunReport:

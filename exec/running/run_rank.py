@@ -21,6 +21,7 @@ from dimsolve.partition.plan import Plan
 from dimsolve.partition.planning.planner import plan as make_plan
 from dimsolve.partition.read_plan import read_plan_file
 
+from ..distributed.whereabouts import note_stage
 from ..graph import Graph
 from ..lowering.plan_text import mesh_symbols, other_mesh
 from ..parallel.parallelize import ParallelModule, parallelize
@@ -117,6 +118,7 @@ def _steps(
     run = CheckedRun(part, whole)
     taken: list[CheckedStep] = []
     for number, size in enumerate(sizes):
+        note_stage(f"step {number + 1} of {len(sizes)}")
         batch = batch_of(example, target.dynamic, size, seed=number)
         batch = {k: v.to(part.ends.device) if hasattr(v, "to") else v for k, v in batch.items()}
         taken.append(run.step(batch))

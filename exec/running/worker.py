@@ -24,6 +24,7 @@ from typing import Any
 from dimsolve.ir.errors import AnnotationError, DimsolveError
 
 from .run_report import ErrorReport, RunOptions, RunReport
+from .supervisor import INTERRUPTED, tell_alive
 
 START = 60.0
 """Seconds that the ranks of a run have, at least, to start and to find each other."""
@@ -34,10 +35,10 @@ GRACE = 15.0
 
 def main(folder: Path, launcher: int) -> int:
     """Runs this rank; returns the exit code."""
-    threading.Thread(target=_end_with, args=(launcher,), daemon=True).start()
-    options = RunOptions.model_validate_json((folder / "options.json").read_bytes())
-    report = run(options)
     rank = int(os.environ["RANK"])
+    threading.Thread(target=_end_with, args=(launcher, folder, rank), daemon=True).start()
+    options = RunOptions.model_validate_json((folder / "options.json").read_bytes())
+    report = run(options, folder)
     if report.error is not None and report.error.rank in (None, rank):
         _write(folder / f"error-{rank}.json", report)
     elif report.error is not None:
@@ -45,13 +46,15 @@ def main(folder: Path, launcher: int) -> int:
     elif rank == 0:
         _write(folder / "report.json", report)
         _write(folder / "overview.json", report.overview)
+    if report.exit_code == 0:
+        (folder / f"ended-{rank}").touch()
     return report.exit_code
 
 
-def run(options: RunOptions) -> RunReport:
+def run(options: RunOptions, folder: Path | None = None) -> RunReport:
     """Joins the world of the environment, runs this rank, and leaves the world.
 
-    Never raises: what goes wrong is in the report.
+    folder: of the launcher, where there is one. Never raises: what goes wrong is in the report.
     """
     import torch
     import torch.distributed as dist
@@ -62,7 +65,8 @@ def run(options: RunOptions) -> RunReport:
     from .run_rank import run_rank
 
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    signal.signal(signal.SIGTERM, _stop)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _stop)
     _threads(int(os.environ.get("LOCAL_WORLD_SIZE", world)))
     gpu = options.device != "cpu" and torch.cuda.is_available()
     enough = gpu and torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", world))
@@ -73,6 +77,7 @@ def run(options: RunOptions) -> RunReport:
     _set_pg_timeout(timedelta(seconds=options.timeout))
     guard = watch()
     assert guard is not None
+    guard.timeout = options.timeout
     guard.duties.append(_end_late())
 
     progress = _progress(rank)
@@ -81,6 +86,8 @@ def run(options: RunOptions) -> RunReport:
         progress("")
         return report
     except BaseException as error:
+        if folder is not None and (folder / INTERRUPTED).exists():
+            os._exit(1)  # who asked for the end needs no reasons
         failure = explain_run(error, rank)
         text = (
             f"rank {rank}: stopped: {failure}"
@@ -110,7 +117,11 @@ def _progress(rank: int) -> Callable[[str], None]:
     """Tells on stderr how far the run is: one line that changes on a terminal, lines elsewhere."""
     terminal = sys.stderr.isatty()
 
+    from ..distributed.whereabouts import note_stage
+
     def tell(text: str) -> None:
+        if text:
+            note_stage(text)
         if rank == 0 and (text or terminal):
             line = f"\r\x1b[2K{text}" if terminal else f"{text}\n"
             print(line, end="", file=sys.stderr, flush=True)
@@ -149,9 +160,12 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise Stopped(f"signal {signal.Signals(number).name}")
 
 
-def _end_with(parent: int) -> None:
-    """Ends this process when its parent is gone: no orphan stays."""
+def _end_with(parent: int, folder: Path, rank: int) -> None:
+    """Ends this process when its parent is gone: no orphan stays. Tells it that this rank lives,
+    and what it is at.
+    """
     while os.getppid() == parent:
+        tell_alive(folder, rank)
         time.sleep(0.2)
     os._exit(1)
 

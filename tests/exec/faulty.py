@@ -4,7 +4,7 @@ FAULT=raise-forward       an operator raises            FAULT=kill-forward     k
 FAULT=raise-backward      its backward raises           FAULT=kill-backward    kill -9 in it
 FAULT=raise-factory       before anything runs          FAULT=kill-factory
 FAULT=kill-later          kill -9 after some time, wherever the rank is then
-FAULT=hang-forward        sleeps for ever
+FAULT=hang-forward        sleeps for ever               FAULT=stop-forward     SIGSTOP in it
 FAULT=spoil-sin           changes what a built-in operator of the model ``spoiled`` has saved
 """
 
@@ -39,6 +39,8 @@ def fault(place: str) -> None:
         raise ValueError(f"this {place} was made to fail")
     if kind == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    if kind == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
     if kind == "hang":
         time.sleep(1000)
 

@@ -95,8 +95,12 @@ def test_killed(fault: str) -> None:
     code, report, said = run(fault, "--no-verify")
     assert code == 1
     assert report["error"]["rank"] == 1
-    assert report["error"]["reason"] == "it was ended by SIGKILL"
+    first, *rest = report["error"]["reason"].splitlines()
+    assert first == "it was ended by SIGKILL"
     if fault != "kill-factory":
+        assert rest[-1].startswith("it was last seen in "), rest
+    if fault == "kill-forward":
+        assert rest[0].startswith("rank 0 was in the all-reduce of float32 (5, 8) along tp"), rest
         assert "it was killed, or its machine is gone" in said
         assert "could not be carried out" in said, "what the other one was at"
 
@@ -115,18 +119,51 @@ def test_killed_at_any_point_of_a_step(number: int) -> None:
     try:
         delay = random.Random(f"{os.getpid()} {number}").uniform(0.0, 0.5)
         text = ranks.answer_of(0, faulty.train_until_killed, delay)
-        assert text.startswith("RankFailure: rank 1 failed\n"), text
+        assert text.startswith("RankFailure: rank 1 failed"), text
         assert "it was killed, or its machine is gone" in text
         assert "rank 0: the " in text, "what it was at"
     finally:
         ranks.close()
 
 
-def test_rank_that_hangs() -> None:
-    code, report, _ = run("hang-forward", "--no-verify")
+def test_rank_that_sleeps() -> None:
+    """The one that others wait for is named, with its step, and where they waited."""
+    code, report, said = run("hang-forward", "--no-verify")
     assert code == 1
-    assert "Timed out" in report["error"]["reason"]
-    assert "all-reduce of float32 (5, 8) along tp" in report["error"]["reason"]
+    error = report["error"]
+    assert (error["rank"], error["operator"]) == (1, "faulty.Fragile.apply")
+    assert error["shapes"] == {"linear": "float32 (5, 8)"}
+    assert "faulty.py:" in error["source"]
+    assert error["reason"].splitlines() == [
+        "it did not come, and rank 0 waited 8 s for it",
+        "rank 0 was in the all-reduce of float32 (5, 8) along tp for result@1",
+        "it was last seen in faulty.Fragile.apply (node trampoline_autograd_apply)",
+    ]
+    assert "rank 0: RankFailure: rank 1 failed in faulty.Fragile.apply (node " in said
+
+
+def test_rank_that_sleeps_before_there_is_a_plan() -> None:
+    code, report, _ = run("hang-factory", "--no-verify")
+    assert code == 1
+    assert report["error"]["rank"] == 1
+    assert report["error"]["source"].startswith("faulty.py:")
+    assert report["error"]["source"].endswith(": time.sleep(1000)")
+    assert report["error"]["reason"].splitlines() == [
+        "it did not come, and rank 0 waited 8 s for it",
+        "rank 0 was in the agreement on the plan",
+        f"it was last seen in making {MODEL}",
+    ]
+
+
+@pytest.mark.parametrize("fault", ["stop-forward", "stop-factory"])
+def test_rank_that_is_stopped(fault: str) -> None:
+    """It hears no signal but SIGKILL, and gets it within the timeout and a grace."""
+    began = time.monotonic()
+    code, report, _ = run(fault, "--no-verify")
+    assert code == 1
+    assert report["error"]["rank"] == 1
+    assert "no sign of life" in report["error"]["reason"]
+    assert time.monotonic() - began < 60
 
 
 def test_no_orphan_when_the_launcher_is_killed() -> None:
