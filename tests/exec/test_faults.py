@@ -98,7 +98,7 @@ def test_killed(fault: str) -> None:
     first, *rest = report["error"]["reason"].splitlines()
     assert first == "it was ended by SIGKILL"
     if fault != "kill-factory":
-        assert rest[-1].startswith("it was last seen in "), rest
+        assert rest[-1].startswith("it was last seen "), rest
     if fault == "kill-forward":
         assert rest[0].startswith("rank 0 was in the all-reduce of float32 (5, 8) along tp"), rest
         assert "it was killed, or its machine is gone" in said
