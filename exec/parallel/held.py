@@ -48,7 +48,12 @@ class Held:
     @property
     def whole(self) -> bool:
         """Whether every rank has all of it."""
-        return not any(isinstance(p, Shard) and e.size > 1 for p, e in self._cuts())
+        return not self.cut_along
+
+    @property
+    def cut_along(self) -> tuple[Communicator, ...]:
+        """This rank's ends of the axes along which the tensor is in parts, outer axis first."""
+        return tuple(e for p, e in self._cuts() if isinstance(p, Shard) and e.size > 1)
 
     def _cuts(self) -> Iterator[tuple[Placement, Communicator]]:
         return zip(self.placements, self.ends, strict=True)

@@ -13,17 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
-from weakref import WeakSet, ref
+from weakref import WeakKeyDictionary, ref
 
 from torch import Tensor
 from torch.optim import Optimizer
 
+from .optimizer_kinds import check_kind
 from .state import part_of_saved
 
 _MARK = "_dimsolve_part"
 
-_known: WeakSet[Optimizer] = WeakSet()
-"""Optimisers that were looked at."""
+_known: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
+"""Optimisers that were looked at, and how many groups of parameters they had."""
 
 
 def mark_parameters(module: Any) -> None:
@@ -41,15 +42,21 @@ def watch_optimizers() -> None:
 
 
 def _before_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-    if optimizer in _known:
+    groups, before = len(optimizer.param_groups), _known.get(optimizer, 0)
+    if groups == before:
         return
-    _known.add(optimizer)
-    if not any(_part_of(p) is not None for p in _parameters(optimizer)):
+    parts = [part for p in _parameters(optimizer) if (part := _part_of(p)) is not None]
+    for module, name in parts:
+        if not module.held(name).whole:
+            check_kind(optimizer, name)
+            break
+    _known[optimizer] = groups
+    if before or not parts:
         return
     optimizer.register_state_dict_post_hook(_give)
     optimizer.register_load_state_dict_pre_hook(_take)
     for parameter, values in optimizer.state.items():
-        values.update(_taken(parameter, values))
+        values.update(_taken(parameter, values, parts=True))
 
 
 def _parameters(optimizer: Optimizer) -> Iterator[Any]:
@@ -95,7 +102,8 @@ def _is_alike(value: Any, parameter: Any, held: Any) -> bool:
 def _take(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
     """A hook of ``load_state_dict``: whole tensors and DTensors become this rank's parts."""
     taken = {
-        key: _taken(parameter, state["state"][key]) for key, parameter in _keys(optimizer, state)
+        key: _taken(parameter, state["state"][key], parts=False)
+        for key, parameter in _keys(optimizer, state)
     }
     return {**state, "state": {**state["state"], **taken}}
 
@@ -108,14 +116,15 @@ def _keys(optimizer: Optimizer, state: Mapping[str, Any]) -> Iterator[tuple[Any,
             yield key, parameter
 
 
-def _taken(parameter: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+def _taken(parameter: Any, values: Mapping[str, Any], *, parts: bool) -> dict[str, Any]:
+    """What was saved of a parameter, as this rank's parts. parts: whether plain tensors may be."""
     part = _part_of(parameter)
     if part is None:
         return dict(values)
     held, shape = part[0].held(part[1]), tuple(parameter.shape)
     whole = held.whole_shape(shape)
     return {
-        key: part_of_saved(value, held, shape, f"{key} of {part[1]}")
+        key: part_of_saved(value, held, shape, f"{key} of {part[1]}", parts=parts)
         if isinstance(value, Tensor) and tuple(value.shape) in (shape, whole)
         else value
         for key, value in values.items()

@@ -35,6 +35,7 @@ from .modes import depends_on_mode
 from .optimizer_state import mark_parameters, watch_optimizers
 from .outputs import rebuilder
 from .state import add_state, give_state, take_state
+from .whole_gradients import watch_gradients
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -88,6 +89,7 @@ class ParallelModule(torch.nn.Module):
         add_state(self, model, self._held, ends)
         mark_parameters(self)
         watch_optimizers()
+        watch_gradients(self)
         state = [slot for slot in program.slots if slot.kind != "input"]
         self._places = [_place_of(self, slot.kind, slot.target, program) for slot in state]
         names = [slot.target for slot in program.slots if slot.kind == "input"]

@@ -121,13 +121,29 @@ def take_state(
             path, _, last = name.rpartition(".")
             owner = module.get_submodule(path)
             local = owner._parameters.get(last, owner._buffers.get(last))
+            whole = held.whole_shape(local.shape)
+            if tuple(given.shape) != whole:
+                error_msgs.append(_mismatch(prefix + name, given.shape, whole))
+                state[prefix + name] = local.detach()
+                continue
             state[prefix + name] = part_of_saved(given, held, tuple(local.shape), name)
 
 
-def part_of_saved(saved: Tensor, held: Held, shape: tuple[int, ...], name: str) -> Tensor:
-    """Returns this rank's part of a saved tensor: whole, a DTensor, or the part itself.
+def _mismatch(name: str, given: Any, whole: Any) -> str:
+    """What torch says where shapes differ; the model's are the whole ones."""
+    return (
+        f"size mismatch for {name}: copying a param with shape {torch.Size(given)} from checkpoint,"
+        f" the shape in current model is {torch.Size(whole)}."
+    )
 
-    shape: of the part. Raises LoweringError for a tensor of neither shape.
+
+def part_of_saved(
+    saved: Tensor, held: Held, shape: tuple[int, ...], name: str, *, parts: bool = False
+) -> Tensor:
+    """Returns this rank's part of a saved tensor, which is whole or a DTensor.
+
+    shape: of the part. parts: whether a plain tensor may be the part itself. Raises LoweringError
+    for a tensor of another shape.
     """
     from torch.distributed.tensor import DTensor
 
@@ -140,7 +156,7 @@ def part_of_saved(saved: Tensor, held: Held, shape: tuple[int, ...], name: str) 
         saved = saved.full_tensor()
     if tuple(saved.shape) == held.whole_shape(shape):
         return held.part(saved)
-    if tuple(saved.shape) == shape:
+    if parts and tuple(saved.shape) == shape:
         return saved
     raise LoweringError(
         Diagnostic(
