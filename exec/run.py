@@ -30,6 +30,7 @@ from dimsolve.solver.graphs.typed_graph import TypedGraph
 
 from . import run_errors as errors
 from .frame import Externals, State, Values, shape_of
+from .modes import restoring
 from .resolve import resolve
 
 
@@ -44,6 +45,11 @@ def run(
     """Returns what the graph returns for these inputs. See `dimsolve.exec.graph.Graph.run`."""
     frame = Frame(graph, state, externals or {})
     frame.bind_inputs(args, kwargs)
+    return _computed(graph, frame)
+
+
+@restoring
+def _computed(graph: TypedGraph, frame: Frame) -> Any:
     for node in graph.nodes():
         frame.run(node)
     return map_argument(graph.result, frame.value)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dimsolve.ir.errors import DimsolveError, ShapeError
 
+from ..modes import Modes
 from .capture_errors import TraceError, nothing_captured, refused
 from .diagnose import diagnose
 from .dynamic import Dynamic, Leaf, captured_shape, leaves_of, size_choices
@@ -83,6 +84,7 @@ def capture(
     """
     leaves = leaves_of(model, args, kwargs, dynamic)
     first, *others = size_choices(leaves)
+    modes = Modes.now()
     try:
         return _capture_at(first, leaves, model, args, kwargs)
     except DimsolveError:
@@ -90,6 +92,8 @@ def capture(
             with suppress(TraceError, ShapeError):
                 return _capture_at(sizes, leaves, model, args, kwargs)
         raise
+    finally:
+        modes.restore()
 
 
 def _capture_at(
@@ -207,6 +211,7 @@ def _settings(device: str | None) -> Iterator[None]:
         stack.enter_context(shapes.patch(backed_size_oblivious=True, use_duck_shape=False))
         if device is not None:
             stack.enter_context(torch.device("meta"))
+        stack.enter_context(torch.enable_grad())
         stack.enter_context(_quiet())
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")

@@ -27,6 +27,21 @@ def nothing_captured() -> TraceError:
     )
 
 
+def inference_mode(line: Source | None) -> TraceError:
+    """A model that computes in inference mode, which marks tensors for good."""
+    where = f" at {line}" if line is not None else ""
+    code = f"  {line.code}\n  " if line is not None and line.code else ""
+    return TraceError(
+        Diagnostic(
+            code="inference-mode",
+            title=f"the model switches to inference mode{where}",
+            reason=f"{code}tensors made there are marked for good, and what a rank makes of "
+            "them is not",
+            hint="torch.no_grad() records no gradients either, and can be planned",
+        )
+    )
+
+
 def refused(error: Exception) -> DimsolveError:
     """Returns the refusal for what torch raised."""
     if isinstance(error, DimsolveError):

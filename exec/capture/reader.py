@@ -38,6 +38,7 @@ from .guards import Guards
 from .inputs import Inputs
 from .lengths import HAND_OUT
 from .results import set_result
+from .switches import Switches
 from .torch_dims import TorchDims
 
 DROPPED = frozenset(
@@ -72,6 +73,7 @@ class Reader:
         nodes = list(self.captured.module.graph.nodes)
         inputs = Inputs(graph, self.captured, self.dims, self.model)
         self.env |= inputs.values(nodes)
+        self.switches = Switches(graph)
         guards = Guards(nodes, self.dims, graph.system)
         guards.require(guards.of_the_model)
         self.confirmation = Confirmation(self.dims, graph.system)
@@ -118,7 +120,7 @@ class Reader:
         if name in INLINED:
             self._inline(node, prefix, module)
             return
-        args = self._argument(node.args)
+        args = self.switches.arguments(path, self._argument(node.args), node)
         if path == "_operator.getitem" and isinstance(args[0], tuple) and isinstance(args[1], int):
             self.env[node] = args[0][args[1]]
             return

@@ -24,6 +24,7 @@ from torch.fx import Node as Step
 
 from dimsolve.partition.placement import Placement, Shard
 
+from ..modes import is_switch
 from .emit_values import index_text, operand_text, value_text
 from .lengths import ceil_divide
 from .lowering_errors import not_emitted
@@ -76,6 +77,8 @@ class _Emission:
         arguments = [step.name for step in steps if step.op == "placeholder"]
         for step in steps:
             self._step(step)
+        if self.program.switches:
+            self.imports.add("from dimsolve.exec.modes import restoring")
         head = f'"""{self.title or "The program of one rank."}"""'
         imports = sorted(self.imports, key=lambda line: (line.startswith("from"), line))
         ends = sorted(self.program.axes)
@@ -83,7 +86,8 @@ class _Emission:
         wrapped = textwrap.fill(signature, 92, initial_indent=" " * 4, subsequent_indent=" " * 4)
         parts = [head, "\n".join(imports), *self.copied.values()]
         body = "\n".join(f"    {line}" for line in self.lines)
-        parts.append(f"def forward(\n{wrapped}\n):\n{body}")
+        mark = "@restoring\n" if self.program.switches else ""
+        parts.append(f"{mark}def forward(\n{wrapped}\n):\n{body}")
         return "\n\n\n".join(parts).replace("\n\n\n", "\n\n", 1) + "\n"
 
     def _step(self, step: Step) -> None:
@@ -96,7 +100,8 @@ class _Emission:
         if step.op == "output":
             self.lines.append(f"return {value_text(step.args[0])}")
             return
-        line = f"{step.name} = {self._expression(step, origin)}"
+        made = f"{step.name} = " if step.users or not is_switch(step.target) else ""
+        line = f"{made}{self._expression(step, origin)}"
         comment = _comment(origin)
         self.lines.append(f"{line}  # {comment}" if comment else line)
 

@@ -39,11 +39,13 @@ from dimsolve.partition.derived import check_derived
 from dimsolve.partition.inline import inlined
 from dimsolve.partition.placement import Shard
 from dimsolve.partition.plan import InputPlan, OperatorPlan, Plan
+from dimsolve.partition.planning.recording import recorded_after
 from dimsolve.solver.algebra.poly import Dim, Poly
 
 from ..arguments import Arguments
 from ..distributed.communicator import Communicator
 from ..distributed.sharding import slice_part
+from ..modes import is_switch
 from ..resolve import resolve
 from .lengths import Length
 from .lowering_errors import calls_function, no_match, not_known
@@ -60,8 +62,6 @@ from .written import with_own_memory
 
 if TYPE_CHECKING:
     from torch import fx
-
-SWITCH = "torch._C._set_grad_enabled"
 
 
 def lower(
@@ -108,7 +108,7 @@ class _Lowering:
         for node in self.graph.nodes():
             self._node(node)
         absent = self._output()
-        overlap(self.setting)
+        overlap(self.setting, gather=self.values.recorded)
         return Program.of(
             self.fx,
             self.setting.held,
@@ -118,6 +118,7 @@ class _Lowering:
             container=self.graph.container,
             absent=absent,
             axes=tuple(self.plan.mesh),
+            switches=any(is_switch(step.target) for step in self.fx.nodes),
             draws=self.draws if any(o.randomness for o in self.plan.operators) else None,
         )
 
@@ -135,8 +136,18 @@ class _Lowering:
                 return None
             return self.lengths(item) if isinstance(item, Poly) else item
 
-        self.fx.output(map_argument(self.graph.result, leaf))
+        if self.values.recorded:
+            self.fx.output(map_argument(self.graph.result, leaf))
+            return tuple(absent)
+        self._switch(True)  # what is handed out has the gradient that it was made with
+        result = map_argument(self.graph.result, leaf)
+        self._switch(False)
+        self.fx.output(result)
         return tuple(absent)
+
+    def _switch(self, recorded: bool) -> None:
+        self.fx.call_function(torch._C._set_grad_enabled, (recorded,))
+        self.values.record(recorded)
 
     # ---- inputs
 
@@ -202,8 +213,7 @@ class _Lowering:
             exact = on_whole_operands(node, plan, self.setting, call.function, resolve(path))
             call = call if exact is None else replace(call, function=exact)
         self._results(node, self._made(node, call), plan, operands)
-        if path == SWITCH and args and isinstance(args[0], bool):
-            self.values.switch_gradients(args[0])
+        self.values.record(recorded_after(node, self.values.recorded))
 
     def _made(self, node: Node, call: RankCall) -> fx.Node:
         wish = identifier(node.outputs[0].name if len(node.outputs) == 1 else node.id)

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from torch import fx
 
 
-def overlap(setting: Setting) -> None:
-    """Changes a finished program so that it waits for what it sends as late as it can."""
+def overlap(setting: Setting, *, gather: bool = True) -> None:
+    """Changes a finished program so that it waits for what it sends as late as it can.
+
+    gather: whether results may be gathered late too.
+    """
     _sum_gradients_later(setting)
-    if not any(_writes(node) for node in setting.fx.nodes):
+    if gather and not any(_writes(node) for node in setting.fx.nodes):
         _gather_results_later(setting)
 
 

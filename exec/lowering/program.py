@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakValueDictionary
 
-from torch import is_grad_enabled, set_grad_enabled
-from torch._C import _set_grad_enabled as SWITCH  # noqa: N812
+import torch
 
 from dimsolve.ir.node import Node
 from dimsolve.partition.placement import Placement
 
+from ..modes import restoring
 from .input_lengths import InputLengths
 from .randomness import Draws
 from .rank_call import RankCall
@@ -60,6 +60,7 @@ class Program:
     inputs: the inputs' dimensions. constants: tensors of the program's own, by name. container: the
     class that the model returns, as an import path. absent: classes of what the model returned and
     the program cannot return. draws: None where nothing draws random numbers. axes: of the mesh.
+    switches: whether it switches modes of torch.
     """
 
     module: fx.GraphModule
@@ -70,9 +71,12 @@ class Program:
     absent: tuple[str, ...]
     draws: Draws | None
     axes: tuple[str, ...]
+    switches: bool
     _forward: Callable[..., Any]
     _lines: Mapping[int, int | None]
-    _unrecorded: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        self._switching = restoring(self._forward)
 
     @classmethod
     def of(cls, graph: fx.Graph, held: Mapping[str, object], **fields: Any) -> Program:
@@ -83,10 +87,8 @@ class Program:
         code = graph.python_code("self")
         start, lines = code._prologue_start, code._lineno_map or {}
         shifted = {line + start: number for line, number in lines.items()}
-        fields |= {"_forward": type(module).forward, "_unrecorded": _unrecorded(graph, held)}
-        program = cls(module=module, _lines=shifted, **fields)
-        for own in program._own():
-            _PROGRAMS[id(own)] = program
+        program = cls(module=module, _forward=type(module).forward, _lines=shifted, **fields)
+        _PROGRAMS[id(program._forward.__code__)] = program
         return program
 
     def run(self, values: Sequence[Any]) -> Any:
@@ -95,13 +97,9 @@ class Program:
         """
         if self.draws is not None:
             self.draws.begin()
-        if self._unrecorded is None:
-            return self._forward(self.module, *values)
-        recorded = is_grad_enabled()
-        try:
-            return (self._forward if recorded else self._unrecorded)(self.module, *values)
-        finally:
-            set_grad_enabled(recorded)
+        if self.switches and not torch.compiler.is_compiling():
+            return self._switching(self.module, *values)
+        return self._forward(self.module, *values)
 
     @property
     def code(self) -> str:
@@ -116,28 +114,7 @@ class Program:
 
     def is_frame(self, code: Any) -> bool:
         """Whether a traceback's code is the program's own."""
-        return any(code is own for own in self._own())
-
-    def _own(self) -> list[Any]:
-        functions = (self._forward, self._unrecorded)
-        return [each.__code__ for each in functions if each is not None]
-
-
-def _unrecorded(graph: fx.Graph, held: Mapping[str, object]) -> Callable[..., Any] | None:
-    """The function for callers who record no gradients: what switches them on again goes back to
-    what the caller had. The lines are the same. None for a program that switches nothing.
-    """
-    from torch.fx import Graph, GraphModule
-
-    copy = Graph()
-    copy.output(copy.graph_copy(graph, {}))
-    switches = [step for step in copy.nodes if step.target is SWITCH]
-    for step in switches:
-        step.args = (False,)
-    if not switches:
-        return None
-    forward: Callable[..., Any] = type(GraphModule(dict(held), copy, class_name="Program")).forward
-    return forward
+        return code is self._forward.__code__
 
 
 _PROGRAMS: WeakValueDictionary[int, Program] = WeakValueDictionary()

@@ -37,9 +37,15 @@ class Values:
         self._without_gradient: dict[str, Any] | None = None
         self._node = type(setting.fx._root)
 
-    def switch_gradients(self, recorded: bool) -> None:
+    @property
+    def recorded(self) -> bool:
+        """Whether gradients are recorded here."""
+        return self._without_gradient is None
+
+    def record(self, recorded: bool) -> None:
         """Says that gradients are recorded from here on, or are not."""
-        self._without_gradient = None if recorded else {}
+        if recorded is not self.recorded:
+            self._without_gradient = None if recorded else {}
 
     def source(self, name: str) -> Any:
         """Returns what a value is, or the result of a conversion, which is made here if it is not

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dimsolve.ir.node import Node
-
 from .aliases import written_by, written_value
+from .recording import recorded_after
 
 if TYPE_CHECKING:
     from .network import Gradient, Network, Operator
 
-SWITCH = "torch._C._set_grad_enabled"
 CUT = frozenset({"detach", "detach_", "no_grad", "argmax", "argmin", "argsort"})
 """Operators, by their names, whose results have no gradient whatever their dtype."""
 
@@ -31,13 +29,12 @@ def gradient_flags(network: Network) -> None:
     for wire in network.wires:
         if differentiable(wire.dtype):
             wire.gradient = _OF_INPUT.get(wire.kind, "never")
-    enabled = True
+    recorded = True
     for operator in network.operators:
-        switched = switch(operator.node)
-        enabled = enabled if switched is None else switched
-        if not enabled:
+        recorded = recorded_after(operator.node, recorded)
+        if not recorded:
             _keep(network, operator)
-        if not enabled or operator.node.name in CUT:
+        if not recorded or operator.node.name in CUT:
             continue
         flags = [network.wires[wire].gradient for wire in operator.inputs if wire is not None]
         most: Gradient = max(flags, key=_ORDER.index, default="never")
@@ -66,13 +63,6 @@ def _keep(network: Network, operator: Operator) -> None:
             number = operator.outputs[operator.node.outputs.index(value)]
             if number is not None:
                 network.wires[number].gradient = network.wires[wire].gradient
-
-
-def switch(node: Node) -> bool | None:
-    """What a node switches gradients to; None for one that switches nothing."""
-    if node.signature == SWITCH and node.args and isinstance(node.args[0], bool):
-        return node.args[0]
-    return None
 
 
 def differentiable(dtype: str | None) -> bool:

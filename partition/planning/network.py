@@ -250,7 +250,8 @@ def declaration_of(node: Node, known: frozenset[str]) -> tuple[Declaration, bool
         # What makes no value is called for what it does: it switches gradients on or off.
         if node.outputs and all(_known_number(value, known) for value in node.outputs):
             return replace(_opaque(node, ""), annotation="-> ?", inputs=()), True
-        return _opaque(node, "its result is read from the whole tensor"), False
+        tensors = any(isinstance(value.type, TensorType) for value in node.operands())
+        return _opaque(node, "its result is read from the whole tensor" if tensors else ""), False
     return declared, False
 
 

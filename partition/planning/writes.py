@@ -22,7 +22,8 @@ from dimsolve.ir.node import Node, Value
 
 from .aliases import VIEWS as VIEWS
 from .aliases import memory_of, written_by, written_value
-from .gradients import differentiable, switch
+from .gradients import differentiable
+from .recording import recorded_after
 
 
 @dataclass(slots=True)
@@ -80,8 +81,7 @@ def _written(graph: Graph) -> Iterator[_Write]:
     """Yields what is written to, in the order of the graph."""
     recorded = True
     for position, node in enumerate(graph.nodes()):
-        switched = switch(node)
-        recorded = recorded if switched is None else switched
+        recorded = recorded_after(node, recorded)
         for value, place in written_by(node):
             yield _Write(position, node, value, place, recorded)
 
@@ -153,8 +153,7 @@ def _made_recorded(graph: Graph) -> frozenset[Value]:
     found: set[Value] = set()
     recorded = True
     for node in graph.nodes():
-        switched = switch(node)
-        recorded = recorded if switched is None else switched
+        recorded = recorded_after(node, recorded)
         if recorded:
             found.update(value for value in node.outputs if differentiable(value.dtype))
     return frozenset(found)

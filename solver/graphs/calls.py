@@ -35,6 +35,7 @@ from dimsolve.ir.types import (
 
 from ..algebra.poly import Poly
 from . import functions, graph_problems
+from .autocast import Autocast
 from .deduction import OPEN, Outcome, deduce, find_operator
 from .partial import deduce_partial, merged, with_computed_shapes
 from .scalars import fold
@@ -53,6 +54,7 @@ class Calls:
         self.graph = graph
         self.outcomes: dict[Any, Outcome] = {}
         self._fresh: dict[tuple[str, str], Dim] = {}
+        self._autocast = Autocast(graph)
 
     def outcome(self, node: Node) -> Outcome:
         """Returns what is known of a call, with the node's own names for its new symbols."""
@@ -79,7 +81,7 @@ class Calls:
             found = found.renamed({name: self.name_of(node, name) for name in found.fresh})
         if any(isinstance(t, TensorType) and t.dims is None for t in found.types):
             found = with_computed_shapes(found, node)
-        return found
+        return self._autocast.without_dtypes(node, found)
 
     def _current(self, arguments: Any) -> Any:
         """The arguments with everything that is solved put in."""

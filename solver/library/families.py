@@ -209,7 +209,7 @@ FAMILIES: dict[str, str] = {
         torch.sym_min torch.sym_sum torch.sym_int math.floor math.ceil torch.Tensor.size
         torch.Tensor.dim torch.numel torch.Tensor.item torch.Tensor.tolist
         torch.is_floating_point torch.is_complex torch.is_signed torch._C._set_grad_enabled
-        torch._C._log_api_usage_once torch.set_grad_enabled
+        torch._C._log_api_usage_once torch.set_grad_enabled torch.is_grad_enabled
         torch._C._functorch._vmap_increment_nesting torch._C._functorch._vmap_decrement_nesting
         torch._check torch._assert torch._assert_async torch.amp.autocast_mode._enter_autocast
         torch.amp.autocast_mode._exit_autocast torch.autograd.grad_mode.inference_mode

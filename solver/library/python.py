@@ -131,6 +131,7 @@ _SWITCHES = (
     "torch._C._set_grad_enabled",
     "torch._C._log_api_usage_once",
     "torch.set_grad_enabled",
+    "torch.is_grad_enabled",
     "torch._C._functorch._vmap_increment_nesting",
     "torch._C._functorch._vmap_decrement_nesting",
     "torch._check",

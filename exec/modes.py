@@ -1,0 +1,105 @@
+"""The modes of torch that a model may switch: recording of gradients, and autocast.
+
+    torch._C._set_grad_enabled(False)         a program switches them as the model does,
+    sigmoid = linear.sigmoid()
+    torch._C._set_grad_enabled(outer)         and back to what its caller had
+
+Where a step between the two fails, nothing would switch back: the model's ``with`` is gone. So what
+runs a program notes the modes first, and brings them back when there is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, ParamSpec, Self, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+DEVICES = ("cpu", "cuda")
+"""The kinds of device that autocast is switched for."""
+
+OUTER = "torch.is_grad_enabled"
+"""Whether the caller of a model records gradients; the model's switches go back to that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """The modes at one moment. autocast: of each kind of device, whether it is on, and to what."""
+
+    gradients: bool
+    autocast: tuple[tuple[str, bool, Any], ...]
+    cached: bool
+    depth: int
+
+    @classmethod
+    def now(cls) -> Self:
+        """Returns the modes of this thread."""
+        import torch
+
+        depth = torch.autocast_increment_nesting() - 1
+        torch.autocast_decrement_nesting()
+        kinds = tuple(
+            (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
+            for kind in DEVICES
+        )
+        return cls(torch.is_grad_enabled(), kinds, torch.is_autocast_cache_enabled(), depth)
+
+    def restore(self) -> None:
+        """Makes them this thread's modes again, and leaves every autocast entered since."""
+        import torch
+
+        torch._C._set_grad_enabled(self.gradients)
+        depth = torch.autocast_increment_nesting()
+        while depth > self.depth:
+            depth = torch.autocast_decrement_nesting()
+            if depth == 0:
+                torch.clear_autocast_cache()
+        for kind, enabled, dtype in self.autocast:
+            torch.set_autocast_enabled(kind, enabled)
+            torch.set_autocast_dtype(kind, dtype)
+        torch.set_autocast_cache_enabled(self.cached)
+
+
+def restoring(function: Callable[P, R]) -> Callable[P, R]:
+    """Returns the function; where it raises, the modes are again as they were when it was called.
+
+    >>> import torch
+    >>> @restoring
+    ... def fails():
+    ...     torch._C._set_grad_enabled(False)
+    ...     raise ValueError
+    >>> try: fails()
+    ... except ValueError: torch.is_grad_enabled()
+    True
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        modes = Modes.now()
+        try:
+            return function(*args, **kwargs)
+        except BaseException:
+            modes.restore()
+            raise
+
+    return call
+
+
+def is_switch(function: object) -> bool:
+    """Returns whether a function switches a mode.
+
+    >>> import torch
+    >>> is_switch(torch._C._set_grad_enabled), is_switch(torch.relu)
+    (True, False)
+    """
+    import torch
+
+    switches: tuple[object, ...] = (
+        torch._C._set_grad_enabled,
+        torch.amp.autocast_mode._enter_autocast,
+        torch.amp.autocast_mode._exit_autocast,
+    )
+    return function in switches
