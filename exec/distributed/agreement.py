@@ -216,14 +216,28 @@ class Agreement:
             self._answers.set(f"{topic}/{self.rank}", json.dumps(_Said(text, "", True)))
 
 
-def _digests(model: torch.nn.Module) -> dict[str, int]:
-    """A number for the values of every parameter and buffer that is not on the meta device."""
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Whole numbers by their size in bytes, which stand for any others of that size."""
+
+
+def _digests(model: torch.nn.Module) -> dict[str, str]:
+    """What every parameter and buffer is, in short."""
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    return {
-        name: int(torch.hash_tensor(tensor.detach()).view(torch.int64))
-        for name, tensor in tensors.items()
-        if not tensor.is_meta
-    }
+    return {name: _digest(tensor.detach()) for name, tensor in tensors.items()}
+
+
+def _digest(tensor: torch.Tensor) -> str:
+    """The dtype, the shape, and of the values' bits torch's hash and their sum: the hash alone is 0
+    for every even number of equal values. Neither depends on the order of summation.
+    """
+    said = f"{tensor.dtype} {tuple(tensor.shape)}"
+    if tensor.is_meta or not tensor.numel():
+        return said
+    if tensor.layout is not torch.strided:
+        tensor = tensor.to_dense()
+    values = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+    bits = values.resolve_neg().contiguous().view(_BITS[values.element_size()])
+    return f"{said} {int(torch.hash_tensor(bits).view(torch.int64))} {int(bits.sum())}"
 
 
 def _text_of(shapes: Mapping[str, Sequence[int]]) -> str:
@@ -251,7 +265,7 @@ def _differ(key: str, rank: int, value: Any, other: int, others: Any) -> Agreeme
 
 
 def _other_weights(
-    rank: int, first: Mapping[str, int], other: int, found: Mapping[str, int]
+    rank: int, first: Mapping[str, str], other: int, found: Mapping[str, str]
 ) -> AgreementError:
     names = [name for name in {**first, **found} if first.get(name) != found.get(name)]
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""

@@ -153,11 +153,13 @@ def end_gather_step(source: Shard, communicator: Communicator) -> Callable[..., 
 
 
 def divide_gradient_step(communicator: Communicator) -> Step:
-    """Returns what a replicated result of sharded work goes through."""
+    """Returns what a replicated result of sharded work goes through; it may be None, as the weights
+    of an attention that was asked for none.
+    """
     apply: Callable[..., Tensor] = DivideGradient.apply
 
     def divide_gradient(x: Tensor) -> Tensor:
-        return apply(x, communicator)
+        return apply(x, communicator) if isinstance(x, Tensor) else x
 
     return divide_gradient
 

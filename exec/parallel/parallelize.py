@@ -29,6 +29,7 @@ from ..lowering.lowering_errors import LoweringError
 from ..lowering.plan_text import mesh_sizes, placement_of
 from ..lowering.program import Program
 from .call_inputs import CallError, CallInputs
+from .copies import copied, not_pickled
 from .faults import explain, is_failure
 from .held import Held
 from .modes import depends_on_mode
@@ -87,11 +88,8 @@ class ParallelModule(torch.nn.Module):
         self._depends_on_mode = depends_on_mode(plan)
         self._mesh_sizes = mesh_sizes(plan, ends.communicators)
         add_state(self, model, self._held, ends)
-        mark_parameters(self)
+        self._know_parameters()
         watch_optimizers()
-        watch_gradients(self)
-        state = [slot for slot in program.slots if slot.kind != "input"]
-        self._places = [_place_of(self, slot.kind, slot.target, program) for slot in state]
         names = [slot.target for slot in program.slots if slot.kind == "input"]
         graph = plan.planned
         self._arguments = CallInputs(model.forward, names, getattr(graph, "settings", {}))
@@ -100,8 +98,23 @@ class ParallelModule(torch.nn.Module):
         hooks: Any = self
         hooks.register_state_dict_post_hook(give_state)
         hooks.register_load_state_dict_pre_hook(take_state)
+        hooks.register_load_state_dict_post_hook(_loaded)
         if program.absent:
             _warn_absent(program.absent)
+
+    def _know_parameters(self) -> None:
+        """Notes where the program finds its tensors, and at each parameter that it is a part."""
+        mark_parameters(self)
+        watch_gradients(self)
+        state = [slot for slot in self.program.slots if slot.kind != "input"]
+        self._places = [_place_of(self, slot.kind, slot.target, self.program) for slot in state]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ParallelModule:
+        made: ParallelModule = copied(self, memo)
+        return made
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise not_pickled()
 
     @property
     def device_mesh(self) -> DeviceMesh | None:
@@ -153,6 +166,11 @@ class ParallelModule(torch.nn.Module):
     @torch.compiler.disable
     def _admit_compiled(self, inputs: list[Tensor]) -> None:
         self._admit(inputs)
+
+
+def _loaded(module: ParallelModule, keys: Any) -> None:
+    """A hook of ``load_state_dict``, which may have put other parameters in place of the parts."""
+    mark_parameters(module)
 
 
 def held_by(plan: Plan, communicators: Mapping[str, Communicator]) -> dict[str, Held]:

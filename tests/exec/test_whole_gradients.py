@@ -233,8 +233,8 @@ def test_the_refusal_says_why() -> None:
         "  it takes means over the rows and columns of a parameter, and this rank holds a part of "
         "0.weight\n"
         "  hint: take one that treats elements by themselves (ASGD, Adadelta, Adagrad, Adam, "
-        "AdamW, Adamax, NAdam, RAdam, RMSprop, Rprop, SGD, SparseAdam), or a plan that leaves parameters "
-        "whole"
+        "AdamW, Adamax, NAdam, RAdam, RMSprop, Rprop, SGD, SparseAdam), or a plan that leaves "
+        "parameters whole"
     )
 
 
