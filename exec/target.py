@@ -10,6 +10,7 @@ dynamic)``; positional examples may be a tuple.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -57,11 +58,13 @@ def load_target(text: str) -> Target:
         returned = factory()
     except DimsolveError:
         raise
-    except Exception as error:
-        raise _failed(text, error) from error
+    except (Exception, SystemExit) as error:
+        raise _failed(text, error, inspect.getsourcefile(inspect.unwrap(factory))) from error
     if not isinstance(returned, tuple) or not 2 <= len(returned) <= 3:
         raise _bad_target(text, f"{name} returns {type(returned).__name__}")
     model, example, *dynamic = returned
+    if not isinstance(example, Mapping | tuple | list):
+        raise _bad_target(text, f"{name} returns {type(example).__name__} for the example")
     args, kwargs = ((), example) if isinstance(example, Mapping) else (tuple(example), {})
     return Target(name, model, args, kwargs, dynamic[0] if dynamic else None)
 
@@ -85,7 +88,13 @@ def _module(text: str, home: str, hint: str) -> Any:
         try:
             return import_module(home)
         except ModuleNotFoundError as error:
+            if error.name is None or not f"{home}.".startswith(f"{error.name}."):
+                raise _failed(text, error) from error
             raise _bad_target(text, str(error), hint) from error
+        except DimsolveError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise _failed(text, error) from error
     path = Path(home)
     if not path.is_file():
         raise _bad_target(text, f"there is no file {home}", hint)
@@ -94,19 +103,50 @@ def _module(text: str, home: str, hint: str) -> Any:
     assert spec.loader is not None
     module = module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except DimsolveError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _failed(text, error, str(path)) from error
     return module
 
 
-def _failed(text: str, error: Exception) -> AnnotationError:
-    frame = traceback.extract_tb(error.__traceback__)[-1]
+def _failed(text: str, error: BaseException, file: str | None = None) -> AnnotationError:
+    """An error of the user's own code, with the line in their file. file: the target's own."""
+    where, said = _line_of(error, file), str(error)
+    if isinstance(error, SyntaxError):
+        said = error.msg
     return AnnotationError(
         Diagnostic(
             code="target-failed",
             title=f"{text.strip()} raised {type(error).__name__}",
-            reason=f"{error}\n  {Path(frame.filename).name}:{frame.lineno}: {frame.line}",
+            reason="\n  ".join(filter(None, (said, where))),
         )
     )
+
+
+def _line_of(error: BaseException, file: str | None) -> str:
+    """The latest line of the target's own file; of code that is no part of Python's import where
+    the file is not known.
+    """
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        line = (error.text or "").strip()
+        return f"{Path(error.filename).name}:{error.lineno}: {line}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename != __file__ and "importlib" not in frame.filename
+    ]
+    own = [frame for frame in frames if file is not None and _is_same(frame.filename, file)]
+    if not (own or frames):
+        return ""
+    last = (own or frames)[-1]
+    return f"{Path(last.filename).name}:{last.lineno}: {last.line}"
+
+
+def _is_same(path: str, other: str) -> bool:
+    return Path(path).resolve() == Path(other).resolve()
 
 
 def _bad_target(text: str, reason: str, hint: str = _HINT) -> AnnotationError:

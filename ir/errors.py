@@ -92,3 +92,27 @@ class OperatorError(DimsolveError):
     """A function that cannot be an operator, or an operator that breaks its promise."""
 
     __module__ = "dimsolve"
+
+
+_UNREADABLE = frozenset(
+    {
+        "unknown-operator",
+        "no-inputs",
+        "unresolved",
+        "not-a-mesh",
+        "unknown-policy",
+        "unreadable-file",
+        "not-a-plan",
+        "another-version",
+    }
+)
+"""Codes of errors that say that a name, a mesh, a policy or a file gives nothing to ask about."""
+
+
+def is_unreadable(error: DimsolveError) -> bool:
+    """Whether an error says that the question itself cannot be read; otherwise it is an answer.
+
+    >>> is_unreadable(DimsolveError(Diagnostic("not-a-mesh", "this is not a mesh")))
+    True
+    """
+    return isinstance(error, AnnotationError) or error.diagnostic.code in _UNREADABLE

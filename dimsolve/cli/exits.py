@@ -34,10 +34,6 @@ _OF_VERDICT = {
 }
 
 
-_NO_TARGET = frozenset({"unknown-operator", "no-inputs", "unresolved"})
-"""Codes of errors that say that a target on the command line names nothing that can be asked."""
-
-
 def exit_of_verdict(verdict: str) -> Exit:
     """Returns the exit code of a Legality's or a Proof's verdict.
 
@@ -56,7 +52,6 @@ def exit_of_counts(counts: LegalParts) -> Exit:
 
 def exit_of_error(error: DimsolveError) -> Exit:
     """Returns the exit code of an error: text that cannot be read is 2, a contradiction is a no."""
-    from dimsolve.ir.errors import AnnotationError
+    from dimsolve.ir.errors import is_unreadable
 
-    unreadable = isinstance(error, AnnotationError) or error.diagnostic.code in _NO_TARGET
-    return Exit.UNREADABLE if unreadable else Exit.NO
+    return Exit.UNREADABLE if is_unreadable(error) else Exit.NO

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 import typer
 
 from .answers import only_json
-from .exits import Exit, exit_of_error
+from .exits import exit_of_error
 from .options import Json, Model, PolicyName
 from .page import Block, Cell, print_error, print_page
 
 if TYPE_CHECKING:
     from dimsolve.exec.running.run_report import RunOptions, RunReport
 
+
+MOST_NOTES = 8
+"""So many notes are shown; --json has them all."""
 
 Mesh: TypeAlias = Annotated[
     str,
@@ -93,7 +96,7 @@ def _run(options: RunOptions, *, json: bool) -> NoReturn:
         if json:
             typer.echo(_as_json(error))
         print_error(error)
-        raise typer.Exit(max(exit_of_error(error), Exit.NO)) from None
+        raise typer.Exit(exit_of_error(error)) from None
     if is_first():
         if json:
             typer.echo(report.model_dump_json())
@@ -125,7 +128,10 @@ def _shown(report: RunReport) -> Iterator[Block]:
     for block in report.overview:
         yield [[Cell(label, "bold"), *map(Cell, rest)] for label, *rest in block]
     yield _steps(report)
-    yield [*_differences(report), _verdict(report)]
+    more = len(report.notes) - MOST_NOTES
+    texts = [*report.notes[:MOST_NOTES], *([f"and {more} more"] if more > 0 else [])]
+    noted = [[Cell("note", "bold"), Cell(text)] for text in texts]
+    yield [*noted, *_differences(report), _verdict(report)]
 
 
 def _steps(report: RunReport) -> Block:
@@ -133,7 +139,7 @@ def _steps(report: RunReport) -> Block:
         [
             Cell(f"step {number}", "bold"),
             Cell(", ".join(f"{name} = {size}" for name, size in step.sizes.items())),
-            Cell(f"loss {step.loss:.6f}"),
+            Cell("" if step.loss is None else f"loss {step.loss:.6f}"),
             Cell(f"{step.seconds * 1e3:.1f} ms"),
         ]
         for number, step in enumerate(report.steps, 1)
@@ -149,12 +155,16 @@ def _steps(report: RunReport) -> Block:
 def _differences(report: RunReport) -> Iterator[list[Cell]]:
     found = report.differences
     if found is not None:
-        amounts = (("outputs", found.outputs), ("loss", found.loss), ("gradients", found.gradients))
+        amounts = [("outputs", found.outputs)]
+        if any(step.loss is not None for step in report.steps):
+            amounts += [("loss", found.loss), ("gradients", found.gradients)]
         text = ", ".join(f"{name} {amount:.1e}" for name, amount in amounts)
         yield [Cell("differ", "bold"), Cell(f"by {text} at most, relative to one device")]
 
 
 def _verdict(report: RunReport) -> list[Cell]:
+    if report.error is not None and report.steps:
+        return [Cell("unknown", "bold yellow"), Cell(report.error.reason)]
     if report.error is not None:
         return [Cell("failed", "bold red"), Cell(_failure(report))]
     mesh = ", ".join(f"{axis}={size}" for axis, size in report.mesh.items())
@@ -172,4 +182,4 @@ def _failure(report: RunReport) -> str:
     assert error is not None
     where = f" in {error.operator}" if error.operator else ""
     rank = "" if error.rank is None else f"rank {error.rank}{where}: "
-    return rank + "; ".join(error.reason.splitlines())
+    return rank + "; ".join(line.strip() for line in error.reason.splitlines())

@@ -60,11 +60,15 @@ class Differences:
 
 @dataclass(frozen=True, slots=True)
 class CheckedStep:
-    """One training step of both. ``seconds``: of the part, forward, backward and optimiser."""
+    """One training step of both. ``seconds``: of the part, forward, backward and optimiser.
 
-    loss: float
+    loss: None where the result has nothing to train. trained: whether there was a backward.
+    """
+
+    loss: float | None
     seconds: float
     differences: Differences | None
+    trained: bool = True
 
     @property
     def ok(self) -> bool:
@@ -89,8 +93,8 @@ class CheckedRun:
         self.wide = wide and model is not None and is_wide(model)
         self.part = part
         self.model = model
-        self.optimizer = torch.optim.SGD(part.parameters(), lr=lr)
-        self.reference = None if model is None else torch.optim.SGD(model.parameters(), lr=lr)
+        self.optimizer = _optimizer(part, lr)
+        self.reference = None if model is None else _optimizer(model, lr)
 
     def step(self, batch: Mapping[str, Any]) -> CheckedStep:
         """Trains both on one whole batch, the same on every rank, and compares."""
@@ -107,36 +111,39 @@ class CheckedRun:
         return modes
 
     def _step(self, batch: Mapping[str, Any]) -> CheckedStep:
-        self.optimizer.zero_grad()
+        self.part.zero_grad()
         self._synchronize()
         start = time.perf_counter()
         result = self.part(**batch)
         loss = loss_of(result)
-        loss.backward()
+        trained = _backward(loss)
         self._synchronize()
         seconds = time.perf_counter() - start
         differences = None if self.model is None else self._compare(batch, result, loss)
         start = time.perf_counter()
-        self.optimizer.step()
+        if self.optimizer is not None:
+            self.optimizer.step()
         self._synchronize()
         seconds += time.perf_counter() - start
-        return CheckedStep(float(loss.detach()), seconds, differences)
+        number = None if loss is None else float(loss.detach())
+        return CheckedStep(number, seconds, differences, trained)
 
-    def _compare(self, batch: Mapping[str, Any], result: Any, loss: Tensor) -> Differences:
-        assert self.model is not None and self.reference is not None
-        self.reference.zero_grad()
+    def _compare(self, batch: Mapping[str, Any], result: Any, loss: Tensor | None) -> Differences:
+        assert self.model is not None
+        self.model.zero_grad()
         whole = self.model(**batch)
         whole_loss = loss_of(whole)
-        whole_loss.backward()
+        _backward(whole_loss)
         found = [
             [(0.0, 0.0), *self._outputs(result, whole)],
-            [_measured(relative(loss, whole_loss), loss)],
+            [(0.0, 0.0), *_losses(loss, whole_loss)],
             [(0.0, 0.0), *[_measured(d, p) for _, p, d in self.gradient_differences()]],
         ]
-        self.reference.step()
+        if self.reference is not None:
+            self.reference.step()
         largest = [max(amount for amount, _ in kind) for kind in found]
         excess = max(over for kind in found for _, over in kind)
-        mine = torch.tensor([*largest, excess], dtype=torch.float64, device=loss.device)
+        mine = torch.tensor([*largest, excess], dtype=torch.float64, device=self.part.ends.device)
         for end in self.part.ends.communicators.values():
             mine = end.all_reduce(mine, Reduction.MAX)
         return Differences(*mine.tolist())
@@ -197,12 +204,13 @@ def allowed_of(model: torch.nn.Module) -> float:
     """
     return min(
         (TOLERANCE.get(p.dtype, OTHERWISE) for p in model.parameters() if p.is_floating_point()),
-        default=OTHERWISE,
+        default=TOLERANCE[torch.float32],
     )
 
 
-def loss_of(result: Any) -> Tensor:
+def loss_of(result: Any) -> Tensor | None:
     """Returns what is trained: the result's loss, or a scalar, or the mean square of what is real.
+    None where nothing has a gradient.
 
     >>> loss_of({"loss": torch.tensor(2.0)})
     tensor(2.)
@@ -213,6 +221,8 @@ def loss_of(result: Any) -> Tensor:
     real = [t for _, t in tensors_of(result) if t.is_floating_point() and t.requires_grad]
     if len(real) == 1 and real[0].ndim == 0:
         return real[0]
+    if not real:
+        return None
     return torch.stack([tensor.square().mean() for tensor in real]).sum()
 
 
@@ -236,3 +246,22 @@ def _measured(amount: float, tensor: Tensor) -> tuple[float, float]:
     """A difference, and the same over what rounding explains; not a number is endless."""
     amount = amount if amount == amount else float("inf")
     return amount, amount / TOLERANCE.get(tensor.dtype, OTHERWISE)
+
+
+def _optimizer(module: torch.nn.Module, lr: float) -> torch.optim.Optimizer | None:
+    """None where there is nothing to train; an optimiser refuses that."""
+    parameters = list(module.parameters())
+    return torch.optim.SGD(parameters, lr=lr) if parameters else None
+
+
+def _backward(loss: Tensor | None) -> bool:
+    if loss is None or not loss.requires_grad:
+        return False
+    loss.backward()
+    return True
+
+
+def _losses(found: Tensor | None, wanted: Tensor | None) -> list[tuple[float, float]]:
+    if found is None or wanted is None:
+        return [] if found is wanted else [(float("inf"), float("inf"))]
+    return [_measured(relative(found, wanted), found)]

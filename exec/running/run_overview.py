@@ -78,8 +78,12 @@ def _cuts(plan: Plan) -> Iterator[Row]:
     for place, (axis, size) in enumerate(plan.mesh.items()):
         cut = sum(axis in operator.splits for operator in plan.operators)
         held = sum(entry.placements[place] != "R" for entry in plan.parameters)
-        text = f"{cut} of {len(plan.operators)} operators, {held} of {len(plan.parameters)}"
-        yield ["cut", f"{axis} = {size}", f"{text} parameters"]
+        text = (
+            f"{cut} of {len(plan.operators)} operators, {held} of {len(plan.parameters)} parameters"
+        )
+        if not cut and not held:
+            text = "nothing: every rank along it computes the same"
+        yield ["cut", f"{axis} = {size}", text]
 
 
 def _traffic(plan: Plan) -> Iterator[Row]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 import torch
@@ -29,9 +30,18 @@ from ..target import Target, load_target
 from .batches import batch_of, sizes_for
 from .check_run import CheckedRun, CheckedStep, allowed_of
 from .run_overview import overview
-from .run_report import BytesReport, DifferencesReport, RunOptions, RunReport, StepReport
+from .run_report import (
+    BytesReport,
+    DifferencesReport,
+    ErrorReport,
+    RunOptions,
+    RunReport,
+    StepReport,
+)
 
 Progress = Callable[[str], None]
+
+NOT_A_NUMBER = "the loss is nan or infinite in every step: that nan is equal to nan proves nothing"
 
 
 def run_rank(options: RunOptions, progress: Progress = lambda text: None) -> RunReport:
@@ -122,7 +132,9 @@ def _steps(
         batch = batch_of(example, target.dynamic, size, seed=number)
         batch = {k: v.to(part.ends.device) if hasattr(v, "to") else v for k, v in batch.items()}
         taken.append(run.step(batch))
-        progress(f"step {number + 1} of {len(sizes)}: loss {taken[-1].loss:.6g}")
+        loss = taken[-1].loss
+        said = "" if loss is None else f": loss {loss:.6g}"
+        progress(f"step {number + 1} of {len(sizes)}{said}")
     return taken
 
 
@@ -144,10 +156,11 @@ def _report(
             allowed=allowed_of(model),
         )
     ok = all(step.ok for step in taken)
+    proves_nothing = ok and differences is not None and not any(map(_is_finite, taken))
     whole = sum(p.numel() * p.element_size() for p in model.parameters())
     own = sum(p.numel() * p.element_size() for p in part.parameters())
     return RunReport(
-        ok=ok,
+        ok=ok and not proves_nothing,
         ranks=part.ends.count,
         mesh={axis: end.size for axis, end in part.ends.communicators.items()},
         steps=[
@@ -157,9 +170,26 @@ def _report(
         differences=differences,
         parameter_bytes=BytesReport(whole=whole, per_rank=own),
         conditions=list(part.plan.conditions),
+        notes=[*_notes(taken, compared=bool(found)), *part.plan.notes],
+        error=ErrorReport(reason=NOT_A_NUMBER) if proves_nothing else None,
         overview=rows,
-        exit_code=0 if ok else 1,
+        exit_code=(3 if proves_nothing else 0) if ok else 1,
     )
+
+
+def _is_finite(step: CheckedStep) -> bool:
+    return step.loss is None or isfinite(step.loss)
+
+
+def _notes(taken: Sequence[CheckedStep], *, compared: bool) -> list[str]:
+    notes = []
+    if not any(step.trained for step in taken):
+        notes.append("nothing to train" + (": outputs compared" if compared else ""))
+    endless = [number for number, step in enumerate(taken, 1) if not _is_finite(step)]
+    if endless:
+        listed = ", ".join(map(str, endless))
+        notes.append(f"the loss is no finite number in step {listed}: that proves nothing")
+    return notes
 
 
 def _no_module(target: str) -> AnnotationError:

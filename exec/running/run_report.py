@@ -15,9 +15,12 @@ class Model(BaseModel):
 
 
 class StepReport(Model):
-    """One training step: the loss, the seconds it took on the first rank, the symbols' sizes."""
+    """One training step: the loss, the seconds it took on the first rank, the symbols' sizes.
 
-    loss: float
+    loss: None where there is nothing to train.
+    """
+
+    loss: float | None
     seconds: float
     sizes: dict[str, int]
 
@@ -55,7 +58,8 @@ class ErrorReport(Model):
 class RunReport(Model):
     """A run. ``ok``: whether it ended and, where it was compared, was equal to one device.
 
-    differences: None where it was not compared, or failed before. overview: for people: shapes,
+    differences: None where it was not compared, or failed before. notes: what else is to be known
+    of the run, such as an axis that cuts nothing. overview: for people: shapes,
     legal counts and the plan in short.
     """
 
@@ -66,6 +70,7 @@ class RunReport(Model):
     differences: DifferencesReport | None = None
     parameter_bytes: BytesReport | None = None
     conditions: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
     error: ErrorReport | None = None
     overview: list[list[list[str]]] = Field(default_factory=list, exclude=True)
     exit_code: int = Field(default=0, exclude=True)

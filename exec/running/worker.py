@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from dimsolve.ir.errors import AnnotationError, DimsolveError
+from dimsolve.ir.errors import DimsolveError, is_unreadable
 
 from .run_report import ErrorReport, RunOptions, RunReport
 from .supervisor import INTERRUPTED, tell_alive
@@ -34,20 +34,20 @@ GRACE = 15.0
 
 
 def main(folder: Path, launcher: int) -> int:
-    """Runs this rank; returns the exit code."""
+    """Runs this rank; returns the exit code: 0 where it ended, whatever its report says."""
     rank = int(os.environ["RANK"])
     threading.Thread(target=_end_with, args=(launcher, folder, rank), daemon=True).start()
     options = RunOptions.model_validate_json((folder / "options.json").read_bytes())
     report = run(options, folder)
-    if report.error is not None and report.error.rank in (None, rank):
-        _write(folder / f"error-{rank}.json", report)
-    elif report.error is not None:
-        _write(folder / f"stopped-{rank}.json", report)
-    elif rank == 0:
-        _write(folder / "report.json", report)
-        _write(folder / "overview.json", report.overview)
-    if report.exit_code == 0:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is to be told is told now
+    if report.steps:
+        if rank == 0:
+            _write(folder / "overview.json", report.overview)
+            _write(folder / "report.json", report)
         (folder / f"ended-{rank}").touch()
+        return 0
+    own = report.error is None or report.error.rank in (None, rank)
+    _write(folder / f"{'error' if own else 'stopped'}-{rank}.json", report)
     return report.exit_code
 
 
@@ -109,7 +109,7 @@ def run(options: RunOptions, folder: Path | None = None) -> RunReport:
                 shapes=dict(failure.shapes),
                 reason=failure.reason,
             ),
-            exit_code=2 if isinstance(error, AnnotationError) else 1,
+            exit_code=2 if isinstance(error, DimsolveError) and is_unreadable(error) else 1,
         )
 
 
