@@ -6,6 +6,7 @@ same fingerprint.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import sha256
 
 from dimsolve.ir.excerpt import shown
@@ -19,22 +20,22 @@ from .plan_errors import PLAN_AGAIN, plan_error
 
 def fingerprint(graph: Graph) -> str:
     """Returns 32 hexadecimal digits. Calls of functions count as what they do."""
+    return sha256("\n".join(graph_lines(graph)).encode()).hexdigest()[:32]
+
+
+def graph_lines(graph: Graph) -> Iterator[str]:
+    """Yields what the fingerprint is made of: a line for every input, every node and the result."""
     graph = inlined(graph)
-    digest = sha256()
     for entry in graph.inputs:
-        digest.update(
-            f"{entry.kind} {entry.target} {entry.value.name} {entry.value.type}\n".encode()
-        )
+        yield f"{entry.kind} {entry.target} {entry.value.name} {entry.value.type}"
     for node in graph.nodes():
         args = map_argument((node.args, node.kwargs), _leaf)
         types = ", ".join([f"{value.name}: {value.type}" for value in node.outputs])
         shape = ""
         if isinstance(node.operation, MatchShape | MakeShape):
             shape = str(node.operation)
-        line = f"{node.id} {node.signature}{args} {shape} {node.annotation} -> {types}\n"
-        digest.update(line.encode())
-    digest.update(str(map_argument(graph.result, _leaf)).encode())
-    return digest.hexdigest()[:32]
+        yield f"{node.id} {node.signature}{args} {shape} {node.annotation} -> {types}"
+    yield str(map_argument(graph.result, _leaf))
 
 
 def _leaf(leaf: object) -> object:

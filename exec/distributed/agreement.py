@@ -27,7 +27,9 @@ from dimsolve.partition.plan import Plan
 
 from ..lowering.input_lengths import InputLengths
 from .failure import Failure, rank_failure
+from .first_difference import TOLD, first_difference, lines_of
 from .watch import Stopped, Watch, own_store, watch
+from .weights_digest import digests
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -93,13 +95,23 @@ class Agreement:
         for rank, other in identities.items():
             for key in ("mesh", "world", "version", "graph", "plan"):
                 if other[key] != first[key]:
-                    raise _differ(key, self.ranks[0], first[key], rank, other[key])
+                    where = self._where(key, rank) if key in TOLD else ""
+                    raise _differ(key, self.ranks[0], first[key], rank, other[key], where)
+
+    def _where(self, key: str, rank: int) -> str:
+        """Where a rank's graph or plan first differs from the first rank's; all ranks ask."""
+        said = self._exchange(f"lines of the {key}", json.dumps(lines_of(key, self.plan)))
+        lines = [json.loads(said[each]) for each in (self.ranks[0], rank)]
+        found = first_difference(*lines)
+        if found is None:
+            return ""
+        return f"\n  rank {self.ranks[0]}: {found[0]}\n  rank {rank}: {found[1]}"
 
     def agree_on_weights(self, model: torch.nn.Module) -> None:
         """Raises AgreementError on every rank where the ranks' models hold different values."""
         if self._watch is None or len(self.ranks) == 1:
             return
-        said = self._exchange("weights", json.dumps(_digests(model)))
+        said = self._exchange("weights", json.dumps(digests(model)))
         first = said[self.ranks[0]]
         for rank, text in said.items():
             if text != first:
@@ -216,30 +228,6 @@ class Agreement:
             self._answers.set(f"{topic}/{self.rank}", json.dumps(_Said(text, "", True)))
 
 
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Whole numbers by their size in bytes, which stand for any others of that size."""
-
-
-def _digests(model: torch.nn.Module) -> dict[str, str]:
-    """What every parameter and buffer is, in short."""
-    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    return {name: _digest(tensor.detach()) for name, tensor in tensors.items()}
-
-
-def _digest(tensor: torch.Tensor) -> str:
-    """The dtype, the shape, and of the values' bits torch's hash and their sum: the hash alone is 0
-    for every even number of equal values. Neither depends on the order of summation.
-    """
-    said = f"{tensor.dtype} {tuple(tensor.shape)}"
-    if tensor.is_meta or not tensor.numel():
-        return said
-    if tensor.layout is not torch.strided:
-        tensor = tensor.to_dense()
-    values = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
-    bits = values.resolve_neg().contiguous().view(_BITS[values.element_size()])
-    return f"{said} {int(torch.hash_tensor(bits).view(torch.int64))} {int(bits.sum())}"
-
-
 def _text_of(shapes: Mapping[str, Sequence[int]]) -> str:
     return ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
 
@@ -253,12 +241,12 @@ _WORDS = {
 }
 
 
-def _differ(key: str, rank: int, value: Any, other: int, others: Any) -> AgreementError:
+def _differ(key: str, rank: int, value: Any, other: int, others: Any, where: str) -> AgreementError:
     return AgreementError(
         Diagnostic(
             code="ranks-differ",
             title=_WORDS[key],
-            reason=f"the {key} of rank {rank} is {value}, that of rank {other} is {others}",
+            reason=f"the {key} of rank {rank} is {value}, that of rank {other} is {others}{where}",
             hint="start all ranks with the same model, plan and arguments",
         )
     )

@@ -49,6 +49,17 @@ def other_policy() -> str:
     return raised(part, {"tp": 2}, policy)
 
 
+def other_graph() -> str:
+    class Other(Small):
+        def forward(self, x: Tensor) -> Tensor:
+            result: Tensor = self.down(self.up(x).tanh())
+            return result
+
+    model = Small() if dist.get_rank() == 0 else Other()
+    graph = ds.trace(model, kwargs={"x": torch.ones(4, 8)}, dynamic={"x": {0: "batch"}})
+    return raised(ds.parallelize, model, ds.plan(graph, {"tp": 2}, "tensor"))
+
+
 def other_world() -> str:
     return raised(part, {"tp": 4}, "tensor")
 

@@ -206,7 +206,21 @@ def test_world_of_the_wrong_size() -> None:
 def test_another_plan_on_one_rank() -> None:
     texts = world(2).run(disagreeing.other_policy)
     assert texts[0] == texts[1]
-    assert texts[0].startswith("AgreementError: the ranks have different plans\n")
+    title, hashes, first, second, hint = texts[0].splitlines()
+    assert title == "AgreementError: the ranks have different plans"
+    assert hashes.startswith("  the plan of rank 0 is ")
+    assert first == '  rank 0: policy: "tensor"'
+    assert second == '  rank 1: policy: "replicate"'
+    assert hint == "  hint: start all ranks with the same model, plan and arguments"
+
+
+def test_another_graph_on_one_rank() -> None:
+    texts = world(2).run(disagreeing.other_graph)
+    assert texts[0] == texts[1]
+    title, _, first, second, _ = texts[0].splitlines()
+    assert title == "AgreementError: the ranks have plans for different graphs"
+    assert first.startswith("  rank 0: relu torch.Tensor.relu(")
+    assert second.startswith("  rank 1: tanh torch.Tensor.tanh(")
 
 
 def test_world_that_is_not_the_plans() -> None:

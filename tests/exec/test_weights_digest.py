@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import dimsolve as ds
-from dimsolve.exec.distributed.agreement import _digests
+from dimsolve.exec.distributed.weights_digest import digests
 
 from .ranks import world
 
@@ -29,7 +29,7 @@ DTYPES = [
 def digest(tensor: Tensor) -> str:
     module = nn.Module()
     module.register_buffer("x", tensor)
-    return _digests(module)["x"]
+    return digests(module)["x"]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
