@@ -31,8 +31,7 @@ LOOK_BACK = 4
 
 def complete(state: AxisState, duties: Duties) -> None:
     """Decides the operators that are not fixed, one after the other, until nothing improves."""
-    order = range(len(state.choices))
-    active = _neighbours(state, (n for n in order if not state.choices[n].whole))
+    active = _beside_parts(state)
     for sweep in range(SWEEPS):
         active = _sweep(state, duties, active, 1 if sweep % 2 == 0 else -1)
         if not active:
@@ -151,6 +150,16 @@ def _sweep(state: AxisState, duties: Duties, active: set[int], direction: int) -
             else:
                 later.add(other)
     return later
+
+
+def _beside_parts(state: AxisState) -> set[int]:
+    """The open operators with a neighbour that is not whole."""
+    choices = state.choices
+    return {
+        number
+        for number, fixed in enumerate(state.fixed)
+        if not fixed and any(not choices[n].whole for n in _neighbours(state, (number,)))
+    }
 
 
 def _neighbours(state: AxisState, numbers: Iterable[int]) -> set[int]:

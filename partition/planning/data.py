@@ -48,12 +48,13 @@ def data(state: AxisState, duties: Duties) -> list[str]:
         (c for c in candidates if c.work >= SHARE * most),
         key=lambda c: (c.sent, -c.work, c.wire, c.dim),
     )
-    legal = {c: duties.first_illegal(c) is None for c in batch.flood.choices.values()}
-    for number, choice in batch.flood.choices.items():
-        if not legal[choice]:
-            raise _illegal(state, batch, number, choice)
+    choices = dict.fromkeys(batch.flood.choices.values())
+    if any(duties.first_illegal(choice) is not None for choice in choices):
+        for number, choice in batch.flood.choices.items():
+            if duties.first_illegal(choice) is not None:
+                raise _illegal(state, batch, number, choice)
     entry = state.network.wires[batch.wire]
-    for choice in dict.fromkeys(batch.flood.choices.values()):
+    for choice in choices:
         duties.rely(choice, f"{state.axis} cuts dimension {batch.dim} of {entry.target}")
     state.accept(batch.change)
     return []
@@ -76,7 +77,7 @@ def _candidates(state: AxisState) -> tuple[list[_Candidate], list[Edge]]:
                 network,
                 state.kinds,
                 [seed],
-                state.taken,
+                state.fixed,
                 enter=lambda w: not network.wires[w].parameter,
                 past_pinned=True,
             )

@@ -43,15 +43,11 @@ class Flood:
     edges: list[Edge] = field(default_factory=list)
 
 
-Taken = Callable[[int], bool]
-"""Whether an operator is decided already."""
-
-
 def flood(
     network: Network,
     kinds: Sequence[Kind],
     seeds: Iterable[tuple[int, Shard]],
-    taken: Taken,
+    taken: Sequence[bool],
     *,
     enter: Callable[[int], bool] = lambda wire: True,
     shallow: bool = False,
@@ -59,10 +55,10 @@ def flood(
 ) -> Flood:
     """Returns what follows from placing values: seeds are (value, placement).
 
-    kinds: of every operator, as outer axes left it. taken: operators that are decided already and
-    stay as they are. enter: which inputs of the graph may be placed. shallow: only the operators
-    that use the seeds are asked. past_pinned: what operators that must stay whole make is cut after
-    them.
+    kinds: of every operator, as outer axes left it. taken: of every operator, whether it is decided
+    already and stays as it is. enter: which inputs of the graph may be placed. shallow: only the
+    operators that use the seeds are asked. past_pinned: what operators that must stay whole make is
+    cut after them.
     """
     flooding = _Flooding(network, kinds, taken, enter, past_pinned)
     return flooding.run(seeds, 1 if shallow else None)
@@ -73,7 +69,7 @@ class _Flooding:
         self,
         network: Network,
         kinds: Sequence[Kind],
-        taken: Taken,
+        taken: Sequence[bool],
         enter: Callable[[int], bool],
         past_pinned: bool,
     ) -> None:
@@ -116,12 +112,14 @@ class _Flooding:
         """A value is placed: its users are asked to take it so."""
         placement = self.found.placed[wire]
         assert isinstance(placement, Shard)
+        choices, taken = self.found.choices, self.taken
         for number, place in self.network.wires[wire].uses:
-            self.ask(number, place, placement)
+            if number not in choices and not taken[number]:
+                self.ask(number, place, placement)
 
     def ask(self, number: int, tensor: int, shard: Shard) -> None:
         operator = self.network.operators[number]
-        if self.taken(number) or number in self.found.choices:
+        if self.taken[number] or number in self.found.choices:
             return
         answer = self.answer(operator, tensor, shard)
         if operator.pinned and self.past_pinned and number not in self.passed:

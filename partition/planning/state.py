@@ -57,10 +57,6 @@ class AxisState:
             elements = self._sizes[kind, output] = self.network.elements(dims)
         return elements * item_bytes(wire.dtype)
 
-    def taken(self, operator: int) -> bool:
-        """Whether an operator is decided."""
-        return self.fixed[operator]
-
     def local_kinds(self) -> list[Kind]:
         """Returns the kinds of what one rank is left with."""
         return [k.local(c, self.count) for k, c in zip(self.kinds, self.choices, strict=True)]

@@ -122,7 +122,7 @@ class TensorPolicy:
 
     def _group(self, seed: tuple[int, Shard], shallow: bool) -> Group:
         state = self.state
-        found = flood(state.network, state.kinds, [seed], state.taken, shallow=shallow)
+        found = flood(state.network, state.kinds, [seed], state.fixed, shallow=shallow)
         placed = [(w, p) for w, p in found.placed.items() if isinstance(p, Shard)]
         own = [pair for pair in placed if state.network.wires[pair[0]].parameter]
         self._number += 1
