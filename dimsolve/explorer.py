@@ -1,7 +1,8 @@
 """The widget behind `dimsolve.explore`: the playground's JavaScript, answered by this process.
 
-    page    {"id": 7, "questions": [{"verb": "parse", "annotation": "m k -> k m"}]}
-    kernel  {"id": 7, "answers": [{"status": 200, "answer": {...}}]}
+    page    {"view": "v1", "id": 7, "questions": [{"verb": "parse", "annotation": "m k -> k m"}]}
+    kernel  {"view": "v1", "id": 7, "heard": True}
+    kernel  {"view": "v1", "id": 7, "number": 0, "answer": {"status": 200, "answer": {...}}}
 
 An anywidget takes one module, so the playground's files are joined into one, each in a function of
 its own; nothing else is done to them. This module loads anywidget: `explore` imports it when it is
@@ -10,26 +11,19 @@ called.
 
 from __future__ import annotations
 
-import json
 import re
-import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from threading import current_thread, main_thread
-from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anywidget
 import traitlets
 
+from dimsolve.answering import Answering
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.partition.check import check
-from dimsolve.service.answers import answer
-from dimsolve.service.replies import Refusal, Reply, reply_of_error
-from dimsolve.service.verbs import Verb
 from dimsolve.solver.infer import infer
 
 if TYPE_CHECKING:
@@ -39,9 +33,6 @@ if TYPE_CHECKING:
 State: TypeAlias = dict[str, Any]
 """What is asked, as the playground keeps it: texts as they are typed."""
 STATIC = Path(__file__).with_name("service") / "static"
-SECONDS = 10.0
-"""How long one question may take: the kernel has other things to do."""
-_VERBS: tuple[Verb, ...] = ("parse", "infer", "check", "legal-parts", "prove")
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 
@@ -86,7 +77,8 @@ class Explorer(anywidget.AnyWidget):
 
     def __init__(self, state: State) -> None:
         super().__init__(state=state)
-        self.on_msg(_answered)
+        self.answering = Answering()
+        self.on_msg(_heard)
 
     @property
     def solution(self) -> Solution:
@@ -131,52 +123,17 @@ def pictures_of(explorer: Explorer) -> list[str]:
         return []
 
 
-def _answered(widget: Explorer, message: Mapping[str, Any], buffers: object) -> None:
-    """Answers the questions of a message from the page."""
-    answers = [_reply(question) for question in message["questions"]]
-    widget.send({"id": message["id"], "answers": answers})
+def _heard(widget: Explorer, message: Mapping[str, Any], buffers: object) -> None:
+    """Takes the questions of a message from the page: it is told that they are here, and answers
+    as they come.
+    """
+    known = {"view": message["view"], "id": message["id"]}
+    widget.send({**known, "heard": True})
 
+    def tell(number: int, answer: dict[str, Any]) -> None:
+        widget.send({**known, "number": number, "answer": answer})
 
-def _reply(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns one question's status and answer or problem, as ``/v1/batch`` has them."""
-    asked = dict(question)
-    verb = asked.pop("verb")
-    try:
-        if verb not in _VERBS:
-            raise Refusal(404, "no-such-verb", "there is no such verb", f"there are {_VERBS}")
-        with _at_most(SECONDS):
-            reply = answer(verb, json.dumps(asked).encode())
-    except Refusal as refusal:
-        reply = reply_of_error(refusal)
-    except Exception as error:  # the page is told, whatever it is: it would wait for ever
-        reply = _defect(error)
-    kind = "answer" if reply.status == 200 else "problem"
-    return {"status": reply.status, kind: json.loads(reply.body)}
-
-
-def _defect(error: Exception) -> Reply:
-    title, reason = "dimsolve has a defect", f"{type(error).__name__}; please report this question"
-    return reply_of_error(Refusal(500, "defect", title, reason))
-
-
-@contextmanager
-def _at_most(seconds: float) -> Iterator[None]:
-    """Gives a question up after so many seconds, where there are signals: in the main thread."""
-    if not hasattr(signal, "setitimer") or current_thread() is not main_thread():
-        yield
-        return
-
-    def ring(number: int, frame: FrameType | None) -> None:
-        title, reason = "the question was given up", f"it takes more than {seconds:g} seconds"
-        raise Refusal(504, "too-late", title, reason, "give numbers for some of the symbols")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    widget.answering.ask(message["view"], message["questions"], tell)
 
 
 def _inputs(state: State) -> list[str | None] | None:

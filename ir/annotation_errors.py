@@ -53,10 +53,11 @@ def no_arrow(text: str) -> AnnotationError:
         if replacement(char) == "->" or (char in HYPHENS and text.startswith(_HEADS, offset + 1)):
             return unknown_character(text, offset)
     span = Span(len(text.rstrip()), len(text.rstrip()))
+    hint = "write '->' between them; an operator without outputs ends in '->'"
     if match := _INSTEAD_OF_ARROW.search(text):
         span = Span(*match.span())
+        hint = "write '->'"
     reason = "'->' separates the inputs from the outputs"
-    hint = "write '->' between them; an operator without outputs ends in '->'"
     return error("no-arrow", "no '->'", text, (span,), reason, hint)
 
 

@@ -26,6 +26,11 @@ def prepare(memory: int) -> None:
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    limit_memory(memory)
+
+
+def limit_memory(memory: int) -> None:
+    """Lets this process use at most so many bytes, where the system can say so."""
     try:
         import resource
     except ImportError:  # not on Windows

@@ -10,7 +10,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -37,41 +39,61 @@ async ({ code, css, state }) => {
     save_changes: () => window.toKernel(JSON.stringify({ state: values.state })),
     on: (name, hear) => { (listeners[name] ??= []).push(hear); },
     off: (name, hear) => { listeners[name] = (listeners[name] ?? []).filter(h => h !== hear); },
-    send: async content => {
-      const reply = await window.toKernel(JSON.stringify({ content }));
-      emit('msg:custom', JSON.parse(reply), []);
-    },
+    send: content => { window.toKernel(JSON.stringify({ content })); },
   };
+  window.emit = emit;
   window.fromKernel = state => { values.state = state; emit('change:state'); };
-  const el = document.createElement('div');
-  document.body.append(el);
-  window.cleanup = await widget.render({ model, el });
+  setInterval(async () => {
+    for (const message of JSON.parse(await window.told())) emit('msg:custom', message, []);
+  }, 30);
+  for (const name of ['el', 'second'].slice(0, window.views ?? 1)) {
+    const el = Object.assign(document.createElement('div'), { id: name });
+    document.body.append(el);
+    window.cleanup = await widget.render({ model, el });
+  }
 }
 """
 
 
 class Kernel:
-    """The comm's other end."""
+    """The comm's other end. ``gone``: no message arrives any more."""
 
     def __init__(self, widget: Explorer) -> None:
         self.widget = widget
-        self.sent: list[Any] = []
-        widget.send = lambda content, buffers=None: self.sent.append(content)  # type: ignore[method-assign]
+        self.sent: SimpleQueue[Any] = SimpleQueue()
+        self.gone = False
+        widget.send = lambda content, buffers=None: self.sent.put(content)  # type: ignore[method-assign]
 
-    def take(self, text: str) -> str:
+    def take(self, text: str) -> None:
         message = json.loads(text)
+        if self.gone:
+            return
         if "state" in message:
             self.widget.state = message["state"]
-            return ""
-        self.widget._handle_custom_msg(message["content"], [])
-        return json.dumps(self.sent.pop())
+        else:
+            self.widget._handle_custom_msg(message["content"], [])
+
+    def told(self) -> str:
+        """What was sent since the last time."""
+        return json.dumps([self.sent.get() for _ in range(self.sent.qsize())])
+
+    def answers(self, *questions: dict[str, Any]) -> list[Any]:
+        """Asks as a page does, and waits for all answers."""
+        content = {"view": "v", "id": 1, "questions": questions}
+        self.take(json.dumps({"content": content}))
+        assert self.sent.get() == {"view": "v", "id": 1, "heard": True}
+        found = sorted((self.sent.get(timeout=30) for _ in questions), key=itemgetter("number"))
+        assert [message["number"] for message in found] == list(range(len(questions)))
+        return [message["answer"] for message in found]
 
 
-def shown(page: Page, widget: Explorer) -> None:
+def shown(page: Page, widget: Explorer) -> Kernel:
     kernel = Kernel(widget)
     page.expose_function("toKernel", kernel.take)
+    page.expose_function("told", kernel.told)
     css = (STATIC / "app.css").read_text(encoding="utf-8")
     page.evaluate(MODEL, {"code": module_text(), "css": css, "state": widget.state})
+    return kernel
 
 
 @pytest.fixture
@@ -136,13 +158,17 @@ def test_keys_are_not_taken_by_the_notebook(page: Page) -> None:
     assert page.evaluate("window.heard") is None
 
 
-def test_two_widgets_in_one_page_do_not_disturb_each_other(page: Page) -> None:
-    page.expose_function("toKernel", Kernel(ds.explore("a -> a")).take)
-    for name in "ab":
-        state = ds.explore(f"{name} -> {name}", split={name: 2}).state
-        page.evaluate(MODEL, {"code": module_text(), "css": "", "state": state})
-    expect(page.locator(".summary").first).to_contain_text("a into 2")
-    expect(page.locator(".summary").last).to_contain_text("b into 2")
+def test_two_views_in_one_page_do_not_disturb_each_other(page: Page) -> None:
+    """Messages go to all that show a widget: each takes the answers to its own questions."""
+    page.evaluate("window.views = 2")
+    shown(page, ds.explore("a b -> b a", split={"a": 2}))
+    for name in ("el", "second"):
+        expect(page.locator(f"#{name} .summary")).to_contain_text("a into 2")
+    page.locator("#el").get_by_label("Annotation", exact=True).fill("x y z -> z")
+    expect(page.locator("#el .equations")).to_contain_text("z = z")
+    page.locator("#second").get_by_label("Facts").fill("b >= 2")
+    expect(page.locator("#second .summary")).to_contain_text("conditional a into 2")
+    expect(page.locator("#el .equations")).to_contain_text("z = z")
     ids = page.eval_on_selector_all(
         "[id]", "found => found.map(e => e.closest('.dimsolve') && e.id)"
     )
@@ -199,27 +225,8 @@ def test_shapes_of_all_forms_become_text() -> None:
     ],
 )
 def test_the_kernel_answers_as_the_service_does(question: dict[str, Any], status: int) -> None:
-    kernel = Kernel(ds.explore("a -> a"))
-    reply = json.loads(kernel.take(json.dumps({"content": {"id": 1, "questions": [question]}})))
-    assert reply["id"] == 1
-    assert [answer["status"] for answer in reply["answers"]] == [status]
-
-
-def test_a_question_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel is free again soon, and the page is told."""
-    from dimsolve import explorer
-
-    def endless(*given: object) -> None:
-        while True:
-            pass
-
-    monkeypatch.setattr(explorer, "SECONDS", 0.2)
-    monkeypatch.setattr(explorer, "answer", endless)
-    kernel = Kernel(ds.explore("a -> a"))
-    content = {"id": 1, "questions": [{"verb": "prove", "claim": "n > 0"}]}
-    (answer,) = json.loads(kernel.take(json.dumps({"content": content})))["answers"]
-    assert answer["status"] == 504
-    assert answer["problem"]["title"] == "the question was given up"
+    (answer,) = Kernel(ds.explore("a -> a")).answers(question)
+    assert answer["status"] == status
 
 
 def test_without_anywidget_it_says_what_to_install(tmp_path: Path) -> None:

@@ -11,17 +11,22 @@ import { Asking } from "./asking.js";
 import { colorsOf } from "./colors.js";
 import { Copy, textsOf } from "./copy.js";
 import { fill, h } from "./dom.js";
-import { problemText } from "./field.js";
+import { isExample } from "./examples.js";
+import { Notice } from "./notice.js";
+import { Presets } from "./presets.js";
 import { operatorOf } from "./question.js";
 import { Ranks } from "./ranks.js";
-import { codes, equations, openEnds, tensorTable } from "./shapes.js";
-import { remembering, solve } from "./solve.js";
-import { SIGNS, Splits } from "./splits.js";
+import { remembering } from "./remembering.js";
+import { equations, openEnds, tensorTable } from "./shapes.js";
+import { solve } from "./solve.js";
+import { Splits } from "./splits.js";
 import { EMPTY, entriesOf } from "./state.js";
+import { Summary } from "./summary.js";
 
 const TYPING_MS = 160;
 const MOVING_MS = 30;
 const SLOW_MS = 400;
+const AGAIN_MS = [1000, 2000, 4000, 8000, 15000, 30000];
 
 /** Shows the playground in an element; returns `{ set(state), wait(text), destroy() }`. */
 export function mount(
@@ -40,6 +45,10 @@ class App {
     this._address = address;
     this._number = 0;
     this._shown = null;
+    this._presets = new Presets();
+    this._rows = null;
+    this._isSlow = false;
+    this._failures = 0;
     const change = (patch, source) => this._change(patch, source);
     this._asking = new Asking(change, (state) => {
       this.set({ ...EMPTY, ...state });
@@ -49,48 +58,37 @@ class App {
     this._ranks = new Ranks(change);
     this._copy = new Copy((text) => this._say(text));
     this._live = h("p", { class: "hidden", role: "status", "aria-live": "polite" });
-    this._problem = h("div", { class: "problem" });
-    this._summary = h("p", { class: "summary" });
+    this._notice = new Notice();
+    this._summary = new Summary();
     this._tensors = h("div", {});
     this._equations = h("div", {});
     this._answers = h(
       "div",
       { class: "answers", hidden: true },
-      this._summary,
-      h(
-        "section",
-        { class: "panel" },
-        h("div", { class: "panel-head" }, h("h2", {}, "Shapes")),
-        this._tensors,
-      ),
+      this._summary.element,
+      panel("Shapes", this._tensors),
       this._splits.element,
       this._ranks.element,
-      h(
-        "section",
-        { class: "panel" },
-        h("div", { class: "panel-head" }, h("h2", {}, "Equations")),
-        this._equations,
-      ),
+      panel("Equations", this._equations),
     );
-    const left = h(
-      "div",
-      { class: "asked", role: "group", "aria-label": "Question" },
-      this._asking.element,
-    );
-    const right = h(
-      "div",
-      { class: "answered", role: "group", "aria-label": "Answer" },
-      this._problem,
-      this._answers,
-      this._copy.element,
-    );
+    const right = [...this._notice.elements, this._answers, this._copy.element];
     root.classList.add("dimsolve");
-    fill(root, h("div", { class: "sides" }, left, right), this._live);
+    fill(
+      root,
+      h(
+        "div",
+        { class: "sides" },
+        side("asked", "Question", this._asking.element),
+        side("answered", "Answer", right),
+      ),
+      this._live,
+    );
   }
 
   /** Shows another state: from an address, an example, or the kernel. */
   set(state) {
     this._state = state;
+    this._presets.start(state, isExample(state));
     this._asking.show(state);
     this._splits.showState(state);
     this._later(0);
@@ -100,9 +98,15 @@ class App {
     return this._state;
   }
 
-  /** Says that an answer takes its time. */
+  /** Says why an answer takes its time; "": it no longer does. */
   wait(text) {
-    this._say(text);
+    this._reason = text;
+    if (text) this._busy(true);
+  }
+
+  /** Who did not answer is back: what failed is asked again at once. */
+  again() {
+    if (this._failures) this._later(0);
   }
 
   /** Stops asking. */
@@ -112,6 +116,7 @@ class App {
   }
 
   _change(patch, source) {
+    this._presets.edited(patch, this._state);
     this._state = { ...this._state, ...patch };
     if ("annotation" in patch && !this._state.annotation.trim()) this._state.splits = {};
     this._asking.state = this._state;
@@ -131,9 +136,10 @@ class App {
     this._asking.show(this._state);
   }
 
-  _later(milliseconds) {
+  _later(milliseconds, isAgain = false) {
     clearTimeout(this._timer);
     this._number += 1; // what is on its way is the answer to an older question
+    this._failures = isAgain ? this._failures : 0;
     this._timer = setTimeout(() => this._solve(), milliseconds);
   }
 
@@ -141,24 +147,70 @@ class App {
     const number = this._number;
     this._pending?.abort();
     this._pending = new AbortController();
-    const slow = setTimeout(() => this._busy(true), SLOW_MS);
+    this._rows = null;
+    this._reason = "";
+    const isMine = () => number === this._number;
+    const slow = setTimeout(() => isMine() && this._busy(true), SLOW_MS);
     try {
-      const result = await solve(this._ask, this._state, this._pending.signal);
-      if (number === this._number) this._show(result);
+      const result = await solve(this._ask, this._state, this._pending.signal, {
+        fitting: (state, parsed) => (isMine() ? this._fitting(parsed) : state),
+        rows: (rows) => isMine() && this._hearRows(rows),
+        row: (row) => isMine() && this._isSlow && this._showRow(row),
+      });
+      if (isMine()) this._answered(() => this._show(result));
     } catch (error) {
-      if (number === this._number) this._refused(error);
+      if (isMine()) this._answered(() => this._refused(error));
     } finally {
       clearTimeout(slow);
-      if (number === this._number) this._busy(false);
     }
   }
 
+  _answered(show) {
+    this._busy(false);
+    show();
+  }
+
+  /** What an example filled in goes when the annotation has other tensors. */
+  _fitting(parsed) {
+    const state = this._presets.fitting(this._state, parsed);
+    if (state !== this._state) {
+      this._state = state;
+      this._asking.show(state);
+      this._changed(state, "annotation");
+    }
+    return state;
+  }
+
+  _hearRows(rows) {
+    this._rows = rows;
+    if (this._isSlow) this._splits.show(rows, colorsOf(this._state.annotation));
+  }
+
+  _showRow(row) {
+    this._splits.showRow(row, colorsOf(this._state.annotation));
+  }
+
+  /** From a while on it is said that what is shown is old, and rows are shown as they come. */
   _busy(is) {
+    this._isSlow = is;
     this._answers.setAttribute("aria-busy", String(is));
     this._answers.classList.toggle("busy", is);
+    if (!is) {
+      this._notice.showNoWaiting();
+      return;
+    }
+    this._notice.showWaiting(this._reason, this._shown);
+    this._say(this._reason || "computing");
+    if (this._rows) this._hearRows(this._rows);
+    else this._splits.wait();
   }
 
   _show(result) {
+    this._failures = 0;
+    if (result.empty) {
+      this._showEmpty();
+      return;
+    }
     const stars = Object.values(result.solution?.expansions ?? {}).flat();
     const colors = colorsOf(this._state.annotation, stars);
     if (result.parsed) {
@@ -173,10 +225,11 @@ class App {
     if (result.problem) return;
     this._shown = { result, colors };
     this._answers.hidden = false;
-    this._showSummary(result);
+    this._summary.show(result);
+    this._say(this._summary.spoken);
     fill(this._tensors, tensorTable(result, colors), openEnds(result));
     fill(this._equations, equations(result, colors));
-    this._splits.show(result, colors);
+    this._splits.show(result.names, colors);
     this._ranks.show(result, this._state, colors);
     const styles = { illegal: "bad", conditional: "maybe", unknown: "maybe" };
     const marked = result.joint.axes.map((row) => [row.name, styles[row.check.verdict]]);
@@ -186,27 +239,23 @@ class App {
     );
   }
 
+  /** Nothing is asked yet. */
+  _showEmpty() {
+    this._shown = null;
+    this._answers.hidden = true;
+    this._asking.showProblem(null);
+    this._asking.showInputs([]);
+    this._showProblem(null);
+    this._notice.showEmpty();
+    this._copy.show({});
+  }
+
   _showProblem(problem, isPlaced = false) {
     this._answers.classList.toggle("old", Boolean(problem));
     this._answers.toggleAttribute("inert", Boolean(problem));
-    if (!problem) {
-      fill(this._problem);
-      return;
-    }
-    const said = isPlaced ? "It is marked in the text." : "";
-    const where = h(
-      "p",
-      { class: "note" },
-      said,
-      this._shown ? " Below stands the last answer." : "",
-    );
-    const again = () => this._later(0);
-    const isRefused = !problem.status || problem.status >= 500;
-    const button = h("button", { type: "button", class: "small", onclick: again }, "Ask again");
-    const text = isPlaced
-      ? h("p", { class: "problem-title" }, problem.title)
-      : problemText(problem);
-    fill(this._problem, text, where, isRefused && !problem.field && button);
+    this._notice.showProblem(problem, isPlaced, this._shown, () => this._later(0));
+    if (!problem) return;
+    this._splits.giveUp();
     this._say(
       [problem.title, problem.detail, problem.hint && `hint: ${problem.hint}`]
         .filter(Boolean)
@@ -223,31 +272,11 @@ class App {
     };
     this._asking.showProblem(null);
     this._showProblem(error.problem ?? detail);
-  }
-
-  _showSummary({ joint, solution }) {
-    const shapes = solution.outputs
-      .map((row) => (row === null ? "?" : `(${row.join(", ")})`))
-      .join(", ");
-    const split = [...joint.axes, ...joint.open]
-      .map((row) => `${row.name} into ${row.parts}`)
-      .join(", ");
-    if (!split) {
-      this._summary.className = "summary";
-      fill(
-        this._summary,
-        "The outputs are ",
-        codes([shapes]),
-        conditionsOf(solution.conditions),
-        ".",
-      );
-    } else {
-      this._summary.className = `summary ${joint.verdict}`;
-      const isMesh = joint.axes.length + joint.open.length > 1;
-      const verdict = h("b", {}, `${SIGNS[joint.verdict]} ${joint.verdict}`);
-      fill(this._summary, verdict, ` ${split}${isMesh ? ", on one mesh" : ""}`, becauseOf(joint));
+    if (error.isAway) {
+      const pause = AGAIN_MS[Math.min(this._failures, AGAIN_MS.length - 1)];
+      this._failures += 1;
+      this._later(pause, true);
     }
-    this._say(this._summary.textContent);
   }
 
   _say(text) {
@@ -255,14 +284,11 @@ class App {
   }
 }
 
-function becauseOf({ verdict, conditions, never, axes, open }) {
-  if (never) return `: ${never}`;
-  if (verdict === "unknown" && open.length) return `: ${open[0].problem.title}`;
-  if (verdict === "legal") return ": for all sizes";
-  if (verdict === "conditional") return [": exactly", conditionsOf(conditions)];
-  return `: ${axes.find((row) => row.check.verdict === verdict)?.check.reason ?? ""}`;
+function panel(title, content) {
+  const head = h("div", { class: "panel-head" }, h("h2", {}, title));
+  return h("section", { class: "panel" }, head, content);
 }
 
-function conditionsOf(conditions) {
-  return conditions.length ? [" if ", codes(conditions, " and ")] : null;
+function side(name, label, ...content) {
+  return h("div", { class: name, role: "group", "aria-label": label }, content);
 }

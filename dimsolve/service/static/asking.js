@@ -8,7 +8,7 @@ import { colorsOf, tokensOf } from "./colors.js";
 import { fill, h } from "./dom.js";
 import { EXAMPLES } from "./examples.js";
 import { Field } from "./field.js";
-import { argumentsOf, entriesOf } from "./state.js";
+import { EMPTY, argumentsOf, entriesOf } from "./state.js";
 
 export class Asking {
   /** change(patch, source): hears what is typed; restart(state): hears that an example is taken. */
@@ -42,7 +42,21 @@ export class Asking {
       type: "checkbox",
       onchange: (event) => change({ contiguous: event.target.checked }, "contiguous"),
     });
-    const contiguous = h("label", { class: "check" }, this._contiguous, "only parts of one run");
+    const contiguous = h("label", { class: "check" }, this._contiguous, "contiguous parts only");
+    const clear = h(
+      "button",
+      {
+        type: "button",
+        class: "small",
+        title: "start with nothing",
+        onclick: () => {
+          restart(EMPTY);
+          this.annotation.input.focus();
+        },
+      },
+      "Clear",
+    );
+    this.annotation.head.append(clear);
     const facts = [this.args.element, this.facts.element, contiguous];
     this.element = h("div", {}, this.annotation.element, this._shapes, facts, examplesOf(restart));
   }

@@ -126,16 +126,17 @@ export class Copy {
 
   show(texts) {
     this._texts = texts;
-    fill(this._code, texts[this._chosen]);
+    this.element.hidden = !Object.keys(texts).length;
+    fill(this._code, texts[this._chosen] ?? "");
   }
 
   _choose(kind) {
     this._chosen = kind;
-    fill(this._code, this._texts[kind]);
+    fill(this._code, this._texts[kind] ?? "");
   }
 
   async _copy() {
-    const text = this._texts[this._chosen];
+    const text = this._texts[this._chosen] ?? "";
     try {
       await navigator.clipboard.writeText(text);
       this._say(`copied as ${this._chosen}`);

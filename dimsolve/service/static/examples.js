@@ -4,6 +4,15 @@ import { EMPTY } from "./state.js";
 
 const example = (name, shows, state) => ({ name, shows, state: { ...EMPTY, ...state } });
 
+/** Says whether all that would be typed is as an example has it. */
+export function isExample({ annotation, inputs, args, facts }) {
+  const typed = JSON.stringify([annotation, inputs, args, facts]);
+  return EXAMPLES.some(
+    ({ state }) =>
+      JSON.stringify([state.annotation, state.inputs, state.args, state.facts]) === typed,
+  );
+}
+
 export const EXAMPLES = [
   example("matmul", "a contracted dimension: partial sums, under a condition", {
     annotation: "m k+, k+ n -> m n",

@@ -48,14 +48,14 @@ export class Field {
     });
     this.problem = h("div", { class: "field-problem", id: freshId("problem") });
     this.label = h("label", { for: id }, label);
-    const head = h(
+    this.head = h(
       "div",
       { class: "field-head" },
       this.label,
       note && h("span", { class: "note" }, note),
     );
     const box = h("div", { class: `field-box ${lines ? "lines" : ""}` }, this.back, this.input);
-    this.element = h("div", { class: `field ${className}` }, head, box, this.problem);
+    this.element = h("div", { class: `field ${className}` }, this.head, box, this.problem);
   }
 
   get value() {

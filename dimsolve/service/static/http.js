@@ -13,6 +13,8 @@ export class Refused extends Error {
     super(problem.title);
     this.problem = problem;
     this.status = status;
+    /** Whether to ask again by itself: there is no service, or one that is not ready. */
+    this.isAway = [0, 502, 503].includes(status);
   }
 }
 

@@ -7,6 +7,8 @@
  * A segment is `{ coords: { name: part } }`; one with `gap` stands for blocks that are not drawn.
  */
 
+import { at, has } from "./names.js";
+
 const MAX_BLOCKS = 8;
 const MAX_SEGMENTS = 48;
 
@@ -17,9 +19,9 @@ export function segments(atoms, parts, lengths) {
 }
 
 function joined(atoms, parts, lengths, most) {
-  const last = atoms.findLastIndex((atom) => atom in parts);
+  const last = atoms.findLastIndex((atom) => has(parts, atom));
   if (last < 0) return [{ coords: {} }];
-  let found = Array.from({ length: parts[atoms[last]] }, (_, part) => ({
+  let found = Array.from({ length: at(parts, atoms[last]) }, (_, part) => ({
     coords: { [atoms[last]]: part },
   }));
   for (const atom of atoms.slice(0, last).reverse()) {
@@ -33,9 +35,9 @@ function joined(atoms, parts, lengths, most) {
 
 /** The indices of an identifier whose blocks are cut further: all of them, or the ends of a run. */
 function blocks(atom, parts, lengths, most) {
-  const length = Number(lengths[atom] ?? atom);
-  const count = parts[atom] ?? 1;
-  const coords = (part) => (atom in parts ? { [atom]: part } : {});
+  const length = Number(at(lengths, atom) ?? atom);
+  const count = at(parts, atom) ?? 1;
+  const coords = (part) => (has(parts, atom) ? { [atom]: part } : {});
   if (Number.isInteger(length) && length <= most && length % count === 0) {
     return Array.from({ length }, (_, index) => ({
       coords: coords(Math.floor((index * count) / length)),
@@ -103,10 +105,10 @@ function clamped(size) {
 
 /** Returns the coordinates of a rank on the mesh, row by row: the last axis runs fastest. */
 export function coordinates(rank, axes) {
-  const found = {};
+  const found = [];
   for (const { name, size } of [...axes].reverse()) {
-    found[name] = rank % size;
+    found.push([name, rank % size]);
     rank = Math.floor(rank / size);
   }
-  return found;
+  return Object.fromEntries(found);
 }

@@ -6,6 +6,7 @@
  */
 
 import { fill, freshId, h, svg } from "./dom.js";
+import { at } from "./names.js";
 import { cells, coordinates, segments } from "./pieces.js";
 
 const MAX_RANKS = 128;
@@ -66,9 +67,9 @@ export class Ranks {
   _meshOf(axes, count, colors) {
     const columns = axes.at(-1).size;
     const radios = Array.from({ length: count }, (_, rank) => {
-      const at = coordinates(rank, axes);
+      const place = coordinates(rank, axes);
       const where = axes
-        .map((axis) => `${axis.name} ${at[axis.name] + 1} of ${axis.size}`)
+        .map((axis) => `${axis.name} ${at(place, axis.name) + 1} of ${axis.size}`)
         .join(", ");
       return h(
         "label",
@@ -132,7 +133,7 @@ function drawing(tensor, result, parts, here, isPartial, words, colors) {
     ? { here: `url(#${id}-here)`, other: `url(#${id})` }
     : { here: null, other: null };
   const boxes = drawn.cells.map((cell) => {
-    const isHere = Object.entries(cell.coords).every(([name, part]) => here[name] === part);
+    const isHere = Object.entries(cell.coords).every(([name, part]) => at(here, name) === part);
     const fillWith = isHere ? fills.here : fills.other;
     return svg("rect", {
       x: cell.x + 1,
@@ -189,7 +190,7 @@ const JOINED = {
 function inWords(tensor, here, axes) {
   const words = axes.map(({ name, size }, index) => {
     const placement = tensor.placements[index] ?? "R";
-    const part = `part ${here[name] + 1} of ${size} of ${name}`;
+    const part = `part ${at(here, name) + 1} of ${size} of ${name}`;
     if (placement.startsWith("S")) {
       const blocks = /blocks=(.*)\)$/.exec(placement);
       return blocks ? `${part}, in each of ${blocks[1]} blocks` : part;

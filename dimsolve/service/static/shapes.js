@@ -25,6 +25,7 @@ export function tensorTable({ names, joint }, colors) {
       h(
         "th",
         { scope: "col", class: colors.get(text) ?? "" },
+        index === 0 && h("span", { class: "hidden" }, "tensor"),
         index > 2 && h("span", { class: "hidden" }, "placement for the split of "),
         text,
       ),

@@ -2,94 +2,94 @@
  * Asks for everything that is shown, in as few rounds as there are dependencies:
  *
  *   1  parse                                   the tensors and the identifiers
- *   2  infer, legal-parts and check per name   shapes, counts, what every rank holds
+ *   2  infer, check and legal-parts per name   shapes, counts, what every rank holds
  *   3  the dimensions of `*`, and all splits together
  *
- * `ask(questions, signal)` is the only way out: over HTTP in the playground, over a comm in the
- * widget. It gives one `{ status, answer | problem }` per question.
+ * `ask(questions, signal, each)` is the only way out: over HTTP in the playground, over a comm in
+ * the widget. It gives one `{ status, answer | problem }` per question, and those that are there
+ * before the others to `each(index, answer)`.
  */
 
+import { onPage } from "./hints.js";
+import { at, has } from "./names.js";
 import { checkOf, countsOf, inferOf, misread, operatorOf } from "./question.js";
 import { entriesOf } from "./state.js";
 
 const MAX_NAMES = 40;
-const MAX_KEPT = 400;
-
-/** Returns an `ask` that remembers: moving a slider back asks nobody. */
-export function remembering(ask) {
-  const kept = new Map();
-  return async (questions, signal) => {
-    const keys = questions.map((question) => JSON.stringify(question));
-    const missing = [...new Set(keys)].filter((key) => !kept.has(key));
-    const found = new Map(keys.map((key) => [key, kept.get(key)]));
-    if (missing.length) {
-      const answers = await ask(
-        missing.map((key) => JSON.parse(key)),
-        signal,
-      );
-      answers.forEach((answer, index) => {
-        found.set(missing[index], answer);
-        if (answer.status < 500) kept.set(missing[index], answer);
-      });
-      for (const key of [...kept.keys()].slice(0, Math.max(0, kept.size - MAX_KEPT)))
-        kept.delete(key);
-    }
-    return keys.map((key) => found.get(key));
-  };
-}
 
 /**
- * Returns what is to be shown: `{ operands, problem, solution, names, joint }`. Where there is a
- * problem, the rest is what is known all the same.
+ * Returns what is to be shown: `{ parsed, problem, solution, names, joint }`. Where there is a
+ * problem, the rest is what is known all the same; `{ empty: true }` is no question yet.
+ *
+ * hear: told on the way. `fitting(state, parsed)` returns the state that is asked about, `rows` is
+ * given the rows of the identifiers before they are answered, and each of them whenever it is.
  */
-export async function solve(ask, state, signal) {
+export async function solve(ask, state, signal, hear) {
+  if (!state.annotation.trim()) return { empty: true };
   const [read] = await ask([{ verb: "parse", annotation: state.annotation }], signal);
-  if (!read.answer) return { problem: read.problem };
+  if (!read.answer) return { problem: onPage(read.problem) };
   const parsed = read.answer;
+  state = hear.fitting(state, parsed);
   const wrong = misread(state);
   if (wrong) return { parsed, problem: { ...wrong, field: "args" } };
 
   const operator = operatorOf(state, parsed.inputs.length);
-  const ids = shownNames(Object.keys(parsed.identifiers), state);
-  const asked = namesQuestions(operator, ids, state);
-  const [inferred, ...answers] = await ask([inferOf(operator), ...asked], signal);
-  if (!inferred.answer) return { parsed, problem: inferred.problem };
+  const marks = parsed.identifiers;
+  const names = rowsOf(Object.keys(marks), state, marks);
+  hear.rows(names);
+  const [inferred] = await askRows(ask, [inferOf(operator)], operator, names, state, signal, hear);
+  if (!inferred.answer) return { parsed, problem: onPage(inferred.problem) };
   const solution = inferred.answer;
-  const marks = { ...parsed.identifiers };
-  const names = namesOf(ids, answers, state);
 
   const stars = Object.values(solution.expansions)
     .flat()
-    .filter((name) => !(name in marks));
+    .filter((name) => !has(marks, name));
   if (stars.length) {
-    const rest = shownNames(stars, state);
-    names.push(...namesOf(rest, await ask(namesQuestions(operator, rest, state), signal), state));
+    const rest = rowsOf(stars, state, marks);
+    names.push(...rest);
+    hear.rows(names);
+    await askRows(ask, [], operator, rest, state, signal, hear);
   }
-  for (const row of names) row.mark = marks[row.name] ?? "";
   const joint = await jointly(ask, operator, parsed, solution, names, signal);
   return { parsed, operator, solution, names, joint };
 }
 
-/** Of very many names the first are shown, and all that are split. */
-function shownNames(names, state) {
-  return names.filter((name, index) => index < MAX_NAMES || name in state.splits);
+/** The rows of identifiers, none answered. Of very many the first are shown, and all that are split. */
+function rowsOf(names, state, marks) {
+  return names
+    .filter((name, index) => index < MAX_NAMES || has(state.splits, name))
+    .map((name) => ({
+      name,
+      mark: at(marks, name) ?? "",
+      parts: at(state.splits, name) ?? "1",
+      isAsked: true,
+      check: null,
+      problem: null,
+      counts: null,
+      countsProblem: null,
+    }));
 }
 
-function namesQuestions(operator, names, state) {
-  return names.flatMap((name) => [
-    countsOf(operator, name, state.upTo, state.contiguous),
-    checkOf(operator, name, state.splits[name] ?? "1", state.contiguous),
-  ]);
-}
-
-function namesOf(names, answers, state) {
-  return names.map((name, index) => ({
-    name,
-    parts: state.splits[name] ?? "1",
-    counts: answers[2 * index].answer ?? null,
-    check: answers[2 * index + 1].answer ?? null,
-    problem: answers[2 * index + 1].problem ?? answers[2 * index].problem ?? null,
-  }));
+/** Asks first what else there is, then all checks, then all counts: those take longer. */
+async function askRows(ask, first, operator, rows, state, signal, hear) {
+  const questions = [
+    ...first,
+    ...rows.map((row) => checkOf(operator, row.name, row.parts, state.contiguous)),
+    ...rows.map((row) => countsOf(operator, row.name, state.upTo, state.contiguous)),
+  ];
+  const take = (index, { answer = null, problem = null }) => {
+    const number = index - first.length;
+    const row = number < 0 ? null : rows[number % rows.length];
+    if (row && number < rows.length) Object.assign(row, { check: answer, problem, isAsked: false });
+    else if (row) Object.assign(row, { counts: answer, countsProblem: problem });
+    return row;
+  };
+  const answers = await ask(questions, signal, (index, answer) => {
+    const row = take(index, answer);
+    if (row) hear.row(row);
+  });
+  answers.forEach((answer, index) => take(index, answer));
+  return answers.slice(0, first.length);
 }
 
 /** How the splits stand together: one mesh axis per identifier that is split. */
@@ -121,15 +121,15 @@ async function tensorsOf(ask, operator, parsed, solution, joint, signal) {
   const tensors = [...parsed.inputs, ...parsed.outputs].map((operand, index) => {
     const isInput = index < count;
     const side = isInput ? "inputs" : "outputs";
-    const at = isInput ? index : index - count;
+    const place = isInput ? index : index - count;
     const dims = dimsOf(operand, solution);
     return {
-      label: `${isInput ? "input" : "output"} ${at}`,
+      label: `${isInput ? "input" : "output"} ${place}`,
       operand,
       dims,
-      whole: isInput ? given(operator.inputs?.[at], dims, solution) : solution.outputs[at],
-      placements: joint.axes.map((row) => row.check[side][at] ?? null),
-      locals: joint.axes.map((row) => row.check[`local_${side}`][at] ?? null),
+      whole: isInput ? given(operator.inputs?.[place], dims, solution) : solution.outputs[place],
+      placements: joint.axes.map((row) => row.check[side][place] ?? null),
+      locals: joint.axes.map((row) => row.check[`local_${side}`][place] ?? null),
       local: null,
     };
   });
@@ -142,7 +142,7 @@ function given(text, dims, solution) {
   if (dims === null) return null;
   const typed = text ? entriesOf(text).map((entry) => entry.text) : [];
   if (typed.length === dims.length) return typed;
-  return dims.map((dim) => productOf(dim.atoms.map((atom) => solution.bindings[atom] ?? atom)));
+  return dims.map((dim) => productOf(dim.atoms.map((atom) => at(solution.bindings, atom) ?? atom)));
 }
 
 /** On several axes a dimension may be cut twice: then its part is told by one more question. */
