@@ -104,7 +104,8 @@ def _section(method: str, path: str, route: Json, schemas: Json) -> str:
 def _parts(path: str, route: Json, schemas: Json) -> Iterator[str]:
     if path in _EXAMPLES:
         body = json.dumps(_EXAMPLES[path])
-        yield f"<pre><code>{escape(_curl(path, body))}</code></pre>"
+        pre = f'<pre tabindex="0" aria-label="{escape(path)} with curl">'  # it may scroll
+        yield f"{pre}<code>{escape(_curl(path, body))}</code></pre>"
     if "requestBody" in route:
         yield "<h3>Question</h3>"
         yield from _fields(route["requestBody"], schemas)

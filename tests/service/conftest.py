@@ -37,3 +37,18 @@ def page(tab: Page, service: Service) -> Page:
     tab.goto(service.url)
     expect(tab.locator(".summary")).to_contain_text("conditional")
     return tab
+
+
+@pytest.fixture
+def notebook(browser: Browser) -> Iterator[Page]:
+    """A page to show a widget in: nothing is fetched, and no error is logged."""
+    context = browser.new_context(viewport={"width": 900, "height": 900})
+    page = context.new_page()
+    errors: list[str] = []
+    requests: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", lambda request: requests.append(request.url))
+    yield page
+    context.close()
+    assert errors == []
+    assert [url for url in requests if url.startswith("http")] == []

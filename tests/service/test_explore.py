@@ -9,10 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from operator import itemgetter
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -24,155 +21,71 @@ import dimsolve as ds
 from dimsolve.explorer import STATIC, Explorer, module_text
 
 from .browser import cells_of, marked
+from .notebook_page import Kernel, shown
 
-MODEL = """
-async ({ code, css, state }) => {
-  document.head.append(Object.assign(document.createElement('style'), { textContent: css }));
-  const url = URL.createObjectURL(new Blob([code], { type: 'text/javascript' }));
-  const { default: widget } = await import(url);
-  const listeners = {};
-  const emit = (name, ...given) => (listeners[name] ?? []).forEach(hear => hear(...given));
-  const values = { state };
-  const model = {
-    get: name => values[name],
-    set: (name, value) => { values[name] = value; },
-    save_changes: () => window.toKernel(JSON.stringify({ state: values.state })),
-    on: (name, hear) => { (listeners[name] ??= []).push(hear); },
-    off: (name, hear) => { listeners[name] = (listeners[name] ?? []).filter(h => h !== hear); },
-    send: content => { window.toKernel(JSON.stringify({ content })); },
-  };
-  window.emit = emit;
-  window.fromKernel = state => { values.state = state; emit('change:state'); };
-  setInterval(async () => {
-    for (const message of JSON.parse(await window.told())) emit('msg:custom', message, []);
-  }, 30);
-  for (const name of ['el', 'second'].slice(0, window.views ?? 1)) {
-    const el = Object.assign(document.createElement('div'), { id: name });
-    document.body.append(el);
-    window.cleanup = await widget.render({ model, el });
-  }
-}
-"""
-
-
-class Kernel:
-    """The comm's other end. ``gone``: no message arrives any more."""
-
-    def __init__(self, widget: Explorer) -> None:
-        self.widget = widget
-        self.sent: SimpleQueue[Any] = SimpleQueue()
-        self.gone = False
-        widget.send = lambda content, buffers=None: self.sent.put(content)  # type: ignore[method-assign]
-
-    def take(self, text: str) -> None:
-        message = json.loads(text)
-        if self.gone:
-            return
-        if "state" in message:
-            self.widget.state = message["state"]
-        else:
-            self.widget._handle_custom_msg(message["content"], [])
-
-    def told(self) -> str:
-        """What was sent since the last time."""
-        return json.dumps([self.sent.get() for _ in range(self.sent.qsize())])
-
-    def answers(self, *questions: dict[str, Any]) -> list[Any]:
-        """Asks as a page does, and waits for all answers."""
-        content = {"view": "v", "id": 1, "questions": questions}
-        self.take(json.dumps({"content": content}))
-        assert self.sent.get() == {"view": "v", "id": 1, "heard": True}
-        found = sorted((self.sent.get(timeout=30) for _ in questions), key=itemgetter("number"))
-        assert [message["number"] for message in found] == list(range(len(questions)))
-        return [message["answer"] for message in found]
-
-
-def shown(page: Page, widget: Explorer) -> Kernel:
-    kernel = Kernel(widget)
-    page.expose_function("toKernel", kernel.take)
-    page.expose_function("told", kernel.told)
-    css = (STATIC / "app.css").read_text(encoding="utf-8")
-    page.evaluate(MODEL, {"code": module_text(), "css": css, "state": widget.state})
-    return kernel
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 900, "height": 900})
-    page = context.new_page()
-    errors: list[str] = []
-    requests: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("request", lambda request: requests.append(request.url))
-    yield page
-    context.close()
-    assert errors == []
-    assert [url for url in requests if url.startswith("http")] == []
-
-
-def test_the_widget_is_the_playground_answered_by_python(page: Page) -> None:
+def test_the_widget_is_the_playground_answered_by_python(notebook: Page) -> None:
     widget = ds.explore("b h -> b h", ["batch, 32"], split={"h": 8})
-    shown(page, widget)
-    expect(page.locator(".summary")).to_contain_text("legal h into 8")
-    assert cells_of(page, ".tensors")[0] == ["input 0", "b h", "batch, 32", "S(1)", "batch, 4"]
-    slider = page.get_by_role("slider", name="parts of h")
+    shown(notebook, widget)
+    expect(notebook.locator(".summary")).to_contain_text("legal h into 8")
+    assert cells_of(notebook, ".tensors")[0] == ["input 0", "b h", "batch, 32", "S(1)", "batch, 4"]
+    slider = notebook.get_by_role("slider", name="parts of h")
     slider.press("ArrowRight")
     reason = ds.check("b h -> b h", ["batch, 32"], "h", 9).reason
-    expect(page.locator(".because")).to_have_text(reason)
-    assert set(marked(page, "bad")) == {"h"}
+    expect(notebook.locator(".because")).to_have_text(reason)
+    assert set(marked(notebook, "bad")) == {"h"}
     assert widget.legalities["h"].verdict == "illegal"
     slider.press("PageDown")
-    expect(page.locator(".summary")).to_contain_text("legal h into 8")
+    expect(notebook.locator(".summary")).to_contain_text("legal h into 8")
     assert widget.legalities["h"].verdict == "legal"
 
 
-def test_typing_is_answered_and_an_error_marked(page: Page) -> None:
+def test_typing_is_answered_and_an_error_marked(notebook: Page) -> None:
     widget = ds.explore("m k+, k+ n -> m n")
-    shown(page, widget)
-    expect(page.locator(".tensors tbody tr")).to_have_count(3)
-    page.get_by_label("Annotation", exact=True).fill("m k+, k n -> m n")
-    expect(page.locator(".annotation .field-problem")).to_contain_text("one identifier, two marks")
-    assert "".join(marked(page, "wrong")) == "k+k"
-    page.get_by_label("Annotation", exact=True).fill("m k+, k+ n -> n m")
-    expect(page.locator(".tensors tbody tr").last).to_contain_text("n, m")
+    shown(notebook, widget)
+    expect(notebook.locator(".tensors tbody tr")).to_have_count(3)
+    notebook.get_by_label("Annotation", exact=True).fill("m k+, k n -> m n")
+    expect(notebook.locator(".annotation .field-problem")).to_contain_text("one identifier, two marks")
+    assert "".join(marked(notebook, "wrong")) == "k+k"
+    notebook.get_by_label("Annotation", exact=True).fill("m k+, k+ n -> n m")
+    expect(notebook.locator(".tensors tbody tr").last).to_contain_text("n, m")
     assert [str(dim) for dim in widget.solution.outputs[0] or ()] == ["n", "m"]
 
 
-def test_python_changes_the_page(page: Page) -> None:
+def test_python_changes_the_page(notebook: Page) -> None:
     widget = ds.explore("m n -> n m")
-    shown(page, widget)
-    expect(page.locator(".tensors tbody tr")).to_have_count(2)
-    page.evaluate("state => window.fromKernel(state)", {**widget.state, "annotation": "a b -> a"})
-    expect(page.get_by_label("Annotation", exact=True)).to_have_value("a b -> a")
-    expect(page.locator(".tensors tbody tr").last).to_contain_text("output 0")
-    page.evaluate("window.cleanup()")
+    shown(notebook, widget)
+    expect(notebook.locator(".tensors tbody tr")).to_have_count(2)
+    notebook.evaluate("state => window.fromKernel(state)", {**widget.state, "annotation": "a b -> a"})
+    expect(notebook.get_by_label("Annotation", exact=True)).to_have_value("a b -> a")
+    expect(notebook.locator(".tensors tbody tr").last).to_contain_text("output 0")
+    notebook.evaluate("window.cleanup()")
 
 
-def test_keys_are_not_taken_by_the_notebook(page: Page) -> None:
+def test_keys_are_not_taken_by_the_notebook(notebook: Page) -> None:
     """JupyterLab leaves alone what stands below this attribute; others hear nothing."""
-    shown(page, ds.explore("b h -> b h", ["batch, 32"], split={"h": 8}))
-    page.evaluate("document.addEventListener('keydown', () => { window.heard = true; })")
-    slider = page.locator("[data-lm-suppress-shortcuts=true]").get_by_role("slider").last
+    shown(notebook, ds.explore("b h -> b h", ["batch, 32"], split={"h": 8}))
+    notebook.evaluate("document.addEventListener('keydown', () => { window.heard = true; })")
+    slider = notebook.locator("[data-lm-suppress-shortcuts=true]").get_by_role("slider").last
     slider.press("ArrowRight")
-    expect(page.locator(".summary")).to_contain_text("illegal h into 9")
-    assert page.evaluate("window.heard") is None
+    expect(notebook.locator(".summary")).to_contain_text("illegal h into 9")
+    assert notebook.evaluate("window.heard") is None
 
 
-def test_two_views_in_one_page_do_not_disturb_each_other(page: Page) -> None:
+def test_two_views_in_one_page_do_not_disturb_each_other(notebook: Page) -> None:
     """Messages go to all that show a widget: each takes the answers to its own questions."""
-    page.evaluate("window.views = 2")
-    shown(page, ds.explore("a b -> b a", split={"a": 2}))
+    notebook.evaluate("window.views = 2")
+    shown(notebook, ds.explore("a b -> b a", split={"a": 2}))
     for name in ("el", "second"):
-        expect(page.locator(f"#{name} .summary")).to_contain_text("a into 2")
-    page.locator("#el").get_by_label("Annotation", exact=True).fill("x y z -> z")
-    expect(page.locator("#el .equations")).to_contain_text("z = z")
-    page.locator("#second").get_by_label("Facts").fill("b >= 2")
-    expect(page.locator("#second .summary")).to_contain_text("conditional a into 2")
-    expect(page.locator("#el .equations")).to_contain_text("z = z")
-    ids = page.eval_on_selector_all(
+        expect(notebook.locator(f"#{name} .summary")).to_contain_text("a into 2")
+    notebook.locator("#el").get_by_label("Annotation", exact=True).fill("x y z -> z")
+    expect(notebook.locator("#el .equations")).to_contain_text("z = z")
+    notebook.locator("#second").get_by_label("Facts").fill("b >= 2")
+    expect(notebook.locator("#second .summary")).to_contain_text("conditional a into 2")
+    expect(notebook.locator("#el .equations")).to_contain_text("z = z")
+    ids = notebook.eval_on_selector_all(
         "[id]", "found => found.map(e => e.closest('.dimsolve') && e.id)"
     )
-    groups = page.eval_on_selector_all(".dimsolve", "found => found.length")
+    groups = notebook.eval_on_selector_all(".dimsolve", "found => found.length")
     assert groups == 2 and len(ids) > 10
 
 

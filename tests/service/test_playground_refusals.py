@@ -6,6 +6,7 @@ Nothing that was typed is lost, and no text becomes markup or a script.
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from playwright.sync_api import Browser, Error, Page, Route, expect
@@ -18,7 +19,6 @@ from .running import Service
     ("status", "headers", "words"),
     [
         (413, {}, "the body is too large"),
-        (503, {}, "the service is busy"),
         (504, {}, "the question was given up"),
     ],
 )
@@ -39,7 +39,7 @@ def test_refusals_are_said_in_words(
     page.unroute("**/v1/batch")
     page.get_by_role("button", name="Ask again").click()
     expect(page.locator(".problem")).to_be_empty()
-    expect(page.locator(".tensors")).to_contain_text("k, m")
+    expect(page.locator(".tensors")).to_contain_text("b, a")
 
 
 def test_a_busy_service_is_asked_again_when_it_says(page: Page) -> None:
@@ -54,7 +54,7 @@ def test_a_busy_service_is_asked_again_when_it_says(page: Page) -> None:
 
     page.route("**/v1/batch", refuse_once)
     annotate(page, "a b -> b a")
-    expect(page.locator(".tensors")).to_contain_text("k, m")
+    expect(page.locator(".tensors")).to_contain_text("b, a")
     assert len(times) >= 2
 
 
@@ -85,6 +85,32 @@ def test_a_service_that_is_away_is_said_and_nothing_is_lost(page: Page) -> None:
     expect(page.locator(".problem")).to_contain_text("the service does not answer")
     expect(page.get_by_label("Annotation", exact=True)).to_have_value("a b -> b a")
     assert "a+b" in page.url
+
+
+@pytest.mark.parametrize("status", [None, 503])
+def test_a_service_that_comes_back_is_noticed(page: Page, status: int | None) -> None:
+    """Nobody has to press anything: it is asked again, at growing intervals."""
+    times = []
+
+    def refuse(route: Route) -> None:
+        times.append(time.monotonic())
+        if status is None:
+            route.abort()
+        else:
+            route.fulfill(status=status, json={"title": "not now", "detail": "", "hint": ""})
+
+    page.route("**/v1/batch", refuse)
+    annotate(page, "a b -> b a")
+    expect(page.locator(".problem")).not_to_be_empty()
+    while len(times) < 3:
+        page.wait_for_timeout(100)
+    first, second, third = times[:3]
+    assert third - second > second - first > 0.25
+    page.unroute("**/v1/batch")
+    if status is None:
+        page.evaluate("dispatchEvent(new Event('online'))")
+    expect(page.locator(".tensors")).to_contain_text("b, a")
+    expect(page.locator(".problem")).to_be_empty()
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/static/main.js", "/static/app.css"])

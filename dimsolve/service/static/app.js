@@ -26,7 +26,7 @@ import { Summary } from "./summary.js";
 const TYPING_MS = 160;
 const MOVING_MS = 30;
 const SLOW_MS = 400;
-const AGAIN_MS = [1000, 2000, 4000, 8000, 15000, 30000];
+const AGAIN_MS = [500, 1000, 2000, 4000, 8000, 15000, 30000];
 
 /** Shows the playground in an element; returns `{ set(state), wait(text), destroy() }`. */
 export function mount(

@@ -23,6 +23,18 @@ export function freshId(name) {
   return `ds-${name}-${made}`;
 }
 
+/** Returns a box for what may be too wide; one that has to be scrolled is reached by the keyboard. */
+export function scroller(label, child) {
+  const box = h("div", { class: "scroll", role: "group", "aria-label": label }, child);
+  const watch = new ResizeObserver(() => {
+    if (box.scrollWidth > box.clientWidth) box.setAttribute("tabindex", "0");
+    else box.removeAttribute("tabindex");
+  });
+  watch.observe(box);
+  watch.observe(child);
+  return box;
+}
+
 /** Replaces what an element shows. */
 export function fill(element, ...children) {
   element.replaceChildren(...children.flat(Infinity).filter(isShown));

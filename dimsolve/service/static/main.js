@@ -48,4 +48,4 @@ addEventListener("popstate", () => {
   address.settle();
   app.set(address.read());
 });
-addEventListener("online", () => app.set(address.read()));
+addEventListener("online", () => app.again());

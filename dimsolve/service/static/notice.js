@@ -8,7 +8,7 @@ import { problemText } from "./field.js";
 export class Notice {
   constructor() {
     this._problem = h("div", { class: "problem" });
-    this._waits = h("p", { class: "waits" });
+    this._waits = h("p", { class: "computing" });
     this.elements = [this._problem, this._waits];
   }
 

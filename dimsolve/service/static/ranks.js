@@ -5,7 +5,7 @@
  * that axis hold is added up. The same is said in words below each grid.
  */
 
-import { fill, freshId, h, svg } from "./dom.js";
+import { fill, freshId, h, scroller, svg } from "./dom.js";
 import { at } from "./names.js";
 import { cells, coordinates, segments } from "./pieces.js";
 
@@ -144,9 +144,8 @@ function drawing(tensor, result, parts, here, isPartial, words, colors) {
       fill: cell.gap ? "none" : fillWith,
     });
   });
-  return h(
-    "div",
-    { class: "scroll" },
+  return scroller(
+    "drawing of the pieces",
     svg(
       "svg",
       {

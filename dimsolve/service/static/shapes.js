@@ -4,7 +4,7 @@
  *   input 0   m k+   m, k   S(1)    m, k//8
  */
 
-import { h } from "./dom.js";
+import { h, scroller } from "./dom.js";
 
 /** Returns a dimension's text, its identifiers in their colours. */
 export function painted(text, colors) {
@@ -43,9 +43,8 @@ export function tensorTable({ names, joint }, colors) {
       isCut && h("td", { class: "local" }, shape(tensor.local, tensor.operand)),
     ),
   );
-  return h(
-    "div",
-    { class: "scroll" },
+  return scroller(
+    "tensors",
     h(
       "table",
       { class: "tensors" },
@@ -127,9 +126,8 @@ export function equations({ solution }, colors) {
       ),
     );
   });
-  return h(
-    "div",
-    { class: "scroll" },
+  return scroller(
+    "equations",
     h(
       "table",
       { class: "equations" },
