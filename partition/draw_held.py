@@ -8,17 +8,22 @@
 The same colour is the same data, everywhere in the picture; what is empty is not held; a hatched
 cell is a part of the value that is still to be reduced. The last two dimensions are the rows and
 columns of a grid, each dimension before them repeats it: to the right, then downwards, and so on.
+
+However large the tensor and the mesh, the picture is not: of many ranks, and of the many parts of a
+dimension, the first ones are drawn, and it is said how many there are more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
+from math import prod
 from typing import TypeAlias
 
 from dimsolve.ir.palette import FAINT, INK, LINE, PALE, fills
-from dimsolve.ir.picture import EMPTY, Picture, column, flow, paragraph, row, words
+from dimsolve.ir.picture import EMPTY, Picture, clipped, column, flow, paragraph, row, words
 from dimsolve.ir.svg import Element, hatch, rect
 
 from .held import Held, index_text, place_text
@@ -26,9 +31,21 @@ from .held import Held, index_text, place_text
 Cell: TypeAlias = tuple[int, ...]
 """Which band of each dimension."""
 
-MAX_CELLS = 4_096
+MOST_CELLS = {1: 1_024, 2: 1_024, 3: 512, 4: 256}
+"""Dimensions -> cells of one grid; of more dimensions, 64: grids in grids take room."""
+_MOST_DRAWN = 8_192
+"""Cells of all grids together."""
+_MOST_TALL = 4
+"""Grids of tensors of more than four dimensions: each is tall."""
+_MOST_BANDS = 48
+_MOST_DIMS = 12
+_MOST_LETTERS = 80
+_MOST_LINES = 64
+"""Ranks that the description lists."""
 _SHOWN = {1: 32, 2: 8, 3: 4}
-"""Axes of the mesh -> how many ranks of each are drawn; of more axes, two."""
+"""Axes of the mesh -> how many ranks of each are drawn; of more axes, two, and of more than five
+the outer ones are not followed.
+"""
 _STEP = 14.0
 _LARGEST = 12
 """A dimension of at most so many elements is drawn element by element, each a step wide."""
@@ -46,50 +63,97 @@ class _Grid:
     labelled: bool = True
 
 
+class _Shown:
+    """What of a tensor is drawn: the first bands of each dimension, and their colours."""
+
+    def __init__(self, held: Held, most: int = _MOST_BANDS) -> None:
+        self.held = held
+        self.all = held.bands()
+        kept = [min(len(bands), most) for bands in self.all]
+        while prod(kept) > MOST_CELLS.get(len(kept), 64):
+            kept[kept.index(max(kept))] = max(kept) // 2
+        self.bands = tuple(of[:count] for of, count in zip(self.all, kept, strict=True))
+        self.colours = _colours(held, self.bands)
+
+    @cached_property
+    def ranks(self) -> dict[str, int]:
+        """How many ranks of each axis are drawn."""
+        mesh = self.held.mesh
+        most = _SHOWN.get(len(mesh), 2)
+        followed = list(mesh)[-5:]
+        shown = {axis: min(size, most if axis in followed else 1) for axis, size in mesh.items()}
+        cells = max(1, prod(map(len, self.bands)))
+        grids = _MOST_DRAWN // cells if len(self.bands) <= 4 else _MOST_TALL
+        while prod(shown.values()) > grids and max(shown.values()) > 1:
+            largest = max(shown, key=lambda axis: shown[axis])
+            shown[largest] = (shown[largest] + 1) // 2
+        return shown
+
+    def note(self) -> str:
+        """What of the dimensions is not drawn."""
+        cut = [
+            f"of dimension {dim} the first {len(few)} of {len(every)} parts are drawn"
+            for dim, (few, every) in enumerate(zip(self.bands, self.all, strict=True))
+            if len(few) < len(every)
+        ]
+        return "; ".join(cut)
+
+
 def held_svg(held: Held) -> str:
     """Returns the picture as SVG text."""
-    placed = ", ".join(map(str, held.placements)) or "on one rank"
+    placed = clipped(", ".join(map(str, held.placements)) or "on one rank", _MOST_LETTERS)
     picture = column(_caption(held, placed), _panels(held), _legend(held), gap=10)
-    return picture.card(f"who holds what: {_sizes(held)} as {placed}", str(held))
+    return picture.card(f"who holds what: {_sizes(held)} as {placed}", _described(held))
+
+
+def _described(held: Held) -> str:
+    return "\n".join(
+        clipped(line, 4 * _MOST_LETTERS) for line in held.text(_MOST_LINES).split("\n")
+    )
 
 
 def whole_picture(
     held: Held, width: float = 132, height: float = 96, *, labelled: bool = True
 ) -> Picture:
     """Returns the whole tensor alone, a colour for what the same ranks hold."""
-    colours = _colours(held)
-    partial = bool(held.partial)
-    grid = _Grid(held.bands(), lambda cell: (colours[cell], partial), labelled)
+    most = _MOST_BANDS if labelled else 128  # 16 parts in each of 8 blocks, see `miniature`
+    return _whole(_Shown(held, most), width, height, labelled)
+
+
+def _whole(shown: _Shown, width: float = 132, height: float = 96, labelled: bool = True) -> Picture:
+    partial = bool(shown.held.partial)
+    grid = _Grid(shown.bands, lambda cell: (shown.colours[cell], partial), labelled)
     return _drawn(grid, width, height)
 
 
 def _panels(held: Held) -> Picture:
-    count = 1
-    for bands in held.bands():
-        count *= len(bands)
-    if count > MAX_CELLS:
-        return words(f"{count} cells are too many to draw", fill=FAINT)
-    whole = column(words("the whole", size=11, fill=FAINT), whole_picture(held), gap=2)
-    return row(whole, _of_ranks(held, list(held.mesh), {}, _colours(held)), gap=26, middle=False)
+    if len(held.shape) > _MOST_DIMS:
+        return words(f"{len(held.shape)} dimensions are too many to draw", fill=FAINT)
+    shown = _Shown(held)
+    whole = column(words("the whole", size=11, fill=FAINT), _whole(shown), gap=2)
+    note = shown.note()
+    return column(
+        row(whole, _of_ranks(shown, list(held.mesh), {}), gap=26, middle=False),
+        paragraph(note, size=11, fill=FAINT) if note else EMPTY,
+    )
 
 
-def _of_ranks(
-    held: Held, axes: Sequence[str], at: Mapping[str, int], colours: Mapping[Cell, str]
-) -> Picture:
+def _of_ranks(shown: _Shown, axes: Sequence[str], at: Mapping[str, int]) -> Picture:
     """The ranks along the axes: the last axis to the right, the others downwards."""
     if not axes:
-        return _panel(held, tuple(at.values()), colours)
+        return _panel(shown, tuple(at.values()))
     axis, *inner = axes
-    shown = min(held.mesh[axis], _SHOWN.get(len(held.mesh), 2))
-    parts = [_of_ranks(held, inner, {**at, axis: part}, colours) for part in range(shown)]
-    if shown < held.mesh[axis]:
-        parts.append(words(f"and {held.mesh[axis] - shown} more", size=11, fill=FAINT))
+    size, count = shown.held.mesh[axis], shown.ranks[axis]
+    parts = [_of_ranks(shown, inner, {**at, axis: part}) for part in range(count)]
+    if count < size:
+        text = f"and {size - count} more" + (f" of {axis}" if len(shown.ranks) > 1 else "")
+        parts.append(words(text, size=11, fill=FAINT))
     return column(*parts, gap=12) if inner else flow(parts, width=820, gap=18)
 
 
-def _panel(held: Held, rank: Sequence[int], colours: Mapping[Cell, str]) -> Picture:
+def _panel(shown: _Shown, rank: Sequence[int]) -> Picture:
+    held, bands = shown.held, shown.bands
     indices = held.indices(rank)
-    bands = held.bands()
     has = [
         [any(band.start in run for run in runs) for band in of_dim]
         for of_dim, runs in zip(bands, indices, strict=True)
@@ -98,20 +162,27 @@ def _panel(held: Held, rank: Sequence[int], colours: Mapping[Cell, str]) -> Pict
 
     def look(cell: Cell) -> tuple[str, bool]:
         held_here = all(has[dim][number] for dim, number in enumerate(cell))
-        return (colours[cell], partial) if held_here else ("", False)
+        return (shown.colours[cell], partial) if held_here else ("", False)
 
     name = place_text(held.mesh, rank)
-    grid = _drawn(_Grid(bands, look), 132, 96).named(f"{name} holds {index_text(indices)}")
+    grid = _drawn(_Grid(bands, look), 132, 96).named(f"{name} holds {_few_runs(indices)}")
     return column(words(name, size=11, fill=FAINT), grid, gap=2)
 
 
-def _colours(held: Held) -> dict[Cell, str]:
+def _few_runs(indices: Sequence[Sequence[range]]) -> str:
+    """The indices of a rank; of very many runs of a dimension, how many they are."""
+    if max(map(len, indices), default=0) <= _MOST_LINES:
+        return index_text(indices)
+    return " and ".join(f"{len(runs)} runs of dimension {dim}" for dim, runs in enumerate(indices))
+
+
+def _colours(held: Held, bands: Sequence[Sequence[range]]) -> dict[Cell, str]:
     """The colour of each cell: cells that the same ranks hold have the same one."""
-    bands = held.bands()
+    indices = [held.indices(rank) for rank in held.ranks()]
     holders: list[list[int]] = []
     for dim, of_dim in enumerate(bands):
         known: dict[tuple[bool, ...], int] = {}
-        rows = [held.indices(rank)[dim] for rank in held.ranks()]
+        rows = [runs[dim] for runs in indices]
         holders.append(
             [
                 known.setdefault(
@@ -200,11 +271,12 @@ def _lengths(bands: Sequence[range], room: float) -> list[float]:
 
 def _caption(held: Held, placed: str) -> Picture:
     mesh = ", ".join(f"{axis}={size}" for axis, size in held.mesh.items()) or "one rank"
+    local = ", ".join(map(str, held.local_shape)) or "()"
     return row(
         words(_sizes(held), bold=True),
         words(placed, fill=INK),
-        words(f"on {mesh}", fill=FAINT),
-        words(f"each rank has {', '.join(map(str, held.local_shape)) or '()'}", fill=FAINT),
+        words(f"on {clipped(mesh, _MOST_LETTERS)}", fill=FAINT),
+        words(f"each rank has {clipped(local, _MOST_LETTERS)}", fill=FAINT),
         gap=16,
     )
 
@@ -222,4 +294,4 @@ def _legend(held: Held) -> Picture:
 
 
 def _sizes(held: Held) -> str:
-    return ", ".join(map(str, held.shape)) or "()"
+    return clipped(", ".join(map(str, held.shape)) or "()", _MOST_LETTERS)

@@ -26,12 +26,12 @@ _RANKS = 3
 def placement_svg(placement: Placement) -> str:
     """Returns a placement of a matrix on a mesh axis of three ranks, as SVG text."""
     picture = row(
-        chip(str(placement), INK, size=13),
+        chip(clipped(str(placement), 60), INK, size=13),
         miniature(2, [placement], [_RANKS]),
-        words(says(placement), fill=FAINT),
+        words(clipped(says(placement), 120), fill=FAINT),
         gap=14,
     )
-    return picture.card(f"placement {placement}", says(placement))
+    return picture.card(f"placement {clipped(str(placement), 400)}", clipped(says(placement), 400))
 
 
 def says(placement: Placement) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import islice, pairwise, product
 from math import prod
 from typing import Any
 
@@ -72,10 +72,15 @@ class Held:
         return tuple(tuple(range(a, b) for a, b in pairwise(cuts)) for cuts in map(sorted, ends))
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, most: int | None = None) -> str:
+        """Returns a line per rank; of more than ``most``, how many there are more."""
         lines = [f"{_sizes(self.shape)} as {', '.join(map(str, self.placements)) or 'one rank'}"]
-        for rank in self.ranks():
+        for rank in islice(self.ranks(), most):
             lines.append(f"  {place_text(self.mesh, rank)}  {index_text(self.indices(rank))}")
-        return "\n".join(lines)
+        left = prod(self.mesh.values()) - (len(lines) - 1)
+        return "\n".join([*lines, *([f"  and {left} ranks more"] if left else [])])
 
     def _repr_svg_(self) -> str:
         from .draw_held import held_svg
@@ -83,7 +88,7 @@ class Held:
         return held_svg(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(str(self))
+        printer.text(self.text(MOST_LINES))
 
     def __rich__(self) -> Any:
         from .terminal import held_view
@@ -163,6 +168,8 @@ def _between(runs: Sequence[range], start: int, stop: int) -> Iterator[range]:
         before += len(run)
 
 
+MOST_LINES = 256
+"""Ranks that a notebook or a terminal lists; `print` lists all."""
 MAX_RUNS = 4_096
 """Of a dimension, on all ranks together: more are no picture and no text that anybody reads."""
 

@@ -20,6 +20,7 @@ from .placement import Partial, Placement, Shard
 
 MOST_PARTS = 16
 MOST_BLOCKS = 8
+MOST_DIMS = 8
 DRAWN = 3
 """How many parts or blocks are drawn where their number is a symbol, or more than can be seen."""
 _LONG = 100
@@ -36,7 +37,14 @@ def miniature(
     shards = [placement for placement in placements if isinstance(placement, Shard)]
     if not shards:
         return _plain(any(isinstance(p, Partial) for p in placements), width, height)
-    shape = [_LONG] * max(rank, *(shard.dim + 1 for shard in shards))
+    dims = max(rank, *(shard.dim + 1 for shard in shards))
+    if dims > MOST_DIMS:  # those that are cut say all
+        cut = sorted({shard.dim for shard in shards})
+        placements = [
+            replace(p, dim=cut.index(p.dim)) if isinstance(p, Shard) else p for p in placements
+        ]
+        dims = max(2, len(cut))
+    shape = [_LONG] * dims
     drawn: list[Placement] = []
     for placement, count in zip(placements, counts, strict=True):
         if isinstance(placement, Shard):

@@ -6,7 +6,6 @@ model, and hands messages to the kernel, which is this process and the real `Exp
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -15,13 +14,14 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 import dimsolve as ds
-from dimsolve.explorer import STATIC, Explorer, module_text
+from dimsolve.explorer import STATIC, module_text
 
 from .browser import cells_of, marked
 from .notebook_page import Kernel, shown
+
 
 def test_the_widget_is_the_playground_answered_by_python(notebook: Page) -> None:
     widget = ds.explore("b h -> b h", ["batch, 32"], split={"h": 8})
@@ -44,7 +44,9 @@ def test_typing_is_answered_and_an_error_marked(notebook: Page) -> None:
     shown(notebook, widget)
     expect(notebook.locator(".tensors tbody tr")).to_have_count(3)
     notebook.get_by_label("Annotation", exact=True).fill("m k+, k n -> m n")
-    expect(notebook.locator(".annotation .field-problem")).to_contain_text("one identifier, two marks")
+    expect(notebook.locator(".annotation .field-problem")).to_contain_text(
+        "one identifier, two marks"
+    )
     assert "".join(marked(notebook, "wrong")) == "k+k"
     notebook.get_by_label("Annotation", exact=True).fill("m k+, k+ n -> n m")
     expect(notebook.locator(".tensors tbody tr").last).to_contain_text("n, m")
@@ -55,7 +57,9 @@ def test_python_changes_the_page(notebook: Page) -> None:
     widget = ds.explore("m n -> n m")
     shown(notebook, widget)
     expect(notebook.locator(".tensors tbody tr")).to_have_count(2)
-    notebook.evaluate("state => window.fromKernel(state)", {**widget.state, "annotation": "a b -> a"})
+    notebook.evaluate(
+        "state => window.fromKernel(state)", {**widget.state, "annotation": "a b -> a"}
+    )
     expect(notebook.get_by_label("Annotation", exact=True)).to_have_value("a b -> a")
     expect(notebook.locator(".tensors tbody tr").last).to_contain_text("output 0")
     notebook.evaluate("window.cleanup()")

@@ -96,7 +96,9 @@ def test_filled_in_shapes_go_with_their_tensors(page: Page, annotation: str) -> 
     """The first thing that a newcomer does is to replace the annotation."""
     assert shapes(page) == ["m, k", "k, n"]
     annotate(page, annotation)
-    expect(page.locator(".tensors")).to_contain_text(f"input 0{annotation.split(',')[0].split(' ->')[0]}")
+    expect(page.locator(".tensors")).to_contain_text(
+        f"input 0{annotation.split(',')[0].split(' ->')[0]}"
+    )
     expect(page.locator(".problem")).to_be_empty()
     assert not any(shapes(page))
     assert "i=" not in page.url
