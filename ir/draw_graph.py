@@ -28,6 +28,8 @@ _MOST_LINES = 200
 _LANE = 9.0
 _LANES = 8
 _HEIGHT = 22.0
+_WIDTHS = 26, 46, 34
+"""Letters of the columns: a notebook's cell is about 840 pixels wide, and cuts what is wider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,9 @@ def _body(graph: Graph) -> list[Picture]:
 
 def _line(kind: str, text: str, type: str, uses: Iterable[Value], makes: Iterable[Value]) -> _Line:
     cells = (
-        words(clipped(kind, 44), size=12, fill=FAINT),
-        words(clipped(text, 64)),
-        words(clipped(type, 44), size=12, fill=HUES[0]),
+        words(clipped(kind, _WIDTHS[0]), size=12, fill=FAINT),
+        words(clipped(text, _WIDTHS[1]), size=12),
+        words(clipped(type, _WIDTHS[2]), size=12, fill=HUES[0]),
     )
     names = frozenset(value.name for value in uses), frozenset(value.name for value in makes)
     return _Line(cells, *names)
@@ -111,7 +113,13 @@ def _section(section: Section[Node]) -> Picture:
         used = [value for node in nodes for value in node.operands()]
         name = section.within(module) or ("the layer" if section.numbers else "the model")
         lines.append(
-            _line(name, begun(names_text([node.name for node in nodes]), 60), last, used, outputs)
+            _line(
+                name,
+                begun(names_text([node.name for node in nodes]), _WIDTHS[1]),
+                last,
+                used,
+                outputs,
+            )
         )
     if len(lines) > _MOST_LINES:
         more = _line("", f"and {len(lines) - _MOST_LINES} lines more", "", (), ())

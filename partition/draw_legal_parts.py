@@ -89,7 +89,7 @@ def _rows(counts: LegalParts) -> Iterator[Sequence[Picture]]:
     always = ranges(counts.always) if counts.fixed_divisor == 0 else _listed(counts.always)
     yield [
         badge("always", VERDICTS["always"]),
-        paragraph(always, width=70),
+        paragraph(always, width=58),
         words(_why(counts), size=12, fill=FAINT),
     ]
     for word, verdict, texts in (
@@ -101,8 +101,8 @@ def _rows(counts: LegalParts) -> Iterator[Sequence[Picture]]:
         for text, numbers in groups[:_MOST_LINES]:
             yield [
                 badge(word, VERDICTS[verdict]),
-                paragraph(text, width=70, size=12, fill=INK),
-                paragraph(ranges(numbers), width=40, size=12, fill=FAINT),
+                paragraph(text, width=62, size=12, fill=INK),
+                paragraph(ranges(numbers), width=32, size=12, fill=FAINT),
             ]
         if len(groups) > _MOST_LINES:
             left = len(groups) - _MOST_LINES

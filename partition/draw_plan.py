@@ -41,6 +41,8 @@ from .plan import ConversionPlan, InputPlan, LocalTensor, OperatorPlan, Plan
 from .read_placement import read_placement
 
 _MOST_LINES = 120
+_MOST_WEIGHT = 260
+"""Pixels of a weight's line, so that the whole is not wider than a notebook's cell."""
 
 
 def plan_svg(plan: Plan) -> str:
@@ -163,8 +165,8 @@ class _Drawing:
     def _line(self, name: str, operators: Sequence[OperatorPlan]) -> Sequence[Picture]:
         made = [output for operator in operators for output in operator.outputs]
         return (
-            words(clipped(name, 28), size=12, fill=FAINT),
-            words(begun(names_text([operator.name for operator in operators]), 26), size=12),
+            words(clipped(name, 24), size=12, fill=FAINT),
+            words(begun(names_text([operator.name for operator in operators]), 19), size=12),
             self._weights(operators),
             self._result(made[-1]) if made else EMPTY,
         )
@@ -192,11 +194,15 @@ class _Drawing:
             if way not in _SILENT
         ]
         chips = self._chips(entry)
-        return row(picture, words(clipped(name, 26), size=12), *chips, *sums, gap=4)
+        line = row(picture, words(clipped(name, 22), size=12), *chips, gap=4)
+        whole = row(line, *sums, gap=4)
+        if whole.width <= _MOST_WEIGHT:
+            return whole
+        return column(line, row(Picture(34, 1), *sums, gap=4), gap=2)
 
     def _result(self, output: LocalTensor) -> Picture:
         return row(
-            words(clipped(shape_text(output.shape) or "()", 30), size=12),
+            words(clipped(shape_text(output.shape) or "()", 24), size=12),
             *self._chips(output),
             gap=5,
         )
@@ -272,6 +278,6 @@ def _laid(lines: Sequence[Picture | Sequence[Picture]]) -> Picture:
         for cell, width in zip(line, widths, strict=True):
             if cell.elements:
                 placed.append(cell.at(x, (height - cell.height) / 2))
-            x += width + 12
-        pictures.append(Picture(x - 12, height, tuple(placed)))
+            x += width + 10
+        pictures.append(Picture(x - 10, height, tuple(placed)))
     return column(*pictures, gap=4)

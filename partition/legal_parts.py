@@ -22,6 +22,7 @@ from dimsolve.solver.parameters import to_whole
 from dimsolve.solver.proof.divisibility import fixed_divisor
 
 from .check import judge, to_manner
+from .counts_said import ranges, said_once, together
 from .legality import Legality
 
 DEFAULT_BOUND = 64
@@ -53,10 +54,14 @@ class LegalParts:
 
     def __str__(self) -> str:
         lines = [f"always: {', '.join(map(str, self.always))}"]
-        lines += [f"{count}, where {text}" for count, text in self.left_whole.items()]
-        lines += [f"{count} if {condition}" for count, condition in self.conditional.items()]
-        lines += [f"{count} never: {reason}" for count, reason in self.forbidden.items()]
-        lines += [f"{count} unknown: {reason}" for count, reason in self.unknown.items()]
+        for word, texts in (
+            (", where", self.left_whole),
+            (" if", self.conditional),
+            (" never:", said_once(self.forbidden)),
+            (" unknown:", self.unknown),
+        ):
+            groups = together(texts).items()
+            lines += [f"{ranges(counts)}{word} {text}" for text, counts in groups]
         return "\n".join(lines)
 
     def _repr_svg_(self) -> str:
