@@ -13,33 +13,25 @@ before it, whose questions are dropped.
 
 from __future__ import annotations
 
-import atexit
 import json
-import multiprocessing
-import signal
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from functools import partial
 from threading import Lock, Timer
 from typing import Any
 
-import pebble
-
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.service.answers import answer_question
-from dimsolve.service.limits import Limits
 from dimsolve.service.pool import too_late
 from dimsolve.service.questions import read_question
 from dimsolve.service.replies import Refusal, Reply, reply_of_error
 from dimsolve.service.usual import MAX_BYTES, is_usual
 from dimsolve.service.verbs import VERBS, Verb
-from dimsolve.service.worker import limit_memory, work
+from dimsolve.worker_processes import Job, Workers
 
 Tell = Callable[[int, dict[str, Any]], None]
 """Hears an answer and the number of its question; from any thread."""
 SECONDS = 10.0
 """How long all questions of a batch may take together."""
-WORKERS = 2
 _VERBS: tuple[Verb, ...] = ("parse", "infer", "check", "legal-parts", "prove")
 
 
@@ -78,34 +70,26 @@ class _Batch:
         self._tell = tell
         self._lock = Lock()
         self._open = set(asked)
-        self._futures: dict[int, Future[Reply]] = {}
         self._timer = Timer(SECONDS, self._give_up)
         self._timer.daemon = True
+        self._jobs: dict[int, Job] = {
+            number: _workers.submit(verb, body, SECONDS, partial(self._settle, number))
+            for number, (verb, body) in asked.items()
+        }
         self._timer.start()
-        for number, (verb, body) in asked.items():
-            future = _scheduled(verb, body)
-            self._futures[number] = future
-            future.add_done_callback(partial(self._done, number))
 
     def drop(self) -> None:
         """Tells no more, and stops the workers that are at it."""
         with self._lock:
             self._open.clear()
         self._timer.cancel()
-        for future in list(self._futures.values()):
-            future.cancel()
+        for job in reversed(list(self._jobs.values())):  # those that wait first
+            job.drop()
 
     def _give_up(self) -> None:
-        for number in list(self._futures):
+        for number in list(self._jobs):
             self._settle(number, reply_of_error(too_late(SECONDS)))
         self.drop()
-
-    def _done(self, number: int, future: Future[Reply]) -> None:
-        try:
-            reply = Reply(*future.result())
-        except BaseException as error:  # of a pool that ends, of a worker that was killed
-            reply = reply_of_error(_why(error))
-        self._settle(number, reply)
 
     def _settle(self, number: int, reply: Reply) -> None:
         with self._lock:
@@ -143,43 +127,4 @@ def _no_such_verb() -> Reply:
     return reply_of_error(Refusal(404, "no-such-verb", title, f"there are {_VERBS}"))
 
 
-def _why(error: BaseException) -> Refusal:
-    if isinstance(error, TimeoutError):
-        return too_late(SECONDS)
-    if isinstance(error, pebble.ProcessExpired):
-        reason = "the process that worked on it was ended: it may have needed too much memory"
-        return Refusal(504, "worker-ended", "the question was given up", reason)
-    reason = f"{type(error).__name__}; please report this question"
-    return Refusal(500, "defect", "dimsolve has a defect", reason)
-
-
-_pool: Any = None
-_pool_lock = Lock()
-
-
-def _scheduled(verb: Verb, body: bytes) -> Future[Reply]:
-    """Hands a question to the workers of this process: they are started by the first one."""
-    global _pool
-    with _pool_lock:
-        if _pool is None:
-            atexit.register(_stop)
-        if _pool is None or not _pool.active:
-            _pool = pebble.ProcessPool(
-                max_workers=WORKERS,
-                initializer=_begin,
-                initargs=(Limits().worker_bytes,),
-                context=multiprocessing.get_context("spawn"),
-            )
-        future: Future[Reply] = _pool.schedule(work, args=(verb, body, SECONDS), timeout=SECONDS)
-    return future
-
-
-def _begin(memory: int) -> None:
-    """What a worker does first: an interrupt of the kernel is none of its business."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    limit_memory(memory)
-
-
-def _stop() -> None:
-    _pool.stop()
-    _pool.join()
+_workers = Workers()

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import dimsolve as ds
-from dimsolve import answering
+from dimsolve import answering, worker_processes
 
 from . import endless
 from .notebook_page import shown
@@ -27,7 +27,7 @@ CHEAP = {"verb": "parse", "annotation": "endless -> endless"}
 
 @pytest.fixture(autouse=True)
 def endless_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering, "work", endless.work)
+    monkeypatch.setattr(worker_processes, "work", endless.work)
 
 
 class Told:
@@ -67,8 +67,9 @@ def test_all_questions_of_a_batch_have_one_deadline(monkeypatch: pytest.MonkeyPa
 
 def test_a_newer_question_drops_the_older_one_and_frees_its_worker() -> None:
     old, new, one = Told(), Told(), answering.Answering()
-    one.ask("view", [ENDLESS] * 4, old)
-    time.sleep(0.5)  # they are being worked on
+    for _ in range(4):
+        one.ask("view", [ENDLESS] * 14, old)
+        time.sleep(0.3)  # they are being worked on
     one.ask("view", [QUICK], new)
     assert new.statuses(1) == {0: 200}
     assert old.queue.empty()
