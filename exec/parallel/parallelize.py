@@ -35,7 +35,7 @@ from .held import Held
 from .modes import depends_on_mode
 from .optimizer_state import mark_parameters, watch_optimizers
 from .outputs import rebuilder
-from .state import add_state, give_state, take_state
+from .state import add_state, give_state, refuse_hooks, take_state
 from .whole_gradients import watch_gradients
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def parallelize(
     graph = plan.planned
     if graph is None:
         raise _no_graph()
+    refuse_hooks(model)
     agreement = Agreement(plan, device_mesh)
     agreement.agree_on_plan()
     ends = mesh_ends(plan, device_mesh, alone_on=_device_of(model))

@@ -24,6 +24,23 @@ from .held import Held
 from .materialize import materialized
 
 
+def refuse_hooks(model: torch.nn.Module) -> None:
+    """Raises LoweringError where a parameter has a hook on its gradient, which would be left out:
+    it was made for the model's own parameter and for the whole gradient.
+    """
+    for name, parameter in model.named_parameters():
+        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+            raise LoweringError(
+                Diagnostic(
+                    code="gradient-hook",
+                    title=f"{name} has a hook on its gradient",
+                    reason="a part has parameters of its own, whose gradients are parts, and the "
+                    "hook was made for the whole",
+                    hint="remove the hook, and register one on the part's parameter",
+                )
+            )
+
+
 def add_state(
     module: torch.nn.Module, model: torch.nn.Module, held: dict[str, Held], ends: MeshEnds
 ) -> None:

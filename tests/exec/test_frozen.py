@@ -1,4 +1,6 @@
-"""Equal to one device: parameters that were frozen when the model was traced, or are since."""
+"""Equal to one device, or refused: parameters that were frozen when the model was traced, or are
+since; parameters with hooks.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+import dimsolve as ds
 from dimsolve.exec.parallel.parallelize import ParallelModule
 
 from . import simulated
@@ -64,3 +67,22 @@ def test_what_is_frozen_is_asked_when_it_is_called(
         return equal
 
     assert all(simulated.parts(model, plan, mesh, work))
+
+
+@pytest.mark.parametrize("register", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_a_hook_on_a_gradient_is_refused(register: str) -> None:
+    model = nn.Sequential(nn.Linear(8, 8)).double()
+    plan = ds.plan(ds.trace(model, kwargs={"input": X}), {"tp": 1}, "replicate")
+    hook = getattr(model[0].weight, register)(lambda _: None)
+    with pytest.raises(ds.DimsolveError) as error:
+        ds.parallelize(model, plan)
+    assert str(error.value) == (
+        "0.weight has a hook on its gradient\n"
+        "  a part has parameters of its own, whose gradients are parts, and the hook was made for "
+        "the whole\n"
+        "  hint: remove the hook, and register one on the part's parameter"
+    )
+    hook.remove()
+    part = ds.parallelize(model, plan)
+    getattr(part.get_parameter("0.weight"), register)(lambda _: None)
+    part(X).sum().backward()
