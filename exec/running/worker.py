@@ -70,10 +70,13 @@ def run(options: RunOptions, folder: Path | None = None) -> RunReport:
     _threads(int(os.environ.get("LOCAL_WORLD_SIZE", world)))
     gpu = options.device != "cpu" and torch.cuda.is_available()
     enough = gpu and torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", world))
-    dist.init_process_group(
-        "cpu:gloo,cuda:nccl" if enough else "gloo",
-        timeout=timedelta(seconds=max(options.timeout, START)),
-    )
+    try:
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if enough else "gloo",
+            timeout=timedelta(seconds=max(options.timeout, START)),
+        )
+    except (RuntimeError, ValueError, OSError) as error:
+        return _not_joined(error, rank, world)
     _set_pg_timeout(timedelta(seconds=options.timeout))
     guard = watch()
     assert guard is not None
@@ -111,6 +114,16 @@ def run(options: RunOptions, folder: Path | None = None) -> RunReport:
             ),
             exit_code=2 if isinstance(error, DimsolveError) and is_unreadable(error) else 1,
         )
+
+
+def _not_joined(error: Exception, rank: int, world: int) -> RunReport:
+    """The ranks have not found each other: a wrong address, port, or number of ranks."""
+    where = ":".join(os.environ.get(name, "?") for name in ("MASTER_ADDR", "MASTER_PORT"))
+    said = next((line for line in str(error).splitlines() if line), type(error).__name__)
+    reason = f"it did not join the other {world - 1} at {where}: {said}"
+    print(f"rank {rank}: {reason}", file=sys.stderr, flush=True)
+    failure = ErrorReport(rank=rank, reason=reason)
+    return RunReport(ok=False, ranks=world, mesh={}, error=failure, exit_code=1)
 
 
 def _progress(rank: int) -> Callable[[str], None]:

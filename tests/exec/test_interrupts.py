@@ -1,10 +1,11 @@
-"""A run that a signal ends says so in one line, leaves a code that tells, and leaves no process."""
+"""A run that a signal ends, or that never begins, says so in one line; its exit code tells."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -44,3 +45,28 @@ def test_signal_to_the_launcher(name: str) -> None:
     while processes_of(f"DIMSOLVE_TEST={mark}") and time.monotonic() < until:
         time.sleep(0.2)
     assert processes_of(f"DIMSOLVE_TEST={mark}") == []
+
+
+def test_a_world_that_cannot_be_joined() -> None:
+    """The port is taken: this rank says where it should have met the others."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [*RUN, MODEL, "--mesh", "tp=2", "--json"],
+            env={
+                **os.environ,
+                "RANK": "0",
+                "WORLD_SIZE": "2",
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+                "FAULT": "",
+            },
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+    assert done.returncode == 1
+    where = f"it did not join the other 1 at 127.0.0.1:{port}: "
+    assert json.loads(done.stdout)["error"]["reason"].startswith(where)
+    assert f"rank 0: {where}" in done.stderr
+    assert "Traceback" not in done.stderr
