@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
+from math import prod
 from typing import TYPE_CHECKING
 
 from dimsolve.ir.palette import hues
@@ -12,7 +14,7 @@ from dimsolve.solver.problems import shape_text
 
 from .counts_said import ranges, said_once, together
 from .explain import summary
-from .held import Held, index_text, place_text
+from .held import MOST_LINES, Held, index_text, place_text
 from .legal_parts import LegalParts
 from .legality import Legality
 from .plan import Plan
@@ -68,8 +70,13 @@ def held_view(held: Held) -> Group:
     """Returns the placements and a line per rank."""
     from rich.console import Group
 
-    rows = [[place_text(held.mesh, rank), index_text(held.indices(rank))] for rank in held.ranks()]
-    return Group(styled(str(held).split("\n")[0], "bold"), columns(rows, ("rank", "holds")))
+    rows = [
+        [place_text(held.mesh, rank), index_text(held.indices(rank))]
+        for rank in islice(held.ranks(), MOST_LINES)
+    ]
+    if left := prod(held.mesh.values()) - len(rows):
+        rows.append(["...", f"and {left} ranks more"])
+    return Group(styled(held.text(0).split("\n")[0], "bold"), columns(rows, ("rank", "holds")))
 
 
 def plan_view(plan: Plan) -> Text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from typing import Any
 
@@ -91,3 +92,13 @@ def test_a_notebook_lists_the_first_ranks_and_print_lists_all() -> None:
         "  tp=2  [8:12]",
         "  and 1021 ranks more",
     ]
+
+
+def test_a_terminal_lists_the_first_ranks() -> None:
+    from rich.console import Console
+
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(held((4096,), "S(0)", "tp=1024"))
+    lines = console.export_text().splitlines()
+    assert len(lines) < 300
+    assert any("and 768 ranks more" in line for line in lines)
