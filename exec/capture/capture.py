@@ -23,6 +23,7 @@ from .capture_errors import TraceError, nothing_captured, refused
 from .diagnose import diagnose
 from .dynamic import Dynamic, Leaf, captured_shape, leaves_of, size_choices
 from .lengths import holds_lengths, with_lengths
+from .side_effects import refusal_of, unchanged
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -54,16 +55,27 @@ class Capture:
 class _Backend:
     """The hook: called once with the graph, it returns what runs in its place."""
 
+    model: Any
     captured: list[tuple[GraphModule, list[Any]]] = field(default_factory=list)
     stand_ins: tuple[Any, ...] = ()
 
     def __call__(self, module: GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
         import torch
 
+        refusal = refusal_of(self.model)
+        if refusal is not None:
+            return _raising(refusal)  # when it runs, so that nothing is changed
         self.captured.append((module, list(examples)))
         output = next(node for node in module.graph.nodes if node.op == "output")
         self.stand_ins = tuple(torch.empty(0) if _is_tensor(node) else 0 for node in output.args[0])
         return lambda *_: self.stand_ins
+
+
+def _raising(error: Exception) -> Callable[..., Any]:
+    def run(*_: Any) -> Any:
+        raise error
+
+    return run
 
 
 def _is_tensor(node: Any) -> bool:
@@ -86,10 +98,11 @@ def capture(
     first, *others = size_choices(leaves)
     modes = Modes.now()
     try:
-        return _capture_at(first, leaves, model, args, kwargs)
+        with unchanged(model):
+            return _capture_at(first, leaves, model, args, kwargs)
     except DimsolveError:
         for sizes in others:
-            with suppress(TraceError, ShapeError):
+            with suppress(TraceError, ShapeError), unchanged(model):
                 return _capture_at(sizes, leaves, model, args, kwargs)
         raise
     finally:
@@ -110,11 +123,13 @@ def _capture_at(
     _, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
     positional, named = pytree.tree_unflatten(tensors, spec)
     try:
-        backend, result = _compiled(model, positional, named, device)
+        backend, result = _compiled(model, positional, named, device, model)
         kind = type(result)
         if backend.captured and holds_lengths(result):
-            backend, result = _compiled(with_lengths(model), positional, named, device)
+            backend, result = _compiled(with_lengths(model), positional, named, device, model)
     except TraceError as refusal:
+        if refusal.diagnostic.code == "keeps-state":
+            raise
         with _quiet():
             contradiction = diagnose(model, leaves, tensors, positional, named, sizes)
         raise contradiction or refusal from refusal
@@ -131,14 +146,15 @@ def _compiled(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     device: str | None,
+    owner: Any,
 ) -> tuple[_Backend, Any]:
     """Compiles a call. A model on meta that makes tensors of its own without a device is given
-    meta as the default one.
+    meta as the default one. owner: the model itself, where ``model`` wraps it.
     """
     import torch
 
     for default in (None, "meta") if device == "meta" else (None,):
-        backend = _Backend()
+        backend = _Backend(owner)
         compiled = torch.compile(_fresh_code(model), backend=backend, fullgraph=True)
         try:
             with _settings(default):

@@ -42,6 +42,21 @@ def inference_mode(line: Source | None) -> TraceError:
     )
 
 
+def keeps_state(name: str, line: Source | None) -> TraceError:
+    """A model that computes with what an earlier call left in it."""
+    where = f" at {line}" if line is not None else ""
+    code = f"  {line.code}\n  " if line is not None and line.code else ""
+    return TraceError(
+        Diagnostic(
+            code="keeps-state",
+            title=f"the model keeps '{name}' from one call to the next{where}",
+            reason=f"{code}a program computes every call alike, with '{name}' as it is now",
+            hint="a buffer that is written in place is carried: self.count.add_(1), "
+            "self.mean.copy_(mean)",
+        )
+    )
+
+
 def refused(error: Exception) -> DimsolveError:
     """Returns the refusal for what torch raised."""
     if isinstance(error, DimsolveError):

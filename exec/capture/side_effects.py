@@ -1,0 +1,180 @@
+"""What a model does to itself while it runs: attributes that it assigns, lists that it appends to.
+
+    self.calls += 1; return y * self.calls      refused: a program computes every call alike
+    self.last = y                               nothing that is computed depends on it
+    self.mean.mul_(0.9)                         a call on a buffer, part of every program
+
+torch notes what it would have to repeat after a call, and which attributes it has looked at. What
+is both looked at and assigned would stay in a program as it was in the first call.
+"""
+
+from __future__ import annotations
+
+import dis
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
+
+from dimsolve.ir.node import Source
+from dimsolve.solver.graphs.sources import source
+
+from .capture_errors import TraceError, keeps_state
+from .fx_names import named
+
+ARGUMENTS = ("L['args']", "L['kwargs']")
+"""Where what belongs to the caller is found."""
+
+HELD = re.compile(r"(\.__dict__\['|\.)_(buffers|parameters|modules)('\])?$")
+"""Where a module has what is registered."""
+
+
+def refusal_of(model: Any) -> TraceError | None:
+    """Returns why a model that is being captured cannot be a program; None where nothing is kept
+    from call to call. To be called by a backend, while torch compiles.
+    """
+    output = _being_captured()
+    if output is None:
+        return None
+    looked_at = {str(guard.name) for guard in output.guards}
+    effects = output.side_effects
+    variables = list(effects.id_to_variable.values())
+    owners = {_place(v): _object(v) for v in variables if _place(v)}
+    for variable in variables:
+        place = _place(variable)
+        if (
+            place.startswith(ARGUMENTS)
+            or not _is_old(variable)
+            or not effects.is_modified(variable)
+        ):
+            continue
+        stored: Mapping[str, Any] = effects.store_attr_mutations.get(variable, {})
+        if not stored:
+            return _of_container(model, place, variable, owners)
+        for name, value in stored.items():
+            if _is_as_before(owners.get(place), place, name, value):
+                continue
+            attribute = place if place == f"G['{name}']" else f"{place}.{name}"
+            is_module = hasattr(owners.get(place), "named_modules")
+            if attribute in looked_at or not is_module:
+                return keeps_state(
+                    _name(model, owners.get(place), name), _line(owners, place, name)
+                )
+    return None
+
+
+def _being_captured() -> Any:
+    frame = sys._getframe(1)
+    while frame is not None:
+        found = frame.f_locals.get("self")
+        if type(found).__name__ == "OutputGraph":
+            return found
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+    return None
+
+
+def _place(variable: Any) -> str:
+    """Where torch has a value from, as an expression; ``""`` for one that is made on the way."""
+    try:
+        return str(variable.source.name)
+    except (AttributeError, NotImplementedError):
+        return ""
+
+
+def _object(variable: Any) -> Any:
+    """The object that a variable stands for; None where it has none of its own."""
+    try:
+        return variable.value
+    except (AttributeError, NotImplementedError):
+        return None
+
+
+def _is_old(variable: Any) -> bool:
+    """Whether a value was there before the call."""
+    kind = type(getattr(variable, "mutation_type", None)).__name__
+    return bool(_place(variable)) and kind.endswith("Existing")
+
+
+def _is_as_before(owner: Any, place: str, name: str, value: Any) -> bool:
+    """Whether an attribute is in the end what it was."""
+    if owner is None:
+        return False
+    if _place(value) == f"{place}.{name}":
+        return True
+    try:
+        was, now = getattr(owner, name), value.as_python_constant()
+    except (AttributeError, NotImplementedError):
+        return False
+    plain = (bool, int, float, complex, str, type(None))
+    return was is now or (type(was) is type(now) and isinstance(was, plain) and bool(was == now))
+
+
+def _of_container(model: Any, place: str, variable: Any, owners: Mapping[str, Any]) -> TraceError:
+    held = HELD.search(place)
+    if held is not None:
+        owner = owners.get(place[: held.start()])
+        made = (key for key, item in variable.items.items() if not _place(item))
+        key = next(made, None)
+        name = "" if key is None else str(getattr(key, "vt", key).as_python_constant())
+        return keeps_state(_name(model, owner, name), _line_of(owner, name, "STORE_ATTR"))
+    home, _, name = place.rpartition(".")
+    if not name.isidentifier():
+        name = place.partition("['")[2].partition("']")[0] or place
+    return keeps_state(
+        _name(model, owners.get(home), name), _line_of(owners.get(home), name, "LOAD_ATTR")
+    )
+
+
+def _name(model: Any, owner: Any, name: str) -> str:
+    """An attribute by its module's qualified name."""
+    path = next((path for path, module in named(model, "named_modules") if module is owner), "")
+    return f"{path}.{name}" if path else name
+
+
+def _line(owners: Mapping[str, Any], place: str, name: str) -> Source | None:
+    return _line_of(owners.get(place), name, "STORE_ATTR")
+
+
+def _line_of(owner: Any, name: str, instruction: str) -> Source | None:
+    """The line of an owner's methods that assigns an attribute, or loads it."""
+    for cls in () if owner is None else type(owner).__mro__[:-1]:
+        for function in vars(cls).values():
+            if not isinstance(function, FunctionType) or function.__name__ == "__init__":
+                continue
+            for step in dis.get_instructions(function):
+                if step.opname == instruction and step.argval == name and step.positions:
+                    return source(function.__code__.co_filename, step.positions.lineno or 0)
+    return None
+
+
+@contextmanager
+def unchanged(model: Any) -> Iterator[None]:
+    """A block after which a model's modules have the attributes that they had before it."""
+    modules = [module for _, module in named(model, "named_modules")]
+    before = [(module, dict(module.__dict__)) for module in modules]
+    inside = [
+        (item, item.copy())
+        for _, attributes in before
+        for item in attributes.values()
+        if isinstance(item, dict | list | set)
+    ]
+    try:
+        yield
+    finally:
+        for module, attributes in before:
+            module.__dict__.clear()
+            module.__dict__.update(attributes)
+        for item, content in inside:
+            _refill(item, content)
+
+
+def _refill(item: Any, content: Any) -> None:
+    if isinstance(item, list):
+        item[:] = content
+        return
+    item.clear()
+    item.update(content)
