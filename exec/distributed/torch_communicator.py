@@ -28,6 +28,7 @@ from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.partition.placement import Reduction
 
 from . import compiled_collectives as compiled
+from .carried import PLAIN, WIDER, carried, restored
 from .failure import Failure, rank_failure
 from .watch import Stopped, Watch, watch
 
@@ -49,31 +50,11 @@ _OF_BOOLS: dict[Reduction, Any] = {
 }
 """Truth values are summed as ``or`` and multiplied as ``and``."""
 
-_PLAIN = frozenset(
-    {
-        torch.float32,
-        torch.float64,
-        torch.float16,
-        torch.bfloat16,
-        torch.int32,
-        torch.int64,
-        torch.uint8,
-        torch.int8,
-    }
-)
-"""The dtypes that every backend moves and reduces as they are."""
-
 MOMENT = timedelta(milliseconds=500)
 """How long a rank waits for others before it looks whether one of them has failed."""
 
 TIMED_OUT = "Timed out waiting"
 """How gloo begins when a rank has not come; the same where this file's own limit is reached."""
-
-_WIDER = {
-    torch.int16: torch.int32,
-    torch.uint16: torch.int32,
-    torch.uint32: torch.int64,
-}
 
 
 class CollectiveError(DimsolveError):
@@ -103,7 +84,7 @@ class TorchCommunicator:
         if is_compiling():
             moved: Tensor = compiled.all_reduce(tensor, self.number, reduction.value)
             return moved
-        if tensor.dtype in _PLAIN:
+        if tensor.dtype in PLAIN:
             joined = tensor.detach().clone(memory_format=torch.contiguous_format)
             self._reduce(joined, _OPERATIONS[reduction])
             return joined / self.size if reduction is Reduction.AVG else joined
@@ -114,17 +95,17 @@ class TorchCommunicator:
         if is_compiling():
             moved: Tensor = compiled.all_gather(tensor, self.number, self.size)
             return moved
-        given = _carried(tensor)
+        given = carried(tensor)
         rows = given.new_empty((self.size, *given.shape))
         self._do("all-gather", tensor, self.group._allgather_base, rows.view(-1), given.view(-1))
-        return _restored(rows, tensor, (self.size, *tensor.shape))
+        return restored(rows, tensor, (self.size, *tensor.shape))
 
     def reduce_scatter(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
         """(size, ...) -> (...)."""
         if is_compiling():
             moved: Tensor = compiled.reduce_scatter(tensor, self.number, reduction.value)
             return moved
-        if tensor.dtype not in _PLAIN:
+        if tensor.dtype not in PLAIN:
             return self.all_reduce(tensor, reduction)[self.rank].clone()
         given = tensor.detach().contiguous()
         mine = given.new_empty(given.shape[1:])
@@ -139,22 +120,22 @@ class TorchCommunicator:
         if is_compiling():
             moved: Tensor = compiled.all_to_all(tensor, self.number)
             return moved
-        given = _carried(tensor)
+        given = carried(tensor)
         rows = torch.empty_like(given)
         call = self.group.alltoall_base
         self._do("all-to-all", tensor, call, rows.view(-1), given.view(-1), [], [])
-        return _restored(rows, tensor, tensor.shape)
+        return restored(rows, tensor, tensor.shape)
 
     def broadcast(self, tensor: Tensor, root: int) -> Tensor:
         """(...) -> (...), equal on all ranks."""
         if is_compiling():
             moved: Tensor = compiled.broadcast(tensor, self.number, root)
             return moved
-        joined = _carried(tensor).clone()
+        joined = carried(tensor).clone()
         options = dist.BroadcastOptions()
         options.rootRank = root
         self._do("broadcast", tensor, self.group.broadcast, [joined], options)
-        return _restored(joined, tensor, tensor.shape)
+        return restored(joined, tensor, tensor.shape)
 
     def begin_sum(self, tensor: Tensor) -> Callable[[], None]:
         """Begins to sum a tensor over all ranks in its own memory; returns what waits for it."""
@@ -166,14 +147,14 @@ class TorchCommunicator:
         """Begins an all-gather; returns what waits for its rows. The tensor must not change
         meanwhile.
         """
-        given = _carried(tensor)
+        given = carried(tensor)
         rows = given.new_empty((self.size, *given.shape))
         flat = rows.view(-1), given.view(-1)
         work = self._begun("all-gather", tensor, self.group._allgather_base, *flat)
 
         def finish() -> Tensor:
             self._finish("all-gather", tensor, work)
-            return _restored(rows, tensor, (self.size, *tensor.shape))
+            return restored(rows, tensor, (self.size, *tensor.shape))
 
         return finish
 
@@ -225,8 +206,8 @@ class TorchCommunicator:
             joined = tensor.to(torch.uint8, copy=True)
             self._reduce(joined, _OF_BOOLS[reduction])
             return joined.bool()
-        if tensor.dtype in _WIDER:
-            joined = tensor.to(_WIDER[tensor.dtype])
+        if tensor.dtype in WIDER:
+            joined = tensor.to(WIDER[tensor.dtype])
             self._reduce(joined, _OPERATIONS[reduction])
             return joined.to(tensor.dtype)
         if tensor.is_complex() and reduction in (Reduction.SUM, Reduction.AVG):
@@ -295,18 +276,6 @@ def communicators_of(mesh: DeviceMesh) -> dict[str, TorchCommunicator]:
     """Returns this rank's end of every axis of a mesh, by the axis' name."""
     names = mesh.mesh_dim_names or ()
     return {name: TorchCommunicator(mesh.get_group(name), name) for name in names}
-
-
-def _carried(tensor: Tensor) -> Tensor:
-    """The tensor in one piece, as bytes where its dtype is not moved everywhere."""
-    given = tensor.detach().contiguous()
-    return given if given.dtype in _PLAIN else given.view(-1).view(torch.uint8)
-
-
-def _restored(moved: Tensor, like: Tensor, shape: Any) -> Tensor:
-    if moved.dtype is like.dtype:
-        return moved
-    return moved.view(-1).view(like.dtype).view(shape)
 
 
 def _plain_words(text: str) -> str:
