@@ -101,11 +101,9 @@ class Agreement:
     def _where(self, key: str, rank: int) -> str:
         """Where a rank's graph or plan first differs from the first rank's; all ranks ask."""
         said = self._exchange(f"lines of the {key}", json.dumps(lines_of(key, self.plan)))
-        lines = [json.loads(said[each]) for each in (self.ranks[0], rank)]
-        found = first_difference(*lines)
-        if found is None:
-            return ""
-        return f"\n  rank {self.ranks[0]}: {found[0]}\n  rank {rank}: {found[1]}"
+        pair = (self.ranks[0], rank)
+        found = first_difference(*[json.loads(said[each]) for each in pair]) or ()
+        return "".join(f"\n  rank {each}: {line}" for each, line in zip(pair, found, strict=False))
 
     def agree_on_weights(self, model: torch.nn.Module) -> None:
         """Raises AgreementError on every rank where the ranks' models hold different values."""

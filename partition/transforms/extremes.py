@@ -82,5 +82,6 @@ def _extreme(part: Part, input: Any, dim: Any, keepdim: bool, reduction: str) ->
     zero = input.clone()
     with torch.no_grad():
         zero.zero_()
-    # Zeros that have the gradient of the input; of a replicated output each rank gets a share.
-    return value + (zero * ties * (part.count / count)).sum(dims, keepdim=keepdim)
+    # Zeros that have the gradient of the input. All ranks' are summed, so that each rank's result
+    # depends on every part: what is not so has a first derivative only.
+    return value + part.all_reduce((zero * ties / count).sum(dims, keepdim=keepdim))

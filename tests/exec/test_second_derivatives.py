@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+import dimsolve as ds
 from dimsolve.exec.distributed.communicator import Communicator
 from dimsolve.exec.distributed.conversions import convert, made_by_shards
 from dimsolve.exec.distributed.sharding import slice_part
@@ -151,4 +153,73 @@ def test_gradient_penalty(mesh: Mapping[str, int], policy: str) -> None:
         return [torch.allclose(found[n], cut[n], rtol=1e-9, atol=1e-12) for n in wanted]
 
     for rank in simulated.parts(model, plan, mesh, work):
+        assert all(rank), rank
+
+
+DATA = torch.rand(4, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) + 0.5
+PLACES = torch.tensor([1, 7, 3, 0])
+OPERATORS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "softmax": lambda x, w: x.softmax(-1),
+    "log_softmax": lambda x, w: x.log_softmax(-1),
+    "logsumexp": lambda x, w: x.logsumexp(-1),
+    "layer_norm": lambda x, w: nn.functional.layer_norm(x, (8,), w),
+    "rms_norm": lambda x, w: nn.functional.rms_norm(x, (8,), w),
+    "batch_norm": lambda x, w: nn.functional.batch_norm(x, None, None, w, training=True),
+    "var": lambda x, w: x.var(-1),
+    "norm": lambda x, w: x.norm(dim=-1),
+    "mean": lambda x, w: x.mean(-1),
+    "prod": lambda x, w: x.prod(-1),
+    "amax": lambda x, w: x.amax(-1),
+    "amax of ties": lambda x, w: (x * 0 + w).amax((0, 1)),
+    "amin": lambda x, w: x.amin((0, 1)),
+    "cross_entropy": lambda x, w: nn.functional.cross_entropy(x, PLACES),
+    "cumsum": lambda x, w: x.cumsum(-1),
+    "gather": lambda x, w: x.gather(-1, PLACES[:, None]),
+    "matmul": lambda x, w: x @ x.t(),
+}
+
+
+class Operator(nn.Module):
+    """(4, 8) -> what one operator makes of it; the operator is not linear in the input."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.w = nn.Parameter(torch.rand(8, dtype=torch.float64))
+        self.name = name
+
+    def forward(self, x: Tensor) -> Tensor:
+        return OPERATORS[self.name]((x * self.w).square(), self.w)
+
+
+def both_orders(module: nn.Module) -> list[Tensor]:
+    z = DATA.clone().requires_grad_()
+    wanted = [z, *module.parameters()]
+    loss = module(z).pow(3).sum()
+    first = torch.autograd.grad(loss, wanted, create_graph=True)
+    second = torch.autograd.grad(sum(g.square().sum() for g in first) + loss, wanted)
+    return [g.detach() for g in (*first, *second)]
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_over_what_is_cut(name: str, dim: int) -> None:
+    """Every node is cut along one dimension of its first operand where that is legal."""
+    model = Operator(name)
+    graph = ds.trace(model, kwargs={"x": DATA})
+    policy: dict[str, Any] = {}
+    for node in graph.nodes():
+        wider = {**policy, node.id: {"tp": (0, dim)}}
+        with contextlib.suppress(ds.DimsolveError):
+            ds.plan(graph, {"tp": 2}, wider)
+            policy = wider
+    assert policy
+    wanted = both_orders(copy.deepcopy(model))
+
+    def work(part: ParallelModule) -> list[bool]:
+        cut = [g if g.ndim == 2 else part.held("w").part(g) for g in wanted]
+        pairs = zip(both_orders(part), cut, strict=True)
+        return [torch.allclose(a, b, rtol=1e-9, atol=1e-12) for a, b in pairs]
+
+    for rank in simulated.parts(model, ds.plan(graph, {"tp": 2}, policy), {"tp": 2}, work):
         assert all(rank), rank
