@@ -124,6 +124,4 @@ def response_of(reply: Reply) -> Response:
     headers: dict[str, str] = {}
     if reply.retry_after:
         headers["Retry-After"] = str(reply.retry_after)
-    if reply.status in (408, 413):
-        headers["Connection"] = "close"  # what is left of the body is not read
     return Response(reply.body, reply.status, headers, reply.media_type)

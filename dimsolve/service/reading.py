@@ -8,34 +8,30 @@ within so many seconds              later           408, and the connection is c
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 from starlette.requests import Request
 
 from .pool import ClientGone
 from .replies import Refusal
 
-_MOST_DROPPED = 16 * 1024 * 1024
-_DROP_SECONDS = 1.0
 _CHARSETS = ("", "charset=utf-8", 'charset="utf-8"')
 
 
 async def read_body(request: Request, most: int, seconds: float) -> bytes:
     """Returns the bytes of the body. Raises Refusal, or ClientGone where the client went away."""
     _check_headers(request)
-    if int(request.headers.get("content-length", "0")) > _MOST_DROPPED:
+    if int(request.headers.get("content-length", "0")) > most:
         raise _too_large(most)
     try:
         async with asyncio.timeout(seconds):
             body = await _received(request, most)
-        if body is not None:
-            return body
-        await _drop(request)
-        raise _too_large(most)
     except TimeoutError:
         raise Refusal(
             408, "too-slow", "the request is too slow", f"its body took more than {seconds:g} s"
         ) from None
+    if body is None:
+        raise _too_large(most)
+    return body
 
 
 async def wait_until_gone(request: Request) -> None:
@@ -69,19 +65,6 @@ async def _received(request: Request, most: int) -> bytes | None:
     if size > most:
         return None
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-async def _drop(request: Request) -> None:
-    """Reads the rest of a body that is too large, for a while: a client that still sends would not
-    see the answer.
-    """
-    size = 0
-    more = True
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_DROP_SECONDS):
-            while more and size <= _MOST_DROPPED:
-                chunk, more = await _chunk(request)
-                size += len(chunk)
 
 
 async def _chunk(request: Request) -> tuple[bytes, bool]:
