@@ -36,6 +36,9 @@ def require_trust(graph: Graph, trust: Collection[str]) -> None:
     for path in sorted(set(_paths(graph))):
         if path not in trust and not _is_known(path):
             raise _not_trusted(path)
+    for path in sorted(set(_promised(graph))):
+        if path not in trust and find_operator(path) is None:
+            raise _promise_not_trusted(path)
 
 
 def _paths(graph: Graph) -> Iterator[str]:
@@ -46,6 +49,15 @@ def _paths(graph: Graph) -> Iterator[str]:
     yield from _constants(graph.result)
     for function in graph.functions.values():
         yield from _paths(function)
+
+
+def _promised(graph: Graph) -> Iterator[str]:
+    """The paths of which the graph itself says what they promise."""
+    for node in graph.nodes():
+        if node.told is not None:
+            yield node.signature
+    for function in graph.functions.values():
+        yield from _promised(function)
 
 
 def _constants(argument: Argument) -> list[str]:
@@ -105,5 +117,16 @@ def _not_trusted(path: str) -> GraphError:
             title="the graph calls a function that is not known here",
             reason=f"running it would call {path}, which is neither registered nor torch's own",
             hint=f'if you trust it: Graph.from_json(data, trust=("{path}",))',
+        )
+    )
+
+
+def _promise_not_trusted(path: str) -> GraphError:
+    return GraphError(
+        Diagnostic(
+            code="not-trusted",
+            title="the graph says itself what a function promises",
+            reason=f"{path} is not registered here, so nothing but the graph's word vouches for it",
+            hint=f'register it, or if you trust it: Graph.from_json(data, trust=("{path}",))',
         )
     )

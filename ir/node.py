@@ -91,7 +91,7 @@ class Node:
     ``several``: what it calls returns a tuple, whose fields the outputs are. ``source`` is the line
     of the model and ``module`` the path of the module (``model.layers.0.mlp``) that made the call.
     ``declaration`` is what the operator promises for this call, where its annotation is known;
-    planners read it.
+    planners read it. ``told`` is what the JSON that it was read from says of that.
     """
 
     __slots__ = (
@@ -105,6 +105,7 @@ class Node:
         "outputs",
         "several",
         "source",
+        "told",
     )
 
     def __init__(
@@ -118,6 +119,7 @@ class Node:
         source: Source | None = None,
         module: str = "",
         name: str = "",
+        told: Declaration | None = None,
     ) -> None:
         self.id = id
         self.operation = operation
@@ -129,6 +131,7 @@ class Node:
         self.name = name or self.signature.rpartition(".")[2]
         self.outputs: tuple[Value, ...] = ()
         self.declaration: Declaration | None = None
+        self.told = told
 
     @property
     def signature(self) -> str:

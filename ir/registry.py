@@ -10,6 +10,9 @@ function that is registered again, by a notebook's cell for one, has its newest 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from .operator import Operator
@@ -55,6 +58,31 @@ def unregister(operator: Operator) -> None:
     _BY_PATH.pop(operator.path, None)
     for function in [f for f, known in _BY_FUNCTION.items() if known is operator]:
         del _BY_FUNCTION[function]
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Registrations that are only there while they are needed: ``with shelf.open(): ...``"""
+
+    by_function: dict[Any, Operator] = field(default_factory=dict)
+    by_path: dict[str, Operator] = field(default_factory=dict)
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Adds what lies on the shelf; at the end the registry is as it was, and what has been
+        registered meanwhile lies on the shelf.
+        """
+        pairs: Any = ((_BY_FUNCTION, self.by_function), (_BY_PATH, self.by_path))
+        before = [dict(registry) for registry, _ in pairs]
+        for registry, ours in pairs:
+            registry.update(ours)
+        try:
+            yield
+        finally:
+            for (registry, ours), old in zip(pairs, before, strict=True):
+                ours.update({k: v for k, v in registry.items() if old.get(k) is not v})
+                registry.clear()
+                registry.update(old)
 
 
 def _class_of(target: Any) -> Any:

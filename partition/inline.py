@@ -11,6 +11,7 @@ as it is, the same object.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from dimsolve.ir.graph import Graph
@@ -23,6 +24,7 @@ from dimsolve.ir.node import (
     map_argument,
     values_in,
 )
+from dimsolve.ir.operator import Declaration
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType
 from dimsolve.solver.algebra.dims import substitute, symbols_of
 from dimsolve.solver.algebra.poly import Dim, Poly, symbol
@@ -122,6 +124,7 @@ class _Inlining:
             source=node.source,
             module=".".join(filter(None, (*path, node.module))),
             name=node.name,
+            told=_promise(node, lengths),
         )
         self.made.propagation.append(copied)
         self.copies.setdefault(node, []).append(copied)
@@ -179,6 +182,14 @@ def _told(leaf: Any, lengths: Mapping[str, Dim] | None) -> Any:
     if not isinstance(leaf, Poly) or lengths is None:
         return leaf
     return substitute(leaf, {n: dim for n, dim in lengths.items() if n in symbols_of(leaf)})
+
+
+def _promise(node: Node, lengths: Mapping[str, Dim] | None) -> Declaration | None:
+    """What the graph says that the call promises, in the caller's symbols."""
+    if node.told is None:
+        return None
+    arguments = {name: _told(item, lengths) for name, item in node.told.arguments.items()}
+    return replace(node.told, arguments=arguments)
 
 
 def _dims(operation: MatchShape | MakeShape) -> tuple[Dim | None, ...]:

@@ -105,6 +105,27 @@ class ValueForm(Form):
     type: TypeForm
 
 
+class PromiseForm(Form):
+    """What a registered operator promises for one call."""
+
+    annotation: str
+    inputs: list[Annotated[int, Field(ge=0)] | None]
+    arguments: dict[str, Any] = {}
+    sizes: dict[str, str] = {}
+    value_split: list[int] = []
+    reduction: Literal["sum", "max", "min", "prod", "avg"] = "sum"
+    frozen: str = ""
+    linear: list[list[int]] = []
+    mutates: list[int] = []
+    random: bool = False
+    fresh: list[str] = []
+    dtypes: list[str | None] = []
+    returns: Literal["tensor", "tuple", "nothing"] = "tensor"
+    transform_rules: list[str] = Field(
+        default=[], description="rules are functions and stay behind: such a call is not planned"
+    )
+
+
 class NodeForm(Form):
     """A call: of an operator, a function, an external function, or of a shape."""
 
@@ -121,6 +142,7 @@ class NodeForm(Form):
     name: str = ""
     several: bool = False
     module: str = ""
+    promise: PromiseForm | None = None
     source: Annotated[list[str | int], Field(min_length=3, max_length=3)] | None = None
     outputs: list[ValueForm]
 

@@ -3,8 +3,9 @@
     {"graph": {"version": 1, "name": "main", ...}, "mesh": {"dp": 2, "tp": "n"}, "policy": "tensor"}
     {"example": "llama:tiny", "mesh": {"tp": 2}}
 
-Nothing that a client names is imported: operators are those of the library and the registered ones,
-examples those of `dimsolve.examples`.
+Nothing that a client names is imported: operators are those of the library and those whose promise
+the graph says, examples are those of `dimsolve.examples`. What an example registers is known while
+it is traced and never to a later question: an answer depends on the question alone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import Field, RootModel
 
+from dimsolve.ir.registry import Shelf
 from dimsolve.solver.graphs.typed_graph import TypedGraph
 
 from .graph_form import GraphForm
@@ -70,9 +72,25 @@ def plan_of(question: PlanQuestion) -> Plan:
         return plan(_example(asked.example), asked.mesh, asked.policy)
     try:
         graph = TypedGraph.from_json(asked.graph.model_dump(exclude_unset=True))
+        _check_rules(graph)
         return plan(graph, asked.mesh, asked.policy)
     except _NONSENSE as error:
         raise _makes_no_sense(error) from None
+
+
+def _check_rules(graph: Graph) -> None:
+    """Refuses a graph that calls operators whose transform rules did not come along."""
+    calls = [node for each in (graph, *graph.functions.values()) for node in each.nodes()]
+    for node in calls:
+        if node.told is not None and node.told.transform_rules:
+            raise Refusal(
+                422,
+                "rules-left-behind",
+                "the service cannot plan this operator",
+                f"{node.signature} has transform rules, which are functions of your process: "
+                f"{', '.join(node.told.transform_rules)}; of others the promise is enough",
+                "plan it where they are: dimsolve.plan(graph, mesh, policy)",
+            )
 
 
 _NONSENSE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
@@ -90,9 +108,19 @@ def _makes_no_sense(error: Exception) -> Refusal:
     )
 
 
+_SHELF = Shelf()
+"""What the examples register."""
+
+
 @lru_cache(maxsize=8)
 def _example(name: str) -> Graph:
-    """The traced model of an example."""
+    """The traced model of an example, as it would come over the wire."""
+    with _SHELF.open():
+        data = _traced(name).to_json()
+    return TypedGraph.from_json(data)
+
+
+def _traced(name: str) -> TypedGraph:
     if name not in examples():
         reason = f"there are {', '.join(examples()) or 'none'}"
         raise Refusal(422, "no-such-example", "there is no such example", reason)

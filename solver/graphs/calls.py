@@ -21,6 +21,8 @@ from dimsolve.ir.node import (
     OperatorCall,
     map_argument,
 )
+from dimsolve.ir.operator import Declaration
+from dimsolve.ir.told_promise import operator_of_told
 from dimsolve.ir.types import (
     ANY,
     Dim,
@@ -39,7 +41,7 @@ from .autocast import Autocast
 from .deduction import OPEN, Outcome, deduce, find_operator
 from .partial import deduce_partial, merged, with_computed_shapes
 from .scalars import fold
-from .stand_ins import Call, SomeNumber, StandIn, encode
+from .stand_ins import Call, SomeNumber, StandIn, by_place, encode
 
 if TYPE_CHECKING:
     from .graph_builder import GraphBuilder
@@ -63,9 +65,11 @@ class Calls:
                 case OperatorCall(path):
                     call = encode(self._current(node.args), self._current(node.kwargs))
                     key = (path, call.key)
-                    found = self.outcomes.get(key)
+                    found = self.outcomes.get(key) if node.told is None else None
                     if found is None:
-                        found = self.outcomes[key] = self._operator(path, call)
+                        found = self._operator(path, call, node.told)
+                        if node.told is None:
+                            self.outcomes[key] = found
                 case FunctionCall():
                     found = functions.call(self.graph, node)
                 case ExternalCall(_, result):
@@ -102,7 +106,7 @@ class Calls:
             self._fresh[key] = self.graph.system.fresh(wish, graph_problems.place(node))
         return self.graph.system.current(self._fresh[key])
 
-    def _operator(self, path: str, call: Call) -> Outcome:
+    def _operator(self, path: str, call: Call, told: Declaration | None) -> Outcome:
         if not any(isinstance(value.type, TensorType) for value in call.values):
             number = fold(path, call.args, self.graph.system.facts)
             if number is not None:
@@ -112,6 +116,8 @@ class Calls:
         if path == GETITEM and isinstance(call.args[0], tuple | list):
             return Outcome((_item(call),))
         operator = find_operator(path)
+        if operator is None and told is not None:
+            operator = operator_of_told(path, told, by_place)
         if operator is None:
             return Outcome((_unannotated(path),), missing="no annotation is known")
         outcome = deduce(operator, call)

@@ -126,3 +126,19 @@ def _encode_type(type: Type, place: int) -> tuple[Any, Hashable]:
         items = [_encode_type(field, place) for field in type.fields]
         return tuple([item for item, _ in items]), ("u", tuple([key for _, key in items]))
     return SomeObject(type, place), ("o", type)
+
+
+def by_place(arguments: Any) -> dict[int, Any]:
+    """Returns what stands for values in encoded arguments, by the places of the values."""
+    match arguments:
+        case StandIn() | SomeObject():
+            return {arguments.place: arguments}
+        case tuple() | list():
+            items = list(arguments)
+        case dict():
+            items = list(arguments.values())
+        case slice():
+            items = [arguments.start, arguments.stop, arguments.step]
+        case _:
+            return {}
+    return {place: found for item in items for place, found in by_place(item).items()}

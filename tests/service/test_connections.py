@@ -69,7 +69,6 @@ def test_an_early_answer_is_the_only_one_and_the_last(
     assert b"connection: close" in data.partition(b"\r\n\r\n")[0].lower().split(b"\r\n")
 
 
-
 def test_requests_in_a_row_have_answers_in_a_row(service: Service) -> None:
     """However they are cut: one answer each, in order, until one of them ends the connection."""
     rng = random.Random(7)
