@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from .exits import Exit
+
 
 def serve(
     host: Annotated[
@@ -27,15 +29,24 @@ def serve(
     deadline: Annotated[
         float,
         typer.Option(
-            "--deadline", min=0.05, max=600, metavar="SECONDS", help="The most for one question."
+            "--deadline",
+            min=0.05,
+            max=600,
+            metavar="SECONDS",
+            help="The most for one question, with its waiting.",
         ),
     ] = 10.0,
 ) -> None:
     """Answer questions over HTTP, and show the playground."""
     from dimsolve.service.limits import Limits
+    from dimsolve.service.listening import CannotListen
     from dimsolve.service.server import serve as run
 
     limits = Limits(deadline_seconds=deadline)
     if workers is not None:
         limits = Limits(deadline_seconds=deadline, workers=workers)
-    run(host, port, limits)
+    try:
+        raise typer.Exit(run(host, port, limits))
+    except CannotListen as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(Exit.UNREADABLE) from None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from time import monotonic
 
 from starlette.requests import Request
@@ -25,7 +26,7 @@ from .pool import Pool, too_late
 from .questions import BatchItem, BatchQuestion, read_question
 from .reading import read_body, wait_until_gone
 from .replies import Refusal, Reply, reply_of_error
-from .usual import MAX_BYTES, is_usual
+from .usual import MAX_BYTES, is_short, is_usual
 from .verbs import VERBS, Verb
 
 WAY = "dimsolve.way"
@@ -48,7 +49,7 @@ class Desk:
         reply, way = self._at_once(verb, body)
         if reply is None:
             async with _watched(request) as gone:
-                reply = await self._by_worker(verb, body, gone)
+                reply = await self._by_worker(verb, body, gone, _client(request))
         request.scope[WAY] = way
         return response_of(reply)
 
@@ -60,12 +61,18 @@ class Desk:
         places = asyncio.Semaphore(limits.workers)
         end = monotonic() + limits.deadline_seconds
         async with _watched(request) as gone:
-            rows = [self._item(item, places, end, gone) for item in batch.questions]
+            ask = partial(self._item, places, end, gone, _client(request))
+            rows = [ask(item) for item in batch.questions]
             answers = await asyncio.gather(*rows)
         return response_of(Reply(200, b'{"answers":[%b]}' % b",".join(answers)))
 
     async def _item(
-        self, item: BatchItem, places: asyncio.Semaphore, end: float, gone: asyncio.Task[None]
+        self,
+        places: asyncio.Semaphore,
+        end: float,
+        gone: asyncio.Task[None],
+        client: str,
+        item: BatchItem,
     ) -> bytes:
         body = item.model_dump_json(exclude={"verb"}).encode()
         async with places:
@@ -75,7 +82,7 @@ class Desk:
                     raise too_late(self._limits.deadline_seconds)
                 reply, _ = self._at_once(item.verb, body)
                 if reply is None:
-                    reply = await self._by_worker(item.verb, body, gone)
+                    reply = await self._by_worker(item.verb, body, gone, client)
             except Refusal as refusal:
                 reply = reply_of_error(refusal)
         kind = b"answer" if reply.status == 200 else b"problem"
@@ -95,8 +102,11 @@ class Desk:
         self._metrics.asked(verb, way)
         return reply, way
 
-    async def _by_worker(self, verb: Verb, body: bytes, gone: asyncio.Task[None]) -> Reply:
-        reply = await self._pool.answer(verb, body, gone)
+    async def _by_worker(
+        self, verb: Verb, body: bytes, gone: asyncio.Task[None], client: str
+    ) -> Reply:
+        short = len(body) <= MAX_BYTES and is_short(read_question(VERBS[verb].question, body))
+        reply = await self._pool.answer(verb, body, gone, client=client, is_short=short)
         self._remembered.keep(verb, body, reply)
         return reply
 
@@ -107,6 +117,11 @@ def _usual_reply(verb: Verb, body: bytes) -> Reply | None:
         return answer_question(question) if is_usual(question) else None
     except (Refusal, DimsolveError) as error:
         return reply_of_error(error)
+
+
+def _client(request: Request) -> str:
+    """Who asks: an address."""
+    return request.client.host if request.client is not None else ""
 
 
 @asynccontextmanager

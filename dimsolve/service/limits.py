@@ -14,9 +14,10 @@ from os import cpu_count
 class Limits:
     """Bounds on size, time and number. Past each there is one status: 413, 408, 503, 504.
 
-    Times are in seconds, sizes in bytes. ``deadline_seconds``: how long a worker process may work
-    on one question before it is killed (504), ``plan_seconds`` on a plan. ``waiting``: how many
-    questions may wait for a worker, and ``wait_seconds`` how long (503). ``head_*``: the request
+    Times are in seconds, sizes in bytes. ``deadline_seconds``: how long one question may take with
+    its waiting before its worker is killed (504), ``plan_seconds`` a plan. ``waiting``: how many
+    questions may wait for a worker, and ``wait_seconds`` how long, half of the deadline at most
+    (503). ``workers``: how many slow questions are worked on at a time. ``head_*``: the request
     line and headers, ``read_seconds``: the body, ``write_seconds``: how long a client may leave an
     answer unread. ``worker_bytes``: the memory of one worker; ``worker_questions``: after so many
     it is replaced, so that nothing adds up. ``remembered_bytes``: answers kept to be given again.
@@ -44,11 +45,15 @@ class Limits:
         return self.plan_bytes if verb == "plan" else self.question_bytes
 
     def seconds_of(self, verb: str) -> float:
-        """How long a worker may work on a question."""
+        """How long a question may take with its waiting."""
         return self.plan_seconds if verb == "plan" else self.deadline_seconds
+
+    def wait_seconds_of(self, verb: str) -> float:
+        """How long a question may wait for a worker; the rest of its time is for the work."""
+        return min(self.wait_seconds, self.seconds_of(verb) / 2)
 
     @property
     def stop_seconds(self) -> float:
         """How long a graceful stop may take: the longest that a request may."""
         longest = max(self.deadline_seconds, self.plan_seconds)
-        return self.read_seconds + self.wait_seconds + longest + self.write_seconds
+        return self.read_seconds + longest + self.write_seconds

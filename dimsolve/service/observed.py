@@ -1,15 +1,33 @@
-"""Every request leaves a line in the log and a count in the metrics; neither says what was sent."""
+"""Every request leaves a line in the log and a count in the metrics; neither says what was sent.
+
+A request that is under way when the service stops at once is answered here: 503.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from time import perf_counter
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .desk import WAY
+from .desk import WAY, response_of
 from .logs import note
 from .metrics import OTHER, Metrics
+from .replies import Refusal, reply_of_error
+
+_STOPPING = response_of(
+    reply_of_error(
+        Refusal(
+            503,
+            "stopping",
+            "the service stops",
+            "it was told to stop at once",
+            "ask again when it has started again",
+            retry_after=1,
+        )
+    )
+)
 
 
 class Observed:
@@ -26,7 +44,7 @@ class Observed:
             await self._app(scope, receive, send)
             return
         began = perf_counter()
-        status = 500
+        status: int | None = None
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -36,8 +54,11 @@ class Observed:
 
         try:
             await self._app(scope, receive, sending)
+        except asyncio.CancelledError:
+            if status is None:
+                await _STOPPING(scope, receive, sending)
         finally:
-            self._note(scope, status, perf_counter() - began)
+            self._note(scope, status or 500, perf_counter() - began)
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route = scope["path"] if scope["path"] in self._routes else OTHER

@@ -5,7 +5,9 @@ usual one is answered where it is read, and its form alone says, in microseconds
 
     check("m k+, k+ n -> m n", ["m, k", "k, n"], "k", 8)      usual: lengths given, parts a number
     check("(a b) (b c) -> a b c", ["s, t"], ...)              not: the general solver is needed
-    prove(...), legal_parts(...)                              not: the work depends on the numbers
+    legal_parts("a b -> a b", ["8*s, 6"], "a", up_to=16)      usual: so many checks
+    legal_parts("a b -> a b", ["8*s, 6"], "a", up_to=1000)    not, but short: a worker answers soon
+    prove(...)                                                not: the work depends on the numbers
 
 Usual means: every length follows at once, as a number or a product of a number and symbols, and
 what is known are remainders and bounds of different symbols. Both ways end in the same function;
@@ -40,6 +42,8 @@ MAX_BYTES = 2_048
 """Longer questions are not even read here."""
 MAX_FACTS = 3
 MAX_NUMBER = 1 << 63
+MAX_COUNTS = 16
+"""So many counts are judged in one or two milliseconds."""
 _FACT = re.compile(r"\s*([^\W\d]\w{0,63})\s*(?:%\s*\d{1,6}\s*==\s*\d{1,6}|>=?\s*\d{1,6})\s*")
 _NUMBER = re.compile(r"\s*\d{1,18}\s*", re.ASCII)
 _LENGTHS = re.compile(r"[\w\s,]*(?:\*[\w\s,]+)*")
@@ -61,7 +65,28 @@ def is_usual(question: AnyQuestion) -> bool:
             return _is_at_once(question)
         case CheckQuestion():
             return not question.contiguous and _is_count(question.parts) and _is_at_once(question)
-        case LegalPartsQuestion() | ProveQuestion() | PlanQuestion():
+        case LegalPartsQuestion():
+            few = question.up_to is not None and question.up_to <= MAX_COUNTS
+            return few and not question.contiguous and _is_at_once(question)
+        case ProveQuestion() | PlanQuestion():
+            return False
+        case _:
+            assert_never(question)
+
+
+def is_short(question: AnyQuestion) -> bool:
+    """Says whether a worker certainly answers the question within a second or so, so that it need
+    not wait behind slow ones.
+
+    >>> is_short(LegalPartsQuestion(annotation="a -> a", inputs=["8*s"], split="a", up_to=256))
+    True
+    """
+    match question:
+        case InferQuestion() | CheckQuestion() | LegalPartsQuestion():
+            return _is_at_once(question)
+        case ParseQuestion():
+            return True
+        case ProveQuestion() | PlanQuestion():
             return False
         case _:
             assert_never(question)
@@ -73,7 +98,7 @@ def _is_count(parts: int | str) -> bool:
     return _NUMBER.fullmatch(parts) is not None
 
 
-def _is_at_once(question: InferQuestion | CheckQuestion) -> bool:
+def _is_at_once(question: InferQuestion | CheckQuestion | LegalPartsQuestion) -> bool:
     """Whether all lengths follow by exact divisions, and nothing hard is known or left to show."""
     known = _names_of_facts(question.facts)
     inputs = question.inputs

@@ -1,13 +1,15 @@
 """What a worker process does: one question after another, each until it is answered or killed.
 
-The pool kills a worker whose time is over. Should the pool be gone too, the kernel does it: an
-alarm rings a little later, and nobody handles it.
+The pool kills a worker whose time is over. Should the server be gone, the kernel does it: the
+process that workers are forked from ends with the server, and its children with it. Where the
+kernel cannot, an alarm rings a little after the question's time, and nobody handles it.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from .verbs import Verb
 
 _GRACE = 5.0
+_PR_SET_PDEATHSIG = 1
+OUT_OF_MEMORY = 77
+"""The exit code of a worker that reached its limit of memory."""
 
 
 def prepare(memory: int) -> None:
@@ -26,6 +31,7 @@ def prepare(memory: int) -> None:
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with_parent()
     limit_memory(memory)
 
 
@@ -40,6 +46,17 @@ def limit_memory(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
 
 
+def _end_with_parent() -> None:
+    """Lets Linux kill this process when its parent ends."""
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == 1:
+        os._exit(0)  # it has ended already
+
+
 def work(verb: Verb, body: bytes, seconds: float) -> Reply:
     """Returns the reply to a request's body."""
     from .answers import answer
@@ -50,7 +67,7 @@ def work(verb: Verb, body: bytes, seconds: float) -> Reply:
     try:
         return answer(verb, body)
     except MemoryError:
-        os._exit(1)  # half-made objects must not see another question
+        os._exit(OUT_OF_MEMORY)  # half-made objects must not see another question
     finally:
         if alarm is not None:
             alarm(signal.ITIMER_REAL, 0)
