@@ -6,7 +6,6 @@ ends when the server ends. Importing this is how multiprocessing lets one prepar
 
 from __future__ import annotations
 
-import ctypes  # noqa: F401
 import signal
 
 import dimsolve.service.answers

@@ -7,11 +7,11 @@ is under way is answered 503, and the exit code is 130.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import socket
 import sys
-from collections.abc import Sequence
 from math import ceil
 from types import FrameType
 
@@ -24,6 +24,7 @@ from .logs import json_logs
 from .protocol import guarded
 
 _KEEP_ALIVE_SECONDS = 15
+_LAST_WORDS_SECONDS = 0.1
 _FORCED = 130
 """The exit code of what Ctrl-C has ended."""
 
@@ -62,10 +63,21 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._url = url
 
-    def _log_started_message(self, listeners: Sequence[socket.SocketType]) -> None:
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Starts, and says so."""
+        await super().startup(sockets)
+        if not self.started:
+            return
         logging.getLogger("uvicorn.error").info("Uvicorn running on %s", self._url)
         if sys.stdout.isatty():
             print(f"dimsolve answers at {self._url} (Ctrl-C stops it)", flush=True)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stops; also where nobody wants to wait, the workers end and the clients are told."""
+        await super().shutdown(sockets)
+        if self.force_exit:
+            await self.lifespan.shutdown()
+            await asyncio.sleep(_LAST_WORDS_SECONDS)
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:

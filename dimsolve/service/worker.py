@@ -1,15 +1,14 @@
 """What a worker process does: one question after another, each until it is answered or killed.
 
-The pool kills a worker whose time is over. Should the server be gone, the kernel does it: the
-process that workers are forked from ends with the server, and its children with it. Where the
-kernel cannot, an alarm rings a little after the question's time, and nobody handles it.
+The pool kills a worker whose time is over. Should the server be gone, the kernel does it.
+Where the kernel cannot, an alarm rings a little after the question's time, and nobody handles it.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from .verbs import Verb
 
 _GRACE = 5.0
-_PR_SET_PDEATHSIG = 1
 OUT_OF_MEMORY = 77
 """The exit code of a worker that reached its limit of memory."""
 
@@ -31,7 +29,7 @@ def prepare(memory: int) -> None:
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _end_with_parent()
+    _end_with_server()
     limit_memory(memory)
 
 
@@ -46,14 +44,22 @@ def limit_memory(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
 
 
-def _end_with_parent() -> None:
-    """Lets Linux kill this process when its parent ends."""
-    if not sys.platform.startswith("linux"):
+def _end_with_server() -> None:
+    """Lets the kernel end this process when the server ends: the pipe between them signals that,
+    and the signal's default is the end. Python would look at the pipe only between two operations.
+    """
+    parent = multiprocessing.parent_process()
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
         return
-    import ctypes
-
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1:
+    if parent is None or not hasattr(fcntl, "F_SETOWN"):
+        return
+    pipe = parent.sentinel
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
+    if not parent.is_alive():
         os._exit(0)  # it has ended already
 
 
