@@ -11,20 +11,23 @@ texts and spans. Only a service that is away, busy or has given up raises someth
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from json import dumps
 from typing import TYPE_CHECKING, Any, Self
 
 from dimsolve.ir.annotation import Annotation
-from dimsolve.ir.errors import DimsolveError
+from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.ir.expression import Relation
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.ir.read_expression import read_relations
+from dimsolve.ir.wrong_types import wrong_type
 from dimsolve.solver.algebra.dims import symbols_of
 from dimsolve.solver.algebra.evaluation import names_of
 from dimsolve.solver.algebra.poly import Poly
 from dimsolve.solver.infer import Inputs
 from dimsolve.solver.layout import identifiers_of
+from dimsolve.solver.parameters import to_arguments, to_facts, to_inputs
 from dimsolve.solver.proof.facts import NO_FACTS, Facts, read_facts
 from dimsolve.solver.shapes import to_dim, to_shape
 
@@ -35,9 +38,11 @@ from .retold import (
     retold_proof,
     retold_solution,
 )
-from .wire import ServiceError, Wire
+from .wire import ServiceError, Wire, wrong_answer
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from dimsolve.exec.graph import Graph
     from dimsolve.partition.legal_parts import LegalParts
     from dimsolve.partition.legality import Legality
@@ -61,7 +66,8 @@ class Client:
 
     def parse(self, text: str) -> Annotation:
         """Returns what `dimsolve.parse` returns."""
-        return retold_annotation(self._ask("parse", {"annotation": text}))
+        with _reading():
+            return retold_annotation(self._ask("parse", {"annotation": _text(text)}))
 
     def infer(
         self,
@@ -74,7 +80,8 @@ class Client:
         """Returns what `dimsolve.infer` returns; its ``solutions()`` are at most 1000."""
         question = _Operator(annotation, inputs, arguments, facts)
         data = self._ask("infer", question.json)
-        return retold_solution(data, *question.told, lambda: data["steps"])
+        with _reading():
+            return retold_solution(data, *question.told, lambda: data["steps"])
 
     def check(
         self,
@@ -93,12 +100,13 @@ class Client:
         question = _Operator(annotation, inputs, arguments, facts)
         cut = _cut(split, contiguous, value_split, partial)
         data = self._ask("check", {**question.json, **cut, "parts": _length(parts)})
-        solution = retold_solution(
-            data["solution"],
-            *question.told,
-            lambda: self._ask("infer", question.json)["steps"],
-        )
-        return retold_legality(data, solution, arguments or {})
+        with _reading():
+            solution = retold_solution(
+                data["solution"],
+                *question.told,
+                lambda: self._ask("infer", question.json)["steps"],
+            )
+            return retold_legality(data, solution, arguments or {})
 
     def legal_parts(
         self,
@@ -116,13 +124,15 @@ class Client:
         """Returns what `dimsolve.legal_parts` returns; ``up_to`` is at most 1000."""
         question = _Operator(annotation, inputs, arguments, facts)
         cut = _cut(split, contiguous, value_split, partial)
-        return retold_legal_parts(
-            self._ask("legal-parts", {**question.json, **cut, "up_to": up_to})
-        )
+        data = self._ask("legal-parts", {**question.json, **cut, "up_to": up_to})
+        with _reading():
+            return retold_legal_parts(data)
 
     def prove(self, claim: str | Relation, *, facts: Iterable[str | Relation] = ()) -> Proof:
         """Returns what `dimsolve.prove` returns."""
-        return retold_proof(self._ask("prove", {"claim": str(claim), "facts": _texts(facts)}))
+        data = self._ask("prove", {"claim": _claim(claim), "facts": _texts(facts)})
+        with _reading():
+            return retold_proof(data)
 
     def plan(self, graph: Graph | str, mesh: MeshLike, policy: Any = None) -> Plan:
         """Returns what `dimsolve.plan` returns. graph: or the name of an example, ``"llama:tiny"``.
@@ -137,14 +147,19 @@ class Client:
         axes = {name: _length(size) for name, size in Mesh.of(mesh).axes}
         asked: dict[str, Any] = {"mesh": axes, "policy": policy}
         if isinstance(graph, str):
-            return Plan.from_json(dumps(self._ask("plan", {**asked, "example": graph})))
-        data = graph.to_json()
-        return Plan.from_json(dumps(self._ask("plan", {**asked, "graph": data}))).for_graph(graph)
+            told = self._ask("plan", {**asked, "example": graph})
+        else:
+            told = self._ask("plan", {**asked, "graph": graph.to_json()})
+        with _reading():
+            plan = Plan.from_json(dumps(told))
+        return plan if isinstance(graph, str) else plan.for_graph(graph)
 
     def operators(self) -> list[dict[str, Any]]:
         """Returns what the service knows: ``{"path", "annotations", "note"}`` each."""
-        found: list[dict[str, Any]] = self._wire.ask("GET", "/v1/operators")["operators"]
-        return found
+        answer = self._wire.ask("GET", "/v1/operators")
+        with _reading():
+            found: list[dict[str, Any]] = answer["operators"]
+            return [{key: row[key] for key in ("path", "annotations", "note")} for row in found]
 
     def close(self) -> None:
         """Closes the connection of this thread."""
@@ -157,7 +172,36 @@ class Client:
         self.close()
 
     def _ask(self, verb: str, question: Mapping[str, Any]) -> Any:
-        return self._wire.ask("POST", f"/v1/{verb}", question)
+        data = self._wire.ask("POST", f"/v1/{verb}", question)
+        with _reading():
+            _check_form(verb, data)
+        return data
+
+
+def _check_form(verb: str, data: Any) -> None:
+    """Raises ValueError for an answer that has not the form of this version's schema."""
+    from . import schema
+
+    models: dict[str, type[BaseModel]] = {
+        "parse": schema.AnnotationModel,
+        "infer": schema.SolutionModel,
+        "check": schema.LegalityModel,
+        "legal-parts": schema.LegalPartsModel,
+        "prove": schema.ProofModel,
+    }
+    if verb in models:
+        models[verb].model_validate(data)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Within it an answer is read: one of another form is no answer of this service."""
+    try:
+        yield
+    except ServiceError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, DimsolveError):
+        raise wrong_answer() from None
 
 
 class _Operator:
@@ -170,23 +214,22 @@ class _Operator:
         arguments: Mapping[str, Any] | None,
         facts: Iterable[str | Relation],
     ) -> None:
-        self._text = annotation if isinstance(annotation, str) else annotation.text
-        self._inputs = None if inputs is None else list(inputs)
+        self._text = _text(annotation)
+        self._inputs = None if inputs is None else to_inputs(inputs)
         self._facts = _texts(facts)
         self.json = {
             "annotation": self._text,
             "inputs": None if self._inputs is None else [_shape(shape) for shape in self._inputs],
-            "arguments": {name: _argument(value) for name, value in (arguments or {}).items()},
+            "arguments": {
+                name: _argument(name, value) for name, value in to_arguments(arguments).items()
+            },
             "facts": self._facts,
         }
 
     @property
-    def told(self) -> tuple[str, list[Shape | None], Facts]:
-        annotation = read_annotation(self._text)
-        shapes: list[Shape | None] = [None] * len(annotation.inputs)
-        if self._inputs is not None:
-            shapes = [to_shape(shape) for shape in self._inputs]
-        return self._text, shapes, self._known(annotation, shapes)
+    def told(self) -> tuple[str, list[Shape | None] | None, Facts]:
+        shapes = None if self._inputs is None else [to_shape(shape) for shape in self._inputs]
+        return self._text, shapes, self._known(read_annotation(self._text), shapes or ())
 
     def _known(self, annotation: Annotation, shapes: Iterable[Shape | None]) -> Facts:
         """The facts about the caller's symbols; those about identifiers are in the lengths."""
@@ -213,21 +256,29 @@ def _length(value: Any) -> int | str:
     return dim if isinstance(dim, int) else str(dim)
 
 
-def _argument(value: Any) -> Any:
-    """An argument as JSON. What is no length at all is only named: the solver leaves it aside."""
+def _argument(name: str, value: Any) -> Any:
+    """An argument as JSON. Raises ServiceError for what cannot be sent."""
     if value is None or isinstance(value, str | int | float):
         return str(value) if isinstance(value, float) and value - value != 0 else value
     try:
         return _length(value)
     except DimsolveError:
-        return None
+        raise ServiceError(
+            Diagnostic(
+                "cannot-be-sent",
+                "an argument cannot be sent",
+                reason=f"argument {name} is a {type(value).__name__}; what is sent is a number, a "
+                "text or a length",
+                hint=f"leave {name} out, or ask here: dimsolve.infer(...)",
+            )
+        ) from None
 
 
 def _cut(
     split: str | tuple[int, int], contiguous: bool, value_split: Collection[int], partial: str
 ) -> dict[str, Any]:
     return {
-        "split": split if isinstance(split, str) else list(split),
+        "split": list(split) if isinstance(split, tuple) else split,
         "contiguous": contiguous,
         "value_split": list(value_split),
         "partial": partial,
@@ -235,4 +286,17 @@ def _cut(
 
 
 def _texts(facts: Iterable[str | Relation]) -> list[str]:
-    return [facts] if isinstance(facts, str) else [str(fact) for fact in facts]
+    return [str(fact) for fact in to_facts(facts)]
+
+
+def _text(annotation: Any) -> str:
+    """The text of an annotation; raises what `dimsolve.parse` raises for what is none."""
+    if isinstance(annotation, Annotation):
+        return annotation.text or str(annotation)
+    return annotation if isinstance(annotation, str) else read_annotation(annotation).text
+
+
+def _claim(claim: Any) -> str:
+    if isinstance(claim, str | Relation):
+        return str(claim)
+    raise wrong_type("claim", claim, "text or a relation", "write it as text: 'n > 0'")

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from dimsolve.ir.annotation import Annotation
 from dimsolve.ir.errors import AnnotationError, Diagnostic
 from dimsolve.ir.expression import Relation
+from dimsolve.ir.wrong_types import wrong_type
+from dimsolve.solver.parameters import to_arguments, to_facts
 from dimsolve.solver.shapes import to_dim, to_shape
 
 if TYPE_CHECKING:
@@ -37,7 +39,14 @@ def explore(
     cannot be read is shown in the widget. Raises ImportError without ``anywidget``, and
     AnnotationError for a shape with a dimension that is None: a text cannot say it.
     """
-    state = state_of(annotation, inputs, arguments or {}, facts, split or {}, contiguous)
+    state = state_of(
+        annotation,
+        inputs,
+        {} if arguments is None else arguments,
+        facts,
+        {} if split is None else split,
+        contiguous,
+    )
     try:
         from dimsolve.explorer import Explorer
     except ImportError as error:
@@ -61,11 +70,16 @@ def state_of(
     >>> state_of("(h t) -> h t", [["8*s"]], {"h": 8}, "s >= 2", {"t": 2}, False)["inputs"]
     ['8*s']
     """
-    known = [facts] if isinstance(facts, str) else facts
+    if not isinstance(split, Mapping):
+        hint = 'give parts by identifier, such as {"h": 8}'
+        raise wrong_type("split", split, "a mapping of identifiers to parts", hint)
+    known = to_facts(facts)
     return {
         "annotation": annotation if isinstance(annotation, str) else annotation.text,
         "inputs": [_shape_text(shape, number) for number, shape in enumerate(inputs or ())],
-        "args": ", ".join(f"{name}={_length_text(size)}" for name, size in arguments.items()),
+        "args": ", ".join(
+            f"{name}={_length_text(size)}" for name, size in to_arguments(arguments).items()
+        ),
         "facts": ", ".join(map(str, known)),
         "contiguous": contiguous,
         "splits": {name: _length_text(parts) for name, parts in split.items()},

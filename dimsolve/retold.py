@@ -72,12 +72,19 @@ def _atom(data: Json) -> Atom:
 
 
 def retold_solution(
-    data: Json, text: str, inputs: Sequence[Shape | None], facts: Facts, explain: Explain
+    data: Json,
+    text: str,
+    inputs: Sequence[Shape | None] | None,
+    facts: Facts,
+    explain: Explain,
 ) -> Solution:
     """Returns the solution that the JSON of `infer` is.
 
-    inputs: the shapes that were asked about; explain: gives the steps that ``explain()`` tells.
+    inputs: the shapes that were asked about, None where there were none; explain: gives the
+    steps that ``explain()`` tells.
     """
+    explored = inputs is None
+    inputs = [None] * len(read_annotation(text).inputs) if inputs is None else inputs
     listed = data.get("solutions", [{}] if not data["free"] else None)
     complete = data.get("solutions_complete", True)
 
@@ -96,6 +103,7 @@ def retold_solution(
         facts=facts,
         trace=lambda: tuple(Step(step["conclusion"], step["reason"]) for step in explain()),
         choices=choices,
+        explored=explored,
     )
 
 

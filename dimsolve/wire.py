@@ -10,11 +10,14 @@ dependency, and takes a third of the time of a general client.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from threading import local
 from time import monotonic, sleep
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError, OperatorError, ShapeError
 from dimsolve.ir.graph import GraphError
@@ -46,11 +49,11 @@ class Wire:
     """Connections to one service, one per thread, opened when they are first needed."""
 
     def __init__(self, url: str, timeout: float) -> None:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r} is no address such as http://localhost:8000")
+        parts = _parts(url)
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+            raise ValueError(f"timeout is {timeout!r}; it has to be a positive number of seconds")
         self._secure = parts.scheme == "https"
-        self._host, self._port = parts.hostname, parts.port
+        self._host, self._port = parts.hostname or "", parts.port
         self._base = parts.path.rstrip("/")
         self._timeout = timeout
         self._open = local()
@@ -64,7 +67,7 @@ class Wire:
         end = monotonic() + self._timeout
         while True:
             response, data = self._exchange(method, self._base + path, body)
-            wait = float(response.getheader("Retry-After") or 0)
+            wait = _seconds(response.getheader("Retry-After"))
             if response.status == 503 and wait and monotonic() + wait < end:
                 sleep(wait)
                 continue
@@ -94,6 +97,9 @@ class Wire:
                 self.close()
                 if not kept:  # one that was kept may have been closed meanwhile: ask anew
                     raise _unreachable(self._name, error) from None
+            except TimeoutError:
+                self.close()
+                raise _too_slow(self._name, self._timeout) from None
             except OSError as error:
                 self.close()
                 raise _unreachable(self._name, error) from None
@@ -113,6 +119,51 @@ class Wire:
         return made, False
 
 
+def _parts(url: Any) -> SplitResult:
+    """The parts of an address. Raises ValueError for what is none."""
+    if isinstance(url, str):
+        with suppress(ValueError):
+            parts = urlsplit(url if "://" in url else f"http://{url}")
+            if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+                return parts
+    raise ValueError(f"{url!r} is no address such as http://localhost:8000")
+
+
+def _seconds(text: str | None) -> float:
+    """After how many seconds to ask again: a number, or a date (RFC 9110); 0 for neither."""
+    if text is None:
+        return 0.0
+    if text.strip().isdecimal():
+        return float(text)
+    with suppress(ValueError, TypeError):
+        return max((parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds(), 0.0)
+    return 0.0
+
+
+def wrong_answer() -> ServiceError:
+    """Returns the error for an answer of another form than this version's service gives."""
+    return ServiceError(
+        Diagnostic(
+            "wrong-answer",
+            "the answer has another form",
+            reason="this is no dimsolve service of this version",
+            hint="compare the versions here and there: pip show dimsolve",
+        ),
+        200,
+    )
+
+
+def _too_slow(name: str, timeout: float) -> ServiceError:
+    return ServiceError(
+        Diagnostic(
+            "no-answer",
+            "the service does not answer in time",
+            reason=f"{name} is slower than timeout={timeout:g} s",
+            hint="give Client a longer timeout, or ask about a smaller part of it",
+        )
+    )
+
+
 def error_of(status: int, problem: Any) -> DimsolveError:
     """Returns the error that a problem tells: of the class, and with the words, that it had there.
 
@@ -125,12 +176,19 @@ def error_of(status: int, problem: Any) -> DimsolveError:
         code=str(problem.get("code", "no-problem")),
         title=str(problem.get("title", f"the service answered {status}")),
         text=str(problem.get("text", "")),
-        spans=tuple(Span(start, stop) for start, stop in problem.get("spans", ())),
+        spans=_spans(problem.get("spans", ())),
         reason=str(problem.get("detail", "")),
         hint=str(problem.get("hint", "")),
     )
     kind = _ERRORS.get(str(problem.get("error")))
     return ServiceError(diagnostic, status) if kind is None else kind(diagnostic)
+
+
+def _spans(data: Any) -> tuple[Span, ...]:
+    try:
+        return tuple(Span(int(start), int(stop)) for start, stop in data)
+    except (TypeError, ValueError):
+        return ()
 
 
 def _json_of(status: int, data: bytes) -> Any:

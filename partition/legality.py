@@ -33,7 +33,8 @@ class Legality:
 
     ``inputs`` and ``outputs`` are placements, one per tensor, () where no placement exists.
     ``conditions`` are texts in the dimension language that hold exactly where the split is legal.
-    ``counterexample`` is a value of the symbols at which it is not.
+    ``counterexample`` is a value of the symbols at which it is not. Answers to one question are
+    equal, wherever they were made.
     """
 
     solution: Solution
@@ -45,6 +46,21 @@ class Legality:
     counterexample: Mapping[str, int] | None = None
     rule: Rule | None = None
     given_arguments: tuple[tuple[str, Any], ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Legality):
+            return NotImplemented
+        return self._key == other._key and self.solution == other.solution
+
+    def __hash__(self) -> int:
+        return hash((self.solution, self.split, self.verdict, self.conditions))
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        """What tells two answers to questions of one solution apart."""
+        asked = self.split, self.parts, self.given_arguments
+        told = self.verdict, self.reason, self.conditions, self.counterexample
+        return *asked, *told, self.inputs, self.outputs
 
     @property
     def inputs(self) -> tuple[Placement, ...]:
@@ -70,16 +86,17 @@ class Legality:
     @cached_property
     def local_input_dims(self) -> tuple[tuple[Dim, ...] | None, ...]:
         """The inputs' shapes on one rank as Dims; None for ``?`` and unknown shapes, () where
-        nothing is legal.
+        nothing is legal. Where no shapes were given, the identifiers are the sizes.
         """
         if self.rule is None:
             return ()
-        given = self.solution.inputs
-        rows = zip(self.solution.layout.inputs, given, self.rule.inputs, strict=True)
+        solution = self.solution
+        rows = zip(solution.layout.inputs, solution.inputs, self.rule.inputs, strict=True)
         return tuple(
-            None
-            if patterns is None or shape is None or None in shape
-            else self._local(patterns, placement)
+            self._local(patterns, placement)
+            if patterns is not None
+            and (solution.explored or (shape is not None and None not in shape))
+            else None
             for patterns, shape, placement in rows
         )
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -124,11 +125,13 @@ def _asked(annotation: Any, inputs: Any, arguments: Any, facts: Any, sized: bool
     text = annotation if annotation.__class__ is str else _text_of(annotation)
     shapes = None if inputs is None else _as_key(inputs)
     named: tuple[tuple[str, Any], ...] = ()
-    kinds: tuple[type, ...] = ()
+    kinds: tuple[Any, ...] = ()
     if arguments is not None and (arguments.__class__ is not dict or arguments):
         named = tuple(to_arguments(arguments).items())
         kinds = tuple([value.__class__ for _, value in named])
     known = facts if facts.__class__ is tuple and not facts else to_facts(facts)
+    if known:  # equal relations may be spelled in two ways, and an answer quotes what was asked
+        kinds += tuple([(f.text, f.span) for f in known if isinstance(f, Relation)])
     try:
         with suppress(TypeError):  # an argument is not hashable: answer without memory
             return _cached(text, shapes, named, known, sized, kinds)
@@ -162,7 +165,7 @@ def _infer(
     arguments: tuple[tuple[str, Any], ...],
     facts: tuple[str | Relation, ...],
     sized: bool,
-    kinds: tuple[type, ...] = (),
+    kinds: tuple[Any, ...] = (),
 ) -> Solution:
     shapes = None if inputs is None else _shapes_of(inputs)
     known = read_facts(facts) if facts else NO_FACTS
@@ -171,7 +174,7 @@ def _infer(
         layout = layout_of(text, None)
         unknown = [None] * len(annotation.inputs)
         question = Question(annotation, layout, unknown, dict(arguments), known, explore=True)
-        return question.solution()
+        return replace(question.solution(), explored=True)
     layout = layout_of(text, _star_rank(annotation, shapes))
     question = Question(annotation, layout, shapes, dict(arguments), known, sized=sized)
     written = layout.marks.keys() - set(layout.star)

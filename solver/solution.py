@@ -39,7 +39,8 @@ class Solution:
 
     ``values``: the Dim of every identifier, in reading order; ``conditions``: texts that must still
     hold of the symbols for these inputs to match; ``free``: identifiers that the inputs leave open,
-    each its own symbol in ``values``.
+    each its own symbol in ``values``; ``explored``: no shapes were given, the identifiers are the
+    sizes. Solutions of one question are equal, wherever they were made.
     """
 
     text: str
@@ -51,6 +52,21 @@ class Solution:
     facts: Facts = NO_FACTS
     trace: Callable[[], tuple[Step, ...]] = tuple
     choices: Callable[[int], Choices | None] = lambda limit: Choices([{}])
+    explored: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Solution):
+            return NotImplemented
+        return self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash((self.text, self.inputs, self.conditions, self.free))
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        """What tells two solutions apart: what was asked and what was found."""
+        asked = self.text, self.layout, self.inputs, self.explored, self.facts.relations
+        return *asked, dict(self.values), self.conditions, self.free
 
     @property
     def annotation(self) -> Annotation:

@@ -45,7 +45,8 @@ def add_pages(app: FastAPI) -> None:
         return FileResponse(STATIC / "index.html", headers=HEADERS)
 
     async def docs(request: Request) -> Response:
-        text = await run_in_threadpool(reference, app.openapi())
+        base = f"{request.url.scheme}://{request.headers.get('host', '')}"
+        text = await run_in_threadpool(reference, app.openapi(), base)
         return HTMLResponse(text, headers=HEADERS)
 
     add_type("text/javascript", ".js")  # some systems say text/plain, which no browser runs

@@ -34,27 +34,54 @@ Split: TypeAlias = str | Annotated[list[Int], Field(min_length=2, max_length=2)]
 """An identifier, or [index, dim]."""
 
 
+_FLOATS = {"rank": 2, "dtype": "float32", "shape": ["batch", 64]}
+_GRAPH = {
+    "version": 1,
+    "name": "main",
+    "inputs": [{"name": "x", "type": {"tensor": _FLOATS}, "kind": "input", "target": "x"}],
+    "nodes": [
+        {
+            "id": "exp",
+            "operator": "torch.exp",
+            "args": [{"value": "x"}],
+            "outputs": [{"name": "y", "type": {"tensor": _FLOATS}}],
+        }
+    ],
+    "result": {"value": "y"},
+    "outputs": {"y": "y"},
+    "container": "",
+    "facts": [],
+    "checks": [],
+    "strict": False,
+    "settings": {},
+    "functions": [],
+}
+"""exp(x), x: (batch, 64)."""
+
+
 class _Plan(Question):
     mesh: dict[str, Length] = Field(
-        description="axis names and sizes, outer axis first", examples=[{"dp": 2, "tp": "n"}]
+        description="axis names and sizes, outer axis first", examples=[{"dp": 2, "tp": 2}]
     )
     policy: str | dict[str, dict[str, Split]] | None = Field(
         default=None,
         description="data, tensor, data+tensor or replicate; or node patterns to splits per axis",
-        examples=["tensor", {"*.q_proj": {"tp": "n"}}],
+        examples=["data+tensor", "replicate"],
     )
 
 
 class GraphPlanQuestion(_Plan):
     """How is this graph cut?"""
 
-    graph: GraphForm = Field(description="what `Graph.to_json` writes")
+    graph: GraphForm = Field(description="what `Graph.to_json` writes", examples=[_GRAPH])
 
 
 class ExamplePlanQuestion(_Plan):
     """How is this example cut?"""
 
-    example: str = Field(description="module:factory below dimsolve.examples")
+    example: str = Field(
+        description="module:factory below dimsolve.examples", examples=["custom_operator:tiny"]
+    )
 
 
 class PlanQuestion(RootModel[GraphPlanQuestion | ExamplePlanQuestion]):

@@ -100,8 +100,8 @@ class CheckQuestion(_Split):
 class LegalPartsQuestion(_Split):
     """Which counts are legal: always, under a condition, never?"""
 
-    up_to: Annotated[Int, Field(ge=1, le=MAX_COUNT)] | None = Field(
-        default=None, description="the largest count asked about; null: 64"
+    up_to: Annotated[int, Field(ge=1, le=MAX_COUNT), BeforeValidator(_whole)] | None = Field(
+        default=None, description="the largest count asked about; null: 64", examples=[16]
     )
 
 
@@ -152,7 +152,9 @@ BatchItem: TypeAlias = Annotated[
 class BatchQuestion(Question):
     """Many questions at once, each answered for itself, in the same order."""
 
-    questions: list[BatchItem] = Field(max_length=MAX_BATCH)
+    questions: list[BatchItem] = Field(
+        max_length=MAX_BATCH, examples=[[{"verb": "prove", "claim": "n*(n + 1) % 2 == 0"}]]
+    )
 
 
 AQuestion = TypeVar("AQuestion", bound=BaseModel)

@@ -50,9 +50,16 @@ def examples() -> dict[str, Json]:
     return dict(_EXAMPLES)
 
 
-def reference(document: Json) -> str:
-    """Returns the page for an OpenAPI document."""
-    return _page(json.dumps(document))
+_BASE = "http://localhost:8000"
+_SAFE = re.compile(r"https?://[\w.:\[\]-]+", re.ASCII)
+
+
+def reference(document: Json, base: str = _BASE) -> str:
+    """Returns the page for an OpenAPI document. base: where the reader found it, for the commands
+    to copy; a base that is no plain address is not repeated.
+    """
+    base = base if _SAFE.fullmatch(base) else _BASE
+    return _page(json.dumps(document)).replace(_BASE, base)
 
 
 @lru_cache(maxsize=1)
@@ -122,10 +129,7 @@ def _parts(path: str, route: Json, schemas: Json) -> Iterator[str]:
 
 def _curl(path: str, body: str) -> str:
     quoted = "'" + body.replace("'", "'\\''") + "'"
-    return (
-        f"curl http://localhost:8000{path} \\\n"
-        f"  -H 'Content-Type: application/json' \\\n  --data-raw {quoted}"
-    )
+    return f"curl {_BASE}{path} \\\n  -H 'Content-Type: application/json' \\\n  --data-raw {quoted}"
 
 
 def _fields(content: Json, schemas: Json) -> Iterator[str]:

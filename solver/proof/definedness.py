@@ -92,7 +92,7 @@ def zero_divisor(relation: Relation, values: Mapping[str, int]) -> Expression | 
     >>> str(zero_divisor(read_relation("a % (n - 3) == 0"), {"a": 1, "n": 3}))
     'n - 3'
     """
-    for written, value in _valuations(relation):
+    for written, value in _valuations(relation, relation.text):
         try:
             if value(values) == 0:
                 return written
@@ -102,7 +102,8 @@ def zero_divisor(relation: Relation, values: Mapping[str, int]) -> Expression | 
 
 
 @lru_cache(maxsize=128)
-def _valuations(relation: Relation) -> tuple[tuple[Expression, Valuation], ...]:
+def _valuations(relation: Relation, text: str) -> tuple[tuple[Expression, Valuation], ...]:
+    """The divisors as they stand in this text: an equal relation may be spelled otherwise."""
     return tuple((written, valuation(written)) for written in divisors_of(relation))
 
 
@@ -110,7 +111,9 @@ def has_value(relations: Iterable[Relation]) -> Test:
     """Returns whether all of the relations have a value, as a function of the symbols' values; None
     where that is past the limits.
     """
-    divisors = [value for relation in relations for _, value in _valuations(relation)]
+    divisors = [
+        value for relation in relations for _, value in _valuations(relation, relation.text)
+    ]
 
     def test(values: Mapping[str, int]) -> bool | None:
         try:

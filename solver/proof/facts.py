@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
 from dimsolve.ir.expression import Relation
@@ -33,8 +34,8 @@ PER_SYMBOL = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Facts:
-    """Facts that have been read. The same relations are the same object, so that answers can be
-    kept by it.
+    """Facts that have been read. The same relations, spelled alike, are the same object, so that
+    answers can be kept by it.
 
     symbols: the names that occur. goals: the relations in canonical form. atlas: the values they
     allow, in charts. tests: the relations as functions of values.
@@ -76,11 +77,15 @@ def read_facts(facts: Iterable[str | Relation] | Facts) -> Facts:
             relations.append(fact)
         else:
             relations.extend(read_relations(fact))
-    return _facts_of(tuple(relations)) if relations else NO_FACTS
+    spelled = tuple([(relation.text, relation.span) for relation in relations])
+    return _facts_of(tuple(relations), spelled) if relations else NO_FACTS
 
 
 @lru_cache(maxsize=256)
-def _facts_of(relations: tuple[Relation, ...]) -> Facts:
+def _facts_of(relations: tuple[Relation, ...], spelled: tuple[Any, ...]) -> Facts:
+    """The facts of relations in their own spelling: equal ones may be written in other words, and
+    who reads an answer should find the words that he wrote.
+    """
     symbols = frozenset().union(*(names_of(r.left) | names_of(r.right) for r in relations))
     goals: list[Goal] = []
     kept = 0
