@@ -20,15 +20,14 @@ from dimsolve.ir.annotation import Annotation
 from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.ir.expression import Relation
 from dimsolve.ir.read_annotation import read_annotation
-from dimsolve.ir.read_expression import read_relations
 from dimsolve.ir.wrong_types import wrong_type
 from dimsolve.solver.algebra.dims import symbols_of
-from dimsolve.solver.algebra.evaluation import names_of
 from dimsolve.solver.algebra.poly import Poly
+from dimsolve.solver.identifier_facts import IdentifierFacts
 from dimsolve.solver.infer import Inputs
 from dimsolve.solver.layout import identifiers_of
 from dimsolve.solver.parameters import to_arguments, to_facts, to_inputs
-from dimsolve.solver.proof.facts import NO_FACTS, Facts, read_facts
+from dimsolve.solver.proof.facts import read_facts
 from dimsolve.solver.shapes import to_dim, to_shape
 
 from .retold import (
@@ -227,17 +226,15 @@ class _Operator:
         }
 
     @property
-    def told(self) -> tuple[str, list[Shape | None] | None, Facts]:
+    def told(self) -> tuple[str, list[Shape | None] | None, IdentifierFacts]:
         shapes = None if self._inputs is None else [to_shape(shape) for shape in self._inputs]
         return self._text, shapes, self._known(read_annotation(self._text), shapes or ())
 
-    def _known(self, annotation: Annotation, shapes: Iterable[Shape | None]) -> Facts:
-        """The facts about the caller's symbols; those about identifiers are in the lengths."""
+    def _known(self, annotation: Annotation, shapes: Iterable[Shape | None]) -> IdentifierFacts:
+        """The facts, and the identifiers that they may speak of: all that are no symbols."""
         dims = [dim for shape in shapes for dim in shape or () if isinstance(dim, Poly)]
         others = identifiers_of(annotation).keys() - set[str]().union(*map(symbols_of, dims))
-        relations = [relation for fact in self._facts for relation in read_relations(fact)]
-        ours = [r for r in relations if not (names_of(r.left) | names_of(r.right)) & others]
-        return read_facts(ours) if ours else NO_FACTS
+        return IdentifierFacts(read_facts(self._facts), frozenset(others))
 
 
 def _shape(shape: Any) -> Any:

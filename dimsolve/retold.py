@@ -32,8 +32,8 @@ from dimsolve.partition.rules import Rule
 from dimsolve.solver.algebra.poly import Dim as Length
 from dimsolve.solver.cases import Choices
 from dimsolve.solver.equations import Step
+from dimsolve.solver.identifier_facts import IdentifierFacts
 from dimsolve.solver.layout import layout_of, star_position
-from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.proof.verdict import Proof
 from dimsolve.solver.shapes import Shape, dim_of_text
 from dimsolve.solver.solution import Solution
@@ -75,7 +75,7 @@ def retold_solution(
     data: Json,
     text: str,
     inputs: Sequence[Shape | None] | None,
-    facts: Facts,
+    facts: IdentifierFacts,
     explain: Explain,
 ) -> Solution:
     """Returns the solution that the JSON of `infer` is.
@@ -83,6 +83,7 @@ def retold_solution(
     inputs: the shapes that were asked about, None where there were none; explain: gives the
     steps that ``explain()`` tells.
     """
+    values = {name: dim_of_text(length) for name, length in data["bindings"].items()}
     explored = inputs is None
     inputs = [None] * len(read_annotation(text).inputs) if inputs is None else inputs
     listed = data.get("solutions", [{}] if not data["free"] else None)
@@ -97,10 +98,10 @@ def retold_solution(
         text=text,
         layout=layout_of(text, _star_rank(data, inputs, text)),
         inputs=tuple(inputs),
-        values={name: dim_of_text(length) for name, length in data["bindings"].items()},
+        values=values,
         conditions=tuple(data["conditions"]),
         free=tuple(data["free"]),
-        facts=facts,
+        facts=facts.of(values),
         trace=lambda: tuple(Step(step["conclusion"], step["reason"]) for step in explain()),
         choices=choices,
         explored=explored,

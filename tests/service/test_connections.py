@@ -45,7 +45,7 @@ JSON = "Content-Type: application/json"
 TEXT = "Content-Type: text/plain"
 EARLY = {
     "wrong media type": (head("POST /v1/check", TEXT, LENGTH), HUGE, 415),
-    "no media type, in chunks": (head("POST /v1/check", "Transfer-Encoding: chunked"), CHUNKED, 415),
+    "no type, in chunks": (head("POST /v1/check", "Transfer-Encoding: chunked"), CHUNKED, 415),
     "another method": (head("PUT /v1/check", JSON, LENGTH), HUGE, 405),
     "a method without a body": (head("GET /healthz", LENGTH), HUGE, 200),
     "no such path": (head("POST /v2", JSON, LENGTH), HUGE, 404),

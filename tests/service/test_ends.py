@@ -60,19 +60,17 @@ def _ticks(pid: int) -> int:
 
 
 def test_a_worker_that_is_killed_is_replaced_and_the_question_answered() -> None:
-    with serving("--workers", "1", "--deadline", "60") as service:
-        with asking(service, 500) as asked:
-            os.kill(busiest(service), signal.SIGKILL)
-            assert asked.result().status == 200
+    with serving("--workers", "1", "--deadline", "60") as service, asking(service, 500) as asked:
+        os.kill(busiest(service), signal.SIGKILL)
+        assert asked.result().status == 200
 
 
 def test_a_worker_that_is_always_killed_is_not_blamed_on_memory() -> None:
-    with serving("--workers", "1", "--deadline", "60") as service:
-        with asking(service, 1000) as asked:
-            for _ in range(2):
-                os.kill(busiest(service), signal.SIGKILL)
-                time.sleep(1.5)
-            problem = asked.result().json
+    with serving("--workers", "1", "--deadline", "60") as service, asking(service, 1000) as asked:
+        for _ in range(2):
+            os.kill(busiest(service), signal.SIGKILL)
+            time.sleep(1.5)
+        problem = asked.result().json
     assert (problem["status"], problem["code"], problem["detail"], problem["hint"]) == (
         503,
         "worker-ended",
@@ -123,37 +121,41 @@ def test_a_second_ctrl_c_does_not_wait_and_says_so() -> None:
 
 def test_a_stop_takes_no_longer_than_the_deadline() -> None:
     """Also where many wait: the deadline counts the waiting."""
-    with serving("--workers", "1", "--deadline", "4") as service:
-        with ThreadPoolExecutor(6) as threads:
-            began = time.monotonic()
-            asked = [
-                threads.submit(service.ask, "legal-parts", {**SLOW, "up_to": 1000 - n})
-                for n in range(6)
-            ]
-            time.sleep(0.5)
-            service.process.send_signal(signal.SIGTERM)
-            replies = [future.result() for future in asked]
-            assert service.process.wait(30) == 0
-            assert time.monotonic() - began < 4 + 3
+    with (
+        serving("--workers", "1", "--deadline", "4") as service,
+        ThreadPoolExecutor(6) as threads,
+    ):
+        began = time.monotonic()
+        asked = [
+            threads.submit(service.ask, "legal-parts", {**SLOW, "up_to": 1000 - n})
+            for n in range(6)
+        ]
+        time.sleep(0.5)
+        service.process.send_signal(signal.SIGTERM)
+        replies = [future.result() for future in asked]
+        assert service.process.wait(30) == 0
+        assert time.monotonic() - began < 4 + 3
     assert {reply.status for reply in replies} <= {503, 504}
     late = [reply for reply in replies if reply.status == 503]
     assert late and all(1 <= int(reply.headers["retry-after"]) <= 60 for reply in late)
 
 
 def test_a_usual_question_does_not_wait_for_slow_ones_of_the_same_client() -> None:
-    with serving("--workers", "2", "--deadline", "20") as service:
-        with ThreadPoolExecutor(12) as threads:
-            slow = [
-                threads.submit(service.ask, "legal-parts", {**SLOW, "up_to": 1000 - n})
-                for n in range(12)
-            ]
-            time.sleep(1.5)
-            for up_to in (16, 64, 256):  # at once, and in the lane of short ones
-                began = time.monotonic()
-                assert service.ask("legal-parts", {**QUICK, "up_to": up_to}).status == 200
-                assert time.monotonic() - began < 5
-            assert not all(future.done() for future in slow)
-            service.process.kill()
+    with (
+        serving("--workers", "2", "--deadline", "20") as service,
+        ThreadPoolExecutor(12) as threads,
+    ):
+        slow = [
+            threads.submit(service.ask, "legal-parts", {**SLOW, "up_to": 1000 - n})
+            for n in range(12)
+        ]
+        time.sleep(1.5)
+        for up_to in (16, 64, 256):  # at once, and in the lane of short ones
+            began = time.monotonic()
+            assert service.ask("legal-parts", {**QUICK, "up_to": up_to}).status == 200
+            assert time.monotonic() - began < 5
+        assert not all(future.done() for future in slow)
+        service.process.kill()
 
 
 def test_a_port_that_is_taken_is_said_and_nothing_else() -> None:
