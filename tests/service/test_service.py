@@ -51,7 +51,7 @@ def test_hostile_requests_get_no_wrong_status_and_leave_nothing_behind() -> None
 
 
 def test_sigterm_finishes_what_is_under_way() -> None:
-    with serving() as service:
+    with serving("--deadline", "60") as service:
         body = json.dumps(SLOW).encode()
         connections = []
         for _ in range(6):

@@ -12,7 +12,10 @@ from dimsolve.solver.proof.prove import prove
 
 def test_the_same_facts_are_the_same_object() -> None:
     known = read_facts(["k % 64 == 0", "s >= 2"])
-    assert read_facts(iter(["k % 64 == 0", "s  >=  2"])) is known
+    assert read_facts(iter(["k % 64 == 0", "s >= 2"])) is known
+    spelled = read_facts(["k % 64 == 0", "s  >=  2"])  # an answer quotes what was written
+    assert spelled.relations == known.relations
+    assert [fact.text for fact in spelled.relations] == ["k % 64 == 0", "s  >=  2"]
     assert read_facts([read_relation("k % 64 == 0"), "s >= 2"]) is known
     assert read_facts(known) is known
     assert hash(known) == hash(read_facts(known.relations))
