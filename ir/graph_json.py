@@ -33,10 +33,8 @@ from .node import (
     Source,
     Value,
 )
-from .operator import Declaration
-from .registry import operator_at
 from .strict_json import require_shallow
-from .told_promise import told_from_json, told_to_json
+from .told_promise import promise_of, told_from_json, told_to_json
 from .type_json import Json, ReadDim, TypeReader, dims_to_json, type_to_json
 
 VERSION = 1
@@ -90,20 +88,13 @@ def _node_to_json(node: Node) -> Json:
         data["module"] = node.module
     if node.source is not None:
         data["source"] = [node.source.file, node.source.line, node.source.code]
-    promise = _promise(node)
+    promise = promise_of(node)
     if promise is not None:
         data["promise"] = told_to_json(promise, _argument_to_json)
     data["outputs"] = [
         {"name": value.name, "type": type_to_json(value.type)} for value in node.outputs
     ]
     return data
-
-
-def _promise(node: Node) -> Declaration | None:
-    """What is known of a call by registration alone: a reader elsewhere has only this."""
-    if isinstance(node.operation, OperatorCall) and operator_at(node.operation.path) is not None:
-        return node.declaration
-    return node.told
 
 
 def _operation_to_json(operation: Operation) -> dict[str, Json]:

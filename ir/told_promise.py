@@ -14,7 +14,9 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, get_args
 
+from .node import Node, OperatorCall
 from .operator import Declaration, Operator, ReductionName
+from .registry import operator_at
 from .type_json import Json
 
 RULES = "transform_rules"
@@ -23,6 +25,13 @@ _RETURNS = ("tensor", "tuple", "nothing")
 _USUAL = {
     field.name: field.default for field in fields(Declaration) if field.name in (*_PLAIN, "returns")
 }
+
+
+def promise_of(node: Node) -> Declaration | None:
+    """Returns what is known of a call by registration alone: a reader elsewhere has only this."""
+    if isinstance(node.operation, OperatorCall) and operator_at(node.operation.path) is not None:
+        return node.declaration
+    return node.told
 
 
 def told_to_json(declaration: Declaration, write: Callable[[Any], Json]) -> Json:
