@@ -57,6 +57,20 @@ def keeps_state(name: str, line: Source | None) -> TraceError:
     )
 
 
+def function_transform(line: Source | None) -> TraceError:
+    """A model that transforms functions: torch.vmap, torch.func.grad and their kin."""
+    where = f" at {line}" if line is not None else ""
+    code = f"  {line.code}\n  " if line is not None and line.code else ""
+    return TraceError(
+        Diagnostic(
+            code="function-transform",
+            title=f"the model transforms a function{where}",
+            reason=f"{code}what torch.vmap, torch.func.grad and their kin run inside has no plan",
+            hint="write it for the whole batch, or register the function as an operator",
+        )
+    )
+
+
 def refused(error: Exception) -> DimsolveError:
     """Returns the refusal for what torch raised."""
     if isinstance(error, DimsolveError):

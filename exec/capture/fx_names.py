@@ -10,12 +10,16 @@ parts.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from dimsolve.ir.node import Source
 from dimsolve.solver.graphs.paths import path_of
 from dimsolve.solver.graphs.sources import source
+
+TRANSFORMS = re.compile(r"functorch|_saved_tensors_hooks_|\b_(add|remove)_batch_dim$")
+"""Paths of what torch.vmap and torch.func call, by a part of them."""
 
 
 def named(model: Any, method: str) -> Iterator[tuple[str, Any]]:
@@ -42,10 +46,24 @@ def target_path(target: Any) -> str:
             return f"torch.ops.{target}"
         case "numpy_to_tensor_wrapper":
             return f"dimsolve.exec.numpy_functions.{target.f.__name__}"
+        case _ if getattr(target, "__name__", "") == "_get_data_attr":
+            return "torch.Tensor.detach"
         case _ if hasattr(target, "namespace") and callable(getattr(target, "name", None)):
             return f"torch.ops.{target.namespace}.{target.name()}"
         case _:
             return path_of(target)
+
+
+def line_of_the_model(node: Any) -> Source | None:
+    """Returns the innermost line that is not torch's own, of a step or of the first after it that
+    has one: switches have none.
+    """
+    while node.op != "output":
+        for frame in reversed((node.meta.get("stack_trace") or "").split('File "')[1:]):
+            if "/torch/" not in frame.partition('"')[0]:
+                return source_of(f'File "{frame}')
+        node = node.next
+    return None
 
 
 def source_of(trace: str | None) -> Source | None:

@@ -110,7 +110,23 @@ class Inputs:
         name, kind = self.state.get(id(example), (node.name, CONSTANT))
         if kind == "constant":
             self.graph.attachments[name] = example
-        wish = name.replace(".", "_")
+        wish = "".join(c if c.isalnum() else "_" for c in name)
+        return self.graph.input(self.graph.fresh_name(wish), type, kind=kind, target=name)
+
+    def returned(self, result: Any) -> Value | None:
+        """Returns the value of a parameter or buffer that the model returns as it is; None for
+        anything else.
+        """
+        if id(result) not in self.state:
+            return None
+        name, kind = self.state[id(result)]
+        found = next(
+            (e.value for e in self.graph.inputs if (e.target, e.kind) == (name, kind)), None
+        )
+        if found is not None:
+            return found
+        type = TensorType(result.ndim, dtype_of(result), Known(tuple(result.shape)))
+        wish = "".join(c if c.isalnum() else "_" for c in name)
         return self.graph.input(self.graph.fresh_name(wish), type, kind=kind, target=name)
 
     def _size(self, dim: Dim) -> Value:

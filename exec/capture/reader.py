@@ -32,8 +32,9 @@ from ..graph import Graph
 from ..registration.registration_errors import shadowed
 from .aten_calls import PREFIX, plain_call
 from .capture import Capture
+from .capture_errors import function_transform
 from .confirm import Confirmation, dtype_of
-from .fx_names import method_path, named, source_of, target_path
+from .fx_names import TRANSFORMS, line_of_the_model, method_path, named, source_of, target_path
 from .guards import Guards
 from .inputs import Inputs
 from .lengths import HAND_OUT
@@ -80,7 +81,7 @@ class Reader:
         self._nodes(nodes, "", self.captured.module)
         if self.unannotated:
             guards.require(guards.of_torch)
-        set_result(graph, self.captured, self._argument(nodes[-1].args[0]))
+        set_result(graph, self.captured, self._argument(nodes[-1].args[0]), inputs.returned)
         inputs.drop_unused_sizes()
         return graph
 
@@ -120,6 +121,8 @@ class Reader:
         if name in INLINED:
             self._inline(node, prefix, module)
             return
+        if TRANSFORMS.search(path):
+            raise function_transform(line_of_the_model(node))
         args = self.switches.arguments(path, self._argument(node.args), node)
         if path == "_operator.getitem" and isinstance(args[0], tuple) and isinstance(args[1], int):
             self.env[node] = args[0][args[1]]

@@ -11,7 +11,7 @@ hands such a model's lengths out as calls of `hand_out`, which stand for their a
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dimsolve.ir.node import Argument, Attachment, Value
@@ -21,9 +21,14 @@ from .capture import Capture
 from .lengths import PLAIN
 
 
-def set_result(graph: Graph, captured: Capture, values: tuple[Argument, ...]) -> None:
+def set_result(
+    graph: Graph,
+    captured: Capture,
+    values: tuple[Argument, ...],
+    held: Callable[[Any], Value | None],
+) -> None:
     """Says what the graph returns. ``values`` are those of the captured program's outputs, in
-    order.
+    order. held: the value of a parameter or a buffer.
     """
     known: dict[int, Any] = {id(s): v for s, v in zip(captured.stand_ins, values, strict=True)}
     for place, tensor in enumerate(captured.tensors):
@@ -31,7 +36,7 @@ def set_result(graph: Graph, captured: Capture, values: tuple[Argument, ...]) ->
         found = next((e.value for e in graph.inputs if e.target == name), None)
         if found is not None:
             known.setdefault(id(tensor), found)
-    reading = _Reading(graph, known)
+    reading = _Reading(graph, known, held)
     result = reading.tree(captured.result, "")
     for number, value in enumerate(values):
         if isinstance(value, Value) and value not in reading.outputs.values():
@@ -45,8 +50,14 @@ def set_result(graph: Graph, captured: Capture, values: tuple[Argument, ...]) ->
 class _Reading:
     """Reads one result. ``known``: what stands for a stand-in, by its id."""
 
-    def __init__(self, graph: Graph, known: Mapping[int, Argument]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        known: Mapping[int, Argument],
+        held: Callable[[Any], Value | None],
+    ) -> None:
         self.graph = graph
+        self.held = held
         self.known = known
         self.outputs: dict[str, Value] = {}
         self.open: set[int] = set()
@@ -60,6 +71,10 @@ class _Reading:
             return value
         if isinstance(result, PLAIN):
             return result
+        own = self.held(result)
+        if own is not None:
+            self.outputs.setdefault(path or "output", own)
+            return own
         items = dict(_items(result))
         inner = {k: self.tree(item, f"{path}.{k}" if path else str(k)) for k, item in items.items()}
         if isinstance(result, Mapping) or dataclasses.is_dataclass(result):

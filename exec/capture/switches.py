@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dimsolve.ir.node import Argument, Node, OperatorCall, Source, Value
+from dimsolve.ir.node import Argument, Node, OperatorCall, Value
 from dimsolve.ir.types import ScalarType
 from dimsolve.partition.planning.recording import SWITCH
 
 from ..graph import Graph
 from ..modes import OUTER
 from .capture_errors import inference_mode
-from .fx_names import source_of
+from .fx_names import line_of_the_model
 
 INFERENCE = "torch.autograd.grad_mode._enter_inference_mode"
 
@@ -38,7 +38,7 @@ class Switches:
         Raises TraceError for inference mode.
         """
         if path == INFERENCE:
-            raise inference_mode(_line_after(node))
+            raise inference_mode(line_of_the_model(node))
         if path != SWITCH:
             return args
         if self._outer is None:
@@ -51,12 +51,3 @@ class Switches:
         node.declaration = graph.propagation.outcome(node).declaration
         graph.add_node(node, (ScalarType("bool"),))
         return node.output
-
-
-def _line_after(node: Any) -> Source | None:
-    """The line of the first call after a switch, which has none of its own."""
-    while node.op != "output":
-        node = node.next
-        if node.meta.get("stack_trace"):
-            return source_of(node.meta["stack_trace"])
-    return None

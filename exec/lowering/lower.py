@@ -55,7 +55,7 @@ from .plan_text import dim_of
 from .program import Origin, Program, Slot
 from .randomness import Draws
 from .rank_call import RankCall, rank_call
-from .setting import Setting, identifier
+from .setting import Setting, identifier, reserve
 from .symbols import Symbols
 from .values import Values
 from .written import with_own_memory
@@ -87,6 +87,7 @@ class _Lowering:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
+        reserve(setting.fx, setting.plan.mesh)
         self.graph, self.plan, self.fx = setting.graph, setting.plan, setting.fx
         self.whole: dict[str, fx.Node] = {}
         self.symbols = Symbols(setting, self.whole)
@@ -155,6 +156,7 @@ class _Lowering:
         if entry.kind == "size":
             return
         node = self.fx.placeholder(identifier(entry.value.name))
+        node.target = node.name
         node.meta["origin"] = Origin(entry.kind, entry.target)
         self.whole[entry.value.name] = node
         self.slots.append(Slot(entry.kind, entry.target))

@@ -7,8 +7,9 @@ parts(["S(0)", "R"], 0)                how many parts dimension 0 is cut in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,6 +23,13 @@ from .plan_text import mesh_sizes, placement_of
 
 if TYPE_CHECKING:
     from torch import fx
+
+
+EMITTED = (
+    *("draws", "device", "torch", "forward", "restoring", "convert", "placed", "Shard"),
+    *("part_of", "partial", "modified", "made_by_shards", "operator"),
+)
+"""Names in the text of a program that are no variables."""
 
 
 def _graph() -> fx.Graph:
@@ -67,7 +75,21 @@ def identifier(name: str) -> str:
     ('model_layers_0_weight', '_0')
     """
     plain = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
-    return plain if plain[:1].isalpha() or plain[:1] == "_" else f"_{plain}"
+    plain = plain if plain[:1].isalpha() or plain[:1] == "_" else f"_{plain}"
+    return f"{plain}_" if iskeyword(plain) else plain
+
+
+def reserve(graph: fx.Graph, axes: Iterable[str]) -> None:
+    """Keeps names for what an emitted program takes and imports: no variable gets them.
+
+    >>> from torch import fx
+    >>> graph = fx.Graph()
+    >>> reserve(graph, ["tp"])
+    >>> graph.placeholder("tp").name
+    'tp_1'
+    """
+    for name in (*EMITTED, *axes):
+        graph._graph_namespace.create_name(name, None)
 
 
 def is_real(dtype: str | None) -> bool:
