@@ -56,6 +56,7 @@ from .program import Origin, Program, Slot
 from .randomness import Draws
 from .rank_call import RankCall, rank_call
 from .setting import Setting, identifier, reserve
+from .sparse import refuse_sparse
 from .symbols import Symbols
 from .values import Values
 from .written import with_own_memory
@@ -99,6 +100,7 @@ class _Lowering:
         self.slots: list[Slot] = []
         self.constants: dict[str, Any] = {}
         self.operators = {entry.node: entry for entry in self.plan.operators}
+        self.conversions = {entry.id: entry for entry in self.plan.conversions}
 
     def program(self) -> Program:
         """Makes the program, node by node in the order of the graph."""
@@ -205,6 +207,7 @@ class _Lowering:
                 assert_never(node.operation)
 
     def _call(self, node: Node, path: str, plan: OperatorPlan | None) -> None:
+        refuse_sparse(node, plan, self.conversions)
         operands = with_own_memory(node, self.values.operands(node, plan), self.fx)
         left = iter(operands)
         args = map_argument(node.args, lambda x: self._leaf(x, left))
