@@ -45,9 +45,15 @@ class Mesh:
         items = _read(mesh) if isinstance(mesh, str) else mesh
         if not isinstance(items, Mapping):
             raise _problem(f"{mesh!r:.60} is no mapping from axis names to sizes")
-        if not items:
-            raise _problem("it has no axes")
         return cls(tuple((_name(name), _size(name, size)) for name, size in items.items()))
+
+    @classmethod
+    def with_axes(cls, mesh: MeshLike) -> Mesh:
+        """Returns the mesh, which must have an axis along which something can be cut."""
+        found = cls.of(mesh)
+        if not found.axes:
+            raise _problem("it has no axes")
+        return found
 
     @property
     def names(self) -> tuple[str, ...]:

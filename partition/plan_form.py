@@ -46,7 +46,7 @@ class _Form:
     def check(self) -> None:
         plan = self.plan
         try:
-            Mesh.of(dict(plan.mesh))
+            Mesh.with_axes(dict(plan.mesh))
         except DimsolveError as error:
             raise not_a_plan(error.diagnostic.reason, ("mesh",)) from None
         for name in ("conditions", "facts"):

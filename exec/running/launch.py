@@ -56,7 +56,7 @@ def is_first() -> bool:
 
 def _count(options: RunOptions) -> int:
     """The number of ranks; for one machine it must be a number, and not too large."""
-    ranks = Mesh.of(options.mesh).ranks
+    ranks = Mesh.with_axes(options.mesh).ranks
     if not isinstance(ranks, int):
         raise _no_count(
             f"the mesh {options.mesh} has {ranks} ranks", "write a number for each axis"

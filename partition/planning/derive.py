@@ -61,7 +61,7 @@ def derive(plan: Plan, graph: Graph) -> Plan:
     with uncollected():
         graph = inlined(graph)
         identity = check_graph(plan, graph)
-        network, mesh = Network(graph), Mesh.of(dict(plan.mesh))
+        network, mesh = Network(graph), Mesh.with_axes(dict(plan.mesh))
         check_symbols(mesh, network)
         _check_operators(plan, network, mesh)
         kinds = [operator.kind for operator in network.operators]

@@ -34,7 +34,7 @@ def plan(graph: Graph, mesh: MeshLike, policy: Any = None) -> Plan:
     """
     require_graph(graph)
     with uncollected():
-        return _planned(inlined(graph), Mesh.of(mesh), policy)
+        return _planned(inlined(graph), Mesh.with_axes(mesh), policy)
 
 
 def _planned(graph: Graph, devices: Mesh, policy: Any) -> Plan:

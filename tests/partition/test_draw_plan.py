@@ -104,7 +104,7 @@ def test_layers_drawn_as_one_are_cut_alike(whole: str) -> None:
         assert all(each == alike[0] for each in alike)
 
 
-@pytest.mark.parametrize("mesh", ["tp=n", "a=2, b=2, c=2", "tp=64", ""])
+@pytest.mark.parametrize("mesh", ["tp=n", "a=2, b=2, c=2", "tp=64"])
 def test_any_mesh_has_a_picture(mesh: str) -> None:
     graph = ds.trace(Stack(64, 2), (torch.randn(4, 64),), dynamic={"x": {0: "batch"}})
     read_picture(ds.plan(graph, mesh, "data")._repr_svg_())
