@@ -47,7 +47,9 @@ def gradient_flags(network: Network) -> None:
 
 def _pass_on(network: Network, operator: Operator, gradient: Gradient) -> None:
     """What is written to has the gradient of what is written, under every name of its memory."""
-    for written, _ in written_by(operator.node):
+    for written, place in written_by(operator.node):
+        if operator.node.outputs and written_value(operator.node, place) is None:
+            continue  # statistics, which batch_norm notes beside its result and does not record
         for value in network.memory[written]:
             wire = network.wire_of(value)
             if differentiable(wire.dtype):
