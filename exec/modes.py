@@ -1,4 +1,4 @@
-"""The modes of torch that a model may switch: recording of gradients, and autocast.
+"""The modes of torch that a model may switch: recording of gradients, autocast, and mapping.
 
     torch._C._set_grad_enabled(False)         a program switches them as the model does,
     sigmoid = linear.sigmoid()
@@ -27,12 +27,15 @@ OUTER = "torch.is_grad_enabled"
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """The modes at one moment. autocast: of each kind of device, whether it is on, and to what."""
+    """The modes at one moment. autocast: of each kind of device, whether it is on, and to what.
+    level: how many function transforms, such as torch.vmap, are running.
+    """
 
     gradients: bool
     autocast: tuple[tuple[str, bool, Any], ...]
     cached: bool
     depth: int
+    level: int
 
     @classmethod
     def now(cls) -> Self:
@@ -45,12 +48,17 @@ class Modes:
             (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
             for kind in DEVICES
         )
-        return cls(torch.is_grad_enabled(), kinds, torch.is_autocast_cache_enabled(), depth)
+        cached = torch.is_autocast_cache_enabled()
+        return cls(torch.is_grad_enabled(), kinds, cached, depth, _level())
 
     def restore(self) -> None:
-        """Makes them this thread's modes again, and leaves every autocast entered since."""
+        """Makes them this thread's modes again, and leaves every autocast, and every mapping,
+        entered since.
+        """
         import torch
 
+        while _level() > self.level:
+            torch._C._functorch._vmap_decrement_nesting()
         torch._C._set_grad_enabled(self.gradients)
         depth = torch.autocast_increment_nesting()
         while depth > self.depth:
@@ -88,6 +96,13 @@ def restoring(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def _level() -> int:
+    import torch
+
+    level: int | None = torch._C._functorch.maybe_current_level()
+    return level or 0
+
+
 def is_switch(function: object) -> bool:
     """Returns whether a function switches a mode.
 
@@ -98,6 +113,7 @@ def is_switch(function: object) -> bool:
     import torch
 
     switches: tuple[object, ...] = (
+        torch._functorch.predispatch._vmap_increment_nesting,
         torch._C._set_grad_enabled,
         torch.amp.autocast_mode._enter_autocast,
         torch.amp.autocast_mode._exit_autocast,

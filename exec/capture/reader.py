@@ -22,6 +22,7 @@ from dimsolve.ir.node import (
 )
 from dimsolve.ir.registry import operator_at, operator_of
 from dimsolve.ir.types import Known, TensorType, Type
+from dimsolve.partition.planning import mapped
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.graphs import graph_problems
 from dimsolve.solver.graphs.deduction import Outcome, place_values
@@ -121,7 +122,7 @@ class Reader:
         if name in INLINED:
             self._inline(node, prefix, module)
             return
-        if TRANSFORMS.search(path):
+        if TRANSFORMS.search(path) and path not in mapped.CALLS:
             raise function_transform(line_of_the_model(node))
         args = self.switches.arguments(path, self._argument(node.args), node)
         if path == "_operator.getitem" and isinstance(args[0], tuple) and isinstance(args[1], int):

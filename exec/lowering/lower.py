@@ -39,6 +39,7 @@ from dimsolve.partition.derived import check_derived
 from dimsolve.partition.inline import inlined
 from dimsolve.partition.placement import Shard
 from dimsolve.partition.plan import InputPlan, OperatorPlan, Plan
+from dimsolve.partition.planning import mapped
 from dimsolve.partition.planning.recording import recorded_after
 from dimsolve.solver.algebra.poly import Dim, Poly
 
@@ -195,6 +196,9 @@ class _Lowering:
                 self.env[value.name] = _known(value)
             return
         match node.operation:
+            case OperatorCall(mapped.BEGIN):
+                self._convert_before(node)
+                self._call(node, mapped.BEGIN, plan)
             case OperatorCall(path):
                 self._call(node, path, plan)
             case MakeShape(dims):
@@ -205,6 +209,14 @@ class _Lowering:
                 raise calls_function(node)
             case _:
                 assert_never(node.operation)
+
+    def _convert_before(self, start: Node) -> None:
+        """Makes the conversions that nodes inside a mapping need, where none can be made."""
+        nodes = self.graph.nodes()
+        for node in mapped.mapped_from(nodes, nodes.index(start)):
+            for operand in self.operators[node.id].operands:
+                if operand.value in self.env:
+                    self.values.source(operand.source)
 
     def _call(self, node: Node, path: str, plan: OperatorPlan | None) -> None:
         refuse_sparse(node, plan, self.conversions)

@@ -29,6 +29,7 @@ from .aliases import memory_of
 from .choices import Contract
 from .gradients import gradient_flags
 from .kinds import Kind
+from .mapped import REASON, mapped_nodes
 from .rules import rules_for
 from .windows import SlicedValues, Windows
 from .writes import Writes, find_writes
@@ -92,6 +93,7 @@ class Network:
         self._numbers: dict[Value, int] = {}
         self._sizes: dict[Any, float] = {}
         self.writes: Writes = find_writes(graph)
+        self.mapped = mapped_nodes(graph.nodes())
         self.sliced = SlicedValues(graph.nodes())
         self._read()
         gradient_flags(self)
@@ -130,7 +132,7 @@ class Network:
         ]
         outputs += [None] * (len(kind.tensors) - kind.inputs - len(outputs))
         operator = Operator(number, node, declaration, kind, inputs, tuple(outputs), skipped)
-        operator.pinned = self.writes.pinned(node)
+        operator.pinned = REASON if id(node) in self.mapped else self.writes.pinned(node)
         for place, wire in enumerate(inputs):
             if wire is not None:
                 self.wires[wire].uses.append((number, place))
