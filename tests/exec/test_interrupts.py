@@ -17,6 +17,12 @@ from .test_faults import PATIENCE, RUN, processes_of
 MODEL = f"{Path(__file__).parent}/faulty.py:model"
 
 
+def heeding_signals() -> None:
+    """Whoever runs the tests in the background ignores SIGINT, and its children inherit that."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_signal_to_the_launcher(name: str) -> None:
     """While the ranks train: one plain line, and with --json one object."""
@@ -28,16 +34,21 @@ def test_signal_to_the_launcher(name: str) -> None:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=heeding_signals,
     ) as launcher:
-        assert launcher.stderr is not None and launcher.stdout is not None
-        for line in launcher.stderr:
-            if line.startswith("step 1 "):
-                break
-        launcher.send_signal(getattr(signal, name))
-        said = [line for line in launcher.stderr if not line.startswith("step ")]
-        report = json.loads(launcher.stdout.read())
-        code = launcher.wait(timeout=PATIENCE)
-    assert said == [f"dimsolve run: ended by {name}\n"]
+        try:
+            assert launcher.stderr is not None
+            for line in launcher.stderr:
+                if line.startswith("step 1 "):
+                    break
+            launcher.send_signal(getattr(signal, name))
+            printed, notes = launcher.communicate(timeout=PATIENCE)
+        finally:
+            launcher.kill()
+    said = [line for line in notes.splitlines() if not line.startswith("step ")]
+    report = json.loads(printed)
+    code = launcher.returncode
+    assert said == [f"dimsolve run: ended by {name}"]
     assert code == 128 + getattr(signal, name)
     assert report["ok"] is False
     assert report["error"]["reason"] == f"ended by {name}"
