@@ -23,7 +23,7 @@ from .capture_errors import TraceError, nothing_captured, refused
 from .diagnose import diagnose
 from .dynamic import Dynamic, Leaf, captured_shape, leaves_of, size_choices
 from .lengths import holds_lengths, with_lengths
-from .side_effects import refusal_of, unchanged
+from .side_effects import Settling, refusal_of, unchanged
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -58,11 +58,12 @@ class _Backend:
     model: Any
     captured: list[tuple[GraphModule, list[Any]]] = field(default_factory=list)
     stand_ins: tuple[Any, ...] = ()
+    settling: list[Settling] = field(default_factory=list)
 
     def __call__(self, module: GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
         import torch
 
-        refusal = refusal_of(self.model)
+        refusal = refusal_of(self.model, self.settling)
         if refusal is not None:
             return _raising(refusal)  # when it runs, so that nothing is changed
         self.captured.append((module, list(examples)))
@@ -123,7 +124,7 @@ def _capture_at(
     _, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
     positional, named = pytree.tree_unflatten(tensors, spec)
     try:
-        backend, result = _compiled(model, positional, named, device, model)
+        backend, result = _settled(model, positional, named, device)
         kind = type(result)
         if backend.captured and holds_lengths(result):
             backend, result = _compiled(with_lengths(model), positional, named, device, model)
@@ -139,6 +140,39 @@ def _capture_at(
     return Capture(
         module, examples, leaves, tensors, sizes, backend.stand_ins, result, kind, device or "cpu"
     )
+
+
+def _settled(
+    model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], device: str | None
+) -> tuple[_Backend, Any]:
+    """Compiles a call. Where it sets plain attributes of the model, the next call, which finds them
+    set, must leave them so and compute the same; they are brought back.
+    """
+    backend, result = _compiled(model, args, kwargs, device, model)
+    if not backend.settling:
+        return backend, result
+    try:
+        again, _ = _compiled(model, args, kwargs, device, model)
+        if again.settling or _steps(again) != _steps(backend):
+            raise backend.settling[0].refusal
+    finally:
+        for entry in reversed(backend.settling):
+            setattr(entry.owner, entry.name, entry.was)
+    return backend, result
+
+
+def _steps(backend: _Backend) -> list[str]:
+    """What is computed, whatever the steps are called."""
+    import torch
+
+    found: list[str] = []
+    for module, _ in backend.captured:
+        places = {node: f"%{place}" for place, node in enumerate(module.graph.nodes)}
+        for node in module.graph.nodes:
+            args = torch.fx.node.map_arg((node.args, node.kwargs), places.__getitem__)
+            what = "" if node.op == "placeholder" else node.target
+            found.append(f"{node.op} {what} {args}")
+    return found
 
 
 def _compiled(

@@ -2,6 +2,7 @@
 
     self.calls += 1; return y * self.calls      refused: a program computes every call alike
     self.last = y                               nothing that is computed depends on it
+    if self.kind is None: self.kind = "mean"    the next call leaves it so, and computes the same
     self.mean.mul_(0.9)                         a call on a buffer, part of every program
 
 torch notes what it would have to repeat after a call, and which attributes it has looked at. What
@@ -16,7 +17,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 from dimsolve.ir.node import Source
 from dimsolve.solver.graphs.sources import source
@@ -27,13 +28,28 @@ from .fx_names import named
 ARGUMENTS = ("L['args']", "L['kwargs']")
 """Where what belongs to the caller is found."""
 
+_PLAIN = (bool, int, float, complex, str, type(None))
+
 HELD = re.compile(r"(\.__dict__\['|\.)_(buffers|parameters|modules)('\])?$")
 """Where a module has what is registered."""
 
 
-def refusal_of(model: Any) -> TraceError | None:
+class Settling(NamedTuple):
+    """A plain attribute that a call has set: a later call may well leave it so.
+
+    owner, name, was: how to bring it back. refusal: what to say where it never rests.
+    """
+
+    owner: Any
+    name: str
+    was: Any
+    refusal: TraceError
+
+
+def refusal_of(model: Any, settling: list[Settling]) -> TraceError | None:
     """Returns why a model that is being captured cannot be a program; None where nothing is kept
-    from call to call. To be called by a backend, while torch compiles.
+    from call to call. To be called by a backend, while torch compiles. settling: is given the plain
+    attributes that the call sets, which only another call can judge.
     """
     output = _being_captured()
     if output is None:
@@ -59,9 +75,11 @@ def refusal_of(model: Any) -> TraceError | None:
             attribute = place if place == f"G['{name}']" else f"{place}.{name}"
             is_module = hasattr(owners.get(place), "named_modules")
             if attribute in looked_at or not is_module:
-                return keeps_state(
-                    _name(model, owners.get(place), name), _line(owners, place, name)
-                )
+                owner = owners.get(place)
+                refusal = keeps_state(_name(model, owner, name), _line(owners, place, name))
+                if not _is_plain(owner, name, value):
+                    return refusal
+                settling.append(Settling(owner, name, getattr(owner, name), refusal))
     return None
 
 
@@ -109,8 +127,16 @@ def _is_as_before(owner: Any, place: str, name: str, value: Any) -> bool:
         was, now = getattr(owner, name), value.as_python_constant()
     except (AttributeError, NotImplementedError):
         return False
-    plain = (bool, int, float, complex, str, type(None))
-    return was is now or (type(was) is type(now) and isinstance(was, plain) and bool(was == now))
+    return was is now or (type(was) is type(now) and isinstance(was, _PLAIN) and bool(was == now))
+
+
+def _is_plain(owner: Any, name: str, value: Any) -> bool:
+    """Whether an attribute is a number, a text or None before and after."""
+    try:
+        both = getattr(owner, name), value.as_python_constant()
+    except (AttributeError, NotImplementedError):
+        return False
+    return all(isinstance(each, _PLAIN) for each in both)
 
 
 def _of_container(model: Any, place: str, variable: Any, owners: Mapping[str, Any]) -> TraceError:

@@ -194,3 +194,43 @@ def test_what_the_hint_says_is_carried() -> None:
     part = ds.parallelize(model, ds.plan(graph, {"tp": 1}, "replicate"))
     for _ in range(3):
         torch.testing.assert_close(part(X), reference(X))
+
+
+class Settings:
+    """What belongs to a model and is no module."""
+
+    def __init__(self) -> None:
+        self.kind: str | None = None
+
+
+class Settles(nn.Module):
+    """``kind`` is found out in the first call, as transformers' configurations do; ``factor`` says
+    whether a later call computes something else.
+    """
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.config = Settings()
+        self.factor = factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.a(x)
+        if self.config.kind is None:
+            self.config.kind = "mean"
+            return result
+        return result * self.factor if self.factor != 1 else result
+
+
+def test_what_a_first_call_finds_out_is_no_state() -> None:
+    model = Settles(1)
+    graph = ds.trace(model, kwargs={"x": X})
+    assert model.config.kind is None
+    assert torch.equal(graph.run(x=X, state=model.state_dict()), model(X))
+
+
+def test_what_makes_the_second_call_another_one_is_refused() -> None:
+    model = Settles(2)
+    with pytest.raises(ds.TraceError, match="the model keeps 'kind' from one call to the next"):
+        ds.trace(model, kwargs={"x": X})
+    assert model.config.kind is None

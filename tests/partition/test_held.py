@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dimsolve.ir.errors import AnnotationError, ShapeError
@@ -91,7 +91,9 @@ def drawn_elements(panel: ElementTree.Element, whole: np.ndarray) -> dict[int, t
 @settings(max_examples=60, deadline=None)
 @given(layouts())
 def test_the_cells_of_a_rank_are_the_indices_that_it_holds(layout: Held) -> None:
-    root = read_picture(held_svg(layout))
+    picture = held_svg(layout)
+    assume("parts are drawn" not in picture)  # else it says that the rest is left out
+    root = read_picture(picture)
     whole = numbers(layout)
     panels = titled(root, " holds ")
     names = [place_text(layout.mesh, rank) for rank in layout.ranks()]
