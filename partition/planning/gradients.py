@@ -48,7 +48,8 @@ def gradient_flags(network: Network) -> None:
 def _pass_on(network: Network, operator: Operator, gradient: Gradient) -> None:
     """What is written to has the gradient of what is written, under every name of its memory."""
     for written, place in written_by(operator.node):
-        if place is not None and operator.node.outputs and not written_value(operator.node, place):
+        known = place is not None and bool(operator.node.outputs)
+        if known and written_value(operator.node, place or 0) is None:
             continue  # statistics, which batch_norm notes beside its result and does not record
         for value in network.memory[written]:
             wire = network.wire_of(value)
