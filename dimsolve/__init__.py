@@ -16,15 +16,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dimsolve.client import Client
-    from dimsolve.exec.capture.capture_errors import TraceError
+    from dimsolve.exec.capture.errors import TraceError
     from dimsolve.exec.capture.trace import trace
     from dimsolve.exec.graph import Graph
     from dimsolve.exec.parallel.parallelize import parallelize
     from dimsolve.exec.registration.register import register_op
     from dimsolve.exec.verification.verification import Verification
     from dimsolve.exec.verification.verify import verify
-    from dimsolve.exploration import explore
     from dimsolve.ir.annotation import Annotation
     from dimsolve.ir.errors import (
         AnnotationError,
@@ -35,20 +33,21 @@ if TYPE_CHECKING:
     )
     from dimsolve.ir.graph import GraphError
     from dimsolve.ir.read_annotation import read_annotation as parse
-    from dimsolve.partition.check import check
-    from dimsolve.partition.held import Held, held
-    from dimsolve.partition.legal_parts import LegalParts, legal_parts
-    from dimsolve.partition.legality import Legality
+    from dimsolve.partition.layout import Held, held
+    from dimsolve.partition.legality import Legality, LegalParts, check, legal_parts
     from dimsolve.partition.mesh import MeshError
     from dimsolve.partition.plan import Plan
-    from dimsolve.partition.plan_errors import PlanError
+    from dimsolve.partition.plan_data import PlanError
     from dimsolve.partition.planning.planner import plan
-    from dimsolve.partition.transform import TransformRule
+    from dimsolve.partition.rules.rule import TransformRule
     from dimsolve.solver.infer import infer
     from dimsolve.solver.proof.prove import prove
     from dimsolve.solver.proof.verdict import Proof
     from dimsolve.solver.solution import Solution
-    from dimsolve.wire import ServiceError
+
+    from .api.client import Client, ServiceError
+    from .widget.explore import explore
+
 
 __all__ = [
     "Annotation",
@@ -89,30 +88,30 @@ __all__ = [
 _HOMES = {
     "Annotation": ("dimsolve.ir.annotation", "Annotation"),
     "AnnotationError": ("dimsolve.ir.errors", "AnnotationError"),
-    "Client": ("dimsolve.client", "Client"),
+    "Client": ("dimsolve.api.client", "Client"),
     "Diagnostic": ("dimsolve.ir.errors", "Diagnostic"),
     "DimsolveError": ("dimsolve.ir.errors", "DimsolveError"),
     "Graph": ("dimsolve.exec.graph", "Graph"),
     "GraphError": ("dimsolve.ir.graph", "GraphError"),
-    "Held": ("dimsolve.partition.held", "Held"),
-    "LegalParts": ("dimsolve.partition.legal_parts", "LegalParts"),
+    "Held": ("dimsolve.partition.layout", "Held"),
+    "LegalParts": ("dimsolve.partition.legality", "LegalParts"),
     "Legality": ("dimsolve.partition.legality", "Legality"),
     "MeshError": ("dimsolve.partition.mesh", "MeshError"),
     "OperatorError": ("dimsolve.ir.errors", "OperatorError"),
     "Plan": ("dimsolve.partition.plan", "Plan"),
-    "PlanError": ("dimsolve.partition.plan_errors", "PlanError"),
+    "PlanError": ("dimsolve.partition.plan_data", "PlanError"),
     "Proof": ("dimsolve.solver.proof.verdict", "Proof"),
-    "ServiceError": ("dimsolve.wire", "ServiceError"),
+    "ServiceError": ("dimsolve.api.client", "ServiceError"),
     "ShapeError": ("dimsolve.ir.errors", "ShapeError"),
     "Solution": ("dimsolve.solver.solution", "Solution"),
-    "TraceError": ("dimsolve.exec.capture.capture_errors", "TraceError"),
-    "TransformRule": ("dimsolve.partition.transform", "TransformRule"),
+    "TraceError": ("dimsolve.exec.capture.errors", "TraceError"),
+    "TransformRule": ("dimsolve.partition.rules.rule", "TransformRule"),
     "Verification": ("dimsolve.exec.verification.verification", "Verification"),
-    "check": ("dimsolve.partition.check", "check"),
-    "explore": ("dimsolve.exploration", "explore"),
-    "held": ("dimsolve.partition.held", "held"),
+    "check": ("dimsolve.partition.legality", "check"),
+    "explore": ("dimsolve.widget.explore", "explore"),
+    "held": ("dimsolve.partition.layout", "held"),
     "infer": ("dimsolve.solver.infer", "infer"),
-    "legal_parts": ("dimsolve.partition.legal_parts", "legal_parts"),
+    "legal_parts": ("dimsolve.partition.legality", "legal_parts"),
     "parallelize": ("dimsolve.exec.parallel.parallelize", "parallelize"),
     "parse": ("dimsolve.ir.read_annotation", "read_annotation"),
     "plan": ("dimsolve.partition.planning.planner", "plan"),

@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from dimsolve.ir.node import Algorithm, Node
-from dimsolve.solver.graphs.typed_graph import TypedGraph
+from dimsolve.ir.graph import Algorithm, Node
+from dimsolve.solver.graphs.builder import TypedGraph
 
 if TYPE_CHECKING:
-    from dimsolve.partition.legal_parts import LegalParts
+    from dimsolve.partition.legality import LegalParts
 
 
 class Graph(TypedGraph):
-    """A function of typed values: `dimsolve.solver.graphs.typed_graph` builds it and asks."""
+    """A function of typed values: `dimsolve.solver.graphs.builder` builds it and asks."""
 
     _wishes: list[dict[str, Any]] | None = None
 
@@ -51,7 +51,7 @@ class Graph(TypedGraph):
 
         Raises PlanError for what can be no split of the node, and leaves the graph as it was.
         """
-        from dimsolve.partition.planning.wishes import check_wish
+        from dimsolve.partition.planning.requests import check_wish
 
         check_wish(self, node, algo, idx=idx, dim=dim, num=num, axis=axis)
         wish = {"node": node, "algo": algo, "idx": idx, "dim": dim, "num": num, "axis": axis}

@@ -6,16 +6,28 @@ their shapes, patterns are matched, and the shape of every result is compared wi
 broadcast of shapes that were not known goes through the shape function that its type names.
 
     g.run(torch.ones(3, 4))      n = 3 from the input float32[n, 4]
+
+The values of one run of a function, and the lengths of its symbols.
+
+    float32[n, 4] given a tensor of shape (3, 4)      n = 3
+
+Inputs bind the symbols of their shapes together, because one may give what another needs; the
+graph's conditions are checked before anything runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
-from dimsolve.ir.node import (
+from dimsolve.ir.graph import (
+    Argument,
+    Attachment,
+    Constant,
+    Device,
     ExternalCall,
     FunctionCall,
+    Input,
     MakeShape,
     MatchShape,
     Node,
@@ -24,14 +36,182 @@ from dimsolve.ir.node import (
     map_argument,
 )
 from dimsolve.ir.types import SHAPE, Computed, Dim, ScalarType, ShapeType, TensorType
-from dimsolve.solver.graphs.graph_problems import place
-from dimsolve.solver.graphs.match import Mismatch
-from dimsolve.solver.graphs.typed_graph import TypedGraph
+from dimsolve.solver.algebra.dims import evaluate, symbols_of
+from dimsolve.solver.algebra.poly import Poly
+from dimsolve.solver.graphs.builder import TypedGraph
+from dimsolve.solver.graphs.match import Mismatch, match
+from dimsolve.solver.graphs.problems import place
 
-from . import run_errors as errors
-from .frame import Externals, State, Values, shape_of
-from .modes import restoring
-from .resolve import resolve
+from . import calls as errors
+from .calls import resolve, restoring
+from .registration.errors import presence_changed
+
+State = Any
+Externals = Mapping[str, Callable[..., Any]]
+
+
+class Values:
+    """One run of one function: ``env`` holds the values, ``sizes`` the lengths of symbols that
+    are known by now.
+    """
+
+    def __init__(self, graph: TypedGraph, state: State, externals: Externals) -> None:
+        self.graph = graph
+        self.state = state
+        self.externals = externals
+        self.env: dict[Value, Any] = {}
+        self.sizes: dict[str, int] = {}
+        self.device: Any = None
+
+    def bind_inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Gives every input its value, binds the symbols of their shapes, and checks the
+        graph's conditions.
+        """
+        entries = [entry for entry in self.graph.inputs if entry.kind == "input"]
+        names = list(dict.fromkeys(entry.target.partition(".")[0] for entry in entries))
+        if len(args) > len(names):
+            raise errors.too_many_arguments(self.graph.name, len(names), len(args))
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        for name, value in kwargs.items():
+            if name not in names and hasattr(value, "shape"):
+                raise presence_changed(self.graph.name, name, traced=False)
+        for entry in entries:
+            self.env[entry.value] = found = _find(self.graph.name, entry, given)
+            if found is None and isinstance(entry.value.type, TensorType):
+                raise presence_changed(self.graph.name, entry.target, traced=True)
+        for entry in self.graph.inputs:
+            if entry.kind in ("parameter", "buffer", "constant"):
+                self.env[entry.value] = self._held(entry)
+        self.device = next((v.device for v in self.env.values() if hasattr(v, "device")), None)
+        self._bind_shapes([entry for entry in self.graph.inputs if entry.kind != "size"])
+        for entry in self.graph.inputs:
+            if entry.kind == "size":
+                self._bind_size(entry, given)
+        for condition in self.graph.system.conditions:
+            claim = condition.claim
+            if claim.symbols() <= self.sizes.keys() and claim.test(self.sizes) is not True:
+                raise errors.broken_condition(condition, self.sizes)
+
+    def _held(self, entry: Input) -> Any:
+        if entry.target in self.graph.attachments:
+            return self.graph.attachments[entry.target]
+        if isinstance(self.state, Mapping) and entry.target in self.state:
+            return self.state[entry.target]
+        owner = self.state
+        try:
+            for part in entry.target.split("."):
+                owner = getattr(owner, part)
+        except AttributeError:
+            raise errors.no_state(entry) from None
+        return owner
+
+    def _bind_size(self, entry: Input, given: Mapping[str, Any]) -> None:
+        dim = entry.value.type.value if isinstance(entry.value.type, ScalarType) else None
+        if dim is not None and symbols_of(dim) <= self.sizes.keys():
+            self.env[entry.value] = self._size(dim)
+            return
+        self.env[entry.value] = _find(self.graph.name, entry, given)
+        if dim is not None:
+            self._match([dim], [int(self.env[entry.value])], f"the size {entry.target}")
+
+    def _bind_shapes(self, entries: Sequence[Input]) -> None:
+        """Lays all input shapes on their types together: one may give the symbols that another
+        needs.
+        """
+        patterns: list[Dim | None] = []
+        lengths: list[int] = []
+        owners: list[Input] = []
+        for entry in entries:
+            actual = shape_of(self.env[entry.value])
+            wanted = entry.value.dims
+            if actual is None or wanted is None:
+                continue
+            self._check_dtype(entry)
+            if len(actual) != len(wanted):
+                raise errors.input_shape(entry, actual, "the ranks differ")
+            patterns += wanted
+            lengths += actual
+            owners += [entry] * len(actual)
+        unknown = set().union(*[symbols_of(p) for p in patterns if p is not None])
+        known: dict[str, Dim] = dict(self.sizes)
+        try:
+            found = match(patterns, lengths, unknown - known.keys(), known=known)
+        except Mismatch as mismatch:
+            entry = owners[mismatch.place]
+            actual = shape_of(self.env[entry.value]) or ()
+            raise errors.input_shape(entry, actual, mismatch.reason) from None
+        sizes = {n: size for n, size in found.bindings.items() if isinstance(size, int)}
+        self.sizes.update(sizes)
+
+    def _check_dtype(self, entry: Input) -> None:
+        actual = getattr(self.env[entry.value], "dtype", None)
+        wanted = entry.value.dtype
+        if wanted is not None and actual is not None and str(actual) != f"torch.{wanted}":
+            raise errors.input_dtype(entry, str(actual).removeprefix("torch."))
+
+    def _match(self, patterns: Sequence[Dim | None], lengths: Sequence[int], what: str) -> None:
+        try:
+            self._bind(patterns, lengths)
+        except Mismatch as mismatch:
+            raise errors.broken_type(what, patterns, lengths, mismatch.reason) from None
+
+    def _bind(self, patterns: Sequence[Dim | None], lengths: Sequence[int]) -> None:
+        """Lays patterns on lengths: symbols that are not known yet get theirs, the others must
+        agree.
+        """
+        current = [None if p is None else self.graph.system.current(p) for p in patterns]
+        names = set().union(*[symbols_of(p) for p in current if p is not None])
+        known: dict[str, Dim] = {name: self.sizes[name] for name in names & self.sizes.keys()}
+        found = match(current, lengths, names - known.keys(), known=known)
+        for name in names - known.keys():
+            size = found.bindings.get(name)
+            if isinstance(size, int):
+                self.sizes[name] = size
+
+    def value(self, leaf: Argument) -> Any:
+        """Returns what a leaf of an argument is when the graph runs."""
+        if isinstance(leaf, Value):
+            return self.env[leaf]
+        if isinstance(leaf, Poly):
+            return self._size(self.graph.system.current(leaf))
+        if isinstance(leaf, Constant):
+            return resolve(leaf.path)
+        if isinstance(leaf, Device):
+            import torch
+
+            return self.device if leaf.name == "model" else torch.device(leaf.name)
+        if isinstance(leaf, Attachment):
+            return self.graph.attachments[leaf.name]
+        return leaf
+
+    def _size(self, dim: Dim) -> int:
+        missing = symbols_of(dim) - self.sizes.keys()
+        if missing:
+            raise errors.no_size(self.graph.name, dim, sorted(missing))
+        return evaluate(dim, self.sizes)
+
+    def _sizes(self, dims: Sequence[Dim | None]) -> tuple[int, ...]:
+        return tuple(self._size(dim) for dim in dims if dim is not None)
+
+
+def _find(function: str, entry: Input, given: Mapping[str, Any]) -> Any:
+    """The argument of an input; ``mask.0`` is the first item of the argument ``mask``."""
+    head, *path = entry.target.split(".")
+    if head not in given:
+        raise errors.no_argument(function, entry)
+    found = given[head]
+    for part in path:
+        found = found[int(part)] if part.isdecimal() else found[part]
+    return found
+
+
+def shape_of(value: Any) -> tuple[int, ...] | None:
+    """Returns the shape of a tensor, or a value that is a shape."""
+    if hasattr(value, "shape"):
+        return tuple(int(size) for size in value.shape)
+    if isinstance(value, tuple | list) and all(isinstance(size, int) for size in value):
+        return tuple(value)
+    return None
 
 
 def run(

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from dimsolve.ir.errors import Diagnostic
-from dimsolve.ir.graph import Graph, GraphError
-from dimsolve.ir.node import Argument, Constant, OperatorCall, map_argument
+from dimsolve.ir.graph import Argument, Constant, Graph, GraphError, OperatorCall, map_argument
 from dimsolve.solver.graphs.deduction import find_operator
 
 from . import numpy_functions

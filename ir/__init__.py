@@ -8,10 +8,9 @@ This room is the lowest: it knows what text says, and nothing of what must hold.
 """
 
 from .annotation import Annotation
-from .errors import AnnotationError, Diagnostic, DimsolveError, ShapeError
+from .errors import AnnotationError, Diagnostic, DimsolveError, ShapeError, Span
 from .read_annotation import parse_annotation, read_annotation
 from .read_expression import read_dimension, read_relation, read_relations, read_shape
-from .span import Span
 
 __all__ = [
     "Annotation",

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
-from .span import Span
+from .display import Displayed
+from .errors import Span
 
 
 class Mark(Enum):
@@ -117,7 +117,7 @@ Operand = Tensor | Opaque
 
 
 @dataclass(frozen=True, slots=True)
-class Annotation:
+class Annotation(Displayed):
     """An operator's inputs and outputs. ``text`` is what was read; spans are offsets into it."""
 
     inputs: tuple[Operand, ...]
@@ -128,19 +128,6 @@ class Annotation:
         inputs = ", ".join(str(operand) for operand in self.inputs)
         outputs = ", ".join(str(operand) for operand in self.outputs)
         return f"{inputs} -> {outputs}".strip()
-
-    def _repr_svg_(self) -> str:
-        from .draw_annotation import annotation_svg
-
-        return annotation_svg(self)
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(str(self))
-
-    def __rich__(self) -> Any:
-        from .terminal import annotation_text
-
-        return annotation_text(self)
 
     @property
     def operands(self) -> tuple[Operand, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from .span import Span
+from .errors import Span
 
 
 class Operator(Enum):

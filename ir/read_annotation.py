@@ -12,6 +12,17 @@ tokens, and one pass over them builds the tree. What needs no shapes is checked 
 identifier, one ``*`` per tensor, no zero in a hidden product, no two identifiers that look the
 same. Whether an output's identifier is known is checked later, because a same-named argument may
 give it.
+
+What can be wrong with an annotation's text: one function for each mistake makes its error.
+
+    AnnotationError: '*' twice in one tensor
+      * a * -> a
+      ^   ^
+      input 0 has two '*', and nothing says how its dimensions are shared out between them
+      hint: name the dimensions of one of them
+
+A reason says what stands where; a hint says what would work. Each docstring begins with a text that
+is wrong in this way. The reader raises the errors; tests hold them word for word.
 """
 
 from __future__ import annotations
@@ -20,7 +31,6 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from . import annotation_errors as errors
 from .annotation import (
     Annotation,
     Atom,
@@ -33,10 +43,240 @@ from .annotation import (
     Star,
     Tensor,
 )
-from .character_errors import lookalikes, too_long, too_many_digits
+from .errors import (
+    HYPHENS,
+    AnnotationError,
+    Span,
+    describe,
+    error,
+    hint_for,
+    is_multiplication,
+    lookalikes,
+    replacement,
+    shown,
+    too_long,
+    too_many_digits,
+    wrong_type,
+)
 from .lookalikes import find_lookalikes
-from .span import Span
-from .wrong_types import wrong_type
+
+_INSTEAD_OF_ARROW = re.compile(rf"=>|-\s+>|<-|>|\s[{HYPHENS}]+\s|=|:")
+_HEADS = (">", "\uff1e")
+_TOKENS = frozenset({"->", "(", ")", ",", "*", "+", "^", "?"})
+
+
+def place(text: str, offset: int) -> str:
+    """Returns in which operand of an annotation an offset lies.
+
+    >>> place("a b, b -> a", 5), place("a b, b -> a", 10)
+    ('input 1', 'output 0')
+    """
+    arrow = text.rfind("->", 0, offset)
+    side = "input" if arrow < 0 else "output"
+    return f"{side} {text.count(',', max(arrow, 0), offset)}"
+
+
+def no_arrow(text: str) -> AnnotationError:
+    """``m k+, k+ n``: also finds what was written in place of the arrow."""
+    if not text.strip():
+        reason = "an annotation names the inputs and the outputs of an operator"
+        hint = "write them around '->', as in 'm k+, k+ n -> m n'"
+        return error("no-arrow", "empty annotation", text, (), reason, hint)
+    for offset, char in enumerate(text):
+        if replacement(char) == "->" or (char in HYPHENS and text.startswith(_HEADS, offset + 1)):
+            return unknown_character(text, offset)
+    span = Span(len(text.rstrip()), len(text.rstrip()))
+    hint = "write '->' between them; an operator without outputs ends in '->'"
+    if match := _INSTEAD_OF_ARROW.search(text):
+        span = Span(*match.span())
+        hint = "write '->'"
+    reason = "'->' separates the inputs from the outputs"
+    return error("no-arrow", "no '->'", text, (span,), reason, hint)
+
+
+def two_arrows(text: str, first: int, second: int) -> AnnotationError:
+    """``a -> b -> c``"""
+    spans = (Span(second, second + 2), Span(first, first + 2))
+    reason = (
+        "one '->' separates the inputs from the outputs; ',' separates one output from the next"
+    )
+    return error("two-arrows", "'->' twice", text, spans, reason)
+
+
+def empty_tensor(text: str, start: int, stop: int) -> AnnotationError:
+    """``a, , b -> a``"""
+    middle = (start + stop) // 2
+    reason = f"nothing is written for {place(text, start)}"
+    hint = "write () for a scalar, ? for a value that is only replicated, or leave out the ','"
+    return error(
+        "empty-tensor", "a tensor without text", text, (Span(middle, middle),), reason, hint
+    )
+
+
+def no_space(text: str, span: Span) -> AnnotationError:
+    """``a*b -> a``: the span is that of the second of two words that touch."""
+    start, stop = span
+    while start > 0 and not text[start - 1].isspace() and text[start - 1] not in "(),>":
+        start -= 1
+    if "*" in (text[span.start - 1], text[span.start]):
+        reason = "'*' stands for any number of dimensions; it does not multiply"
+    elif text[span.start - 1] == "+":
+        reason = "'+' marks the identifier before it; it does not add"
+    else:
+        reason = "'^' marks the identifier before it; it is no power"
+    hint = "write a space between dimensions, and (h t) for the product of h and t"
+    title = "no space between two dimensions"
+    return error("no-space", title, text, (Span(start, stop),), reason, hint)
+
+
+def misplaced_star(text: str, span: Span, *, in_group: bool) -> AnnotationError:
+    """``(* a) -> a`` or ``* a * -> a``"""
+    if in_group:
+        reason = "brackets hold identifiers and numbers, whose product is one dimension"
+        hint = "write '*' outside the brackets: it stands for whole dimensions"
+        return error("star-in-brackets", "'*' within brackets", text, (span,), reason, hint)
+    start = max(text.rfind(",", 0, span.start), text.rfind("->", 0, span.start)) + 1
+    first = text.index("*", start)
+    reason = f"{place(text, first)} has two '*', and nothing says how its dimensions are shared out"
+    reason += " between them"
+    spans = (Span(first, first + 1), Span(span.start, span.start + 1))
+    hint = "name the dimensions of one of them"
+    return error("two-stars", "'*' twice in one tensor", text, spans, reason, hint)
+
+
+def nested_brackets(text: str, opened: int, span: Span) -> AnnotationError:
+    """``(a (b c)) -> a``"""
+    reason = (
+        "brackets do not nest: they hold identifiers and numbers, whose product is one dimension"
+    )
+    spans = (span, Span(opened, opened + 1))
+    hint = "leave out the inner brackets: (a (b c)) is the same product as (a b c)"
+    return error("nested-brackets", "brackets within brackets", text, spans, reason, hint)
+
+
+def unopened_bracket(text: str, span: Span) -> AnnotationError:
+    """``a b) -> a``"""
+    reason = f"no bracket is open in {place(text, span.start)}"
+    hint = "brackets open and close within one tensor"
+    return error("unopened-bracket", "')' without '('", text, (span,), reason, hint)
+
+
+def unclosed_bracket(text: str, opened: int, stop: int) -> AnnotationError:
+    """``(a b -> a`` or ``(a, b) -> a``"""
+    reason = f"this bracket is not closed in {place(text, opened)}"
+    hint = "brackets open and close within one tensor"
+    if text.startswith(",", stop) and ")" in text[stop:]:
+        hint = "',' separates tensors; write spaces within brackets, as in (h t)"
+    spans = (Span(opened, opened + 1),)
+    return error("unclosed-bracket", "'(' without ')'", text, spans, reason, hint)
+
+
+def empty_group(text: str, span: Span) -> AnnotationError:
+    """``a () -> a``"""
+    reason = "() is a tensor without dimensions, so it stands alone"
+    hint = "a dimension of length one is written 1"
+    return error("empty-brackets", "() among dimensions", text, (span,), reason, hint)
+
+
+def zero_in_product(text: str, span: Span) -> AnnotationError:
+    """``(a 0) -> a``"""
+    reason = "a product that is 0 says nothing of its other factors"
+    hint = "a dimension of length zero is written 0, without brackets"
+    return error("zero-in-product", "0 within brackets", text, (span,), reason, hint)
+
+
+def question_not_alone(text: str, span: Span) -> AnnotationError:
+    """``a ? -> a``"""
+    reason = f"'?' stands for a whole value, and {place(text, span.start)} has more than it"
+    hint = "write ? alone, or a name for the dimension"
+    return error("question-not-alone", "'?' among dimensions", text, (span,), reason, hint)
+
+
+def misplaced_mark(text: str, offset: int) -> AnnotationError:
+    """``k + -> k``, ``(h t)+ -> h``, ``k+^ -> k`` or ``+ -> k``"""
+    mark, before = text[offset], text[:offset].rstrip()
+    reason, hint = "a mark stands right after an identifier, and none stands here", ""
+    if before.endswith(("+", "^")):
+        reason = "an identifier has one mark"
+        hint = f"write '{mark}' once" if before[-1] == mark else "write '+' or '^'"
+    elif before.endswith(")"):
+        reason = "a mark belongs to an identifier, not to a product"
+        hint = f"mark the identifiers within the brackets, as in (h{mark} t)"
+    elif before and not before.endswith((",", "->", "(")):
+        word = shown(before.replace("(", " ").replace(",", " ").replace("->", " ").split()[-1])
+        hint = f"write '{word}{mark}' without a space"
+    span = Span(offset, offset + 1)
+    return error("misplaced-mark", f"'{mark}' marks nothing", text, (span,), reason, hint)
+
+
+def too_many_tensors(text: str, span: Span, count: int, limit: int) -> AnnotationError:
+    """``a, a, a, ... -> a``"""
+    reason = f"an annotation has at most {limit:,} inputs and outputs; this one has {count:,}"
+    return error("too-many-tensors", "too many tensors", text, (span,), reason)
+
+
+def too_many_dims(
+    text: str, span: Span, count: int, limit: int, *, in_group: bool
+) -> AnnotationError:
+    """``a a a ... -> a``"""
+    what = "brackets hold at most {} factors" if in_group else "a tensor has at most {} dimensions"
+    reason = f"{what.format(limit)}; here are {count:,}"
+    title = "too many factors" if in_group else "too many dimensions"
+    return error("too-many-dimensions", title, text, (span,), reason)
+
+
+def two_marks(text: str, first: Identifier | Star, second: Identifier | Star) -> AnnotationError:
+    """``m k+, k n -> m n``"""
+    name = "*" if isinstance(first, Star) else shown(first.name)
+    at, also_at = place(text, first.span.start), place(text, second.span.start)
+    between = "and" if at == also_at else f"in {at} and"
+    reason = (
+        f"'{name}' is {_marked(first.mark)} {between} {_marked(second.mark)} in {also_at}; "
+        "write the same mark at both"
+    )
+    spans = (first.span, second.span)
+    return error("two-marks", "one identifier, two marks", text, spans, reason)
+
+
+def _marked(mark: Mark) -> str:
+    return "not marked" if mark is Mark.NONE else f"marked '{mark.value}'"
+
+
+def bad_word(text: str, span: Span) -> AnnotationError:
+    """``2a -> a``, or a word with a character that no identifier has."""
+    word = text[span.start : span.stop]
+    for offset, char in enumerate(word, span.start):
+        if not ("a" + char).isidentifier():
+            return unknown_character(text, offset)
+    reason = (
+        f"'{shown(word)}' begins with {describe(word[0])}, and an identifier with a letter or '_'"
+    )
+    hint = "write a space between a number and an identifier"
+    title = "neither an identifier nor a number"
+    return error("bad-identifier", title, text, (span,), reason, hint)
+
+
+def unknown_character(text: str, offset: int) -> AnnotationError:
+    """``m k → m``: a character of no token; also a ``?`` or a mark that stands wrong."""
+    char, after = text[offset], text[offset + 1 : offset + 2]
+    span = Span(offset, offset + 1)
+    if char == "?":
+        return question_not_alone(text, span)
+    if char in "+^":
+        return misplaced_mark(text, offset)
+    hint = hint_for(char, _TOKENS)
+    if char in HYPHENS and after in _HEADS:
+        hint, span = "write '->'", Span(offset, offset + 2)
+    elif char in HYPHENS and after.isidentifier():
+        hint = "write '_' within a name"
+    elif is_multiplication(char):
+        hint = "write (h t) for the product of h and t"
+    elif char == "\u2026" or text.startswith("..", offset):
+        hint = "write '*' for any number of dimensions"
+    reason = f"{describe(char)} is no part of the annotation language"
+    title = "a character that no annotation has"
+    return error("unknown-character", title, text, (span,), reason, hint)
+
 
 MAX_CHARACTERS = 10_000
 MAX_TENSORS = 256
@@ -83,16 +323,16 @@ def parse_annotation(text: str) -> Annotation:
         raise too_long("an annotation", text, MAX_CHARACTERS)
     arrow = text.find("->")
     if arrow < 0:
-        raise errors.no_arrow(text)
+        raise no_arrow(text)
     second = text.find("->", arrow + 2)
     if second >= 0:
-        raise errors.two_arrows(text, arrow, second)
+        raise two_arrows(text, arrow, second)
     marked: _Marked = {}
     inputs = _operands(text, 0, arrow, marked)
     outputs = _operands(text, arrow + 2, len(text), marked)
     if (count := len(inputs) + len(outputs)) > MAX_TENSORS:
         where = (inputs + outputs)[MAX_TENSORS].span
-        raise errors.too_many_tensors(text, where, count, MAX_TENSORS)
+        raise too_many_tensors(text, where, count, MAX_TENSORS)
     if not text.isascii() and (alike := find_lookalikes(marked)):
         raise lookalikes(text, alike, (marked[alike[0]].span, marked[alike[1]].span))
     return Annotation(inputs, outputs, text)
@@ -117,7 +357,7 @@ def _operand(text: str, start: int, stop: int, marked: _Marked) -> Operand:
     """Reads one operand: ``?``, ``()`` or dimensions."""
     written = text[start:stop].strip()
     if not written:
-        raise errors.empty_tensor(text, start, stop)
+        raise empty_tensor(text, start, stop)
     if written == "?" or (written[0] == "(" and written[-1] == ")" and not written[1:-1].strip()):
         begin = text.index(written, start)
         span = Span(begin, begin + len(written))
@@ -125,7 +365,7 @@ def _operand(text: str, start: int, stop: int, marked: _Marked) -> Operand:
     dims = _dims(text, start, stop, marked)
     if len(dims) > MAX_DIMS:
         where = dims[MAX_DIMS].span
-        raise errors.too_many_dims(text, where, len(dims), MAX_DIMS, in_group=False)
+        raise too_many_dims(text, where, len(dims), MAX_DIMS, in_group=False)
     return Tensor(tuple(dims), Span(dims[0].span.start, dims[-1].span.stop))
 
 
@@ -138,21 +378,21 @@ def _dims(text: str, start: int, stop: int, marked: _Marked) -> list[Dim | Star]
         span = Span(*token.span())
         if token.lastindex == _WORD:
             if span.start == end:
-                raise errors.no_space(text, span)
+                raise no_space(text, span)
             end = span.stop
             atom = _atom(text, token, span, marked)
             if not isinstance(atom, Star):
                 dims.append(Dim((atom,), False, span))
             elif any(isinstance(dim, Star) for dim in dims):
-                raise errors.misplaced_star(text, span, in_group=False)
+                raise misplaced_star(text, span, in_group=False)
             else:
                 dims.append(atom)
         elif token[0] == "(":
             dims.append(_group(text, span.start, stop, tokens, marked))
         elif token[0] == ")":
-            raise errors.unopened_bracket(text, span)
+            raise unopened_bracket(text, span)
         else:
-            raise errors.unknown_character(text, span.start)
+            raise unknown_character(text, span.start)
     return dims
 
 
@@ -166,29 +406,29 @@ def _group(
         span = Span(*token.span())
         if token.lastindex == _WORD:
             if span.start == end:
-                raise errors.no_space(text, span)
+                raise no_space(text, span)
             end = span.stop
             atom = _atom(text, token, span, marked)
             if isinstance(atom, Star):
-                raise errors.misplaced_star(text, span, in_group=True)
+                raise misplaced_star(text, span, in_group=True)
             if isinstance(atom, Number) and atom.value == 0:
-                raise errors.zero_in_product(text, span)
+                raise zero_in_product(text, span)
             atoms.append(atom)
         elif token[0] == ")":
             return _hidden_product(text, atoms, Span(opened, span.stop))
         elif token[0] == "(":
-            raise errors.nested_brackets(text, opened, span)
+            raise nested_brackets(text, opened, span)
         else:
-            raise errors.unknown_character(text, span.start)
-    raise errors.unclosed_bracket(text, opened, stop)
+            raise unknown_character(text, span.start)
+    raise unclosed_bracket(text, opened, stop)
 
 
 def _hidden_product(text: str, atoms: list[Atom], span: Span) -> Dim:
     if not atoms:
-        raise errors.empty_group(text, span)
+        raise empty_group(text, span)
     if len(atoms) > MAX_DIMS:
         where = atoms[MAX_DIMS].span
-        raise errors.too_many_dims(text, where, len(atoms), MAX_DIMS, in_group=True)
+        raise too_many_dims(text, where, len(atoms), MAX_DIMS, in_group=True)
     return Dim(tuple(atoms), True, span)
 
 
@@ -202,12 +442,12 @@ def _atom(text: str, token: re.Match[str], span: Span, marked: _Marked) -> Atom 
     elif word == "*":
         atom = Star(mark, span)
     elif not word.isdecimal():
-        raise errors.bad_word(text, Span(span.start, span.start + len(word)))
+        raise bad_word(text, Span(span.start, span.start + len(word)))
     elif len(word) > MAX_DIGITS:
         raise too_many_digits(text, span, len(word), MAX_DIGITS)
     else:
         return Number(int(word), span)
     first = marked.setdefault(word, atom)
     if first.mark is not mark:
-        raise errors.two_marks(text, first, atom)
+        raise two_marks(text, first, atom)
     return atom

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import sha256
 
-from dimsolve.ir.excerpt import shown
-from dimsolve.ir.graph import Graph
-from dimsolve.ir.node import MakeShape, MatchShape, Value, map_argument
+from dimsolve.ir.errors import shown
+from dimsolve.ir.graph import Graph, MakeShape, MatchShape, Value, map_argument
 
-from .inline import inlined
 from .plan import GraphId, Plan
-from .plan_errors import PLAN_AGAIN, plan_error
+from .plan_data import PLAN_AGAIN, plan_error
+from .planning.network import inlined
 
 
 def fingerprint(graph: Graph) -> str:

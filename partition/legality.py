@@ -2,33 +2,133 @@
 
 The verdict is a theorem about all values that satisfy the facts: *legal*; or the exact condition
 under which it is: *conditional*; or *illegal*, with an evaluated counterexample where a length is
-to blame; or *unknown*, with what was left to show. `dimsolve.partition.check` makes it.
+to blame; or *unknown*, with what was left to show. `dimsolve.partition.legality` makes it.
+
+Many counts and their reasons in few words: those with one reason stand together.
+
+{3: "v = 256 is never a multiple of 3", 5: "v = 256 is never a multiple of 5"}
+3, 5: v = 256 is never a multiple of that count
+
+What must hold for a split to be legal, decided one by one and joined into one answer.
+
+    m k+, k+ n -> m n, k = 12*s into 8      k is a multiple of 8: only if s % 2 == 0
+    contiguous, (q h e) cut at h            its parts are contiguous, that is q == 1
+
+One *never* decides, doubt outweighs a condition, a condition outweighs a yes.
+
+`check`: may this identifier be split into so many parts, and what does every rank hold then?
+
+The answer is a theorem about all values that satisfy the facts: *legal*; or the exact condition
+under which it is: *conditional*; or *illegal*, with an evaluated counterexample where a length is
+to blame; or *unknown*, with what was left to show.
+
+    check("m k+, k+ n -> m n", ["m, k", "k, n"], "k", 8)        conditional: k % 8 == 0
+        inputs S(1), S(0)    outputs P(sum)    local inputs (m, k//8), (k//8, n)
+
+`legal_parts`: all counts at once.
+
+The counts that are legal for every value are the divisors of one number, the fixed divisor of the
+length: ``8*s`` may always be split by 1, 2, 4 and 8, ``n*(n + 1)`` by 1 and 2. The other counts up
+to a bound are legal under a condition or never.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from math import lcm
+from typing import Any, Literal, TypedDict
 
-from dimsolve.solver.algebra.dims import floor_div
-from dimsolve.solver.algebra.poly import Dim, TooLarge, product
+from dimsolve.ir.annotation import Annotation
+from dimsolve.ir.display import Displayed
+from dimsolve.ir.errors import ShapeError, wrong_type
+from dimsolve.ir.expression import Comparison, Relation
+from dimsolve.solver.algebra.dims import evaluate, floor_div, surely_positive
+from dimsolve.solver.algebra.integers import divisors
+from dimsolve.solver.algebra.poly import Dim, Poly, TooLarge, product
+from dimsolve.solver.infer import Inputs, infer
 from dimsolve.solver.layout import Pattern
 from dimsolve.solver.problems import shape_text, too_large
-from dimsolve.solver.proof.divisibility import exact_quotient
-from dimsolve.solver.proof.facts import Facts
+from dimsolve.solver.proof.divisibility import exact_quotient, fixed_divisor
+from dimsolve.solver.proof.facts import Facts, read_facts
+from dimsolve.solver.proof.prove import decide, decide_divides, prove
+from dimsolve.solver.proof.verdict import Always, Decision, Never, Sometimes, Undecided
+from dimsolve.solver.shapes import (
+    MAX_NUMBER,
+    as_whole,
+    dim_of_text,
+    is_length,
+    to_choice,
+    to_dim,
+    to_flag,
+    to_whole,
+)
 from dimsolve.solver.solution import Solution
 from dimsolve.solver.symbolic import to_sympy
 
-from .placement import Placement, Shard
-from .rules import Rule
+from .placement import Placement, Reduction, Shard
+from .rules.rule import (
+    NoRule,
+    Rule,
+    TransformRule,
+    choose_rule,
+    nothing_to_split,
+    split_name,
+    whole_rule,
+)
+
+
+def ranges(counts: Sequence[int]) -> str:
+    """Returns ascending counts as people write them.
+
+    >>> ranges([3, 5, 6, 7, 9])
+    '3, 5-7, 9'
+    """
+    runs: list[list[int]] = []
+    for count in counts:
+        if runs and count == runs[-1][-1] + 1:
+            runs[-1].append(count)
+        else:
+            runs.append([count])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def together(texts: Mapping[int, str]) -> dict[str, list[int]]:
+    """Returns each text with the counts that it is about.
+
+    >>> together({3: "a", 4: "b", 6: "a"})
+    {'a': [3, 6], 'b': [4]}
+    """
+    found: dict[str, list[int]] = {}
+    for count, text in texts.items():
+        found.setdefault(text, []).append(count)
+    return found
+
+
+def said_once(reasons: Mapping[int, str]) -> dict[int, str]:
+    """Returns the reasons; those that are the same but for the count speak of "that count".
+
+    >>> said_once({3: "8 is never a multiple of 3", 5: "8 is never a multiple of 5", 7: "other"})[5]
+    '8 is never a multiple of that count'
+    """
+    general = {
+        count: re.sub(rf"\bmultiple of {count}\b", "multiple of that count", reason)
+        for count, reason in reasons.items()
+    }
+    shared = together(general)
+    return {
+        count: text if len(shared[text]) > 1 else reasons[count] for count, text in general.items()
+    }
+
 
 Verdict = Literal["legal", "conditional", "illegal", "unknown"]
 
 
 @dataclass(frozen=True, eq=False)
-class Legality:
+class Legality(Displayed):
     """May ``split`` be cut into ``parts``? Made by `dimsolve.check`.
 
     ``inputs`` and ``outputs`` are placements, one per tensor, () where no placement exists.
@@ -172,16 +272,6 @@ class Legality:
     def __repr__(self) -> str:
         return f"<Legality {self}>"
 
-    def _repr_svg_(self) -> str:
-        from .draw_legality import legality_svg
-
-        return legality_svg(self)
-
-    def __rich__(self) -> Any:
-        from .terminal import legality_view
-
-        return legality_view(self)
-
 
 def _to_sympy(rows: tuple[tuple[Dim, ...] | None, ...]) -> tuple[tuple[Any, ...] | None, ...]:
     return tuple(None if row is None else tuple(to_sympy(dim) for dim in row) for row in rows)
@@ -190,3 +280,410 @@ def _to_sympy(rows: tuple[tuple[Dim, ...] | None, ...]) -> tuple[tuple[Any, ...]
 def _part(length: Dim, parts: Dim, facts: Facts) -> Dim:
     quotient = exact_quotient(length, parts, facts)
     return floor_div(length, parts) if quotient is None else quotient
+
+
+@dataclass(frozen=True)
+class _Obligation:
+    """One thing that must hold: the decision, the words for it, a Dim whose value at a
+    counterexample tells the most, and the obligation as a text of the dimension language.
+    """
+
+    decision: Decision
+    claim: str
+    never: str
+    witness: Dim
+    left: str
+
+
+@dataclass(frozen=True)
+class Obligations:
+    """What must hold for a rule to be used: the inputs match, the count divides, the layout is
+    contiguous if asked.
+    """
+
+    solution: Solution
+    rule: Rule
+    parts: Dim
+    contiguous: bool
+
+    def answer(self, arguments: tuple[tuple[str, Any], ...]) -> Legality:
+        """Joins the decisions: one *never* decides, doubt outweighs a condition, a condition
+        outweighs a yes.
+        """
+        conditions = list(self.solution.conditions)
+        facts = _assume(self.solution.facts, conditions)
+        verdict: Verdict = "conditional" if conditions else "legal"
+        reasons = [f"the inputs match only if {' and '.join(conditions)}"] if conditions else []
+        counterexample: Mapping[str, int] | None = None
+        for obligation in self._obligations(facts):
+            match obligation.decision:
+                case Always():
+                    reasons.append(f"{obligation.claim} for all values")
+                case Never(_, found):
+                    reasons.append(obligation.never + _at(obligation.witness, found))
+                    reason = "; ".join(reasons)
+                    return self._legality("illegal", reason, (), found, None, arguments)
+                case Sometimes(reason, found, needed):
+                    verdict = "conditional" if needed and verdict != "unknown" else "unknown"
+                    needs = needed or (obligation.left,)
+                    conditions.extend(c for c in needs if c not in conditions)
+                    counterexample = counterexample or found
+                    only = f"only if {' and '.join(needed)}" if needed else f"not always ({reason})"
+                    reasons.append(f"{obligation.claim} {only}{_at(obligation.witness, found)}")
+                case Undecided(reason, left):
+                    verdict = "unknown"
+                    needs = left or (obligation.left,)
+                    conditions.extend(c for c in needs if c not in conditions)
+                    reasons.append(f"it is not decided whether {obligation.claim}: {reason}")
+        if verdict == "conditional" and counterexample is None:
+            counterexample = _failing(conditions, self.solution.facts)
+        return self._legality(
+            verdict, "; ".join(reasons), tuple(conditions), counterexample, self.rule, arguments
+        )
+
+    def undecided(self, arguments: tuple[tuple[str, Any], ...]) -> Legality:
+        """The answer where the expressions are too large to be worked with."""
+        length = self.solution.values[self.rule.name]
+        left = (*self.solution.conditions, _divides_text(self.parts, length))
+        reason = f"the lengths are too large to decide whether {self.rule.name} can be cut"
+        return self._legality("unknown", reason, left, None, self.rule, arguments)
+
+    def _legality(
+        self,
+        verdict: Verdict,
+        reason: str,
+        conditions: tuple[str, ...],
+        counterexample: Mapping[str, int] | None,
+        rule: Rule | None,
+        arguments: tuple[tuple[str, Any], ...],
+    ) -> Legality:
+        return Legality(
+            solution=self.solution,
+            split=self.rule.name,
+            parts=self.parts,
+            verdict=verdict,
+            reason=reason,
+            conditions=conditions,
+            counterexample=counterexample,
+            rule=rule,
+            given_arguments=arguments,
+        )
+
+    def _obligations(self, facts: Facts) -> Iterator[_Obligation]:
+        name, length = self.rule.name, self.solution.values[self.rule.name]
+        text = name if str(length) == name else f"{name} = {length}"
+        if not surely_positive(self.parts):
+            yield from self._count_is_positive(facts)
+            with suppress(ShapeError):  # then it is never positive, and that was said
+                facts = _assume(facts, [f"{self.parts} >= 1"])
+        shards = [p for p in (*self.rule.inputs, *self.rule.outputs) if isinstance(p, Shard)]
+        divisor = self.parts * lcm(*[sum(shard.segments or (1,)) for shard in shards])
+        yield _Obligation(
+            decide_divides(divisor, length, facts),
+            f"{text} is a multiple of {divisor}",
+            f"{text} is never a multiple of {divisor}",
+            length,
+            _divides_text(divisor, length),
+        )
+        yield from self._other_obligations(facts)
+        if self.contiguous and self.parts != 1:
+            for count in sorted({shard.units for shard in shards} - {1}, key=str):
+                yield _Obligation(
+                    decide(count, Comparison.EQ, 1, facts),
+                    f"the parts of {name} are contiguous, that is {count} == 1",
+                    f"the parts of {name} are not contiguous: it is cut in each of {count} blocks",
+                    count,
+                    f"{count} == 1",
+                )
+
+    def _count_is_positive(self, facts: Facts) -> Iterator[_Obligation]:
+        for claim in is_length(self.parts):
+            yield _Obligation(
+                decide(claim.left, claim.comparison, claim.right, facts),
+                f"the count {self.parts} is positive",
+                f"the count {self.parts} is never positive",
+                self.parts,
+                str(claim),
+            )
+
+    def _other_obligations(self, facts: Facts) -> Iterator[_Obligation]:
+        """A transform rule may cut other identifiers too: the count must divide them as well."""
+        if self.rule.transform is None:
+            return
+        layout = self.solution.layout
+        seen: set[str] = set()
+        placements = (*self.rule.inputs, *self.rule.outputs)
+        for placement, patterns in zip(placements, (*layout.inputs, *layout.outputs), strict=True):
+            if not isinstance(placement, Shard) or patterns is None:
+                continue
+            pattern = patterns[placement.dim]
+            if self.rule.name in pattern.names or str(pattern) in seen:
+                continue
+            seen.add(str(pattern))
+            lengths = [self.solution.values[name] for name in pattern.names]
+            length = product([pattern.constant, *lengths])
+            parts = product([self.parts, placement.units])
+            yield _Obligation(
+                decide_divides(parts, length, facts),
+                f"{pattern} = {length} is a multiple of {self.parts}",
+                f"{pattern} = {length} is never a multiple of {self.parts}",
+                length,
+                _divides_text(parts, length),
+            )
+
+
+def _divides_text(parts: Dim, length: Dim) -> str:
+    """Returns the obligation that the parts divide the length, as a condition reads."""
+    return f"({length}) % ({parts}) == 0"
+
+
+def _failing(conditions: list[str], facts: Facts) -> Mapping[str, int] | None:
+    """Returns values, which satisfy the facts, at which one of the conditions is false."""
+    found = (prove(condition, facts=facts).counterexample for condition in conditions)
+    return next((values for values in found if values is not None), None)
+
+
+def _at(witness: Dim, values: Mapping[str, int]) -> str:
+    """Returns ``; at s = 1 it is 8``, or nothing where there is no symbol."""
+    if isinstance(witness, int) or not values:
+        return ""
+    shown = ", ".join(f"{name} = {value}" for name, value in values.items())
+    try:
+        return f"; at {shown} it is {evaluate(witness, values)}"
+    except ZeroDivisionError:
+        return f"; at {shown} it has no value"
+
+
+def _assume(facts: Facts, conditions: list[str]) -> Facts:
+    return read_facts([*facts.relations, *conditions]) if conditions else facts
+
+
+_EXPRESSIONS = ("sympy.", "dimsolve.")
+"""Where the types of expressions come from."""
+
+
+def check(
+    annotation: str | Annotation,
+    inputs: Inputs,
+    split: str | tuple[int, int],
+    parts: Any,
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    facts: Iterable[str | Relation] = (),
+    contiguous: bool = False,
+    value_split: Collection[int] = (),
+    partial: str = "sum",
+) -> Legality:
+    """Returns whether ``split`` may be cut into ``parts``, and what every rank holds.
+
+    split: an identifier's name or (index, dim). parts: an int, or a dimension expression for a
+    count not yet known. contiguous: allow only layouts in which every rank's part is one run.
+    value_split: numbers of the inputs that are summands. partial: what joins the parts of a ``+``
+    split (sum, max, min, prod, avg). Raises AnnotationError for a question that cannot be read and
+    ShapeError where the inputs can never match; *illegal* is an answer.
+
+    >>> check("m k+, k+ n -> m n", ["m, k", "k, n"], "k", 8).conditions
+    ('k % 8 == 0',)
+    """
+    solution = infer(annotation, inputs, arguments=arguments, facts=facts)
+    return judge(
+        solution,
+        split,
+        parts,
+        arguments=arguments or {},
+        **to_manner(solution, contiguous, value_split, partial),
+    )
+
+
+class Manner(TypedDict):
+    """How a split is meant, beside what is split and into how many."""
+
+    contiguous: bool
+    value_split: tuple[int, ...]
+    reduction: Reduction
+
+
+def to_manner(solution: Solution, contiguous: Any, value_split: Any, partial: Any) -> Manner:
+    """Returns the parameters that `check` and `legal_parts` share; AnnotationError for what they
+    cannot be.
+    """
+    word = to_choice("partial", partial, [reduction.value for reduction in Reduction])
+    return Manner(
+        contiguous=to_flag("contiguous", contiguous),
+        value_split=_to_summands(value_split, len(solution.layout.inputs)),
+        reduction=Reduction(word),
+    )
+
+
+def _to_summands(value_split: Any, inputs: int) -> tuple[int, ...]:
+    what = "a list of input numbers"
+    hint = f"inputs are counted from 0; there {'is' if inputs == 1 else 'are'} {inputs}"
+    if not isinstance(value_split, Collection) or isinstance(
+        value_split, str | bytes | bytearray | Mapping
+    ):
+        raise wrong_type("value_split", value_split, what, hint)
+    try:
+        found = [(entry, as_whole(entry)) for entry in value_split]
+    except TypeError:  # such as a tensor without dimensions
+        raise wrong_type("value_split", value_split, what, hint) from None
+    for entry, number in found:
+        if number is None or not 0 <= number < inputs:
+            raise wrong_type("an entry of value_split", entry, "the number of an input", hint)
+    return tuple([number for _, number in found if number is not None])
+
+
+def judge(
+    solution: Solution,
+    split: str | tuple[int, int],
+    parts: Any,
+    *,
+    arguments: Mapping[str, Any],
+    contiguous: bool = False,
+    value_split: Collection[int] = (),
+    reduction: Reduction = Reduction.SUM,
+    transform_rules: Sequence[TransformRule] = (),
+) -> Legality:
+    """Returns the Legality of a split of shapes that are inferred already."""
+    count = _to_count(parts)
+    name = split_name(solution, split)
+    if name is None:
+        assert not isinstance(split, str)
+        return Legality(solution, None, count, "illegal", nothing_to_split(solution, split))
+    if isinstance(count, int) and count < 1:
+        return Legality(
+            solution, name, count, "illegal", f"{count} parts: a count is a positive integer"
+        )
+    try:
+        rule = choose_rule(
+            solution,
+            name,
+            transform_rules=transform_rules,
+            value_split=value_split,
+            reduction=reduction,
+        )
+    except TooLarge:
+        raise too_large(solution.text) from None
+    if isinstance(rule, NoRule) and count == 1:
+        rule = whole_rule(solution, name)
+    if isinstance(rule, NoRule):
+        return Legality(solution, name, count, "illegal", rule.reason)
+    obligations = Obligations(solution, rule, count, contiguous)
+    try:
+        return obligations.answer(tuple(arguments.items()))
+    except TooLarge:
+        return obligations.undecided(tuple(arguments.items()))
+
+
+def _to_count(parts: Any) -> Dim:
+    """The count as a Dim; that it must be positive is an obligation, not a matter of type."""
+    count: Dim | None = None
+    if isinstance(parts, str):
+        count = dim_of_text(parts) if parts.strip() else None
+    elif isinstance(parts, Poly) or str(type(parts).__module__).startswith(_EXPRESSIONS):
+        count = to_dim(parts, "parts")
+    else:
+        count = as_whole(parts)
+    if count is None or (isinstance(count, int) and abs(count) >= MAX_NUMBER):
+        hint = 'give a positive integer, or a dimension expression such as "n"'
+        raise wrong_type("parts", parts, "a count", hint)
+    return count
+
+
+DEFAULT_BOUND = 64
+MAX_BOUND = 10_000
+MAX_DIVISORS = 4_096
+
+
+@dataclass(frozen=True)
+class LegalParts(Displayed):
+    """The counts an identifier may be split into.
+
+    ``fixed_divisor``: the greatest count that is legal for every value; its divisors are ``always``
+    (0: the length is 0 and every count up to the bound is; where it is too large to be taken apart,
+    those up to the bound are listed; where even one part asks for a condition, it is 1 and
+    ``always`` is empty). ``conditional``: {count: condition} and ``forbidden``:
+    {count: reason}, for the other counts up to ``up_to``; ``unknown``: {count: what was left to
+    show}. ``left_whole``: {count: which parameters of a model stay whole at this count, where
+    another would cut them, and why}.
+    """
+
+    split: str | None
+    fixed_divisor: int
+    always: tuple[int, ...]
+    conditional: Mapping[int, str]
+    forbidden: Mapping[int, str]
+    unknown: Mapping[int, str]
+    up_to: int
+    left_whole: Mapping[int, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"always: {', '.join(map(str, self.always))}"]
+        for word, texts in (
+            (", where", self.left_whole),
+            (" if", self.conditional),
+            (" never:", said_once(self.forbidden)),
+            (" unknown:", self.unknown),
+        ):
+            groups = together(texts).items()
+            lines += [f"{ranges(counts)}{word} {text}" for text, counts in groups]
+        return "\n".join(lines)
+
+
+def legal_parts(
+    annotation: str | Annotation,
+    inputs: Inputs,
+    split: str | tuple[int, int],
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    facts: Iterable[str | Relation] = (),
+    up_to: int | None = None,
+    contiguous: bool = False,
+    value_split: Collection[int] = (),
+    partial: str = "sum",
+) -> LegalParts:
+    """Returns which counts ``split`` may be cut into: always, under a condition, never. ``up_to``
+    bounds the last two (64; at most 10,000).
+
+    Raises AnnotationError for a question that cannot be read and ShapeError where the inputs can
+    never match.
+
+    >>> legal_parts("a b -> a b", ["8*s, 6"], "a", up_to=3).conditional
+    {3: 's % 3 == 0'}
+    """
+    bound = DEFAULT_BOUND if up_to is None else to_whole("up_to", up_to, 1, MAX_BOUND)
+    solution = infer(annotation, inputs, arguments=arguments, facts=facts)
+    manner = to_manner(solution, contiguous, value_split, partial)
+    always: list[int] = []
+    conditional: dict[int, str] = {}
+    forbidden: dict[int, str] = {}
+    unknown: dict[int, str] = {}
+    name: str | None = None
+
+    def judged(count: int) -> Legality:
+        return judge(solution, split, count, arguments=arguments or {}, **manner)
+
+    for count in range(1, bound + 1):
+        legality = judged(count)
+        name = legality.split
+        match legality.verdict:
+            case "legal":
+                always.append(count)
+            case "conditional":
+                conditional[count] = " and ".join(legality.conditions)
+            case "illegal":
+                forbidden[count] = legality.reason
+            case "unknown":
+                unknown[count] = " and ".join(legality.conditions)
+    greatest = 1
+    if name is not None and always:
+        found = [1, lcm(*always)]
+        with suppress(TooLarge):
+            found.append(fixed_divisor(solution.values[name], solution.facts))
+        if 0 in found and len(always) == bound:
+            greatest = 0
+        else:
+            greatest = max(n for n in found if n == 1 or judged(n).verdict == "legal")
+    every = set(divisors(greatest, MAX_DIVISORS) or ()) if greatest > 0 and always else set()
+    return LegalParts(
+        name, greatest, tuple(sorted(every | set(always))), conditional, forbidden, unknown, bound
+    )

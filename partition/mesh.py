@@ -2,6 +2,8 @@
 
 Mesh.of({"dp": 2, "tp": "n"})       dp=2, tp=n      2*n ranks
 Mesh.of("dp=2,tp=4")                                8 ranks, rank = 4*dp + tp
+
+A length divided into parts that are known, or assumed, to divide it.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from typing import Any, TypeAlias
 from unicodedata import normalize
 
 from dimsolve.ir.errors import Diagnostic, DimsolveError
-from dimsolve.solver.algebra.dims import symbols_of
+from dimsolve.solver.algebra.dims import floor_div, symbols_of
 from dimsolve.solver.algebra.poly import Dim, product
+from dimsolve.solver.proof.divisibility import exact_quotient
+from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.shapes import to_dim
 
 PROGRAMS_OWN = frozenset({"torch", "draws", "device"})
@@ -148,3 +152,15 @@ def _problem(reason: str) -> MeshError:
             hint='write {"dp": 2, "tp": 4}, or dp=2,tp=4 as text; a size may be a symbol, "n"',
         )
     )
+
+
+def part_of(length: Dim, parts: Dim, facts: Facts) -> Dim:
+    """Returns length / parts where the parts are known, or assumed, to divide it.
+
+    >>> from dimsolve.solver.proof.facts import NO_FACTS
+    >>> from dimsolve.solver.algebra.poly import symbol
+    >>> str(part_of(8 * symbol("s"), 4, NO_FACTS)), str(part_of(symbol("s"), 4, NO_FACTS))
+    ('2*s', 's//4')
+    """
+    quotient = exact_quotient(length, parts, facts)
+    return floor_div(length, parts) if quotient is None else quotient

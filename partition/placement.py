@@ -8,15 +8,39 @@
     P(sum)           every rank has a tensor of full size; their sum is the value
 
 A value has one placement per mesh axis.
+
+How a dimension is dealt out to ranks: the lengths of its segments, fractions that add up to 1.
+
+Every rank has one part of each segment. Equal segments are blocks:
+
+    S(0)                      1
+    S(0, blocks=3)            1/3, 1/3, 1/3
+    S(0, segments=2:1:1)      1/2, 1/4, 1/4         queries, keys, values: 64, 32 and 32 of 128 rows
+
+Fractions say which parts of two dimensions belong together where one is a window of the other, and
+they do not change when an outer axis cuts every segment.
+
+The reader of placements: ``S(0)``, ``S(0, blocks=3)``, ``R``, ``P(sum)``, as they print.
+
+The blocks are a length in the dimension language: a fused ``(q h e)`` cut by h is
+``S(0, blocks=q)``. Segments are proportions: ``S(0, segments=4:1:1)``; equal ones are blocks.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
+from itertools import accumulate
+from math import gcd, lcm
 from typing import TypeAlias
 
+from dimsolve.ir.display import Displayed
+from dimsolve.ir.errors import AnnotationError, Diagnostic, shown
 from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.shapes import dim_of_text
 
 
 class Reduction(Enum):
@@ -30,13 +54,13 @@ class Reduction(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
+class Shard(Displayed):
     """Dimension ``dim`` (counted from 0) is cut.
 
     blocks: of how many equal blocks, one after the other, every rank has a part; 1 is contiguous.
     segments: what a block is made of, as proportions (``(4, 1, 1)``): every rank has a part of each
     segment; () is one segment. They have no common divisor and do not repeat: a repeated one is
-    blocks (`dimsolve.partition.segments.shard_of` sees to it).
+    blocks (`dimsolve.partition.placement.shard_of` sees to it).
 
     >>> str(Shard(0)), str(Shard(1, blocks=3)), str(Shard(0, segments=(4, 1, 1)))
     ('S(0)', 'S(1, blocks=3)', 'S(0, segments=4:1:1)')
@@ -66,23 +90,17 @@ class Shard:
             parts.append(f"segments={':'.join(map(str, self.segments))}")
         return f"S({', '.join(parts)})"
 
-    def _repr_svg_(self) -> str:
-        return _svg(self)
-
 
 @dataclass(frozen=True, slots=True)
-class Replicate:
+class Replicate(Displayed):
     """Every rank has the whole tensor."""
 
     def __str__(self) -> str:
         return "R"
 
-    def _repr_svg_(self) -> str:
-        return _svg(self)
-
 
 @dataclass(frozen=True, slots=True)
-class Partial:
+class Partial(Displayed):
     """Every rank has a summand (or factor, or candidate) of the value.
 
     >>> str(Partial(Reduction.MAX))
@@ -94,15 +112,103 @@ class Partial:
     def __str__(self) -> str:
         return f"P({self.reduction.value})"
 
-    def _repr_svg_(self) -> str:
-        return _svg(self)
-
-
-def _svg(placement: Placement) -> str:
-    """What a notebook shows: the placement of a matrix on three ranks."""
-    from .draw_placement import placement_svg
-
-    return placement_svg(placement)
-
 
 Placement: TypeAlias = Shard | Replicate | Partial
+
+
+MOST = 4096
+"""A dimension of more segments is not taken apart."""
+MOST_WRITTEN = 256
+"""A placement names no more segments than these: longer texts are not read."""
+
+
+def fractions_of(shard: Shard) -> tuple[Fraction, ...] | None:
+    """Returns the lengths of all segments; None where their number is a symbol, or too large.
+
+    >>> [str(each) for each in fractions_of(Shard(0, blocks=2, segments=(2, 1)))]
+    ['1/3', '1/6', '1/3', '1/6']
+    """
+    segments = shard.segments or (1,)
+    if not isinstance(shard.blocks, int) or not 0 < shard.blocks * len(segments) <= MOST:
+        return None
+    whole = shard.blocks * sum(segments)
+    return tuple(Fraction(each, whole) for each in segments) * shard.blocks
+
+
+def shard_of(dim: int, lengths: Sequence[Fraction]) -> Shard:
+    """Returns the placement whose segments have these lengths, or lengths in these proportions.
+
+    >>> print(shard_of(0, [Fraction(1, 2), Fraction(1, 4)]), shard_of(1, [Fraction(1, 4)] * 2))
+    S(0, segments=2:1) S(1, blocks=2)
+    """
+    common = lcm(*(each.denominator for each in lengths))
+    return segmented(dim, 1, tuple(int(each * common) for each in lengths))
+
+
+def segmented(dim: int, blocks: Dim, segments: tuple[int, ...]) -> Shard:
+    """Returns the placement in its one form: segments that repeat are blocks.
+
+    >>> print(segmented(0, 3, (2, 2)), segmented(0, 1, (6, 3, 6, 3)))
+    S(0, blocks=6) S(0, blocks=2, segments=2:1)
+    """
+    if not segments:
+        return Shard(dim, blocks)
+    times, least = _repeated(segments)
+    common = gcd(*least)
+    least = tuple(each // common for each in least)
+    return Shard(dim, blocks * times, least if len(least) > 1 else ())
+
+
+def _repeated(segments: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    """The shortest beginning that the segments repeat, and how many times."""
+    count = len(segments)
+    for length in range(1, count + 1):
+        if count % length == 0 and segments == segments[:length] * (count // length):
+            return count // length, segments[:length]
+    raise AssertionError("segments repeat themselves once at least")
+
+
+def ends_of(lengths: Sequence[Fraction]) -> list[Fraction]:
+    """Returns where the segments end, and 0 where the first begins.
+
+    >>> [str(each) for each in ends_of([Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)])]
+    ['0', '1/2', '3/4', '1']
+    """
+    return [Fraction(0), *accumulate(lengths)]
+
+
+_SHARD = re.compile(
+    r"S\(\s*(\d{1,3})\s*(?:,\s*blocks\s*=\s*([^:]{1,1000}?)\s*)?"
+    r"(?:,\s*segments\s*=\s*(\d{1,9}(?:\s*:\s*\d{1,9}){1,255})\s*)?\)",
+    re.ASCII,
+)
+_PARTIAL = re.compile(r"P(?:\(\s*(sum|max|min|prod|avg)\s*\))?", re.ASCII)
+
+
+def read_placement(text: str) -> Placement:
+    """Returns the placement that prints as ``text``; ``P`` is ``P(sum)``. Raises AnnotationError.
+
+    >>> print(read_placement("S(0, blocks=3)"), read_placement("P(max)"))
+    S(0, blocks=3) P(max)
+    >>> print(read_placement("S(0, segments=8:2:2)"), read_placement("S(0, segments=2:2)"))
+    S(0, segments=4:1:1) S(0, blocks=2)
+    """
+    stripped = text.strip()
+    if stripped == "R":
+        return Replicate()
+    if shard := _SHARD.fullmatch(stripped):
+        blocks = dim_of_text(shard[2].strip()) if shard[2] else 1
+        segments = tuple(map(int, shard[3].split(":"))) if shard[3] else ()
+        if 0 not in segments:
+            return segmented(int(shard[1]), blocks, segments)
+    if partial := _PARTIAL.fullmatch(stripped):
+        return Partial(Reduction(partial[1] or "sum"))
+    raise AnnotationError(
+        Diagnostic(
+            code="not-a-placement",
+            title="this is not a placement",
+            reason=f"'{shown(text)}' cannot be read",
+            hint="write S(0), S(0, blocks=3), S(0, segments=4:1:1), R, or P(sum): sum, max, min, "
+            "prod or avg",
+        )
+    )

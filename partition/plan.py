@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
-from .plan_entries import (
+from dimsolve.ir.display import Displayed, render
+
+from .plan_data import (
     Axis,
     Collective,
     ConversionPlan,
@@ -43,8 +45,8 @@ from .plan_entries import (
 if TYPE_CHECKING:
     from dimsolve.ir.graph import Graph
 
-    from .communication import Traffic
-    from .memory import Memory
+    from .plan_queries import Memory, Traffic
+
 
 VERSION = 1
 """Of the schema: a plan of another version is not read."""
@@ -71,7 +73,7 @@ __all__ = [
 ]
 
 
-class Plan(Model):
+class Plan(Model, Displayed):
     """How a graph is cut over a mesh. Made by `dimsolve.plan`.
 
     mesh: sizes by axis name, outer axis first. symbols, facts: those of the graph. conditions: what
@@ -115,7 +117,7 @@ class Plan(Model):
         what the planner's rules derive from the graph with this mesh and these splits: a plan that
         was edited is refused, and the error names the first difference.
         """
-        from .derived import check_derived
+        from .planning.derive import check_derived
 
         check_derived(self, graph)
         self._planned = graph
@@ -134,9 +136,7 @@ class Plan(Model):
 
     def explain(self) -> str:
         """Returns the plan as a table."""
-        from .explain import explain
-
-        return explain(self)
+        return str(render(self, "text"))
 
     def memory(
         self,
@@ -153,8 +153,7 @@ class Plan(Model):
         parameter; Adam keeps two. Raises PlanError for a size that is missing, of no symbol of the
         plan, or one that breaks a condition of the plan.
         """
-        from .memory import memory_of
-        from .sizes import Sizes, read_sizes
+        from .plan_queries import Sizes, memory_of, read_sizes
 
         given = read_sizes(self, sizes, named, "memory")
         return memory_of(self, Sizes(self, given, "memory"), optimizer_states)
@@ -172,8 +171,7 @@ class Plan(Model):
         input_gradients: whether inputs of the caller require gradients: what is sent backward only
         for them is left out otherwise, as it is in the run.
         """
-        from .communication import communication_of
-        from .sizes import Sizes, read_sizes
+        from .plan_queries import Sizes, communication_of, read_sizes
 
         given = read_sizes(self, sizes, named, "communication")
         return communication_of(self, Sizes(self, given, "communication"), input_gradients)
@@ -182,34 +180,18 @@ class Plan(Model):
         """Raises PlanError for the first condition that does not hold at these sizes, and where one
         of its sizes is missing; `memory` says how they are given.
         """
-        from .conditions import check_conditions
-        from .sizes import read_sizes
+        from .plan_queries import check_conditions, read_sizes
 
         check_conditions(self, read_sizes(self, sizes, named, "check"))
 
     def diff(self, other: Plan) -> str:
         """Returns what differs, a line each; ``""`` for equal plans. PlanError for no plan."""
-        from .diff import diff
+        from .plan_queries import diff
 
         return diff(self, other)
 
     def __str__(self) -> str:
         return self.explain()
-
-    def _repr_svg_(self) -> str:
-        from .draw_plan import plan_svg
-
-        return plan_svg(self)
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        from .explain import summary
-
-        printer.text(summary(self))
-
-    def __rich__(self) -> Any:
-        from .terminal import plan_view
-
-        return plan_view(self)
 
     def __eq__(self, other: object) -> bool:
         """Plans are equal where they say the same, whichever graph they have met."""

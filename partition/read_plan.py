@@ -2,22 +2,143 @@
 
 What is read has the form of a plan: every text in it can be read, every name names something. What
 it says is checked against the graph that it is for, by `Plan.for_graph`.
+
+The form of a plan that was read: that all its texts are of its little languages, and all its
+names name something in it.
+
+    conversions.3.axis          'pp' is no axis of the mesh
+    operators.7.lengths.n       '8 *' is no length
+    outputs.0.source            'linear@4' is no value, and no conversion
+
+So whatever is asked of a plan has an answer, also before it has met its graph. Whether the answers
+are true is for `dimsolve.partition.planning.derive` to say.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from dimsolve.ir.excerpt import shown
+from dimsolve.ir.errors import DimsolveError, shown
+from dimsolve.ir.read_expression import read_relation
 from dimsolve.ir.strict_json import UnreadableJson, read_json
+from dimsolve.solver.shapes import dim_of_text
 
-from .plan import VERSION, Plan
-from .plan_errors import PLAN_AGAIN, PlanError, not_a_plan, plan_error
-from .plan_form import check_form
-from .planning.uncollected import uncollected
+from .collector import uncollected
+from .mesh import Mesh
+from .placement import read_placement
+from .plan import VERSION, ConversionPlan, LocalTensor, OperatorPlan, Plan
+from .plan_data import PLAN_AGAIN, PlanError, not_a_plan, plan_error
+
+Place: TypeAlias = tuple[str | int, ...]
+
+
+def check_form(plan: Plan) -> None:
+    """Raises PlanError for the first text that cannot be read, or name that names nothing."""
+    _Form(plan).check()
+
+
+class _Form:
+    """``known``: values and conversions that uses may be taken from; ``read``: texts that are all
+    right.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.known = {entry.value for entry in plan.inputs}
+        self.known.update(each.value for entry in plan.operators for each in entry.outputs)
+        self.read: set[tuple[Any, str]] = set()
+
+    def check(self) -> None:
+        plan = self.plan
+        try:
+            Mesh.with_axes(dict(plan.mesh))
+        except DimsolveError as error:
+            raise not_a_plan(error.diagnostic.reason, ("mesh",)) from None
+        for name in ("conditions", "facts"):
+            for number, text in enumerate(getattr(plan, name)):
+                self.text(text, read_relation, "condition", (name, number))
+        for number, held in enumerate(plan.inputs):
+            self.tensor(held, ("inputs", number))
+            self.lengths(held.whole or (), ("inputs", number, "whole"))
+        # A conversion stands after the one that it starts from.
+        for number, conversion in enumerate(plan.conversions):
+            self.conversion(conversion, ("conversions", number))
+        for number, operator in enumerate(plan.operators):
+            self.operator(operator, ("operators", number))
+        for number, output in enumerate(plan.outputs):
+            self.tensor(output, ("outputs", number))
+            self.source(output.source, ("outputs", number, "source"))
+
+    def conversion(self, entry: ConversionPlan, place: Place) -> None:
+        self.axis(entry.axis, (*place, "axis"))
+        self.source(entry.source, (*place, "source"))
+        self.placements(entry.before, (*place, "before"))
+        self.placements(entry.after, (*place, "after"))
+        for number, text in enumerate(entry.gradient):
+            self.text(text, read_placement, "placement", (*place, "gradient", number))
+        self.lengths(entry.shape_before or (), (*place, "shape_before"))
+        self.lengths(entry.shape_after or (), (*place, "shape_after"))
+        for name in ("bytes_forward", "bytes_backward"):
+            self.text(getattr(entry, name), dim_of_text, "length", (*place, name))
+        if entry.id in self.known:
+            raise not_a_plan(f"'{shown(entry.id)}' stands for two things", (*place, "id"))
+        self.known.add(entry.id)
+
+    def operator(self, entry: OperatorPlan, place: Place) -> None:
+        for axis, split in entry.splits.items():
+            self.axis(axis, (*place, "splits"))
+            self.text(split.blocks, dim_of_text, "length", (*place, "splits", axis, "blocks"))
+        for number, operand in enumerate(entry.operands):
+            self.tensor(operand, (*place, "operands", number))
+            self.source(operand.source, (*place, "operands", number, "source"))
+        for number, made in enumerate(entry.outputs):
+            self.tensor(made, (*place, "outputs", number))
+        for number, index in enumerate(entry.inputs):
+            if index is not None and not 0 <= index < len(entry.operands):
+                raise not_a_plan("there is no such operand", (*place, "inputs", number))
+        for name, length in entry.lengths.items():
+            self.text(length, dim_of_text, "length", (*place, "lengths", name))
+        for name, lengths in entry.sizes.items():
+            self.lengths(lengths, (*place, "sizes", name))
+        for axis in entry.randomness.differs if entry.randomness is not None else ():
+            self.axis(axis, (*place, "randomness"))
+
+    def tensor(self, entry: LocalTensor, place: Place) -> None:
+        self.placements(entry.placements, (*place, "placements"))
+        self.lengths(entry.shape or (), (*place, "shape"))
+
+    def placements(self, texts: Sequence[str], place: Place) -> None:
+        if len(texts) != len(self.plan.mesh):
+            reason = f"there are {len(texts)} placements for {len(self.plan.mesh)} axes"
+            raise not_a_plan(reason, place)
+        for number, text in enumerate(texts):
+            self.text(text, read_placement, "placement", (*place, number))
+
+    def lengths(self, texts: Iterable[str | None], place: Place) -> None:
+        for number, text in enumerate(texts):
+            if text is not None:
+                self.text(text, dim_of_text, "length", (*place, number))
+
+    def text(self, text: str, reader: Callable[[str], Any], what: str, place: Place) -> None:
+        if (what, text) in self.read:
+            return
+        try:
+            reader(text)
+        except DimsolveError:
+            raise not_a_plan(f"'{shown(text)}' is no {what}", place) from None
+        self.read.add((what, text))
+
+    def axis(self, name: str, place: Place) -> None:
+        if name not in self.plan.mesh:
+            raise not_a_plan(f"'{shown(name)}' is no axis of the mesh", place)
+
+    def source(self, name: str, place: Place) -> None:
+        if name not in self.known:
+            raise not_a_plan(f"'{shown(name)}' is no value, and no conversion before it", place)
 
 
 def read_plan(text: str | bytes) -> Plan:

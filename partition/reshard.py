@@ -16,6 +16,8 @@ used by work that is not replicated: then each rank has a share, and the shares 
     P -> R   all-reduce | identity        R -> R (shared)   identity | all-reduce
     S -> R   all-gather | slice           S -> R (shared)   all-gather | reduce-scatter
     P -> S   reduce-scatter | all-gather  R -> S            slice | all-gather
+
+How many bytes an element has, by the dtype's name.
 """
 
 from __future__ import annotations
@@ -31,6 +33,23 @@ from dimsolve.solver.proof.facts import NO_FACTS
 
 from .placement import Partial, Placement, Reduction, Replicate, Shard
 from .plan import Collective
+
+DEFAULT_BYTES = 4
+
+
+def item_bytes(dtype: str | None) -> int:
+    """Returns the bytes of one element; 4 for a dtype that is not known.
+
+    >>> item_bytes("bfloat16"), item_bytes("bool"), item_bytes("float8_e4m3fn")
+    (2, 1, 1)
+    """
+    if dtype is None:
+        return DEFAULT_BYTES
+    bits = dtype.split("_")[0].lstrip("abcdefghijklmnopqrstuvwxyz")
+    if not bits.isdigit():
+        return 1 if dtype == "bool" else DEFAULT_BYTES
+    return max(int(bits) // 8, 1)
+
 
 WHOLE = Replicate()
 SHARES = Partial(Reduction.SUM)

@@ -24,8 +24,8 @@ from dimsolve.ir.annotation import (
     Tensor,
     atoms_of,
 )
+from dimsolve.ir.errors import Span
 from dimsolve.ir.read_annotation import read_annotation
-from dimsolve.ir.span import Span
 
 
 @dataclass(frozen=True, slots=True)

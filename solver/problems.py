@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
-from dimsolve.ir.span import Span
-from dimsolve.ir.wrong_types import written
+from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError, Span, written
 
 from .algebra.integers import divisors
 from .algebra.poly import Dim

@@ -5,24 +5,129 @@ A shape is a sequence of dimensions (an int, dimension text, a SymPy expression 
 not known or not looked at.
 
     "8*s, k"   [8, "k"]   (8*s, k)   torch.Size([8, 64])   None
+
+What makes an expression a length: the claims under which it is at least 1, as plain as can be.
+
+n - 5            n - 5 >= 1
+n//2             n >= 2
+n % 4            n % 4 != 0
+max(0, n - 5)    n - 5 >= 1
+min(n, s - 2)    n >= 1, s - 2 >= 1
+
+The parameters that questions share, checked before anything is solved.
+
+    infer("a -> a", 3)                 inputs is not a list of shapes
+    infer("a -> a", "8*s")             a text is one shape: give ["8*s"]
+    prove("s > 0", facts={"s": 2})     facts is not a list of relations
+
+Types are told apart here, once; what the values mean is read in `dimsolve.solver.shapes` and
+`dimsolve.ir.read_expression`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from operator import index
 from typing import Any, TypeAlias
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError, ShapeError
-from dimsolve.ir.expression import Expression
-from dimsolve.ir.expression_parser import MAX_DIGITS
-from dimsolve.ir.read_expression import read_dimension, read_shape
-from dimsolve.ir.wrong_types import described
+from dimsolve.ir.errors import (
+    AnnotationError,
+    Diagnostic,
+    DimsolveError,
+    ShapeError,
+    described,
+    wrong_type,
+)
+from dimsolve.ir.expression import Comparison, Expression, Relation
+from dimsolve.ir.read_expression import MAX_DIGITS, read_dimension, read_shape
 
-from .algebra.canonical import from_expression
-from .algebra.poly import Dim, Poly, TooLarge, symbol
+from .algebra.dims import Call, Function, from_expression, surely_positive
+from .algebra.poly import UNIT, Dim, Poly, TooLarge, atoms_of, symbol, terms_of
+from .proof.claims import Claim
+
+_DIVISIONS = (Function.FLOORDIV, Function.MOD, Function.CEILDIV)
+
+
+def has_value(dim: Dim) -> Iterator[Claim]:
+    """Yields claims that hold together exactly where no divisor in the dim is 0.
+
+    >>> from dimsolve.solver.shapes import to_dim
+    >>> [str(claim) for claim in has_value(to_dim("8//(n - 1) + n//2"))]
+    ['n - 1 != 0']
+    """
+    for atom in sorted(atoms_of(dim)):
+        if not isinstance(atom, Call):
+            continue
+        for argument in atom.arguments:
+            yield from has_value(argument)
+        divisor = atom.arguments[-1]
+        if atom.function in _DIVISIONS and not surely_positive(divisor):
+            yield Claim(divisor, Comparison.NE, 0)
+
+
+def is_length(dim: Dim) -> Iterator[Claim]:
+    """Yields claims that hold together exactly where the dim has a value and is at least 1."""
+    if not surely_positive(dim):
+        yield from has_value(dim)
+        yield from at_least(dim, 1)
+
+
+def at_least(dim: Dim, least: Dim) -> Iterator[Claim]:
+    """Yields claims that hold together exactly where ``dim >= least``, if it has a value.
+
+    >>> from dimsolve.solver.shapes import to_dim
+    >>> [str(claim) for claim in at_least(to_dim("2*(n//3) - 1"), 1)]
+    ['n >= 3']
+    """
+    line = _line_in_call(dim)
+    if line is None or not isinstance(least, int):
+        yield Claim(dim, Comparison.GE, least)
+        return
+    slope, call, offset = line
+    bound = -((offset - least) // slope)
+    match call.function:
+        case Function.FLOORDIV if surely_positive(call.arguments[1]):
+            dividend, divisor = call.arguments
+            yield from at_least(dividend, divisor * bound)
+        case Function.CEILDIV if surely_positive(call.arguments[1]):
+            dividend, divisor = call.arguments
+            yield from at_least(dividend, divisor * (bound - 1) + 1)
+        case Function.MOD if bound == 1 and surely_positive(call.arguments[1]):
+            yield Claim(symbol(call), Comparison.NE, 0)
+        case Function.MIN:
+            for argument in call.arguments:
+                yield from at_least(argument, bound)
+        case Function.MAX:
+            yield from _any_at_least(call, bound)
+        case _:
+            yield Claim(symbol(call), Comparison.GE, bound)
+
+
+def _any_at_least(call: Call, least: int) -> Iterator[Claim]:
+    """A maximum: a number in it decides at once, or says nothing."""
+    open_ = [dim for dim in call.arguments if not isinstance(dim, int)]
+    if any(isinstance(dim, int) and dim >= least for dim in call.arguments):
+        return
+    if len(open_) == 1:
+        yield from at_least(open_[0], least)
+    else:
+        yield Claim(symbol(call), Comparison.GE, least)
+
+
+def _line_in_call(dim: Dim) -> tuple[int, Call, int] | None:
+    """(a, call, b) where the dim is a*call + b with a positive; None for another form."""
+    terms = dict(terms_of(dim))
+    offset = terms.pop(UNIT, 0)
+    if len(terms) != 1:
+        return None
+    ((monomial, slope),) = terms.items()
+    if slope < 1 or len(monomial) != 1 or monomial[0][1] != 1:
+        return None
+    call = monomial[0][0]
+    return (slope, call, offset) if isinstance(call, Call) else None
+
 
 Shape: TypeAlias = "tuple[Dim | None, ...]"
 DimLike: TypeAlias = Any
@@ -204,3 +309,98 @@ def shape_of_text(text: str) -> tuple[Dim, ...]:
         if all(parts) and all(part.isascii() and part.isalnum() for part in parts):
             return tuple(dim_of_text(part) for part in parts)
     return tuple(dim_of_expression(dimension, text) for dimension in read_shape(text))
+
+
+_BYTES = bytes | bytearray | memoryview
+_SHAPES_HINT = 'give one shape per annotated input, such as ["8*s, k", (8, "k")]'
+_FACTS_HINT = 'give relations as text, such as ["k % 64 == 0", "s >= 2"]'
+
+
+def to_inputs(inputs: Any) -> Sequence[Any]:
+    """Returns the inputs where they are a sequence; AnnotationError for anything else."""
+    if isinstance(inputs, str):
+        hint = f"a text is one shape; give a list of shapes: [{inputs[:40]!r}]"
+        raise wrong_type("inputs", inputs, "a list of shapes", hint)
+    if not isinstance(inputs, Sequence) or isinstance(inputs, _BYTES):
+        raise wrong_type("inputs", inputs, "a list of shapes", _SHAPES_HINT)
+    return inputs
+
+
+def to_arguments(arguments: Any) -> Mapping[str, Any]:
+    """Returns the arguments by name, none for None; AnnotationError for what is no mapping."""
+    if arguments is None:
+        return {}
+    hint = 'give lengths by name, such as {"h": 8}'
+    if not isinstance(arguments, Mapping):
+        raise wrong_type("arguments", arguments, "a mapping of names to lengths", hint)
+    for name in arguments:
+        if not isinstance(name, str):
+            raise wrong_type("a name in arguments", name, "a text", hint)
+    return arguments
+
+
+def to_facts(facts: Any) -> tuple[str | Relation, ...]:
+    """Returns the facts, one for a single text; AnnotationError for what are no facts."""
+    if isinstance(facts, str | Relation):
+        return (facts,)
+    if not isinstance(facts, Iterable) or isinstance(facts, _BYTES | Mapping):
+        raise wrong_type("facts", facts, "a list of relations", _FACTS_HINT)
+    try:
+        found = tuple(facts)
+    except TypeError:  # such as a tensor without dimensions
+        raise wrong_type("facts", facts, "a list of relations", _FACTS_HINT) from None
+    for number, fact in enumerate(found):
+        if not isinstance(fact, str | Relation):
+            raise wrong_type(f"fact {number}", fact, "a relation", _FACTS_HINT)
+    return found
+
+
+def to_claim(claim: Any) -> str:
+    """Returns the text of a claim; AnnotationError for anything else."""
+    if not isinstance(claim, str):
+        hint = "write a relation as text, such as 'n*(n + 1) % 2 == 0'"
+        raise wrong_type("claim", claim, "a relation", hint)
+    return claim
+
+
+def as_whole(value: Any) -> int | None:
+    """Returns the integer that a value is, also NumPy's or torch's; None for anything else.
+
+    >>> as_whole(8), as_whole(True), as_whole(8.0)
+    (8, None, None)
+    """
+    try:
+        return None if isinstance(value, bool) else index(value)
+    except TypeError:
+        return None
+
+
+def to_whole(parameter: str, value: Any, least: int, most: int | None = None) -> int:
+    """Returns a whole number within bounds, from an int or what has ``__index__``.
+
+    >>> to_whole("up_to", 8, 1)
+    8
+    """
+    expected = f"a whole number from {least}"
+    expected += " on" if most is None else f" to {most:,}"
+    number = as_whole(value)
+    if number is None or number < least or (most is not None and number > most):
+        raise wrong_type(parameter, value, expected)
+    return number
+
+
+def to_flag(parameter: str, value: Any) -> bool:
+    """Returns True or False, from a bool or NumPy's; AnnotationError for anything else."""
+    if isinstance(value, bool):
+        return value
+    if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    raise wrong_type(parameter, value, "True or False")
+
+
+def to_choice(parameter: str, value: Any, choices: Collection[str]) -> str:
+    """Returns one of a few words; AnnotationError that names them for anything else."""
+    if isinstance(value, str) and value in choices:
+        return value
+    *others, last = choices
+    raise wrong_type(parameter, value, f"one of {', '.join(others)} and {last}")

@@ -12,16 +12,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dimsolve.ir.annotation import Annotation
+from dimsolve.ir.display import Displayed
 from dimsolve.ir.read_annotation import read_annotation
 
 from .algebra.poly import Dim, TooLarge, product
-from .cases import Choices
 from .layout import Layout, Pattern
-from .parameters import to_whole
 from .problems import shape_text, too_large
 from .proof.facts import NO_FACTS, Facts
-from .shapes import Shape
+from .shapes import Shape, to_whole
 from .symbolic import to_sympy
+from .unify import Choices
 
 if TYPE_CHECKING:
     from .equations import Step
@@ -34,7 +34,7 @@ def _length(pattern: Pattern, values: Mapping[str, Dim]) -> Dim:
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Displayed):
     """The shapes of one operator. Made by `dimsolve.infer`.
 
     ``values``: the Dim of every identifier, in reading order; ``conditions``: texts that must still
@@ -132,18 +132,3 @@ class Solution:
 
     def __repr__(self) -> str:
         return f"<Solution {self}>"
-
-    def _repr_latex_(self) -> str:
-        from .draw_solution import solution_tex
-
-        return solution_tex(self)
-
-    def _repr_svg_(self) -> str:
-        from .draw_solution import solution_svg
-
-        return solution_svg(self)
-
-    def __rich__(self) -> Any:
-        from .terminal import solution_view
-
-        return solution_view(self)

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dimsolve.ir.errors import AnnotationError, Diagnostic
 
 from .algebra.dims import Call, Function, ceil_div, floor_div, maximum, minimum, mod
-from .algebra.monomials import Monomial
-from .algebra.poly import Dim, Poly, symbol
+from .algebra.poly import Dim, Monomial, Poly, symbol
 
 if TYPE_CHECKING:
     import sympy

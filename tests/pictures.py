@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from dimsolve.ir.svg import NAMES
+from dimsolve.show.svg import NAMES
 
 SPACE = "{http://www.w3.org/2000/svg}"
 PLACE = {"width", "height", "viewBox", "x", "y", "rx", "d", "transform"}

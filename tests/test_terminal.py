@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 import dimsolve as ds
-from dimsolve.ir.terminal import annotation_text
+from dimsolve.show.terminal import annotation_text
 
 MATMUL = "m k+, k+ n -> m n"
 
@@ -77,7 +77,7 @@ def test_placements_have_a_line_per_rank() -> None:
 
 
 def test_graphs_and_plans_say_what_their_texts_say() -> None:
-    from dimsolve.partition.explain import summary
+    from dimsolve.show.plan import summary
 
     made = graph()
     assert printed(made).rstrip() == str(made)

@@ -8,11 +8,8 @@ from io import TextIOWrapper
 
 import typer
 
-from .operators import ops, verify
-from .plans import plan
-from .run import run
-from .serve import serve
-from .verbs import check, infer, legal_parts, parse, prove
+from .models import plan, run, serve
+from .questions import check, infer, legal_parts, ops, parse, prove, verify
 
 app = typer.Typer(
     name="dimsolve",

@@ -2,33 +2,224 @@
 
 answer("prove", b'{"claim": "n > 0"}')    Reply(200, b'{"verdict":"proved",...}')
 answer("prove", b'{"claim": "n > "}')     Reply(422, b'{"title":...}'), a problem
+
+The verbs: what each reads and what it answers.
+
+Routes, workers and /openapi.json go by this table.
+
+Which questions are certainly cheap, so that they may be answered while others wait.
+
+A worker process costs about 120 µs a question, several times the answer to a usual one. So the
+usual one is answered where it is read, and its form alone says, in microseconds, that it is usual:
+
+    check("m k+, k+ n -> m n", ["m, k", "k, n"], "k", 8)      usual: lengths given, parts a number
+    check("(a b) (b c) -> a b c", ["s, t"], ...)              not: the general solver is needed
+    legal_parts("a b -> a b", ["8*s, 6"], "a", up_to=16)      usual: so many checks
+    legal_parts("a b -> a b", ["8*s, 6"], "a", up_to=1000)    not, but short: a worker answers soon
+    prove(...)                                                not: the work depends on the numbers
+
+Usual means: every length follows at once, as a number or a product of a number and symbols, and
+what is known are remainders and bounds of different symbols. Both ways end in the same function;
+nothing depends on this but time. tests/service/test_usual.py looks for slow ones.
+
+The answers of a batch: each has the status that it would have alone.
+
+What `/v1/operators` lists: torch's functions with the annotations of example calls.
+
+{"path": "torch.matmul", "annotations": ["m k+, k+ n -> m n", ...], "note": ""}
 """
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 
 from pydantic import BaseModel
 
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.read_annotation import read_annotation
-from dimsolve.partition.check import check
-from dimsolve.partition.legal_parts import legal_parts
-from dimsolve.schema import model_of
-from dimsolve.solver.infer import infer
+from dimsolve.partition.legality import check, legal_parts
+from dimsolve.partition.plan import Plan
+from dimsolve.solver.algebra.dims import symbols_of
+from dimsolve.solver.algebra.poly import Dim, Poly
+from dimsolve.solver.infer import infer, solve_quickly
 from dimsolve.solver.proof.prove import prove
+from dimsolve.solver.shapes import to_shape
 
-from .planning import PlanQuestion, plan_of
+from ..api.results import (
+    AnnotationModel,
+    LegalityModel,
+    LegalPartsModel,
+    Model,
+    OperatorsModel,
+    Problem,
+    ProofModel,
+    SolutionModel,
+    model_of,
+    operators,
+)
+from .plans import PlanQuestion, plan_of
 from .questions import (
+    Argument,
     CheckQuestion,
     InferQuestion,
     LegalPartsQuestion,
     ParseQuestion,
     ProveQuestion,
+    Shape,
     read_question,
 )
 from .replies import Refusal, Reply, reply_of, reply_of_error
-from .verbs import VERBS, AnyQuestion, Verb
+
+Verb: TypeAlias = Literal["parse", "infer", "check", "legal-parts", "prove", "plan"]
+AnyQuestion: TypeAlias = (
+    ParseQuestion
+    | InferQuestion
+    | CheckQuestion
+    | LegalPartsQuestion
+    | ProveQuestion
+    | PlanQuestion
+)
+
+
+class Route(NamedTuple):
+    """The models of a verb's question and answer."""
+
+    question: type[AnyQuestion]
+    answer: type[BaseModel]
+
+
+VERBS: dict[Verb, Route] = {
+    "parse": Route(ParseQuestion, AnnotationModel),
+    "infer": Route(InferQuestion, SolutionModel),
+    "check": Route(CheckQuestion, LegalityModel),
+    "legal-parts": Route(LegalPartsQuestion, LegalPartsModel),
+    "prove": Route(ProveQuestion, ProofModel),
+    "plan": Route(PlanQuestion, Plan),
+}
+
+
+MAX_BYTES = 2_048
+"""Longer questions are not even read here."""
+MAX_FACTS = 3
+MAX_NUMBER = 1 << 63
+MAX_COUNTS = 16
+"""So many counts are judged in one or two milliseconds."""
+_FACT = re.compile(r"\s*([^\W\d]\w{0,63})\s*(?:%\s*\d{1,6}\s*==\s*\d{1,6}|>=?\s*\d{1,6})\s*")
+_NUMBER = re.compile(r"\s*\d{1,18}\s*", re.ASCII)
+_LENGTHS = re.compile(r"[\w\s,]*(?:\*[\w\s,]+)*")
+"""Names and numbers, products of them, and commas: whatever it says, it is read in no time."""
+
+
+def is_usual(question: AnyQuestion) -> bool:
+    """Says whether the question may be answered at once, in at most a few milliseconds.
+
+    >>> is_usual(CheckQuestion(annotation="a b -> b a", inputs=["8*s, 6"], split="a", parts=4))
+    True
+    >>> is_usual(ProveQuestion(claim="a**5 + b**5 != c**5"))
+    False
+    """
+    match question:
+        case ParseQuestion():
+            return True
+        case InferQuestion():
+            return _is_at_once(question)
+        case CheckQuestion():
+            return not question.contiguous and _is_count(question.parts) and _is_at_once(question)
+        case LegalPartsQuestion():
+            few = question.up_to is not None and question.up_to <= MAX_COUNTS
+            return few and not question.contiguous and _is_at_once(question)
+        case ProveQuestion() | PlanQuestion():
+            return False
+        case _:
+            assert_never(question)
+
+
+def is_short(question: AnyQuestion) -> bool:
+    """Says whether a worker certainly answers the question within a second or so, so that it need
+    not wait behind slow ones.
+
+    >>> is_short(LegalPartsQuestion(annotation="a -> a", inputs=["8*s"], split="a", up_to=256))
+    True
+    """
+    match question:
+        case InferQuestion() | CheckQuestion() | LegalPartsQuestion():
+            return _is_at_once(question)
+        case ParseQuestion():
+            return True
+        case ProveQuestion() | PlanQuestion():
+            return False
+        case _:
+            assert_never(question)
+
+
+def _is_count(parts: int | str) -> bool:
+    if isinstance(parts, int):
+        return abs(parts) < MAX_NUMBER
+    return _NUMBER.fullmatch(parts) is not None
+
+
+def _is_at_once(question: InferQuestion | CheckQuestion | LegalPartsQuestion) -> bool:
+    """Whether all lengths follow by exact divisions, and nothing hard is known or left to show."""
+    known = _names_of_facts(question.facts)
+    inputs = question.inputs
+    if known is None or inputs is None:
+        return False
+    if not (all(map(_is_plain, inputs)) and all(map(_is_plain_dim, question.arguments.values()))):
+        return False
+    try:
+        lengths = solve_quickly(question.annotation, inputs, question.arguments)
+        return (
+            lengths is not None
+            and all(map(_is_product, lengths.values()))
+            and _are_about_symbols(known, lengths, inputs)
+        )
+    except DimsolveError:
+        return True  # it cannot be read, or has the wrong rank: the answer is that error
+
+
+def _names_of_facts(facts: Sequence[str]) -> set[str] | None:
+    """The symbols of simple facts; None where one is not simple, or two are about one symbol."""
+    if len(facts) > MAX_FACTS:
+        return None
+    found = [_FACT.fullmatch(fact) for fact in facts]
+    names = {match[1] for match in found if match}
+    return names if len(names) == len(facts) else None
+
+
+def _is_plain(shape: Shape) -> bool:
+    if isinstance(shape, list):
+        return all(map(_is_plain_dim, shape))
+    return shape is None or shape.strip() == "()" or _LENGTHS.fullmatch(shape) is not None
+
+
+def _is_plain_dim(dim: Argument) -> bool:
+    if isinstance(dim, str):
+        return _LENGTHS.fullmatch(dim) is not None
+    return not isinstance(dim, int) or abs(dim) < MAX_NUMBER
+
+
+def _is_product(length: Dim) -> bool:
+    """Whether a length is a number, or a number times symbols."""
+    if isinstance(length, int):
+        return length < MAX_NUMBER
+    if len(length.terms) != 1:
+        return False
+    ((monomial, coefficient),) = length.terms.items()
+    return coefficient < MAX_NUMBER and all(isinstance(atom, str) for atom, _ in monomial)
+
+
+def _are_about_symbols(
+    known: set[str], lengths: Mapping[str, Dim], inputs: Sequence[Shape]
+) -> bool:
+    """Whether no fact is about an identifier: those become equations for the general solver."""
+    unsaid = known & lengths.keys()
+    if not unsaid:
+        return True
+    dims = [dim for shape in inputs for dim in to_shape(shape) or () if isinstance(dim, Poly)]
+    return unsaid <= set[str]().union(*map(symbols_of, dims))
 
 
 def answer(verb: Verb, body: bytes) -> Reply:
@@ -98,3 +289,32 @@ def _cut(question: CheckQuestion | LegalPartsQuestion) -> dict[str, Any]:
 def _split(question: CheckQuestion | LegalPartsQuestion) -> str | tuple[int, int]:
     split = question.split
     return split if isinstance(split, str) else (split[0], split[1])
+
+
+class ItemAnswer(Model):
+    """A question that was answered."""
+
+    status: Literal[200]
+    answer: LegalityModel | SolutionModel | LegalPartsModel | ProofModel | AnnotationModel
+
+
+class ItemProblem(Model):
+    """A question that has no answer, and why."""
+
+    status: int
+    problem: Problem
+
+
+class BatchAnswer(Model):
+    """One entry per question, in the same order."""
+
+    answers: list[ItemAnswer | ItemProblem]
+
+
+__all__ = ["OperatorsModel", "operators", "operators_reply"]
+
+
+@lru_cache(maxsize=1)
+def operators_reply() -> Reply:
+    """Returns the reply that lists them; it takes a quarter of a second, once."""
+    return reply_of(operators())

@@ -5,6 +5,15 @@
 
 Bodies are read and written here and not by FastAPI's own models: a question is read strictly and
 once, and an answer is bytes already. FastAPI has the routes and their description.
+
+The pages for people: the playground at ``/``, the reference at ``/docs``, and their parts.
+
+Nothing of them comes from another host, and the headers hold browsers to that: no script, style or
+picture but those that stand in ``static``, no requests to anybody else, no frame around a page.
+
+What /openapi.json says of each route: its question, its answer, every problem it may have.
+
+The models are those that read the questions and write the answers, so it cannot say anything else.
 """
 
 from __future__ import annotations
@@ -13,31 +22,156 @@ import gc
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
-from typing import Any, Literal
+from mimetypes import add_type
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.staticfiles import StaticFiles
 
-from dimsolve.schema import Model
-
-from . import metrics as measured
-from .batch import BatchAnswer
-from .desk import Desk, response_of
-from .limits import Limits
-from .observed import Observed
-from .openapi import OF_QUESTION, OF_STATE, Described, content, operation, plain, schemas
-from .operators import OperatorsModel, operators_reply
-from .pages import add_pages
+from ..api.results import Model, Problem
+from . import observability as measured
+from .answers import VERBS, BatchAnswer, OperatorsModel, Verb, operators_reply
+from .desk import Desk, Observed, response_of
 from .pool import ClientGone, Pool
 from .questions import BatchQuestion
-from .replies import Refusal, reply_of, reply_of_error
-from .verbs import VERBS, Verb
+from .reference import reference
+from .replies import JSON, PROBLEM, Limits, Refusal, reply_of, reply_of_error
+
+STATIC = Path(__file__).with_name("static")
+_POLICY = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "img-src": "'self' data:",
+    "connect-src": "'self'",
+    "base-uri": "'none'",
+    "form-action": "'none'",
+    "frame-ancestors": "'none'",
+    "require-trusted-types-for": "'script'",
+}
+HEADERS = {
+    "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in _POLICY.items()),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",  # asked for again each time, and answered "not modified"
+}
+
+
+def add_pages(app: FastAPI) -> None:
+    """Adds the routes of the pages; they are no part of the API's description."""
+
+    async def playground(request: Request) -> Response:
+        return FileResponse(STATIC / "index.html", headers=HEADERS)
+
+    async def docs(request: Request) -> Response:
+        base = f"{request.url.scheme}://{request.headers.get('host', '')}"
+        text = await run_in_threadpool(reference, app.openapi(), base)
+        return HTMLResponse(text, headers=HEADERS)
+
+    add_type("text/javascript", ".js")  # some systems say text/plain, which no browser runs
+    for path, page in (("/", playground), ("/docs", docs)):
+        app.add_api_route(path, page, methods=["GET", "HEAD"], include_in_schema=False)
+    app.mount("/static", Parts(directory=STATIC), name="static")
+
+
+class Parts(StaticFiles):
+    """Scripts and styles, with the headers of the pages."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        """Returns a file, or that it is not modified."""
+        response = super().file_response(*args, **kwargs)
+        response.headers.update(HEADERS)
+        return response
+
+
+_REF = "#/components/schemas/{model}"
+_PROBLEMS = {
+    400: "The body is not JSON.",
+    404: "There is no such thing.",
+    405: "This path has another method.",
+    408: "The request came too slowly.",
+    413: "The body is too large.",
+    415: "The media type is not JSON.",
+    422: "The question cannot be read, or contradicts itself.",
+    431: "The headers are too large.",
+    503: "The service is busy; ask again later.",
+    504: "The question was given up: its time or memory ran out.",
+}
+OF_QUESTION = (400, 405, 408, 413, 415, 422, 431, 503, 504)
+OF_STATE = (405, 431, 503)
+Json = dict[str, Any]
+
+
+class Described(NamedTuple):
+    """``responses`` and ``openapi_extra`` of a FastAPI route."""
+
+    responses: dict[int | str, Json]
+    extra: Json
+
+
+def operation(
+    question: type[BaseModel] | None, answer: Json, problems: tuple[int, ...]
+) -> Described:
+    """Returns what a route reads and answers, as OpenAPI has it."""
+    responses: dict[int | str, Json] = {200: {"description": "The answer.", "content": answer}}
+    for status in problems:
+        responses[status] = {
+            "description": _PROBLEMS[status],
+            "content": content(Problem, PROBLEM),
+            **({"headers": _RETRY_AFTER} if status == 503 else {}),
+        }
+    if question is None:
+        return Described(responses, {})
+    body = {"required": True, "content": content(question)}
+    return Described(responses, {"requestBody": body})
+
+
+_RETRY_AFTER: Json = {
+    "Retry-After": {"description": "seconds", "schema": {"type": "integer", "minimum": 1}}
+}
+
+
+def content(model: type[BaseModel], media: str = JSON) -> Json:
+    """Returns the OpenAPI content that is a model."""
+    return {media: {"schema": {"$ref": _REF.format(model=model.__name__)}}}
+
+
+def plain(media: str) -> Json:
+    """Returns the OpenAPI content that is text."""
+    return {media: {"schema": {"type": "string"}}}
+
+
+def schemas(questions: list[type[BaseModel]], answers: list[type[BaseModel]]) -> Json:
+    """Returns the component schemas of the models."""
+    modes: list[Any] = [(model, "validation") for model in questions]
+    modes += [(model, "serialization") for model in [*answers, Problem]]
+    _, document = models_json_schema(modes, ref_template=_REF)
+    found: Json = _widely_read(document["$defs"])
+    return found
+
+
+def _widely_read(schema: Any) -> Any:
+    """Returns the schema with pairs as arrays of two: many tools do not know ``prefixItems``."""
+    if isinstance(schema, list):
+        return [_widely_read(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    plain = {key: _widely_read(value) for key, value in schema.items()}
+    kinds = plain.get("prefixItems")
+    if isinstance(kinds, list) and all(kind == kinds[0] for kind in kinds):
+        del plain["prefixItems"]
+        plain["items"] = kinds[0]
+    return plain
+
 
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 

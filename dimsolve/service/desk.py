@@ -3,31 +3,84 @@
 body ── remembered? ── short and usual? ──── answered at once
              │                  └── no ───── answered by a worker, which may be killed
              └── yes: the same bytes again
+
+Answers that are given again to the same question: a question has one answer, always.
+
+Bounded in bytes, the least recently used one is forgotten first. Only answers to what was asked are
+kept, never that the service was busy or gave up.
+
+    remembered = Remembered(1000)
+    remembered.keep("prove", b"...", Reply(200, b"{}"))
+    remembered.get("prove", b"...")                        Reply(200, b"{}")
+
+Every request leaves a line in the log and a count in the metrics; neither says what was sent.
+
+A request that is under way when the service stops at once is answered here: 503.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from time import monotonic
+from time import monotonic, perf_counter
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dimsolve.ir.errors import DimsolveError
 
-from .answers import answer_question
-from .limits import Limits
-from .memory import Remembered
-from .metrics import Metrics, Way
-from .pool import Pool, too_late
+from .answers import MAX_BYTES, VERBS, Verb, answer_question, is_short, is_usual
+from .observability import OTHER, Metrics, Way, note
+from .pool import Pool, read_body, too_late, wait_until_gone
 from .questions import BatchItem, BatchQuestion, read_question
-from .reading import read_body, wait_until_gone
-from .replies import Refusal, Reply, reply_of_error
-from .usual import MAX_BYTES, is_short, is_usual
-from .verbs import VERBS, Verb
+from .replies import Limits, Refusal, Reply, reply_of_error
+
+_OVERHEAD = 400
+"""About what an entry takes beside its bytes."""
+
+
+class Remembered:
+    """The last replies by verb and body, in at most so many bytes.
+
+    >>> remembered = Remembered(1000)
+    >>> remembered.keep("parse", b"{}", Reply(422, b"{}"))
+    >>> remembered.get("parse", b"{}").status, remembered.get("prove", b"{}")
+    (422, None)
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._bytes = 0
+        self._replies: OrderedDict[tuple[Verb, bytes], Reply] = OrderedDict()
+
+    def get(self, verb: Verb, body: bytes) -> Reply | None:
+        """Returns the reply that was given before, or None."""
+        key = verb, body
+        reply = self._replies.get(key)
+        if reply is not None:
+            self._replies.move_to_end(key)
+        return reply
+
+    def keep(self, verb: Verb, body: bytes, reply: Reply) -> None:
+        """Keeps a reply, and forgets others where there is no room."""
+        size = _size(body, reply)
+        if reply.status >= 500 or size > self._most or (verb, body) in self._replies:
+            return
+        self._replies[verb, body] = reply
+        self._bytes += size
+        while self._bytes > self._most:
+            (_, old), forgotten = self._replies.popitem(last=False)
+            self._bytes -= _size(old, forgotten)
+
+
+def _size(body: bytes, reply: Reply) -> int:
+    return len(body) + len(reply.body) + _OVERHEAD
+
 
 WAY = "dimsolve.way"
 """Where a request's scope says how it was answered, for the logs."""
@@ -140,3 +193,61 @@ def response_of(reply: Reply) -> Response:
     if reply.retry_after:
         headers["Retry-After"] = str(reply.retry_after)
     return Response(reply.body, reply.status, headers, reply.media_type)
+
+
+_STOPPING = response_of(
+    reply_of_error(
+        Refusal(
+            503,
+            "stopping",
+            "the service stops",
+            "it was told to stop at once",
+            "ask again when it has started again",
+            retry_after=1,
+        )
+    )
+)
+
+
+class Observed:
+    """An ASGI middleware. ``routes`` are the paths that are named; all others are ``other``."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, routes: frozenset[str]) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes the request on and sees what becomes of it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = perf_counter()
+        status: int | None = None
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except asyncio.CancelledError:
+            if status is None:
+                await _STOPPING(scope, receive, sending)
+        finally:
+            self._note(scope, status or 500, perf_counter() - began)
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        route = scope["path"] if scope["path"] in self._routes else OTHER
+        self._metrics.answered(route, status, seconds)
+        fields: dict[str, object] = {
+            "method": scope["method"],
+            "route": route,
+            "status": status,
+            "ms": round(seconds * 1e3, 3),
+        }
+        if WAY in scope:
+            fields["way"] = scope[WAY]
+        note(logging.ERROR if status == 500 else logging.INFO, "answered", fields)

@@ -8,7 +8,4 @@ from __future__ import annotations
 
 import signal
 
-import dimsolve.service.answers
-import dimsolve.service.pool  # noqa: F401
-
 signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -9,24 +9,208 @@ pebble's; here are the limits around it: how many may wait, how long, and what t
 
 The deadline is for the whole of it: a question waits for half of it at most, and is worked on for
 what is left. A worker that ends is no answer: the question is asked once more.
+
+Who is next: places at the workers, given to clients in turn.
+
+    places = Places(2)
+    place = await places.take("10.0.0.7")      at once, or when it is this client's turn
+    places.give_back(place)
+
+One who asks many slow questions waits behind everybody else who asks one. Beside the usual places
+there are two that slow questions of a busy client cannot take: one for short questions, and one for
+clients of whom nothing is worked on. A client is an address.
+
+What a worker process does: one question after another, each until it is answered or killed.
+
+The pool kills a worker whose time is over. Should the server be gone, the kernel does it.
+Where the kernel cannot, an alarm rings a little after the question's time, and nobody handles it.
+
+The body of a request, within limits of type, size and time.
+
+Content-Type: application/json      anything else   415
+at most so many bytes               more            413, and the connection is closed
+within so many seconds              later           408, and the connection is closed
 """
 
 from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
+import signal
+from collections import Counter, OrderedDict, deque
 from concurrent.futures import BrokenExecutor, Future
+from importlib import import_module
 from math import ceil
 from time import monotonic
-from typing import Any
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import pebble
+from starlette.requests import Request
 
-from .limits import Limits
-from .places import Place, Places
-from .replies import Refusal, Reply
-from .verbs import Verb
-from .worker import OUT_OF_MEMORY, prepare, ready, work
+from .answers import Verb
+from .replies import Limits, Refusal, Reply
+
+Kind: TypeAlias = Literal["usual", "short", "newcomer"]
+
+
+class Place(NamedTuple):
+    """A place that a client has."""
+
+    kind: Kind
+    client: str
+
+
+class _Waiting(NamedTuple):
+    turn: asyncio.Future[Place]
+    is_short: bool
+
+
+class Places:
+    """So many usual places, and one of each other kind."""
+
+    def __init__(self, usual: int) -> None:
+        self._most: dict[Kind, int] = {"usual": usual, "short": 1, "newcomer": 1}
+        self._taken: Counter[Kind] = Counter()
+        self._of_client: Counter[str] = Counter()
+        self._waiting: OrderedDict[str, deque[_Waiting]] = OrderedDict()
+
+    async def take(self, client: str, is_short: bool = False) -> Place:
+        """Returns a place as soon as it is the client's turn; `give_back` has to follow."""
+        one = _Waiting(asyncio.get_running_loop().create_future(), is_short)
+        self._waiting.setdefault(client, deque()).append(one)
+        self._hand_out()
+        try:
+            return await one.turn
+        except asyncio.CancelledError:
+            if one.turn.done() and not one.turn.cancelled():
+                self.give_back(one.turn.result())
+            else:
+                self._leave(client, one)
+            raise
+
+    def give_back(self, place: Place) -> None:
+        """Frees a place, for whoever is next."""
+        self._taken[place.kind] -= 1
+        self._of_client[place.client] -= 1
+        if not self._of_client[place.client]:
+            del self._of_client[place.client]
+        self._hand_out()
+
+    def ahead(self, client: str) -> int:
+        """How many questions will be begun before one more of this client: of each other client at
+        most as many as this one has waiting.
+        """
+        ours = len(self._waiting.get(client, ())) + 1
+        others = [len(row) for name, row in self._waiting.items() if name != client]
+        return ours - 1 + sum(min(row, ours) for row in others)
+
+    def _leave(self, client: str, one: _Waiting) -> None:
+        row = self._waiting.get(client)
+        if row is not None and one in row:
+            row.remove(one)
+            if not row:
+                del self._waiting[client]
+
+    def _hand_out(self) -> None:
+        """Gives every free place to the client whose turn it is."""
+        while (found := self._next()) is not None:
+            client, one, kind = found
+            self._leave(client, one)
+            if client in self._waiting:
+                self._waiting.move_to_end(client)
+            self._taken[kind] += 1
+            self._of_client[client] += 1
+            one.turn.set_result(Place(kind, client))
+
+    def _next(self) -> tuple[str, _Waiting, Kind] | None:
+        for client, row in self._waiting.items():
+            here = [one for one in row if not one.turn.cancelled()]
+            for one in (*here[:1], *(each for each in here if each.is_short)):
+                kind = self._free_for(client, one)
+                if kind is not None:
+                    return client, one, kind
+        return None
+
+    def _free_for(self, client: str, one: _Waiting) -> Kind | None:
+        allowed: tuple[tuple[Kind, bool], ...] = (
+            ("usual", True),
+            ("short", one.is_short),
+            ("newcomer", client not in self._of_client),
+        )
+        for kind, may in allowed:
+            if may and self._taken[kind] < self._most[kind]:
+                return kind
+        return None
+
+
+_GRACE = 5.0
+OUT_OF_MEMORY = 77
+"""The exit code of a worker that reached its limit of memory."""
+
+
+def prepare(memory: int) -> None:
+    """Prepares this process to be a worker that uses at most so many bytes.
+
+    A stop of the service is the server's to handle: it waits for the answers under way. So signals
+    that are sent to the whole group are not for workers.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with_server()
+    limit_memory(memory)
+
+
+def limit_memory(memory: int) -> None:
+    """Lets this process use at most so many bytes, where the system can say so."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = memory if most == resource.RLIM_INFINITY else min(memory, most)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
+
+
+def _end_with_server() -> None:
+    """Lets the kernel end this process when the server ends: the pipe between them signals that,
+    and the signal's default is the end. Python would look at the pipe only between two operations.
+    """
+    parent = multiprocessing.parent_process()
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        return
+    if parent is None or not hasattr(fcntl, "F_SETOWN"):
+        return
+    pipe = parent.sentinel
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
+    if not parent.is_alive():
+        os._exit(0)  # it has ended already
+
+
+def work(verb: Verb, body: bytes, seconds: float) -> Reply:
+    """Returns the reply to a request's body."""
+    from .answers import answer
+
+    alarm = getattr(signal, "setitimer", None)
+    if alarm is not None:
+        alarm(signal.ITIMER_REAL, seconds + _GRACE)
+    try:
+        return answer(verb, body)
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)  # half-made objects must not see another question
+    finally:
+        if alarm is not None:
+            alarm(signal.ITIMER_REAL, 0)
+
+
+def ready() -> None:
+    """Loads what questions need; the pool asks it before the first one."""
+    import_module("dimsolve.service.answers")
+
 
 _EXTRA = 2
 """Workers beside the usual ones, for the places that are kept free (`Places`)."""
@@ -238,4 +422,74 @@ def _ended() -> Refusal:
         "the process that worked on it ended, and another one after it",
         "ask again; if it happens again, this question is a defect: please report it",
         retry_after=1,
+    )
+
+
+_CHARSETS = ("", "charset=utf-8", 'charset="utf-8"')
+
+
+async def read_body(request: Request, most: int, seconds: float) -> bytes:
+    """Returns the bytes of the body. Raises Refusal, or ClientGone where the client went away."""
+    _check_headers(request)
+    if int(request.headers.get("content-length", "0")) > most:
+        raise _too_large(most)
+    try:
+        async with asyncio.timeout(seconds):
+            body = await _received(request, most)
+    except TimeoutError:
+        raise Refusal(
+            408, "too-slow", "the request is too slow", f"its body took more than {seconds:g} s"
+        ) from None
+    if body is None:
+        raise _too_large(most)
+    return body
+
+
+async def wait_until_gone(request: Request) -> None:
+    """Returns when the client has gone away; the body must have been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _check_headers(request: Request) -> None:
+    media, _, parameters = request.headers.get("content-type", "").lower().partition(";")
+    encoding = request.headers.get("content-encoding", "identity")
+    title = "the body is no JSON in UTF-8"
+    hint = "send the header Content-Type: application/json"
+    if media.strip() != "application/json" or parameters.strip() not in _CHARSETS:
+        reason = "the media type has to be application/json"
+        raise Refusal(415, "not-json-type", title, reason, hint)
+    if encoding.lower() != "identity":
+        reason = "compressed bodies are not read"
+        raise Refusal(415, "content-encoding", title, reason, "send it as it is")
+
+
+async def _received(request: Request, most: int) -> bytes | None:
+    """The body; None as soon as it is too large."""
+    chunks: list[bytes] = []
+    size = 0
+    more = True
+    while more and size <= most:
+        chunk, more = await _chunk(request)
+        chunks.append(chunk)
+        size += len(chunk)
+    if size > most:
+        return None
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def _chunk(request: Request) -> tuple[bytes, bool]:
+    message = await request.receive()
+    if message["type"] == "http.disconnect":
+        raise ClientGone
+    return message.get("body", b""), message.get("more_body", False)
+
+
+def _too_large(most: int) -> Refusal:
+    return Refusal(
+        413,
+        "too-large",
+        "the body is too large",
+        f"at most {most} bytes are read",
+        "ask in smaller parts",
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from dimsolve.ir.expression import Comparison
-from dimsolve.ir.node import Node
+from dimsolve.ir.graph import Node
 from dimsolve.ir.types import (
     ANY,
     Known,
@@ -24,11 +24,11 @@ from dimsolve.ir.types import (
     Type,
 )
 from dimsolve.solver.algebra.poly import Dim
-from dimsolve.solver.decision import Always
 from dimsolve.solver.graphs.deduction import Outcome
-from dimsolve.solver.graphs.graph_problems import place
+from dimsolve.solver.graphs.problems import place
 from dimsolve.solver.graphs.system import System
 from dimsolve.solver.proof.prove import decide
+from dimsolve.solver.proof.verdict import Always
 
 from .torch_dims import NotExpressible, TorchDims
 

@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from dimsolve.ir.node import Source
-from dimsolve.solver.graphs.sources import source
+from dimsolve.ir.graph import Source
+from dimsolve.solver.graphs.names import source
 
-from .capture_errors import TraceError, keeps_state
-from .fx_names import named
+from .aten import named
+from .errors import TraceError, keeps_state
 
 ARGUMENTS = ("L['args']", "L['kwargs']")
 """Where what belongs to the caller is found."""

@@ -8,18 +8,549 @@ shape.
 torch captures the calls (`dimsolve.exec.capture.capture`); their shapes come from our own solver,
 and are compared with what torch's fake tensors say. A function without an annotation has torch's
 shape, and one that is refuted by torch is taken for having none.
+
+The inputs of a captured program, as inputs of a graph: arguments, parameters, buffers, sizes.
+
+    x: float32[batch, 8] with batch dynamic    %x, and torch's symbol s52 is batch
+    a size of an argument that is itself unused    %batch: int, found by where torch has it from
+
+Arguments come first, in the order of the call, then what the program takes besides.
+
+What a model returned, with the graph's values in place of the stand-ins that it was given.
+
+Where a stand-in is found in the result tells the output's name: ``logits`` of a model output, ``0``
+of a tuple, ``hidden_states.3``, ``past_key_values.layers.0.keys``. Containers become dicts, lists
+and tuples; so does an object of which torch knows nothing, by its attributes that hold tensors.
+
+A length that a model returns has no stand-in: Python makes a new integer of it. `lengths_as_values`
+hands such a model's lengths out as calls of `hand_out`, which stand for their argument.
+
+Reads a captured fx graph into a `Graph`: names, symbols, sources, and types that torch confirms.
+
+Every call is deduced by our own solver; equal calls are solved once. What torch's fake tensors say
+of the result is then compared: equal polynomials pass at once, others are proved equal, and where
+that fails the call counts as not annotated and has torch's shape, so that nothing is planned on a
+promise that does not hold.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dimsolve.ir.errors import ShapeError
+from dimsolve.ir.graph import (
+    Argument,
+    Attachment,
+    Constant,
+    Device,
+    InputKind,
+    Node,
+    OperatorCall,
+    Value,
+    values_in,
+)
+from dimsolve.ir.operator import operator_at, operator_of
+from dimsolve.ir.types import Known, ScalarType, TensorType, Type
+from dimsolve.partition.planning import network as mapped
+from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.graphs import problems as graph_problems
+from dimsolve.solver.graphs.deduction import Outcome, place_values
+from dimsolve.solver.graphs.names import path_of
+from dimsolve.solver.graphs.system import Contradiction
+
 from ..graph import Graph
-from .capture import capture
+from ..registration.errors import shadowed
+from .aten import (
+    PREFIX,
+    TRANSFORMS,
+    Switches,
+    line_of_the_model,
+    method_path,
+    named,
+    plain_call,
+    source_of,
+    target_path,
+)
+from .capture import HAND_OUT, Capture, capture
+from .capture import PLAIN as CAPTURE_PLAIN
+from .confirm import Confirmation, dtype_of
 from .dynamic import Dynamic
-from .reader import Reader
+from .errors import function_transform
+from .torch_dims import Guards, TorchDims, specialised
+
+CONSTANT: InputKind = "constant"
+
+
+class Inputs:
+    """Adds a capture's inputs to a graph. torch's symbols are bound to the names of ``dynamic``."""
+
+    def __init__(self, graph: Graph, captured: Capture, dims: TorchDims, model: Any) -> None:
+        self.graph = graph
+        self.captured = captured
+        self.dims = dims
+        self.state: dict[int, tuple[str, InputKind]] = {}
+        kinds: tuple[InputKind, ...] = ("parameter", "buffer")
+        for kind in kinds:
+            for name, tensor in named(model, f"named_{kind}s"):
+                self.state.setdefault(id(tensor), (name, kind))
+
+    def values(self, nodes: list[Any]) -> dict[Any, Value]:
+        """Returns the graph's value of every placeholder. Raises ShapeError where the model fixes
+        what was to be dynamic.
+        """
+        placeholders = [node for node in nodes if node.op == "placeholder"]
+        examples = dict(zip(placeholders, self.captured.examples, strict=True))
+        places = {id(tensor): i for i, tensor in enumerate(self.captured.tensors)}
+        used = {
+            places[id(example)]: node
+            for node, example in examples.items()
+            if id(example) in places and not isinstance(example, int)
+        }
+        values: dict[Any, Value] = {}
+        for place, leaf in enumerate(self.captured.leaves):
+            if hasattr(leaf.value, "dtype"):
+                node = used.get(place)
+                value = self._argument(place, leaf.name, leaf.dims, node)
+                if node is not None:
+                    values[node] = value
+            else:
+                self.graph.settings[leaf.name] = leaf.value
+        self._bind_unused(placeholders)
+        for node, example in examples.items():
+            if node not in values:
+                values[node] = self._held(node, example)
+        return values
+
+    def _argument(
+        self, place: int, name: str, dynamic: Mapping[int, Dim], node: Any | None
+    ) -> Value:
+        tensor = self.captured.tensors[place]
+        shape = tensor.shape if node is None else node.meta["example_value"].shape
+        dims: list[Dim] = []
+        for index, size in enumerate(shape):
+            dim = dynamic.get(index)
+            if dim is not None and node is not None:
+                self._bind(name, index, dim, size)
+            dims.append(int(tensor.shape[index]) if dim is None else dim)
+        wish = "".join(c if c.isalnum() else "_" for c in name)
+        type = TensorType(len(dims), dtype_of(tensor), Known(tuple(dims)))
+        return self.graph.input(self.graph.fresh_name(wish), type, target=name)
+
+    def _bind(self, name: str, index: int, dim: Dim, size: Any) -> None:
+        node = getattr(size, "node", None)
+        expression: Any = getattr(node, "expr", None)
+        if not getattr(expression, "is_Symbol", False):
+            raise specialised(name, index, dim, size)
+        own: Any = getattr(node, "_expr", expression)  # before torch found it equal to another one
+        for found in (expression, own):
+            if found.name not in self.dims.symbols:
+                self.dims.bind(found, dim)
+
+    def _bind_unused(self, placeholders: list[Any]) -> None:
+        """Binds the sizes of arguments that the program does not take, by where they are from."""
+        leaves = {leaf.path: leaf for leaf in self.captured.leaves}
+        for symbol, path, index in _sizes_of_arguments(placeholders):
+            leaf = leaves.get(path)
+            if leaf is not None and index in leaf.dims and symbol.name not in self.dims.symbols:
+                self.dims.bind(symbol, leaf.dims[index])
+
+    def _held(self, node: Any, example: Any) -> Value:
+        """A placeholder that is no argument: a parameter, a buffer, a size, or a constant of
+        the program.
+        """
+        fake = node.meta["example_value"]
+        if not hasattr(fake, "dtype"):
+            return self._size(self.dims.dim(fake))
+        dims = self.dims.shape(fake)
+        type = TensorType(len(dims), dtype_of(fake), Known(dims))
+        name, kind = self.state.get(id(example), (node.name, CONSTANT))
+        if kind == "constant":
+            self.graph.attachments[name] = example
+        wish = "".join(c if c.isalnum() else "_" for c in name)
+        return self.graph.input(self.graph.fresh_name(wish), type, kind=kind, target=name)
+
+    def returned(self, result: Any) -> Value | None:
+        """Returns the value of a parameter or buffer that the model returns as it is; None for
+        anything else.
+        """
+        if id(result) not in self.state:
+            return None
+        name, kind = self.state[id(result)]
+        found = next(
+            (e.value for e in self.graph.inputs if (e.target, e.kind) == (name, kind)), None
+        )
+        if found is not None:
+            return found
+        type = TensorType(result.ndim, dtype_of(result), Known(tuple(result.shape)))
+        wish = "".join(c if c.isalnum() else "_" for c in name)
+        return self.graph.input(self.graph.fresh_name(wish), type, kind=kind, target=name)
+
+    def _size(self, dim: Dim) -> Value:
+        """The integer input that is this length; one for all that are the same length."""
+        for entry in self.graph.inputs:
+            if entry.kind == "size" and entry.target == str(dim):
+                return entry.value
+        wish = str(dim) if str(dim).isidentifier() else "size"
+        name = self.graph.fresh_name(wish)
+        return self.graph.input(name, ScalarType("int", dim), kind="size", target=str(dim))
+
+    def drop_unused_sizes(self) -> None:
+        """Removes the sizes that no call and no result asks for."""
+        used = {value for node in self.graph.nodes() for value in node.operands()}
+        used |= set(values_in(self.graph.result))
+        self.graph.drop_inputs(
+            [e for e in self.graph.inputs if e.kind == "size" and e.value not in used]
+        )
+
+
+def _sizes_of_arguments(placeholders: list[Any]) -> Iterator[tuple[Any, tuple[Any, ...], int]]:
+    """torch's symbols that are sizes of arguments: the symbol, the argument's path, the dim."""
+    environments = (_environment(node.meta["example_value"]) for node in placeholders)
+    environment = next((found for found in environments if found is not None), None)
+    if environment is None:
+        return
+    for symbol, sources in environment.var_to_sources.items():
+        for source in sources:
+            path = _path(getattr(source, "base", None))
+            if path and type(getattr(source, "idx", None)) is int:
+                yield symbol, path, source.idx
+
+
+def _environment(fake: Any) -> Any:
+    """torch's table of symbols, which every symbolic number and fake tensor holds."""
+    holder = getattr(fake, "node", None) or getattr(fake, "fake_mode", None)
+    return getattr(holder, "shape_env", None)
+
+
+def _path(source: Any) -> tuple[Any, ...]:
+    """Where an argument is in ``(args, kwargs)``, as torch's pytrees say it; () if it is none."""
+    keys: list[Any] = []
+    while source is not None and not hasattr(source, "local_name"):
+        keys.append(getattr(source, "index", getattr(source, "member", None)))
+        source = getattr(source, "base", None)
+    sides = {"args": 0, "kwargs": 1}
+    name = getattr(source, "local_name", None)
+    return (sides[name], *reversed(keys)) if name in sides else ()
+
+
+def set_result(
+    graph: Graph,
+    captured: Capture,
+    values: tuple[Argument, ...],
+    held: Callable[[Any], Value | None],
+) -> None:
+    """Says what the graph returns. ``values`` are those of the captured program's outputs, in
+    order. held: the value of a parameter or a buffer.
+    """
+    known: dict[int, Any] = {id(s): v for s, v in zip(captured.stand_ins, values, strict=True)}
+    for place, tensor in enumerate(captured.tensors):
+        name = captured.leaves[place].name
+        found = next((e.value for e in graph.inputs if e.target == name), None)
+        if found is not None:
+            known.setdefault(id(tensor), found)
+    reading = _Reading(graph, known, held)
+    result = reading.tree(captured.result, "")
+    for number, value in enumerate(values):
+        if isinstance(value, Value) and value not in reading.outputs.values():
+            reading.outputs[f"output_{number}"] = value
+    graph.set_result(result, reading.outputs)
+    kind = captured.kind
+    if kind.__module__ not in ("builtins", "torch") and isinstance(result, dict | tuple):
+        graph.container = f"{kind.__module__}.{kind.__qualname__}"
+
+
+class _Reading:
+    """Reads one result. ``known``: what stands for a stand-in, by its id."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        known: Mapping[int, Argument],
+        held: Callable[[Any], Value | None],
+    ) -> None:
+        self.graph = graph
+        self.held = held
+        self.known = known
+        self.outputs: dict[str, Value] = {}
+        self.open: set[int] = set()
+
+    def tree(self, result: Any, path: str) -> Argument:
+        """Returns the result with values in place of stand-ins; their names are their places."""
+        if id(result) in self.known and not isinstance(result, int | str):
+            value = self.known[id(result)]
+            if isinstance(value, Value):
+                self.outputs.setdefault(path or "output", value)
+            return value
+        if isinstance(result, CAPTURE_PLAIN):
+            return result
+        own = self.held(result)
+        if own is not None:
+            self.outputs.setdefault(path or "output", own)
+            return own
+        items = dict(_items(result))
+        inner = {k: self.tree(item, f"{path}.{k}" if path else str(k)) for k, item in items.items()}
+        if isinstance(result, Mapping) or dataclasses.is_dataclass(result):
+            return inner
+        if isinstance(result, list):
+            return list(inner.values())
+        if isinstance(result, tuple):
+            return tuple(inner.values())
+        return self._object(result, path)
+
+    def _object(self, result: Any, path: str) -> Argument:
+        """An object as a dict of its attributes that hold tensors; itself where none does."""
+        found: dict[str, Argument] = {}
+        self.open.add(id(result))
+        for name, item in getattr(result, "__dict__", {}).items():
+            if id(item) not in self.open and any(id(leaf) in self.known for leaf in _leaves(item)):
+                found[name] = self.tree(item, f"{path}.{name}" if path else name)
+        self.open.discard(id(result))
+        if found:
+            return found
+        name = f"result_{len(self.graph.attachments)}"
+        self.graph.attachments[name] = result
+        return Attachment(name)
+
+
+def _items(result: Any) -> Iterator[tuple[Any, Any]]:
+    """The parts of a container, by name or place."""
+    if isinstance(result, Mapping):
+        yield from result.items()
+    elif hasattr(result, "_fields"):
+        yield from zip(result._fields, result, strict=True)
+    elif isinstance(result, list | tuple):
+        yield from enumerate(result)
+    elif dataclasses.is_dataclass(result) and not isinstance(result, type):
+        yield from ((f.name, getattr(result, f.name)) for f in dataclasses.fields(result))
+
+
+def _leaves(result: Any, depth: int = 6) -> Iterator[Any]:
+    """Everything inside of a result that is no container, and of objects their attributes."""
+    if isinstance(result, CAPTURE_PLAIN) or depth == 0:
+        return
+    yield result
+    inside = [item for _, item in _items(result)] or list(getattr(result, "__dict__", {}).values())
+    for item in inside:
+        yield from _leaves(item, depth - 1)
+
+
+DROPPED = frozenset(
+    {"torch._C._log_api_usage_once", "torch.ops.aten._assert_tensor_metadata.default"}
+)
+"""Calls that compute nothing."""
+
+PLAIN = frozenset({int, str, float, bool, complex, type(None), type(...)})
+"""Python's own constants, which a graph holds as they are."""
+
+INLINED = frozenset({"tag_activation_checkpoint", "wrap", "wrap_activation_checkpoint"})
+"""Higher-order operators that only call their body."""
+
+
+class Reader:
+    """Reads one capture. ``unannotated``: paths without an annotation that holds, and why."""
+
+    def __init__(self, captured: Capture, model: Any) -> None:
+        self.captured = captured
+        self.dims = TorchDims()
+        self.env: dict[Any, Any] = {}
+        self.unannotated: dict[str, str] = {}
+        self.modules = {str(id(module)): name for name, module in named(model, "named_modules")}
+        self.model = model
+        self._paths: dict[Any, tuple[str, str]] = {}
+
+    def graph(self, name: str) -> Graph:
+        """Returns the graph. Raises ShapeError where the model's guards contradict what dynamic
+        says.
+        """
+        graph = self.target = Graph(name)
+        nodes = list(self.captured.module.graph.nodes)
+        inputs = Inputs(graph, self.captured, self.dims, self.model)
+        self.env |= inputs.values(nodes)
+        self.switches = Switches(graph)
+        guards = Guards(nodes, self.dims, graph.system)
+        guards.require(guards.of_the_model)
+        self.confirmation = Confirmation(self.dims, graph.system)
+        self._nodes(nodes, "", self.captured.module)
+        if self.unannotated:
+            guards.require(guards.of_torch)
+        set_result(graph, self.captured, self._argument(nodes[-1].args[0]), inputs.returned)
+        inputs.drop_unused_sizes()
+        return graph
+
+    # ---- nodes
+
+    def _nodes(self, nodes: list[Any], prefix: str, module: Any) -> None:
+        for node in nodes:
+            match node.op:
+                case "placeholder" | "output":
+                    continue
+                case "get_attr":
+                    self._attribute(node, prefix, module)
+                case "call_function" | "call_method" | "call_module":
+                    self._call(node, prefix, module)
+
+    def _attribute(self, node: Any, prefix: str, module: Any) -> None:
+        held = module
+        for part in node.target.split("."):
+            held = getattr(held, part)
+        name = f"{prefix}{node.target}"
+        self.target.attachments[name] = held
+        if not hasattr(held, "dtype"):
+            self.env[node] = Attachment(name)
+            return
+        dims = tuple(int(size) for size in held.shape)
+        type = TensorType(len(dims), dtype_of(held), Known(dims))
+        wish = self.target.fresh_name(node.name)
+        self.env[node] = self.target.input(wish, type, kind="constant", target=name)
+
+    def _call(self, node: Any, prefix: str, module: Any) -> None:
+        path, name = self._path(node, module)
+        if path in DROPPED:
+            return
+        if path == HAND_OUT:
+            self.env[node] = self._argument(node.args[0])
+            return
+        if name in INLINED:
+            self._inline(node, prefix, module)
+            return
+        if TRANSFORMS.search(path) and path not in mapped.CALLS:
+            raise function_transform(line_of_the_model(node))
+        args = self.switches.arguments(path, self._argument(node.args), node)
+        if path == "_operator.getitem" and isinstance(args[0], tuple) and isinstance(args[1], int):
+            self.env[node] = args[0][args[1]]
+            return
+        kwargs = {key: self._argument(item) for key, item in node.kwargs.items()}
+        if path.startswith(PREFIX):
+            path, args, kwargs = plain_call(path, args, kwargs)
+            name = path.removeprefix(PREFIX).replace("_operator.", "").rpartition(".")[2]
+        made = Node(
+            self.target.fresh_name(f"{prefix}{node.name}"),
+            OperatorCall(path),
+            args,
+            kwargs,
+            source=source_of(node.meta.get("stack_trace")),
+            module=self._module(node.meta.get("nn_module_stack")),
+            name=name,
+        )
+        self._append(made, node)
+        self.env[node] = made.outputs if made.several else made.outputs[0] if made.outputs else None
+
+    def _path(self, node: Any, module: Any) -> tuple[str, str]:
+        """The path of what is called, and the operator's name."""
+        target = node.target
+        if node.op == "call_module":
+            return f"module.{target}", target.rpartition(".")[2]
+        if node.op == "call_method":
+            return method_path(target), target
+        found = self._paths.get(target)
+        if found is None:
+            known = operator_of(target)
+            if known is not None and operator_at(known.path) is not known:
+                raise shadowed(known.name, known.path)
+            path = known.path if known is not None else target_path(target)
+            name = known.name if known is not None else path.rpartition(".")[2]
+            found = self._paths[target] = (path, name)
+        return found
+
+    def _inline(self, node: Any, prefix: str, module: Any) -> None:
+        body_node, *rest = node.args
+        body = getattr(module, body_node.target)
+        inner = list(body.graph.nodes)
+        holes = [n for n in inner if n.op == "placeholder"]
+        for hole, argument in zip(holes, rest, strict=False):
+            self.env[hole] = self._argument(argument)
+        self._nodes(inner, f"{prefix}{node.name}_", body)
+        self.env[node] = self._argument(inner[-1].args[0])
+
+    def _argument(self, argument: Any) -> Argument:
+        kind = argument.__class__
+        if kind in PLAIN:
+            return argument
+        if kind.__name__ == "Node" and argument in self.env:
+            return self.env[argument]
+        if isinstance(argument, tuple):
+            return tuple([self._argument(item) for item in argument])
+        if isinstance(argument, list):
+            return [self._argument(item) for item in argument]
+        if isinstance(argument, dict):
+            return {key: self._argument(item) for key, item in argument.items()}
+        if isinstance(argument, slice):
+            bounds = (argument.start, argument.stop, argument.step)
+            return slice(*[self._argument(bound) for bound in bounds])
+        if isinstance(argument, range):
+            return tuple(argument)
+        return self._constant(argument)
+
+    def _constant(self, argument: Any) -> Argument:
+        name = type(argument).__name__
+        if name == "device":
+            text = str(argument)
+            return Device("model" if text == self.captured.device else text)
+        if name in ("dtype", "memory_format", "layout"):
+            return Constant(str(argument))
+        if name == "SymInt":
+            return self.dims.dim(argument)
+        if callable(argument) and hasattr(argument, "__qualname__"):
+            return Constant(path_of(argument))
+        key = f"constant_{len(self.target.attachments)}"
+        self.target.attachments[key] = argument
+        return Attachment(key)
+
+    def _module(self, stack: Mapping[str, Any] | None) -> str:
+        if not stack:
+            return ""
+        key = str(next(reversed(list(stack))))
+        name = self.modules.get(key.partition("@")[0])
+        if name is None:
+            return str(stack[key][0])
+        return name
+
+    # ---- types
+
+    def _append(self, made: Node, node: Any) -> None:
+        fake = node.meta.get("example_value")
+        if fake is None and not node.users:
+            self._finish(made, self._outcome(made), ())
+            return
+        several = isinstance(fake, tuple | list) and type(fake).__name__ != "Size"
+        fakes = tuple(fake) if several else (fake,)
+        outcome = self._outcome(made)
+        types = self.confirmation.types(made, outcome, several, fakes)
+        if types is None:
+            outcome = Outcome((), missing=outcome.missing or "torch gives another shape")
+            types = tuple([self.confirmation.type(item, made) for item in fakes])
+        if outcome.missing and (made.operands() or not all(map(_is_single, types))):
+            self.unannotated[made.signature] = outcome.missing
+        made.several = several
+        self._finish(made, outcome, types)
+
+    def _outcome(self, made: Node) -> Outcome:
+        try:
+            outcome = self.target.propagation.outcome(made)
+        except ShapeError as error:
+            return Outcome((), missing=str(error.diagnostic.title))
+        steps: dict[str, Dim] = {}
+        for claim in outcome.conditions:
+            try:
+                steps.update(self.target.system.require(claim, graph_problems.place(made)))
+            except Contradiction:
+                return Outcome((), missing=f"it asks for {claim}, which never holds")
+        if steps:
+            self.target.propagation.substitute(steps)
+        return outcome
+
+    def _finish(self, made: Node, outcome: Outcome, types: tuple[Type, ...]) -> None:
+        if outcome.declaration is not None:
+            made.declaration = place_values(outcome.declaration, made.operands())
+        self.target.add_node(made, types)
+
+
+def _is_single(type: Type) -> bool:
+    """Whether it is a tensor of one element, of which there is nothing to cut."""
+    return isinstance(type, TensorType) and type.rank == 0
 
 
 def trace(

@@ -7,32 +7,127 @@ Ranks that do not agree would call collectives that do not fit, and wait for eve
 nonsense. So they tell each other through the store of the process group, where nothing waits
 longer than the group's timeout. Sizes are agreed on when a rank meets them first; a rank that has
 met them already is asked, and answers from its watch.
+
+What ranks tell of their weights: each tensor's dtype, shape and a number for its values.
+
+    q_proj.weight      torch.float32 (64, 64) 1729 -5040
+
+Equal weights tell the same, whatever their layout in memory.
+
+Where two ranks' graphs or plans first differ, in words: hashes only say that they do.
+
+    rank 0: relu torch.nn.functional.relu(...) -> relu: float32[b, 16]
+    rank 1: gelu torch.nn.functional.gelu(...) -> gelu: float32[b, 16]
+
+    rank 0: operators.0.splits.tp.identifier: "n"
+    rank 1: operators.0.splits.tp.identifier: null
+
+Lines are told when hashes differ, and not before: they may be long.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from itertools import count
+from itertools import count, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 
 from dimsolve.ir.errors import Diagnostic, DimsolveError
-from dimsolve.partition.conditions import check_conditions
+from dimsolve.partition.fingerprint import graph_lines
 from dimsolve.partition.plan import Plan
+from dimsolve.partition.plan_queries import check_conditions
 
-from ..lowering.input_lengths import InputLengths
-from .failure import Failure, rank_failure
-from .first_difference import TOLD, first_difference, lines_of
-from .watch import Stopped, Watch, own_store, watch
-from .weights_digest import digests
+from ..lowering.lengths import InputLengths
+from .failures import Failure, Stopped, Watch, own_store, rank_failure, watch
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
+
+
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Whole numbers by their size in bytes, which stand for any others of that size."""
+
+
+def digests(model: torch.nn.Module) -> dict[str, str]:
+    """What every parameter and buffer is, in short."""
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    return {name: _digest(tensor.detach()) for name, tensor in tensors.items()}
+
+
+def _digest(tensor: torch.Tensor) -> str:
+    """The dtype, the shape, and of the values' bits torch's hash and their sum: the hash alone is 0
+    for every even number of equal values. Neither depends on the order of summation.
+    """
+    said = f"{tensor.dtype} {tuple(tensor.shape)}"
+    if tensor.is_meta or not tensor.numel():
+        return said
+    if tensor.layout is not torch.strided:
+        tensor = tensor.to_dense()
+    values = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+    bits = values.resolve_neg().contiguous().view(_BITS[values.element_size()])
+    return f"{said} {int(torch.hash_tensor(bits).view(torch.int64))} {int(bits.sum())}"
+
+
+_LENGTH = 200
+"""How many characters of a line are shown."""
+
+TOLD = ("graph", "plan")
+"""Of which of a rank's properties there are lines."""
+
+
+def lines_of(key: str, plan: Plan) -> list[str]:
+    """Returns what is hashed, a line for each node of the graph or each value in the plan."""
+    if key == "graph":
+        return [] if plan.planned is None else list(graph_lines(plan.planned))
+    return list(_leaves(json.loads(plan.to_json(indent=None)), ""))
+
+
+def _leaves(value: Any, path: str) -> Iterator[str]:
+    """Every value in a tree of JSON data, with its path.
+
+    >>> list(_leaves({"mesh": {"tp": "2"}, "notes": []}, ""))
+    ['mesh.tp: "2"', 'notes: []']
+    """
+    items: Any = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    if not items or not value:
+        yield f"{path}: {json.dumps(value, ensure_ascii=False)}"
+        return
+    for key, item in items:
+        yield from _leaves(item, f"{path}.{key}" if path else str(key))
+
+
+def first_difference(first: Sequence[str], other: Sequence[str]) -> tuple[str, str] | None:
+    """Returns the first pair of lines that are not equal, each cut to what can be read.
+
+    >>> first_difference(["a", "b: 1"], ["a", "b: 2"]), first_difference(["a"], ["a", "b"])
+    (('b: 1', 'b: 2'), ('nothing more', 'b'))
+    """
+    for mine, others in zip_longest(first, other, fillvalue="nothing more"):
+        if mine != others:
+            return _shown(mine, others), _shown(others, mine)
+    return None
+
+
+def _shown(line: str, other: str) -> str:
+    """A line, or of a long one the beginning and what is around the first difference."""
+    if len(line) <= _LENGTH:
+        return line
+    place = next((i for i, (a, b) in enumerate(zip(line, other, strict=False)) if a != b), 0)
+    start = max(place - _LENGTH // 3, 0)
+    if start <= _LENGTH // 4:
+        return f"{line[:_LENGTH]}…"
+    more = "…" if start + _LENGTH < len(line) else ""
+    return f"{line[: _LENGTH // 4]} … {line[start : start + _LENGTH]}{more}"
+
 
 TIMEOUT = 60.0
 """Seconds that a rank waits for the others to say what they have, where nothing else is said."""

@@ -11,19 +11,59 @@ process, the executor to the processes of torch.distributed.
     all_to_all       (size, ...)         (size, ...)     row j goes to rank j, row i is from rank i
     broadcast        (...)               (...)           what rank `root` gave
 
-No gradient is recorded here (`dimsolve.exec.distributed.conversions` knows them), no argument is
+No gradient is recorded here (`dimsolve.exec.distributed.collectives` knows them), no argument is
 changed, and what is returned shares no memory with what another rank has. All ranks of a group call
 the same collectives in the same order with tensors of one shape and dtype.
+
+What a backend cannot move or reduce as it is goes as something that it can.
+
+bool (4, 8)         bytes (32,) on the way, bool (4, 8) again
+int16 (4,)          is reduced as int32
+
+The collectives as operators of torch.library: what torch.compile sees of them.
+
+    all_reduce(x)       (16, 64) -> (16, 64)        all_gather(x)    (16, 64) -> (2, 16, 64)
+
+A compiler cannot look into a process group, and need not: it has to know the shapes. Outside of
+compiled code the communicators call their group directly, which takes less time than an operator.
+An end is named by a number: the operators take nothing but tensors, numbers and texts.
+
+A `Communicator` between processes: raw calls of torch.distributed, nothing recorded or planned.
+
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    axes = communicators_of(mesh)
+    axes["tp"].all_reduce(x)          x (16, 64) on every rank -> the sum (16, 64) on every rank
+
+The wrappers in ``torch.distributed`` cost as much again as the call, so the process group is called
+directly; in compiled code the calls are operators
+(`dimsolve.exec.distributed.communicator`). What gloo cannot move or reduce goes as
+something that it can: bytes, or a wider integer. A group that fails (a peer died, time ran out)
+raises `CollectiveError` with the rank, the call and the shape.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from functools import lru_cache
+from itertools import count
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakValueDictionary
 
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.compiler import is_compiling
+from torch.library import custom_op
+
+from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.partition.placement import Reduction
 
+from .failures import Failure, Stopped, Watch, rank_failure, watch
+
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch.distributed.device_mesh import DeviceMesh
 
 
 class Communicator(Protocol):
@@ -51,3 +91,350 @@ class Communicator(Protocol):
 
     def broadcast(self, tensor: Tensor, root: int) -> Tensor:
         """(...) -> (...), equal on all ranks; all but the root give a tensor for its shape only."""
+
+
+PLAIN = frozenset(
+    {
+        torch.float32,
+        torch.float64,
+        torch.float16,
+        torch.bfloat16,
+        torch.int32,
+        torch.int64,
+        torch.uint8,
+        torch.int8,
+    }
+)
+"""The dtypes that every backend moves and reduces as they are."""
+
+WIDER = {
+    torch.int16: torch.int32,
+    torch.uint16: torch.int32,
+    torch.uint32: torch.int64,
+}
+"""The integers that are reduced as wider ones."""
+
+
+def carried(tensor: Tensor) -> Tensor:
+    """The tensor in one piece, as bytes where its dtype is not moved everywhere."""
+    given = tensor.detach().contiguous()
+    return given if given.dtype in PLAIN else given.view(-1).view(torch.uint8)
+
+
+def restored(moved: Tensor, like: Tensor, shape: Any) -> Tensor:
+    """The tensor that was carried, with the dtype of `like` and this shape."""
+    if moved.dtype is like.dtype:
+        return moved
+    return moved.view(-1).view(like.dtype).view(shape)
+
+
+_ends: WeakValueDictionary[int, Any] = WeakValueDictionary()
+_numbers = count()
+
+
+def numbered(end: Any) -> int:
+    """Returns the number of a communicator, by which operators find it."""
+    number = next(_numbers)
+    _ends[number] = end
+    return number
+
+
+@custom_op("dimsolve::all_reduce", mutates_args=())
+def all_reduce(tensor: Tensor, end: int, reduction: str) -> Tensor:
+    """(...) -> (...), equal on all ranks."""
+    joined: Tensor = _ends[end].all_reduce(tensor, Reduction(reduction))
+    return joined
+
+
+@custom_op("dimsolve::all_gather", mutates_args=())
+def all_gather(tensor: Tensor, end: int, size: int) -> Tensor:
+    """(...) -> (size, ...), equal on all ranks."""
+    rows: Tensor = _ends[end].all_gather(tensor)
+    return rows
+
+
+@custom_op("dimsolve::reduce_scatter", mutates_args=())
+def reduce_scatter(tensor: Tensor, end: int, reduction: str) -> Tensor:
+    """(size, ...) -> (...)."""
+    mine: Tensor = _ends[end].reduce_scatter(tensor, Reduction(reduction))
+    return mine
+
+
+@custom_op("dimsolve::all_to_all", mutates_args=())
+def all_to_all(tensor: Tensor, end: int) -> Tensor:
+    """(size, ...) -> (size, ...)."""
+    rows: Tensor = _ends[end].all_to_all(tensor)
+    return rows
+
+
+@custom_op("dimsolve::broadcast", mutates_args=())
+def broadcast(tensor: Tensor, end: int, root: int) -> Tensor:
+    """(...) -> (...), equal on all ranks."""
+    joined: Tensor = _ends[end].broadcast(tensor, root)
+    return joined
+
+
+@all_reduce.register_fake
+@all_to_all.register_fake
+@broadcast.register_fake
+def _same_shape(tensor: Tensor, *_: Any) -> Tensor:
+    return tensor.new_empty(tensor.shape)
+
+
+@all_gather.register_fake
+def _rows(tensor: Tensor, end: int, size: int) -> Tensor:
+    return tensor.new_empty((size, *tensor.shape))
+
+
+@reduce_scatter.register_fake
+def _row(tensor: Tensor, *_: Any) -> Tensor:
+    return tensor.new_empty(tensor.shape[1:])
+
+
+_OPERATIONS: dict[Reduction, Any] = {
+    Reduction.SUM: dist.ReduceOp.SUM,
+    Reduction.AVG: dist.ReduceOp.SUM,
+    Reduction.MAX: dist.ReduceOp.MAX,
+    Reduction.MIN: dist.ReduceOp.MIN,
+    Reduction.PROD: dist.ReduceOp.PRODUCT,
+}
+_OF_BOOLS: dict[Reduction, Any] = {
+    Reduction.SUM: dist.ReduceOp.MAX,
+    Reduction.MAX: dist.ReduceOp.MAX,
+    Reduction.MIN: dist.ReduceOp.MIN,
+    Reduction.PROD: dist.ReduceOp.MIN,
+}
+"""Truth values are summed as ``or`` and multiplied as ``and``."""
+
+MOMENT = timedelta(milliseconds=500)
+"""How long a rank waits for others before it looks whether one of them has failed."""
+
+TIMED_OUT = "Timed out waiting"
+"""How gloo begins when a rank has not come; the same where this file's own limit is reached."""
+
+
+class CollectiveError(DimsolveError):
+    """A collective that could not be carried out, on this rank."""
+
+
+class TorchCommunicator:
+    """One rank's end of a process group. ``axis`` names the mesh axis, ``label`` who is calling."""
+
+    __slots__ = ("__weakref__", "_queues", "axis", "group", "label", "number", "rank", "size")
+
+    def __init__(self, group: Any, axis: str = "", label: str = "") -> None:
+        self.group = group
+        self.axis = axis
+        self.label = label
+        self.rank: int = group.rank()
+        self.size: int = group.size()
+        self.number = numbered(self)
+        self._queues = "nccl" in dist.get_backend(group)
+
+    def labelled(self, label: str) -> TorchCommunicator:
+        """Returns the same end under a name that errors tell: the conversion that it serves."""
+        return TorchCommunicator(self.group, self.axis, label)
+
+    def all_reduce(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
+        """(...) -> (...), equal on all ranks."""
+        if is_compiling():
+            moved: Tensor = all_reduce(tensor, self.number, reduction.value)
+            return moved
+        if tensor.dtype in PLAIN:
+            joined = tensor.detach().clone(memory_format=torch.contiguous_format)
+            self._reduce(joined, _OPERATIONS[reduction])
+            return joined / self.size if reduction is Reduction.AVG else joined
+        return self._reduce_carried(tensor.detach(), reduction)
+
+    def all_gather(self, tensor: Tensor) -> Tensor:
+        """(...) -> (size, ...), equal on all ranks."""
+        if is_compiling():
+            moved: Tensor = all_gather(tensor, self.number, self.size)
+            return moved
+        given = carried(tensor)
+        rows = given.new_empty((self.size, *given.shape))
+        self._do("all-gather", tensor, self.group._allgather_base, rows.view(-1), given.view(-1))
+        return restored(rows, tensor, (self.size, *tensor.shape))
+
+    def reduce_scatter(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
+        """(size, ...) -> (...)."""
+        if is_compiling():
+            moved: Tensor = reduce_scatter(tensor, self.number, reduction.value)
+            return moved
+        if tensor.dtype not in PLAIN:
+            return self.all_reduce(tensor, reduction)[self.rank].clone()
+        given = tensor.detach().contiguous()
+        mine = given.new_empty(given.shape[1:])
+        options = dist.ReduceScatterOptions()
+        options.reduceOp = _OPERATIONS[reduction]
+        call = self.group._reduce_scatter_base
+        self._do("reduce-scatter", tensor, call, mine.view(-1), given.view(-1), options)
+        return mine / self.size if reduction is Reduction.AVG else mine
+
+    def all_to_all(self, tensor: Tensor) -> Tensor:
+        """(size, ...) -> (size, ...)."""
+        if is_compiling():
+            moved: Tensor = all_to_all(tensor, self.number)
+            return moved
+        given = carried(tensor)
+        rows = torch.empty_like(given)
+        call = self.group.alltoall_base
+        self._do("all-to-all", tensor, call, rows.view(-1), given.view(-1), [], [])
+        return restored(rows, tensor, tensor.shape)
+
+    def broadcast(self, tensor: Tensor, root: int) -> Tensor:
+        """(...) -> (...), equal on all ranks."""
+        if is_compiling():
+            moved: Tensor = broadcast(tensor, self.number, root)
+            return moved
+        joined = carried(tensor).clone()
+        options = dist.BroadcastOptions()
+        options.rootRank = root
+        self._do("broadcast", tensor, self.group.broadcast, [joined], options)
+        return restored(joined, tensor, tensor.shape)
+
+    def begin_sum(self, tensor: Tensor) -> Callable[[], None]:
+        """Begins to sum a tensor over all ranks in its own memory; returns what waits for it."""
+        operation = _options(dist.ReduceOp.SUM)
+        work = self._begun("all-reduce", tensor, self.group.allreduce, [tensor], operation)
+        return lambda: self._finish("all-reduce", tensor, work)
+
+    def begin_gather(self, tensor: Tensor) -> Callable[[], Tensor]:
+        """Begins an all-gather; returns what waits for its rows. The tensor must not change
+        meanwhile.
+        """
+        given = carried(tensor)
+        rows = given.new_empty((self.size, *given.shape))
+        flat = rows.view(-1), given.view(-1)
+        work = self._begun("all-gather", tensor, self.group._allgather_base, *flat)
+
+        def finish() -> Tensor:
+            self._finish("all-gather", tensor, work)
+            return restored(rows, tensor, (self.size, *tensor.shape))
+
+        return finish
+
+    def _reduce(self, tensor: Tensor, operation: Any) -> None:
+        self._do("all-reduce", tensor, self.group.allreduce, [tensor], _options(operation))
+
+    def _do(
+        self, collective: str, tensor: Tensor, call: Callable[..., Any], *arguments: Any
+    ) -> None:
+        """Calls the process group and waits."""
+        self._finish(collective, tensor, self._begun(collective, tensor, call, *arguments))
+
+    def _begun(
+        self, collective: str, tensor: Tensor, call: Callable[..., Any], *arguments: Any
+    ) -> Any:
+        try:
+            return call(*arguments)
+        except (RuntimeError, Stopped) as error:
+            raise self._failed(collective, tensor, _plain_words(str(error))) from error
+
+    def _finish(self, collective: str, tensor: Tensor, work: Any) -> None:
+        """Waits; a GPU's queue waits by itself."""
+        try:
+            if self._queues and tensor.is_cuda:
+                work.wait()
+            elif not _ended(work):
+                self._wait(collective, tensor, work)
+        except (RuntimeError, Stopped) as error:
+            raise self._failed(collective, tensor, _plain_words(str(error))) from error
+
+    def _wait(self, collective: str, tensor: Tensor, work: Any) -> None:
+        """Waits for long: says so, and looks whether another rank has failed meanwhile."""
+        guard = watch()
+        if guard is None:
+            work.wait()
+            return
+        since = time.monotonic() - MOMENT.total_seconds()
+        guard.wait_in(f"the {self._what(collective, tensor)}", since)
+        while not _ended(work):
+            if guard.failure is not None:
+                raise self._failed(collective, tensor, "another rank failed")
+            if guard.timeout is not None and time.monotonic() - since > guard.timeout:
+                raise self._failed(collective, tensor, f"{TIMED_OUT} {guard.timeout:g} s")
+        guard.waits = ""
+
+    def _reduce_carried(self, tensor: Tensor, reduction: Reduction) -> Tensor:
+        """The reduction of what the backend cannot reduce as it is."""
+        if tensor.dtype is torch.bool:
+            joined = tensor.to(torch.uint8, copy=True)
+            self._reduce(joined, _OF_BOOLS[reduction])
+            return joined.bool()
+        if tensor.dtype in WIDER:
+            joined = tensor.to(WIDER[tensor.dtype])
+            self._reduce(joined, _OPERATIONS[reduction])
+            return joined.to(tensor.dtype)
+        if tensor.is_complex() and reduction in (Reduction.SUM, Reduction.AVG):
+            joined = torch.view_as_real(tensor).clone(memory_format=torch.contiguous_format)
+            self._reduce(joined, dist.ReduceOp.SUM)
+            total = torch.view_as_complex(joined)
+            return total / self.size if reduction is Reduction.AVG else total
+        from .sharding import reduce_parts
+
+        return reduce_parts(self.all_gather(tensor), reduction)
+
+    def _failed(self, collective: str, tensor: Tensor, reason: str) -> DimsolveError:
+        """What this rank raises: the failure of the rank that is to blame, where one is known."""
+        rank = dist.get_rank()
+        what = self._what(collective, tensor)
+        guard = watch()
+        waited = None
+        if guard is not None and reason.startswith(TIMED_OUT):
+            waited = guard.waited()
+        blamed = None if guard is None else _blamed(guard, f"the {what}", waited)
+        if blamed is not None and blamed.rank != rank:
+            return rank_failure(blamed, f"rank {rank}: the {what}")
+        if guard is not None and waited is not None:
+            others = [f"rank {other} in {call}" for other, call in guard.waiting().items()]
+            reason = "; ".join([reason, *others])
+        return CollectiveError(
+            Diagnostic("collective-failed", f"rank {rank}: the {what} failed", reason=reason)
+        )
+
+    def _what(self, collective: str, tensor: Tensor) -> str:
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        along = f" along {self.axis}" if self.axis else ""
+        caller = f" for {self.label}" if self.label else ""
+        return f"{collective} of {dtype} {tuple(tensor.shape)}{along}{caller}"
+
+
+def _blamed(guard: Watch, here: str, waited: float | None) -> Failure | None:
+    """The failure behind a failed collective; being told to end meanwhile is no reason not to
+    find out.
+    """
+    try:
+        return guard.blame(here, waited)
+    except Stopped:
+        return guard.blame(here, waited)
+
+
+@lru_cache(maxsize=8)
+def _options(operation: Any) -> Any:
+    options = dist.AllreduceOptions()
+    options.reduceOp = operation
+    return options
+
+
+def _ended(work: Any) -> bool:
+    """Waits for a moment; whether the work has ended."""
+    try:
+        work.wait(MOMENT)
+    except RuntimeError as error:
+        if str(error).startswith("Operation timed out"):
+            return False
+        raise
+    return True
+
+
+def communicators_of(mesh: DeviceMesh) -> dict[str, TorchCommunicator]:
+    """Returns this rank's end of every axis of a mesh, by the axis' name."""
+    names = mesh.mesh_dim_names or ()
+    return {name: TorchCommunicator(mesh.get_group(name), name) for name in names}
+
+
+def _plain_words(text: str) -> str:
+    """torch's message without the place in its own source, and without its stack."""
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    return line[line.index("] ") + 2 :] if line.startswith("[") and "] " in line else line

@@ -8,6 +8,13 @@
 
 All ranks run the same text; only what ``emit_fn`` writes may differ from rank to rank. Registered
 functions are imported, or copied where they were registered with ``code_impl_pattern="source"``.
+
+Values in emitted source: what an argument of a step is as Python text.
+
+slice(None, 8, None) in an index     :8
+torch.float32                        torch.float32
+the node x_1                         x_1
+a device                             device, which the module's function is given
 """
 
 from __future__ import annotations
@@ -18,18 +25,81 @@ import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
+from types import EllipsisType
 from typing import Any
 
+import torch
 from torch.fx import Node as Step
 
 from dimsolve.partition.placement import Placement, Shard
 
-from ..modes import is_switch
-from .emit_values import index_text, operand_text, value_text
+from ..calls import is_switch
+from .calls import RankCall
 from .lengths import ceil_divide
-from .lowering_errors import not_emitted
 from .program import Origin, Program
-from .rank_call import RankCall
+from .setting import not_emitted
+
+
+def value_text(value: Any) -> str:
+    """Returns a value as Python text; LoweringError for an object that no text makes.
+
+    >>> value_text((1, [True, None], {"p": 0.5})), value_text(float("inf"))
+    ("(1, [True, None], {'p': 0.5})", 'float("inf")')
+    """
+    match value:
+        case Step():
+            return value.name
+        case float() if value != value or value in (float("inf"), float("-inf")):
+            return f'float("{value}")'
+        case None | bool() | int() | float() | complex() | str():
+            return repr(value)
+        case EllipsisType():
+            return "..."
+        case torch.dtype() | torch.memory_format() | torch.layout():
+            return str(value)
+        case torch.device():
+            return "device"
+        case slice():
+            bounds = (value.start, value.stop, value.step)
+            return f"slice({', '.join(value_text(bound) for bound in bounds)})"
+        case tuple():
+            inner = ", ".join(value_text(item) for item in value)
+            return f"({inner},)" if len(value) == 1 else f"({inner})"
+        case list():
+            return f"[{', '.join(value_text(item) for item in value)}]"
+        case dict():
+            pairs = (f"{key!r}: {value_text(item)}" for key, item in value.items())
+            return "{" + ", ".join(pairs) + "}"
+        case _:
+            raise not_emitted("", f"an argument of type {type(value).__name__}")
+
+
+def operand_text(value: Any) -> str:
+    """Returns a value as an operand: a negative number in brackets."""
+    text = value_text(value)
+    return f"({text})" if isinstance(value, int | float) and value < 0 else text
+
+
+def index_text(index: Any) -> str:
+    """Returns what stands between the brackets of an index.
+
+    >>> index_text((slice(None, 3), ..., None)), index_text((0,))
+    (':3, ..., None', '0,')
+    """
+    if isinstance(index, tuple):
+        items = ", ".join(_item_text(item) for item in index)
+        return items + "," if len(index) == 1 else items or "()"
+    return _item_text(index)
+
+
+def _item_text(item: Any) -> str:
+    if not isinstance(item, slice):
+        return value_text(item)
+    start, stop, step = (
+        "" if bound is None else value_text(bound) for bound in (item.start, item.stop, item.step)
+    )
+    return f"{start}:{stop}:{step}" if step else f"{start}:{stop}"
+
 
 BINARY = {
     operator.add: "+",
@@ -78,7 +148,7 @@ class _Emission:
         for step in steps:
             self._step(step)
         if self.program.switches:
-            self.imports.add("from dimsolve.exec.modes import restoring")
+            self.imports.add("from dimsolve.exec.calls import restoring")
         head = f'"""{self.title or "The program of one rank."}"""'
         imports = sorted(self.imports, key=lambda line: (line.startswith("from"), line))
         ends = sorted(self.program.axes)
@@ -111,7 +181,7 @@ class _Emission:
         if origin is not None and origin.call is not None:
             return self._call(step, origin.call)
         if origin is not None and origin.kind == "share":
-            self.imports.add("from dimsolve.exec.distributed.conversions import made_by_shards")
+            self.imports.add("from dimsolve.exec.distributed.collectives import made_by_shards")
             return f"made_by_shards({value_text(step.args[0])}, {origin.label})"
         if step.op == "call_method":
             return self._method(step, str(step.target))
@@ -120,8 +190,8 @@ class _Emission:
     def _conversion(self, step: Step, origin: Origin) -> str:
         assert origin.move is not None
         axis, source, target, shared = origin.move
-        self.imports.add("from dimsolve.exec.distributed.conversions import convert")
-        self.imports.add("from dimsolve.partition.read_placement import read_placement as placed")
+        self.imports.add("from dimsolve.exec.distributed.collectives import convert")
+        self.imports.add("from dimsolve.partition.placement import read_placement as placed")
         blocks = [value_text(value) for value in step.args[1:]]
         ends = [self._end(end, blocks) for end in (source, target)]
         more = ", shared_gradient=True" if shared else ""
@@ -162,7 +232,7 @@ class _Emission:
         names = () if call.operator is None else call.operator.parameters
         defaults = {} if call.operator is None else _plain_values(call.operator.defaults)
         for change, splits in reversed(call.modified):
-            self.imports.add("from dimsolve.exec.lowering.rank_call import modified")
+            self.imports.add("from dimsolve.exec.lowering.calls import modified")
             modifier = self._imported(step, change)
             name = f"modified({name}, {modifier}, {self._part(splits)}, {names!r}, {defaults!r})"
         if call.randomness is not None:
@@ -181,7 +251,7 @@ class _Emission:
         return self._by_path(step, call.path)
 
     def _part(self, splits: tuple[tuple[str, str], ...]) -> str:
-        self.imports.add("from dimsolve.exec.distributed.part import part_of")
+        self.imports.add("from dimsolve.exec.distributed.collectives import part_of")
         pairs = ", ".join(f'("{identifier}", {axis})' for identifier, axis in splits)
         return f"part_of([{pairs}])"
 

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import torch
 
-from dimsolve.ir.graph import Graph
-from dimsolve.ir.node import (
+from dimsolve.ir.graph import (
     Attachment,
     Constant,
     Device,
     ExternalCall,
     FunctionCall,
+    Graph,
     Input,
     MakeShape,
     MatchShape,
@@ -35,32 +35,21 @@ from dimsolve.ir.node import (
     map_argument,
 )
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType
-from dimsolve.partition.derived import check_derived
-from dimsolve.partition.inline import inlined
 from dimsolve.partition.placement import Shard
 from dimsolve.partition.plan import InputPlan, OperatorPlan, Plan
-from dimsolve.partition.planning import mapped
-from dimsolve.partition.planning.recording import recorded_after
+from dimsolve.partition.planning import network as mapped
+from dimsolve.partition.planning.derive import check_derived
+from dimsolve.partition.planning.network import inlined, recorded_after
 from dimsolve.solver.algebra.poly import Dim, Poly
 
-from ..arguments import Arguments
+from ..calls import Arguments, is_switch, resolve
 from ..distributed.communicator import Communicator
 from ..distributed.sharding import slice_part
-from ..modes import is_switch
-from ..resolve import resolve
+from .calls import Draws, RankCall, is_wide, on_whole_operands, rank_call, refuse_sparse
 from .lengths import Length
-from .lowering_errors import calls_function, no_match, not_known
-from .narrowed import is_wide, on_whole_operands
-from .overlap import overlap
-from .plan_text import dim_of
 from .program import Origin, Program, Slot
-from .randomness import Draws
-from .rank_call import RankCall, rank_call
-from .setting import Setting, identifier, reserve
-from .sparse import refuse_sparse
-from .symbols import Symbols
-from .values import Values
-from .written import with_own_memory
+from .setting import Setting, calls_function, dim_of, identifier, no_match, not_known, reserve
+from .values import Symbols, Values, overlap, with_own_memory
 
 if TYPE_CHECKING:
     from torch import fx

@@ -16,13 +16,12 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from dimsolve.ir.node import Node
+from dimsolve.ir.graph import Node
 from dimsolve.partition.placement import Placement
 
-from ..modes import restoring
-from .input_lengths import InputLengths
-from .randomness import Draws
-from .rank_call import RankCall
+from ..calls import restoring
+from .calls import Draws, RankCall
+from .lengths import InputLengths
 
 if TYPE_CHECKING:
     from torch import fx

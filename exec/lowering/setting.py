@@ -3,26 +3,181 @@
 plan over tp = 2 * n on 8 ranks        mesh {"n": 4}
 placement("S(0, blocks=n)")            S(0, blocks=4)
 parts(["S(0)", "R"], 0)                how many parts dimension 0 is cut in
+
+What a graph or a plan lacks to become a program, in words.
+
+Reads the texts of a plan back: placements, lengths, and the mesh that is really there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 import torch
 
-from dimsolve.ir.graph import Graph
-from dimsolve.partition.placement import Placement, Shard
+from dimsolve.ir.errors import Diagnostic, DimsolveError, ShapeError
+from dimsolve.ir.graph import Graph, Node, Value
+from dimsolve.partition.placement import Placement, Shard, read_placement
 from dimsolve.partition.plan import Plan
+from dimsolve.solver.algebra.dims import evaluate, substitute, symbols_of
+from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.graphs.reading import read_dim
 
 from ..distributed.communicator import Communicator
-from .plan_text import mesh_sizes, placement_of
 
 if TYPE_CHECKING:
     from torch import fx
+
+
+class LoweringError(DimsolveError):
+    """A plan that cannot be made a program."""
+
+    __module__ = "dimsolve"
+
+
+def calls_function(node: Node) -> LoweringError:
+    """A call of a function of the module, or of an external one."""
+    return LoweringError(
+        Diagnostic(
+            code="not-lowered",
+            title=f"a call of {node.signature} cannot be part of a program",
+            reason=f"{node.id} calls a function that has no plan of its own",
+            hint="register it as an operator with dimsolve.register_op",
+        )
+    )
+
+
+def not_known(value: Value) -> LoweringError:
+    """A value that the plan takes for known without running, and whose type does not say it."""
+    return LoweringError(
+        Diagnostic(
+            code="not-known",
+            title=f"%{value.name} is not known without running",
+            reason=f"the plan skips what makes it, and its type is {value.type}",
+        )
+    )
+
+
+def unreadable(name: str) -> LoweringError:
+    """A symbol that no shape tells."""
+    return LoweringError(
+        Diagnostic(
+            code="no-size",
+            title=f"nothing tells the size of '{name}'",
+            reason=f"no input and no result before its use has a dimension from which '{name}' "
+            "can be computed",
+            hint=f"make '{name}' a dimension of an input",
+        )
+    )
+
+
+def not_emitted(step: str, what: str) -> LoweringError:
+    """Something in a program that no Python text says."""
+    return LoweringError(
+        Diagnostic(
+            code="not-emitted",
+            title=f"the program cannot be written as Python{f': {step}' if step else ''}",
+            reason=f"it needs {what}",
+            hint="register the operator with emit_fn, which writes the call",
+        )
+    )
+
+
+def two_functions(node: Node, axes: tuple[str, ...]) -> LoweringError:
+    """Two axes put different functions in an operator's place."""
+    return LoweringError(
+        Diagnostic(
+            code="two-rules",
+            title="two mesh axes put different functions in an operator's place",
+            reason=f"{node.id} ({node.signature}) is split on {' and '.join(axes)} by rules that "
+            "have functions of their own",
+            hint="split it on one of the axes",
+        )
+    )
+
+
+def no_match(id: str, pattern: str, index: int, length: int, wanted: int) -> ShapeError:
+    """A shape that is not what ``match_shape`` asserts."""
+    return ShapeError(
+        Diagnostic(
+            code="no-match",
+            title=f"{id}: the shape does not match ({pattern})",
+            reason=f"dimension {index} is {length}, and the pattern says {wanted}",
+        )
+    )
+
+
+@lru_cache(maxsize=8192)
+def dim_of(text: str) -> Dim:
+    """Returns the length that a plan writes.
+
+    >>> dim_of("8*s//2")
+    Poly(4*s)
+    """
+    dim: Dim = read_dim(text)
+    return dim
+
+
+@lru_cache(maxsize=8192)
+def placement_of(text: str, sizes: tuple[tuple[str, int], ...] = ()) -> Placement:
+    """Returns the placement that a plan writes; ``sizes`` are those of the mesh's symbols.
+
+    >>> print(placement_of("S(0, blocks=2*n)", (("n", 4),)))
+    S(0, blocks=8)
+    """
+    placement = read_placement(text)
+    if not isinstance(placement, Shard) or isinstance(placement.blocks, int):
+        return placement
+    return replace(placement, blocks=substitute(placement.blocks, dict(sizes)))
+
+
+def mesh_sizes(plan: Plan, communicators: Mapping[str, Communicator]) -> dict[str, int]:
+    """Returns the sizes of the symbols in a plan's mesh; LoweringError where the ranks that are
+    there are not those of the plan.
+    """
+    return mesh_symbols(plan, {axis: end.size for axis, end in communicators.items()})
+
+
+def mesh_symbols(plan: Plan, ranks: Mapping[str, int]) -> dict[str, int]:
+    """Returns the sizes of the symbols in a plan's mesh; LoweringError where it is another mesh.
+
+    ranks: the sizes of the axes of the mesh that is there, which may have more of them.
+    """
+    missing = [axis for axis in plan.mesh if axis not in ranks]
+    if missing:
+        raise other_mesh(plan, ranks, f"there is no axis {missing[0]}")
+    sizes: dict[str, int] = {}
+    for axis, text in plan.mesh.items():
+        dim = dim_of(text)
+        if str(dim).isidentifier():
+            sizes.setdefault(str(dim), ranks[axis])
+    for axis, text in plan.mesh.items():
+        dim = dim_of(text)
+        unknown = symbols_of(dim) - sizes.keys()
+        if unknown or evaluate(dim, sizes) != ranks[axis]:
+            reason = f"the axis {axis} has {ranks[axis]} ranks, and the plan is made for {text}"
+            raise other_mesh(plan, ranks, reason)
+    return sizes
+
+
+def other_mesh(plan: Plan, ranks: Mapping[str, int], reason: str) -> LoweringError:
+    """Returns the error for a mesh that is not the plan's."""
+    made, there = (
+        ", ".join(f"{axis}={size}" for axis, size in mesh.items()) or "one rank"
+        for mesh in (plan.mesh, ranks)
+    )
+    return LoweringError(
+        Diagnostic(
+            code="other-mesh",
+            title="the mesh is not the plan's",
+            reason=f"{reason}; the mesh is {there}, and the plan's {made}",
+            hint=f"run it on {made}, or make a plan for {there}",
+        )
+    )
 
 
 EMITTED = (

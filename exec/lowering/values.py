@@ -5,25 +5,169 @@
 
 A conversion is made once where gradients are recorded and once where they are switched off: what
 was made without recording has no gradient.
+
+The symbols of a program: each is read once, from the mesh, an input, or a result that tells it.
+
+batch                 input_ids.size(0)
+u0, of nonzero(x)     nonzero.size(0), times the parts that its rows are cut in
+n, of the mesh tp=n   4, known when the program is made
+
+What a call writes to, made a rank's own where it is not: autograd allows no writing to what a
+conversion returned, nor does whoever else holds it expect that.
+
+    h_all_to_all = all_to_all(h)         the rows of h, cut by columns now
+    clone = h_all_to_all.clone()
+    add_ = clone.add_(1)                 later uses of h are uses of add_
+
+The plan keeps memory whole that is read under several names, so that nobody else reads the copy.
+What an operator itself made is written to in place, as on one device.
+
+What ranks send while they compute: sums of gradients, and results that only the caller looks at.
+
+    a parameter's gradient over dp     its sum is waited for when the backward pass has ended
+    logits S(2) -> R, only returned    gathered while the loss is computed, waited for at the end
+
+Both are found in the finished program: a parameter that nothing but the conversion of its gradient
+uses, and a gathered value that nothing but the output uses. Where the model writes to tensors no
+gather is put off: what is sent must not change meanwhile.
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dimsolve.ir.node import Node, map_argument
+from dimsolve.ir.graph import Node, map_argument
+from dimsolve.ir.types import TensorType
 from dimsolve.partition.placement import Placement, Replicate, Shard
 from dimsolve.partition.plan import ConversionPlan, InputPlan, OperatorPlan
-from dimsolve.solver.algebra.poly import Poly
+from dimsolve.partition.planning.network import shares
+from dimsolve.solver.algebra.dims import symbols_of
+from dimsolve.solver.algebra.poly import Dim, Poly
 
 from ..distributed.communicator import Communicator
-from .conversion_steps import divide_gradient_step, step, step_of_blocks
-from .lengths import Lengths
+from ..distributed.gradients import GradientBuckets
+from .conversions import (
+    begin_gather_step,
+    divide_gradient_step,
+    end_gather_step,
+    share_gradient_later_step,
+    step,
+    step_of_blocks,
+)
+from .lengths import InputLengths, Length, Lengths
 from .program import Origin
-from .setting import Setting, identifier, is_real
+from .setting import Setting, identifier, is_real, unreadable
 
 if TYPE_CHECKING:
     from torch import fx
+
+
+class Symbols:
+    """``lengths`` makes the nodes of lengths. inputs: the dimensions of the inputs, as given."""
+
+    def __init__(self, setting: Setting, whole: Mapping[str, fx.Node]) -> None:
+        self.setting = setting
+        self.inputs = InputLengths(setting.graph.inputs)
+        self.lengths = Lengths(setting.fx, self._read)
+        self._mesh = setting.mesh
+        self._whole = whole
+        self._told: dict[str, tuple[fx.Node, int, int]] = {}
+
+    def knows(self, dim: Dim) -> bool:
+        """Whether the length can be computed by now."""
+        return all(self._is_known(name) for name in symbols_of(dim))
+
+    def tell(self, node: Node, plan: OperatorPlan | None, made: Mapping[str, Any]) -> None:
+        """Notes the symbols that only the shapes of a node's results tell; ``made`` holds them."""
+        placements = {out.value: out.placements for out in plan.outputs} if plan else {}
+        for value in node.outputs:
+            dims = value.dims if isinstance(value.type, TensorType) else None
+            for index, dim in enumerate(dims or ()):
+                name = _lone_symbol(dim)
+                if name and name not in self._told and self.inputs.reading(name) is None:
+                    times = self.setting.parts(placements.get(value.name, []), index)
+                    self._told[name] = (made[value.name], index, times)
+
+    def _is_known(self, name: str) -> bool:
+        return name in self._mesh or name in self._told or self.inputs.reading(name) is not None
+
+    def _read(self, name: str) -> Length:
+        """The node of a symbol."""
+        if name in self._mesh:
+            return self._mesh[name]
+        if name in self._told:
+            node, index, times = self._told[name]
+            return self._calculated(operator.mul, self._size(node, index, name), times, 1)
+        found = self.inputs.reading(name)
+        if found is None:
+            raise unreadable(name)
+        size = self._size(self._whole[found.value], found.index, name)
+        size = self._calculated(operator.sub, size, self.lengths(found.rest), 0)
+        return self._calculated(operator.floordiv, size, self.lengths(found.divisor), 1)
+
+    def _size(self, node: fx.Node, index: int, name: str) -> fx.Node:
+        graph = self.setting.fx
+        made = graph.create_node("call_method", "size", (node, index), {}, name=identifier(name))
+        made.meta["origin"] = Origin("size", name)
+        return made
+
+    def _calculated(self, function: Any, size: fx.Node, other: Length, neutral: int) -> fx.Node:
+        if other is neutral:
+            return size
+        return self.setting.fx.call_function(function, (size, other))
+
+
+def _lone_symbol(dim: Dim | None) -> str | None:
+    """The symbol that a dimension is, where it is nothing else."""
+    if not isinstance(dim, Poly) or len(dim.terms) != 1:
+        return None
+    ((monomial, coefficient),) = dim.terms.items()
+    if coefficient != 1 or len(monomial) != 1 or monomial[0][1] != 1:
+        return None
+    name = monomial[0][0]
+    return name if name.isidentifier() else None
+
+
+OWN = frozenset({"input", "parameter", "buffer", "constant", "size", "copy"})
+"""Kinds of steps whose results are the rank's own."""
+
+
+def with_own_memory(node: Node, operands: list[Any], program: fx.Graph) -> list[Any]:
+    """Returns the operands, those that the node writes to as copies where they must be."""
+    declaration = node.declaration
+    if declaration is None or not declaration.mutates:
+        return operands
+    found = list(operands)
+    for number in declaration.mutates:
+        place = declaration.places[number] if number < len(declaration.places) else None
+        if place is not None and _foreign(found[place]):
+            copy = program.call_method("clone", (found[place],))
+            copy.meta["origin"] = Origin("copy", node.id)
+            found[place] = copy
+    return found
+
+
+def _foreign(step: Any) -> bool:
+    """Whether a step's result is, or is a view of, what a conversion or a rule's function made."""
+    meta = getattr(step, "meta", None)
+    origin: Origin | None = None if meta is None else meta.get("origin")
+    if origin is None or origin.kind in OWN:
+        return False
+    if origin.kind not in ("operator", "part"):
+        return True
+    if origin.call is not None and origin.call.local is not None:
+        return True
+    if origin.kind == "part" or (origin.node is not None and _is_view(origin.node)):
+        return any(_foreign(given) for given in step.all_input_nodes)
+    return False
+
+
+def _is_view(node: Node) -> bool:
+    declaration = node.declaration
+    writes = declaration is not None and bool(declaration.mutates)
+    return not writes and any(True for _ in shares(node))
 
 
 class Values:
@@ -128,3 +272,76 @@ def labelled(communicator: Communicator, label: str) -> Communicator:
     """Returns the communicator under the name of who uses it, where it can tell names."""
     rename = getattr(communicator, "labelled", None)
     return communicator if rename is None else rename(label)
+
+
+def overlap(setting: Setting, *, gather: bool = True) -> None:
+    """Changes a finished program so that it waits for what it sends as late as it can.
+
+    gather: whether results may be gathered late too.
+    """
+    _sum_gradients_later(setting)
+    if gather and not any(_writes(node) for node in setting.fx.nodes):
+        _gather_results_later(setting)
+
+
+def _sum_gradients_later(setting: Setting) -> None:
+    buckets: dict[str, GradientBuckets] = {}
+    for argument in setting.fx.nodes:
+        origin = _origin(argument)
+        if origin is None or origin.kind != "parameter" or len(argument.users) != 1:
+            continue
+        (user,) = argument.users
+        move = _move(user)
+        if move is None or move[1:] != (Replicate(), Replicate(), True):
+            continue
+        end = labelled(setting.communicators[move[0]], "the gradients")
+        if hasattr(end, "begin_sum"):
+            user.target = share_gradient_later_step(
+                buckets.setdefault(move[0], GradientBuckets(end))
+            )
+
+
+def _gather_results_later(setting: Setting) -> None:
+    *steps, output = setting.fx.nodes
+    places = {step: place for place, step in enumerate(steps)}
+    for step in steps:
+        move, origin = _move(step), _origin(step)
+        if move is None or origin is None or list(step.users) != [output]:
+            continue
+        axis, source, target, shared = move
+        given: Any = step.args[0]
+        end = labelled(setting.communicators[axis], origin.label)
+        waits = any(_is_work(later) for later in steps[places[given] + 1 :])
+        whole = target == Replicate() and not shared and len(step.args) == 1
+        if isinstance(source, Shard) and whole and waits and hasattr(end, "begin_gather"):
+            with setting.fx.inserting_after(given):
+                begun = setting.fx.call_function(begin_gather_step(end), (given,))
+            begun.meta["origin"] = Origin("begun", origin.label)
+            step.target = end_gather_step(source, end)
+            step.kwargs = {"begun": begun}
+            output.prepend(step)
+
+
+def _origin(step: fx.Node) -> Origin | None:
+    origin: Origin | None = step.meta.get("origin")
+    return origin
+
+
+def _move(step: fx.Node) -> tuple[str, object, object, bool] | None:
+    origin = _origin(step)
+    return None if origin is None else origin.move
+
+
+def _is_work(step: fx.Node) -> bool:
+    """Whether a step computes with tensors."""
+    origin = _origin(step)
+    return origin is not None and origin.kind == "operator"
+
+
+def _writes(step: fx.Node) -> bool:
+    """Whether a step may change a tensor that it is given."""
+    origin = _origin(step)
+    if origin is None or origin.node is None:
+        return False
+    declaration = origin.node.declaration
+    return declaration is None or bool(declaration.mutates)

@@ -6,40 +6,275 @@
 
 The parameters have the model's qualified names, tied ones stay tied, and the model itself is left
 as it is. Every rank of the mesh calls this, and then the module, with the same arguments.
+
+Whether a graph computes something else in training than in evaluation.
+
+dropout(x, 0.1, True)     drops in training only
+dropout(x, 0.0, True)     the same in both
+batch_norm(...)           normalises by the batch in training, by what it has learnt otherwise
+
+From the tree that a program returns to the class that the model returns.
+
+{"loss": ..., "logits": ...}    transformers' CausalLMOutput(loss=..., logits=...)
+
+From a call's arguments to the tensors that a program takes, in its order.
+
+    module(ids, labels=labels, use_cache=False)      [ids, labels]; use_cache is as it was traced
+
+What was no tensor when the model was traced is part of the program: the same value may be given
+again, or nothing, and another one is an error that names it. Which argument goes where is worked
+out once for each way of calling.
+
+What happens when a step fails: the exception says where, and the other ranks are told.
+
+    ValueError: boom
+      rank 1 (tp=1) failed in my_op (node my_op_2)
+        model.py:33: out = my_op(x)
+        x: float32 (4, 16, 32)
+
+The exception keeps its type and its traceback and gains these lines as a note. An exception that
+comes from another rank's failure is not told on.
 """
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from dimsolve.ir.errors import Diagnostic
+from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.graph import Node
 from dimsolve.partition.plan import Plan
-from dimsolve.partition.plan_errors import no_plan
+from dimsolve.partition.plan_data import no_plan
+from dimsolve.solver.graphs.deduction import find_operator
 
-from ..distributed.agreement import Agreement
-from ..distributed.communicator import Communicator
-from ..distributed.mesh_ends import MeshEnds, mesh_ends
+from ..calls import Arguments, resolve
+from ..capture.dynamic import leaves_of
+from ..distributed.agreement import Agreement, AgreementError
+from ..distributed.communicator import CollectiveError, Communicator
+from ..distributed.failures import Failure, RankFailure, Stopped, failure_of, watch
+from ..distributed.mesh import MeshEnds, mesh_ends
 from ..lowering.lower import lower
-from ..lowering.lowering_errors import LoweringError
-from ..lowering.plan_text import mesh_sizes, placement_of
 from ..lowering.program import Program
-from .call_inputs import CallError, CallInputs
-from .copies import copied, not_pickled
-from .faults import explain, is_failure
-from .held import Held
-from .modes import depends_on_mode
-from .optimizer_state import mark_parameters, watch_optimizers
-from .outputs import rebuilder
-from .state import add_state, give_state, refuse_hooks, take_state
-from .whole_gradients import watch_gradients
+from ..lowering.setting import LoweringError, mesh_sizes, placement_of
+from .optimizers import mark_parameters, watch_gradients, watch_optimizers
+from .state import Held, add_state, copied, give_state, not_pickled, refuse_hooks, take_state
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
+
+
+DROPS = frozenset(
+    {
+        "dropout",
+        "dropout_",
+        "dropout1d",
+        "dropout2d",
+        "dropout3d",
+        "alpha_dropout",
+        "feature_alpha_dropout",
+        "feature_dropout",
+        "scaled_dot_product_attention",
+    }
+)
+NORMALISES = frozenset({"batch_norm", "instance_norm", "rrelu", "rrelu_"})
+
+
+def depends_on_mode(plan: Plan) -> str:
+    """Returns the first operator of a plan's graph that depends on the mode, ``""`` for none."""
+    graph = plan.planned
+    for node in graph.nodes() if graph is not None else ():
+        name = node.signature.rpartition(".")[2]
+        if name in NORMALISES or (name in DROPS and _probability(node) != 0):
+            return f"{node.id} ({node.signature})"
+    return ""
+
+
+def _probability(node: Node) -> object:
+    """The share that is dropped, as it was called or by default."""
+    operator = find_operator(node.signature)
+    names = operator.parameters if operator is not None else ()
+    values = Arguments(tuple(node.args), node.kwargs).parameters(names)
+    if "dropout_p" in names:
+        return values.get("dropout_p", 0.0)
+    return values.get("p", 0.5)
+
+
+def rebuilder(path: str) -> Callable[[Any], Any]:
+    """Returns what makes the container of an import path: a dict, a tuple or a dataclass of a class
+    of its own. ``""``, and whatever is none of these, leaves trees as they are.
+    """
+    if not path:
+        return lambda tree: tree
+    container: Any = resolve(path)
+    if not isinstance(container, type) or not (
+        issubclass(container, tuple | dict) or is_dataclass(container)
+    ):
+        return lambda tree: tree
+    if hasattr(container, "_fields"):
+        return lambda tree: container(*tree)
+
+    make: Callable[..., Any] = container
+
+    def rebuild(tree: Any) -> Any:
+        return make(**tree) if isinstance(tree, Mapping) else make(tree)
+
+    return rebuild
+
+
+_FLAT = (Tensor, int, float, str, bool, type(None))
+
+
+class CallError(DimsolveError):
+    """A call that the program was not made for."""
+
+    __module__ = "dimsolve"
+
+
+class CallInputs:
+    """``names``: the inputs in the program's order. settings: the other arguments as traced."""
+
+    def __init__(
+        self, forward: Callable[..., Any], names: Sequence[str], settings: Mapping[str, Any]
+    ) -> None:
+        self.forward = forward
+        self.names = tuple(names)
+        self.settings = dict(settings)
+        self.defaults = _defaults(forward)
+        self._ways: dict[Any, list[int]] = {}
+
+    def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Returns the tensors; CallError where the call has other arguments than the program."""
+        given = [*args, *kwargs.values()]
+        if not all(isinstance(value, _FLAT) for value in given):
+            found = self._read(args, kwargs)
+            return [found[name] for name in self.names]
+        kinds = [Tensor if isinstance(v, Tensor) else (v.__class__, v) for v in given]
+        way = (len(args), *kwargs, *kinds)
+        places = self._ways.get(way)
+        if places is None:
+            order = list(self._read(args, kwargs))
+            places = self._ways[way] = [order.index(name) for name in self.names]
+        return [given[place] for place in places]
+
+    def _read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The leaves of the arguments by name, in order, once they are known to fit."""
+        found = {leaf.name: leaf.value for leaf in leaves_of(self.forward, args, kwargs, None)}
+        for name, value in found.items():
+            if name not in self.names:
+                self._check(name, value)
+        missing = [name for name in self.names if found.get(name) is None]
+        if missing:
+            raise _absent(missing)
+        return found
+
+    def _check(self, name: str, value: Any) -> None:
+        """An argument that the program does not take must say what it was traced with."""
+        if isinstance(value, Tensor):
+            raise _new_tensor(name, self.names)
+        known = name in self.settings or name in self.defaults
+        traced = self.settings[name] if name in self.settings else self.defaults.get(name)
+        if not known or type(traced) is not type(value) or traced != value:
+            raise _other_setting(name, value, traced if known else None)
+
+
+def _defaults(forward: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        parameters = inspect.signature(forward).parameters.values()
+    except (TypeError, ValueError):
+        return {}
+    return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
+
+
+def _absent(missing: Sequence[str]) -> CallError:
+    return CallError(
+        Diagnostic(
+            code="no-argument",
+            title=f"the call lacks {', '.join(missing)}",
+            reason="the model was traced with a tensor there",
+            hint="give a tensor, or trace the model without it",
+        )
+    )
+
+
+def _new_tensor(name: str, names: Sequence[str]) -> CallError:
+    return CallError(
+        Diagnostic(
+            code="new-tensor",
+            title=f"the program takes no tensor named {name}",
+            reason=f"the model was traced with {', '.join(names) or 'no tensors'}",
+            hint=f"trace the model with {name} in the example call",
+        )
+    )
+
+
+def _other_setting(name: str, value: Any, traced: Any) -> CallError:
+    return CallError(
+        Diagnostic(
+            code="other-setting",
+            title=f"{name} is {value!r:.60}, and the model was traced with {traced!r:.60}",
+            reason="what is no tensor is part of the program",
+            hint="trace the model with this value",
+        )
+    )
+
+
+_TOLD = "__dimsolve_failure__"
+_STOPS = (("torch.utils.checkpoint", "_StopRecomputationError"), ("torch._dynamo", ""))
+"""Where torch has exceptions that end a call early and are no errors: a recomputation that has what
+it was begun for, a compiler that begins anew.
+"""
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether an exception is an error of the step, and not torch's way to leave a call."""
+    kind = type(error)
+    return not any(
+        kind.__module__.startswith(module) and kind.__name__.startswith(name)
+        for module, name in _STOPS
+    )
+
+
+def explain(error: BaseException, program: Program | None, ends: MeshEnds) -> Failure:
+    """Adds to an exception where it came from, tells the other ranks, and returns it as data."""
+    known: Failure | None = getattr(error, _TOLD, None)
+    if known is not None:
+        return known
+    if isinstance(error, RankFailure):
+        return error.failure
+    failure = failure_of(error, ends.rank, ends.place, program)
+    note = str(replace(failure, reason=""))
+    error.add_note("\n".join(line for line in note.splitlines() if line.strip()))
+    setattr(error, _TOLD, failure)
+    guard = watch()
+    if guard is not None and not isinstance(error, AgreementError | CallError | CollectiveError):
+        guard.report(failure)
+    return failure
+
+
+def explain_run(error: BaseException, rank: int) -> Failure:
+    """Returns what ended this rank's run as data, and tells the other ranks."""
+    known: Failure | None = getattr(error, _TOLD, None)
+    guard = watch()
+    if known is not None:
+        failure = known
+    elif isinstance(error, RankFailure):
+        return error.failure
+    elif isinstance(error, Stopped):
+        blamed = None if guard is None else guard.blame()
+        return blamed or Failure(rank, f"rank {rank}", "it was stopped by the launcher")
+    else:
+        failure = failure_of(error, rank, f"rank {rank}", None)
+    if guard is not None:
+        guard.report(failure)
+        told = guard.failure
+        return told if told is not None and not isinstance(error, AgreementError) else failure
+    return failure
 
 
 def parallelize(

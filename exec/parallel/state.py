@@ -6,22 +6,407 @@
 
 A DTensor of another mesh is gathered first. Names, tied parameters and buffers that are not saved
 are as in the model.
+
+A tensor of the model as one rank holds it: its part, where that lies, and as a DTensor.
+
+    q_proj.weight (64, 64), S(0) over tp = 2        rank 1 has rows 32 to 64
+    qkv.weight (192, 64), S(0, blocks=3)            rank 1 has rows 32-64, 96-128 and 160-192
+
+A DTensor's own placements say the first. The second is torch's ``_StridedShard``, which torch can
+gather but whose checkpoint would write one run of rows; `PartTensor` writes and reads every run.
+Unequal segments have no placement in torch: their DTensor is cut in one run a rank, and made by
+exchanging parts.
+
+A DTensor whose part is several runs of the whole, for torch.distributed.checkpoint.
+
+    (192, 64) in 3 blocks over 2 ranks: rank 0 writes rows 0-32, 64-96 and 128-160, each on its own
+
+In all else it is the DTensor that it was made of.
+
+Parameters and buffers of a model, those on the meta device made module by module.
+
+    a Llama of 8 billion parameters on meta     one Linear at a time is made whole, cut, and let go
+
+The module makes its own values as it always does: ``reset_parameters``, or transformers'
+``_init_weights``. The random numbers are the same on all ranks and for every mesh, so the parts
+belong together. What no module makes is said: it must be loaded before the first step.
+
+Copies of a part: another one in this process, with its own parameters; none in a file.
+
+    copy.deepcopy(part)                  trains by itself; plan and process groups are shared
+    swa_utils.AveragedModel(part)        an average of parts is the part of the average
+    torch.save(part.state_dict(), path)  what is saved: a process group is of one process only
+
+A copy runs collectives as its original does, so every rank copies, and calls both in one order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import copy
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.distributed.checkpoint.metadata import (
+    ChunkStorageMetadata,
+    MetadataIndex,
+    TensorProperties,
+)
+from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, WriteItemType
+from torch.distributed.tensor import DTensor
 
-from dimsolve.ir.errors import Diagnostic
+from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.partition.placement import Placement, Shard
+from dimsolve.partition.torch_placements import layout_to_torch
 
-from ..distributed.mesh_ends import MeshEnds
-from ..lowering.lowering_errors import LoweringError
-from .held import Held
-from .materialize import materialized
+from ..distributed.communicator import Communicator
+from ..distributed.mesh import MeshEnds
+from ..distributed.sharding import blocks_of, local_part
+from ..lowering.setting import LoweringError
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One box of the whole tensor that lies in one box of the part."""
+
+    offsets: tuple[int, ...]
+    local: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Held:
+    """How a tensor is cut. ``placements`` and ``ends``: one per mesh axis, outer axis first."""
+
+    placements: tuple[Placement, ...]
+    ends: tuple[Communicator, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every rank has all of it."""
+        return not self.cut_along
+
+    @property
+    def cut_along(self) -> tuple[Communicator, ...]:
+        """This rank's ends of the axes along which the tensor is in parts, outer axis first."""
+        return tuple(e for p, e in self._cuts() if isinstance(p, Shard) and e.size > 1)
+
+    def _cuts(self) -> Iterator[tuple[Placement, Communicator]]:
+        return zip(self.placements, self.ends, strict=True)
+
+    def part(self, tensor: Tensor) -> Tensor:
+        """Returns this rank's part of the whole tensor, in memory of its own."""
+        for placement, end in self._cuts():
+            tensor = local_part(tensor, placement, end.rank, end.size)
+        return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+    def part_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Returns the shape of the part."""
+        local = list(shape)
+        for placement, end in self._cuts():
+            if isinstance(placement, Shard):
+                local[placement.dim] //= end.size
+        return tuple(local)
+
+    def whole_shape(self, local: Sequence[int]) -> tuple[int, ...]:
+        """Returns the shape of the whole of which a part has this shape."""
+        shape = list(local)
+        for placement, end in self._cuts():
+            if isinstance(placement, Shard):
+                shape[placement.dim] *= end.size
+        return tuple(shape)
+
+    def runs(self, shape: Sequence[int]) -> list[Run]:
+        """Returns the boxes of a whole of this shape that the part consists of."""
+        by_dim = [self._runs_of(dim, length) for dim, length in enumerate(shape)]
+        return [
+            Run(
+                tuple(start for start, _, _ in box),
+                tuple(local for _, local, _ in box),
+                tuple(size for _, _, size in box),
+            )
+            for box in product(*by_dim)
+        ]
+
+    def _runs_of(self, dim: int, length: int) -> list[tuple[int, int, int]]:
+        """(start in the whole, start in the part, length) of every run of one dimension."""
+        runs = [(0, length)]
+        for placement, end in self._cuts():
+            if isinstance(placement, Shard) and placement.dim == dim:
+                runs = _cut(runs, placement, end.rank, end.size)
+        local, found = 0, []
+        for start, size in runs:
+            found.append((start, local, size))
+            local += size
+        return found
+
+    @property
+    def segmented(self) -> bool:
+        """Whether the cut is one that no placement of torch says."""
+        return any(isinstance(p, Shard) and p.segments for p in self.placements)
+
+    def dtensor(self, local: Tensor, mesh: DeviceMesh) -> Tensor:
+        """Returns a DTensor that shares the part's memory. ``mesh``: of the same axes.
+
+        Of unequal segments it is a copy, and all ranks make it together.
+        """
+        if self.segmented:
+            return self._in_one_run(local, mesh)
+        from torch.distributed.tensor import DTensor
+
+        placements = layout_to_torch(self.placements)
+        shape = torch.Size(self.whole_shape(local.shape))
+        stride = torch.empty(shape, device="meta").stride()
+        made: Any = DTensor.from_local(
+            local, mesh, placements, run_check=False, shape=shape, stride=stride
+        )
+        runs = self.runs(shape)
+        if len(runs) == 1:
+            return made  # type: ignore[no-any-return]
+
+        return part_tensor(made, runs)
+
+    def _in_one_run(self, local: Tensor, mesh: DeviceMesh) -> Tensor:
+        """The DTensor of the same whole, cut along the same dimensions, without segments."""
+        from ..distributed.collectives import convert_axes
+
+        plain = tuple(
+            Shard(p.dim) if isinstance(p, Shard) and p.segments else p for p in self.placements
+        )
+        with torch.no_grad():
+            part = convert_axes(local.detach(), self.placements, plain, self.ends)
+        return Held(plain, self.ends).dtensor(part, mesh)
+
+
+def _cut(
+    runs: Sequence[tuple[int, int]], shard: Shard, rank: int, size: int
+) -> list[tuple[int, int]]:
+    """What a rank has of runs that together are cut over ``size`` ranks."""
+    blocks, segments = blocks_of(shard), shard.segments or (1,)
+    unit = sum(run for _, run in runs) // (blocks * sum(segments))
+    found: list[tuple[int, int]] = []
+    passed = 0
+    for segment in segments * blocks:
+        part = segment * unit // size
+        first = passed + rank * part
+        found.extend(_between(runs, first, first + part))
+        passed += segment * unit
+    joined: list[tuple[int, int]] = []
+    for start, run in found:
+        if joined and sum(joined[-1]) == start:
+            joined[-1] = (joined[-1][0], joined[-1][1] + run)
+        else:
+            joined.append((start, run))
+    return joined
+
+
+def _between(runs: Sequence[tuple[int, int]], first: int, last: int) -> Iterator[tuple[int, int]]:
+    """The places first to last of what the runs are one after another."""
+    passed = 0
+    for start, run in runs:
+        low, high = max(first - passed, 0), min(last - passed, run)
+        if low < high:
+            yield start + low, high - low
+        passed += run
+
+
+class PartTensor(DTensor):
+    """Made by `part_tensor`. ``runs``: where the part lies."""
+
+    runs: tuple[Run, ...]
+
+    def __create_write_items__(self, fqn: str, object: Any) -> list[WriteItem]:
+        properties = TensorProperties.create_from_tensor(self._local_tensor)
+        return [
+            WriteItem(
+                index=MetadataIndex(fqn, chunk.offsets),
+                type=WriteItemType.SHARD,
+                tensor_data=TensorWriteData(chunk=chunk, properties=properties, size=self.size()),
+            )
+            for chunk in self.__create_chunk_list__()
+        ]
+
+    def __create_chunk_list__(self) -> list[ChunkStorageMetadata]:
+        return [
+            ChunkStorageMetadata(torch.Size(run.offsets), torch.Size(run.sizes))
+            for run in self.runs
+        ]
+
+    def __get_tensor_shard__(self, index: MetadataIndex) -> Tensor:
+        part: Tensor = self._local_tensor
+        run = next(run for run in self.runs if torch.Size(run.offsets) == index.offset)
+        for dim, (start, size) in enumerate(zip(run.local, run.sizes, strict=True)):
+            part = part.narrow(dim, start, size)
+        return part
+
+
+def part_tensor(made: DTensor, runs: Sequence[Run]) -> Tensor:
+    """Returns a DTensor that is written and read run by run."""
+    make: Any = PartTensor
+    part: PartTensor = make(made._local_tensor, made._spec, requires_grad=made.requires_grad)
+    part.runs = tuple(runs)
+    return part
+
+
+Found: TypeAlias = "tuple[str, dict[str, Any], str, Tensor]"
+
+
+def materialized(model: torch.nn.Module, ends: MeshEnds) -> Iterator[Found]:
+    """Yields (path of the module, its dictionary, name, whole tensor) of everything a model holds.
+
+    Tensors on the meta device are made on the CPU when their turn comes. A tied one comes under
+    each of its names; its values are made with the first.
+    """
+    held = (*model.parameters(), *model.buffers())
+    seed = _common_seed(ends) if any(tensor.is_meta for tensor in held) else 0
+    seen: dict[int, Tensor | None] = {}
+    unmade: list[str] = []
+    for path, module in model.named_modules():
+        own = [
+            (owner, name, tensor)
+            for owner in (module._parameters, module._buffers)
+            for name, tensor in owner.items()
+            if tensor is not None
+        ]
+        values: dict[str, Tensor] = {}
+        if any(tensor.is_meta and id(tensor) not in seen for _, _, tensor in own):
+            values = _made(model, module, path, seed, unmade)
+        for owner, name, tensor in own:
+            value = tensor
+            if tensor.is_meta and id(tensor) not in seen:
+                value = values[name]
+            seen[id(tensor)] = None
+            yield path, owner, name, value
+    if unmade:
+        warnings.warn(
+            f"no module makes the values of {', '.join(unmade)}: NaN until they are loaded",
+            stacklevel=4,
+        )
+
+
+def _made(
+    model: torch.nn.Module, module: torch.nn.Module, path: str, seed: int, unmade: list[str]
+) -> dict[str, Tensor]:
+    """The tensors of one module, made on the CPU by the module itself."""
+    alone = copy.copy(module)
+    for kind in ("_parameters", "_buffers"):
+        empty = {name: _empty(tensor) for name, tensor in getattr(module, kind).items()}
+        object.__setattr__(alone, kind, empty)
+    before = {name: t._version for name, t in _own(alone)}
+    initialise = _initialiser(model, alone)
+    if initialise is not None:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(seed + _number(path))
+            initialise()
+    for name, tensor in _own(alone):
+        original = module._parameters.get(name, module._buffers.get(name))
+        if original is not None and original.is_meta and tensor._version == before[name]:
+            _unmade(module, path, name, tensor, unmade)
+    return dict(_own(alone))
+
+
+def _empty(tensor: Tensor | None) -> Tensor | None:
+    if tensor is None or not tensor.is_meta:
+        return tensor
+    empty = torch.empty_like(tensor, device="cpu")
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(empty, requires_grad=tensor.requires_grad)
+    return empty
+
+
+def _own(module: torch.nn.Module) -> Iterator[tuple[str, Tensor]]:
+    for owner in (module._parameters, module._buffers):
+        yield from ((name, tensor) for name, tensor in owner.items() if tensor is not None)
+
+
+def _initialiser(model: torch.nn.Module, module: torch.nn.Module) -> Callable[[], object] | None:
+    """What gives a module's own tensors their values."""
+    by_model: Any = getattr(model, "_init_weights", None)
+    if by_model is not None:
+        return lambda: by_model(module)
+    reset: Any = getattr(module, "reset_parameters", None)
+    return reset if callable(reset) else None
+
+
+def _unmade(
+    module: torch.nn.Module, path: str, name: str, tensor: Tensor, unmade: list[str]
+) -> None:
+    """A tensor that nobody made: NaN says so, where it can be said and loading can mend it."""
+    qualified = f"{path}.{name}" if path else name
+    real = tensor.is_floating_point() or tensor.is_complex()
+    if name in module._non_persistent_buffers_set or not real:
+        raise LoweringError(
+            Diagnostic(
+                code="no-values",
+                title=f"{qualified} is on the meta device and nothing makes its values",
+                reason=f"{type(module).__name__} has no reset_parameters that makes it, and no "
+                "state_dict holds it",
+                hint="make the model's buffers on the CPU, or give the module reset_parameters",
+            )
+        )
+    tensor.detach().fill_(float("nan"))
+    unmade.append(qualified)
+
+
+def _number(path: str) -> int:
+    """A number for a module, the same in every process."""
+    number = 0
+    for character in path:
+        number = (number * 31 + ord(character)) % 2**31
+    return number
+
+
+def _common_seed(ends: MeshEnds) -> int:
+    """A number that the first rank draws from torch's generator."""
+    number = torch.randint(2**62, (1,)).to(ends.device)
+    for end in ends.communicators.values():
+        if end.size > 1:
+            number = end.broadcast(number, 0)
+    return int(number)
+
+
+_SHARED = frozenset(
+    {"plan", "program", "ends", "_agreement", "_held", "_arguments", "_rebuild", "_admitted"}
+)
+"""What belongs to the plan and to the world, and not to the parameters."""
+
+
+class PickleError(DimsolveError, TypeError):
+    """A part that was to be pickled."""
+
+    __module__ = "dimsolve"
+
+
+def copied(module: Any, memo: dict[int, Any]) -> Any:
+    """Returns a part with parameters and buffers of its own. Its optimiser and gradients are not
+    copied, as of any module.
+    """
+    made: Any = object.__new__(type(module))
+    memo[id(module)] = made
+    for name, value in module.__dict__.items():
+        if name != "_places":
+            made.__dict__[name] = value if name in _SHARED else copy.deepcopy(value, memo)
+    made._know_parameters()
+    return made
+
+
+def not_pickled() -> PickleError:
+    """The error of what would pickle a part."""
+    return PickleError(
+        Diagnostic(
+            code="not-pickled",
+            title="a part of a model cannot be pickled",
+            reason="it holds process groups, which no other process has",
+            hint="save part.state_dict(), and load it into a part that parallelize makes",
+        )
+    )
 
 
 def refuse_hooks(model: torch.nn.Module) -> None:
@@ -163,8 +548,6 @@ def part_of_saved(
     for a tensor of another shape.
     """
     from torch.distributed.tensor import DTensor
-
-    from .part_tensor import PartTensor
 
     if isinstance(saved, DTensor):
         own = isinstance(saved, PartTensor) or saved.to_local().shape == shape

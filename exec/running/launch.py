@@ -20,9 +20,8 @@ from dimsolve.ir.errors import AnnotationError, Diagnostic
 from dimsolve.partition.mesh import Mesh
 from dimsolve.partition.read_plan import read_plan_file
 
-from .interrupts import marked
-from .run_report import ErrorReport, RunOptions, RunReport
-from .supervisor import Supervisor
+from .report import ErrorReport, RunOptions, RunReport
+from .supervisor import Supervisor, marked
 
 MAX_RANKS = 64
 
@@ -31,7 +30,7 @@ def launch(options: RunOptions) -> RunReport:
     """Runs the ranks and returns the report of the first one, or what ended the run.
 
     Raises AnnotationError, MeshError and PlanError for options and a plan that cannot be read, and
-    Interrupted where a signal ends the run (see `dimsolve.exec.running.interrupts`).
+    Interrupted where a signal ends the run (see `dimsolve.exec.running.supervisor`).
     """
     count = _count(options)
     if options.plan is not None:

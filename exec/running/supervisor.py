@@ -5,6 +5,14 @@
 A rank that is stopped, or hangs outside of Python, hears no signal but SIGKILL. So the launcher
 looks at the file that each rank writes five times a second: a rank that does not is killed after
 the timeout, and one that does not end after another has failed, after a grace.
+
+Signals that end a run: Ctrl-C, SIGTERM, SIGHUP become one exception, and the ranks know why.
+
+    with interruptible():            SIGTERM while the ranks run
+        launch(options)              -> their folder is marked, Interrupted(SIGTERM) is raised
+
+A rank that ends because the run was ended has nothing to explain, so the mark is there before the
+ranks are told to end. The exit code is 128 and the signal's number, as of every shell.
 """
 
 from __future__ import annotations
@@ -15,8 +23,10 @@ import signal
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 LOOK = 0.2
@@ -32,7 +42,7 @@ INTERRUPTED = "interrupted"
 def tell_alive(folder: Path, rank: int) -> None:
     """Writes that this rank lives, and what it is at. The first call needs no torch."""
     doing = ""
-    module = sys.modules.get("dimsolve.exec.distributed.whereabouts")
+    module = sys.modules.get("dimsolve.exec.distributed.failures")
     if module is not None and hasattr(module, "whereabouts"):
         doing = str(module.whereabouts())
     text = json.dumps({"beat": time.monotonic_ns(), "pid": os.getpid(), "doing": doing})
@@ -140,3 +150,64 @@ def _is_stopped(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
     except (OSError, IndexError):
         return False
+
+
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+
+_marked: list[Path] = []
+
+
+class Interrupted(BaseException):
+    """A signal that asks this process to end. ``number``: the signal's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    def __str__(self) -> str:
+        return f"ended by {signal.Signals(self.number).name}"
+
+    @property
+    def exit_code(self) -> int:
+        """128 and the signal's number."""
+        return 128 + self.number
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Raises Interrupted in the body where a signal asks for the end. One that was ignored before,
+    as SIGHUP is under ``nohup``, still is.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+@contextmanager
+def marked(folder: Path) -> Iterator[None]:
+    """The ranks of this folder are told that a signal has ended their run."""
+    _marked.append(folder)
+    try:
+        yield
+    finally:
+        _marked.remove(folder)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    for other in SIGNALS:
+        signal.signal(other, signal.SIG_IGN)  # once is enough
+    for folder in _marked:
+        with suppress(OSError):
+            (folder / INTERRUPTED).touch()
+    raise Interrupted(number)

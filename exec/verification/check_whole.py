@@ -13,12 +13,10 @@ from dimsolve.solver.infer import infer
 from dimsolve.solver.layout import Pattern
 from dimsolve.solver.solution import Solution
 
-from ..operator_call import Call
+from ..calls import Call
 from .diagnosis import input_name
-from .differences import relative
-from .fixed_random import fixed_random
 from .verification import Culprit
-from .whole_run import Whole, plain_outputs, run_whole
+from .whole import Whole, fixed_random, plain_outputs, relative, run_whole
 
 
 class Lie(Exception):

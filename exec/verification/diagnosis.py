@@ -15,11 +15,9 @@ from torch import Tensor
 from dimsolve.ir.annotation import Mark
 from dimsolve.partition.placement import Reduction, Replicate
 
-from .cuts import Cuts, cut
-from .differences import Difference
-from .split_run import Outcome, run_split
+from .split_run import Cuts, Outcome, cut, run_split
 from .verification import Culprit
-from .whole_run import Whole
+from .whole import Difference, Whole
 
 
 def culprit_of(

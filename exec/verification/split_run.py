@@ -3,14 +3,25 @@
     matmul, k over 2:   rank 0  x[:, :4] @ w[:4]      their sum against  x @ w
                         rank 1  x[:, 4:] @ w[4:]      and the gradients of x and w alike
 
-All ranks run in this process (`dimsolve.exec.distributed.simulated_world`). The outputs' gradients
+All ranks run in this process (`dimsolve.exec.distributed.simulated`). The outputs' gradients
 are random. An input that a call writes to is compared as the call leaves it. Partial inputs are
 given as summands that all differ, not as the value beside zeros.
+
+The splits of one call over several mesh axes: each cuts what the one before has left.
+
+    (h m) k+, k+ n -> h m n        k over 2, then h over 3
+    x: S(1), S(0)    w: S(0), R    result: P(sum), S(0)
+
+Of each axis there is a `Legality`; that of an inner axis is about the shapes that the outer left.
+
+Parts that stand for a tensor in no special way: summands all differ, maxima lie anywhere.
+
+What holds for the value beside zeros may be wrong for the summands that an operator left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -18,17 +29,207 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dimsolve.ir.errors import DimsolveError
+from dimsolve.ir.operator import Declaration
+from dimsolve.partition.legality import Legality, judge
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
+from dimsolve.partition.rules.rule import NoRule, Rule, choose_rule
+from dimsolve.solver.infer import infer
+from dimsolve.solver.solution import Solution
 
-from ..distributed.part import MeshPart
-from ..distributed.sharding import local_parts
-from ..distributed.simulated_world import Member, RankError, SimulatedWorld
-from ..operator_call import function_of, invoke, local_arguments, modified
-from .cuts import Cuts
-from .differences import Difference, compare, largest
-from .gradients import gradient_shares, gradients_of, requires_gradient
-from .random_parts import random_parts
-from .whole_run import Whole, annotated_outputs, leaf_of, placed
+from ..calls import function_of, invoke, local_arguments, modified
+from ..distributed.collectives import MeshPart
+from ..distributed.sharding import local_part, local_parts
+from ..distributed.simulated import Member, RankError, SimulatedWorld
+from .whole import (
+    Difference,
+    Whole,
+    annotated_outputs,
+    compare,
+    gradient_shares,
+    gradients_of,
+    largest,
+    leaf_of,
+    placed,
+    random_like,
+    requires_gradient,
+)
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Legal splits of one call, outer axis first. ``lengths``: of the identifiers on a rank."""
+
+    splits: tuple[tuple[str, int], ...]
+    rules: tuple[Rule, ...]
+    lengths: Mapping[str, int]
+
+    @property
+    def mesh(self) -> dict[str, int]:
+        """The sizes of the mesh axes, named by their number."""
+        return {str(axis): count for axis, (_, count) in enumerate(self.splits)}
+
+    def inputs(self, number: int) -> tuple[Placement, ...]:
+        """The placements of one input, one per axis."""
+        return tuple(rule.inputs[number] for rule in self.rules)
+
+    def outputs(self, number: int) -> tuple[Placement, ...]:
+        """The placements of one output, one per axis."""
+        return tuple(rule.outputs[number] for rule in self.rules)
+
+
+def rule_for(solution: Solution, declaration: Declaration, name: str) -> Rule | NoRule:
+    """Returns what splitting one identifier does, whatever the count."""
+    return choose_rule(
+        solution,
+        name,
+        transform_rules=declaration.transform_rules,
+        value_split=declaration.value_split,
+        reduction=Reduction(declaration.reduction),
+    )
+
+
+def cut_beside(solution: Solution, declaration: Declaration, name: str) -> tuple[str, ...]:
+    """Returns the other identifiers that a transform rule cuts when it splits ``name``."""
+    rule = rule_for(solution, declaration, name)
+    if isinstance(rule, NoRule) or rule.transform is None:
+        return ()
+    rows = zip(
+        (*rule.inputs, *rule.outputs),
+        (*solution.layout.inputs, *solution.layout.outputs),
+        strict=True,
+    )
+    cut = [row[p.dim] for p, row in rows if isinstance(p, Shard) and row is not None]
+    names = [p.names[0] for p in cut if p.names and name not in p.names]
+    return tuple(dict.fromkeys(names))
+
+
+def partial_sums(solution: Solution, summands: Sequence[int], count: int) -> Cuts:
+    """Returns the placements of a linear operator whose inputs ``summands`` are partial sums."""
+    layout = solution.layout
+    inputs = tuple(Partial() if n in summands else Replicate() for n in range(len(layout.inputs)))
+    rule = Rule("", inputs, (Partial(),) * len(layout.outputs))
+    lengths = {name: value for name, value in solution.values.items() if isinstance(value, int)}
+    return Cuts((("", count),), (rule,), lengths)
+
+
+@dataclass(frozen=True)
+class NoCut:
+    """Why the splits are not legal."""
+
+    reason: str
+
+
+def cut(
+    solution: Solution,
+    declaration: Declaration,
+    splits: Sequence[tuple[str, int]],
+    *,
+    value_split: Sequence[int] | None = None,
+    reduction: str | None = None,
+) -> Cuts | NoCut:
+    """Returns the placements of all tensors under the splits, or why there are none.
+
+    value_split and reduction take the place of the declaration's, to find out what would be right.
+    """
+    rules: list[Rule] = []
+    lengths: dict[str, Any] = dict(solution.values)
+    following: Solution | NoCut = solution
+    for name, count in splits:
+        if isinstance(following, NoCut):
+            return following
+        if name not in following.layout.marks:
+            return NoCut(f"'{name}' is not an identifier here")
+        legality = judge(
+            following,
+            name,
+            count,
+            arguments=declaration.arguments,
+            value_split=declaration.value_split if value_split is None else value_split,
+            reduction=Reduction(reduction or declaration.reduction),
+            transform_rules=declaration.transform_rules,
+        )
+        if legality.verdict != "legal" or legality.rule is None:
+            return NoCut(legality.reason)
+        rules.append(legality.rule)
+        lengths = dict(legality.local_values)
+        following = _local_solution(declaration, legality)
+    if isinstance(following, NoCut) and not _own_call(rules[-1]):
+        return following
+    if _run_different_functions(rules):
+        names = " and ".join(f"'{name}'" for name, _ in splits)
+        return NoCut(f"the splits of {names} have transform rules that run different functions")
+    return Cuts(tuple(splits), tuple(rules), lengths)
+
+
+def _run_different_functions(rules: Sequence[Rule]) -> bool:
+    own = {rule.transform.local for rule in rules if rule.transform is not None}
+    return len(own - {None}) > 1
+
+
+def _own_call(rule: Rule) -> bool:
+    """Whether a rank's tensors need not match the annotation: the rule says what is called."""
+    transform = rule.transform
+    return transform is not None and not (transform.local is None and transform.modifier is None)
+
+
+def _local_solution(declaration: Declaration, legality: Legality) -> Solution | NoCut:
+    arguments = {
+        name: legality.local_values.get(name, value)
+        for name, value in declaration.arguments.items()
+    }
+    # Lengths that only running tells are not compared; any number stands for them.
+    arguments.update(dict.fromkeys(declaration.fresh, 1))
+    try:
+        return infer(declaration.annotation, legality.local_input_dims, arguments=arguments)
+    except DimsolveError as error:
+        return NoCut(f"what a rank has does not match the annotation: {error.diagnostic.reason}")
+
+
+def random_parts(
+    whole: Tensor,
+    placements: Sequence[Placement],
+    mesh: Mapping[str, int],
+    generator: torch.Generator,
+) -> list[Tensor]:
+    """Returns the parts of all ranks in rank order; ranks that hold replicas hold the same."""
+    if not placements:
+        return [whole]
+    (_, count), *rest = mesh.items()
+    inner = dict(rest)
+    if isinstance(placements[0], Replicate):
+        return random_parts(whole, placements[1:], inner, generator) * count
+    return [
+        piece
+        for part in _along(whole, placements[0], count, generator)
+        for piece in random_parts(part, placements[1:], inner, generator)
+    ]
+
+
+def _along(
+    whole: Tensor, placement: Placement, count: int, generator: torch.Generator
+) -> list[Tensor]:
+    exact = not (whole.is_floating_point() or whole.is_complex())
+    if exact or not isinstance(placement, Partial):
+        return [local_part(whole, placement, index, count) for index in range(count)]
+    noises = [random_like(whole, generator) for _ in range(count)]
+    match placement.reduction:
+        case Reduction.SUM | Reduction.AVG as reduction:
+            mean = torch.stack(noises).mean(0)
+            share = whole / count if reduction is Reduction.SUM else whole
+            return [share + noise - mean for noise in noises]
+        case Reduction.PROD:
+            factors = [noise.sign() * (noise.abs() + 0.5) for noise in noises[1:]]
+            others = torch.stack([torch.ones_like(whole), *factors]).prod(0)
+            return [whole / others, *factors]
+        case reduction:
+            below = 1 if reduction is Reduction.MAX else -1
+            winner = torch.stack(noises).argmax(0)
+            return [
+                torch.where(winner == index, whole, whole - below * noise.abs())
+                for index, noise in enumerate(noises)
+            ]
+
 
 _PERHAPS_ROUNDING = 2e-2
 """Below this it is worth a look in which precision the function computes."""

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+from dimsolve.ir.display import Displayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Culprit:
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(Displayed):
     """Made by `dimsolve.verify`.
 
     differences: the largest relative difference of ``outputs``, ``gradients`` and ``inputs`` (those
@@ -67,11 +68,3 @@ class Verification:
 
     def __repr__(self) -> str:
         return f"<Verification {self.target}: {'ok' if self.ok else 'not ok'}>"
-
-    def _repr_svg_(self) -> str:
-        from .draw_verification import verification_svg
-
-        return verification_svg(self)
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(str(self))

@@ -1,16 +1,41 @@
-"""From choices to the plan: placements, local shapes, conversions, all as text."""
+"""From choices to the plan: placements, local shapes, conversions, all as text.
+
+Lengths as text: what a plan holds of them.
+
+The conversions of a plan: for every value, from how it is made to how its uses need it.
+
+Uses with the same need share one conversion, and conversions that begin alike share their
+beginning. A value that one use needs whole and another one whole with shared gradient is brought
+together once, and the gradient of the second use is summed by a conversion of its own.
+
+    x is P(sum)    norm needs R             x@1  all-reduce | identity     norm
+                   linear needs R, shared   x@2  identity | all-reduce     linear, from x@1
+
+The conditions of a plan, each with the cut that needs it.
+
+    batch % 2 == 0     dp cuts dimension 0 of input_ids
+    8 % n == 0         tp cuts c of view_2
+
+They follow from the choices alone, whoever made them: a policy, or a plan that is read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeAlias
 
+from dimsolve.ir.annotation import Identifier, Number, Star, Tensor
+from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.ir.types import TensorType
-from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.algebra.poly import Dim, product
 
-from ..layouts import Layout, local_dims
+from ..layout import Layout, Step, local_dims, priced_path
 from ..mesh import Mesh
+from ..placement import Shard
 from ..plan import (
+    ConversionPlan,
     GraphId,
     InputPlan,
     Made,
@@ -21,13 +46,248 @@ from ..plan import (
     Randomness,
     Split,
 )
-from .choices import Choice, R
-from .joints import Joints, Use
-from .kinds import Kind
+from ..plan_queries import essential
+from ..reshard import conversion, item_bytes, sends
+from .choices import Choice, Kind, R
 from .network import Network, Operator, Wire
-from .reasons import Decided, reasons_of
-from .state import stored
-from .texts import shape_text, size_texts
+from .propagation import NOMINAL_COUNT, AxisState, Duties, stored
+
+
+def shape_text(dims: Sequence[Dim | None] | None) -> list[str | None] | None:
+    """Returns the lengths as texts.
+
+    >>> shape_text((2, None)), shape_text(None)
+    (['2', None], None)
+    """
+    if dims is None:
+        return None
+    return [None if dim is None else str(dim) for dim in dims]
+
+
+def size_texts(row: str, lengths: Mapping[str, Dim], star: Sequence[str]) -> list[str]:
+    """Returns the lengths of a row of the annotation language.
+
+    >>> size_texts("b 8 (h d)", {"b": 2, "h": 3, "d": 4}, ())
+    ['2', '8', '12']
+    """
+    found: list[str] = []
+    for atoms in _row(row):
+        if atoms is None:
+            found.extend(str(lengths[name]) for name in star)
+        else:
+            dims = [lengths[atom] if isinstance(atom, str) else atom for atom in atoms]
+            found.append(str(product(dims)))
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _row(row: str) -> tuple[tuple[str | int, ...] | None, ...]:
+    """The atoms of every dimension; None for ``*``."""
+    (operand,) = read_annotation(f"{row} -> ()").inputs
+    if not isinstance(operand, Tensor):
+        return ()
+    dims: list[tuple[str | int, ...] | None] = []
+    for dim in operand.dims:
+        if isinstance(dim, Star):
+            dims.append(None)
+        else:
+            dims.append(tuple(_atom(atom) for atom in dim.atoms))
+    return tuple(dims)
+
+
+def _atom(atom: Identifier | Number) -> str | int:
+    return atom.value if isinstance(atom, Number) else atom.name
+
+
+Flags: TypeAlias = tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One use of a value: what it needs on every axis, and its name in the plan."""
+
+    layout: Layout
+    shared: Flags
+    name: str
+
+
+@dataclass(eq=False, slots=True)
+class _Joint:
+    """One conversion while it is collected."""
+
+    id: str
+    source: str
+    step: Step
+    uses: list[str] = field(default_factory=list)
+
+
+class Joints:
+    """Collects the conversions of a plan. ``sources``: for every use where it takes its value."""
+
+    def __init__(self, network: Network, axes: Sequence[tuple[str, Dim]]) -> None:
+        self.network = network
+        self.names = [name for name, _ in axes]
+        self.counts = tuple(count for _, count in axes)
+        self.nominal = tuple(c if isinstance(c, int) else NOMINAL_COUNT for c in self.counts)
+        self._told: dict[Any, dict[str, Any]] = {}
+        self.plans: list[ConversionPlan] = []
+        self.sources: dict[str, str] = {}
+
+    def join(self, wire: Wire, made: Layout, uses: Sequence[Use]) -> None:
+        """Adds the conversions of one value."""
+        joints: dict[tuple[str, Step], _Joint] = {}
+        reached: dict[Layout, str] = {made: wire.value.name}
+        for layout in dict.fromkeys(use.layout for use in uses):
+            alike = [use for use in uses if use.layout == layout]
+            common = tuple([all(flags) for flags in zip(*(u.shared for u in alike), strict=True)])
+            whole = self._bring(joints, reached, wire, layout, common)
+            for use in alike:
+                rest = [
+                    Step(axis, layout, layout, True)
+                    for axis, (flag, done) in enumerate(zip(use.shared, common, strict=True))
+                    if flag and not done
+                ]
+                source = self._add(joints, wire, whole, rest)
+                self.sources[use.name] = source
+                for joint in joints.values():
+                    if joint.id == source:
+                        joint.uses.append(use.name)
+        self.plans.extend([self._plan(wire, joint) for joint in joints.values()])
+
+    def _bring(
+        self,
+        joints: dict[tuple[str, Step], _Joint],
+        reached: dict[Layout, str],
+        wire: Wire,
+        layout: Layout,
+        shared: Flags,
+    ) -> str:
+        """Adds the steps to a layout from the nearest one that there is already, and notes the
+        layouts on the way: those whose gradient is whole may serve other uses.
+        """
+        gradient = wire.gradient != "never"
+        start, (_, steps) = min(
+            ((each, priced_path(each, layout, self.nominal, gradient)) for each in reached),
+            key=lambda found: found[1][0],
+        )
+        source = reached[start]
+        for step in _shared(steps, layout, shared):
+            source = self._add(joints, wire, source, (step,))
+            if step.shared:
+                # From here on ranks have shares of the gradient: no other use may start here.
+                reached = {}
+            reached.setdefault(step.after, source)
+        return source
+
+    def _add(
+        self,
+        joints: dict[tuple[str, Step], _Joint],
+        wire: Wire,
+        source: str,
+        steps: Sequence[Step],
+    ) -> str:
+        for step in steps:
+            key = (source, step)
+            if key not in joints:
+                joints[key] = _Joint(f"{wire.value.name}@{len(joints) + 1}", source, step)
+            source = joints[key].id
+        return source
+
+    def _plan(self, wire: Wire, joint: _Joint) -> ConversionPlan:
+        key = (wire.dims, wire.dtype, wire.gradient, joint.step)
+        if key not in self._told:
+            self._told[key] = self._tell(wire, joint.step)
+        return ConversionPlan(
+            id=joint.id,
+            value=wire.value.name,
+            source=joint.source,
+            uses=joint.uses,
+            **self._told[key],
+        )
+
+    def _tell(self, wire: Wire, step: Step) -> dict[str, Any]:
+        """What a plan says of a step from one layout to another of such a value."""
+        before, after = step.before[step.axis], step.after[step.axis]
+        found = conversion(before, after, step.shared)
+        facts = self.network.facts
+        count = self.counts[step.axis]
+        shapes = [
+            local_dims(wire.dims, each, self.counts, facts) for each in (step.before, step.after)
+        ]
+        size: Dim = item_bytes(wire.dtype)
+        if shapes[0] is not None and None not in shapes[0]:
+            size = size * product(dim for dim in shapes[0] if dim is not None)
+        if isinstance(before, Shard):
+            size = size * count
+        runs = wire.gradient
+        return {
+            "axis": self.names[step.axis],
+            "before": [str(placement) for placement in step.before],
+            "after": [str(placement) for placement in step.after],
+            "shared_gradient": step.shared,
+            "gradient": (str(found.gradient[0]), str(found.gradient[1])),
+            "forward": list(found.forward),
+            "backward": list(found.backward),
+            "backward_runs": runs,
+            "dtype": wire.dtype,
+            "shape_before": shape_text(shapes[0]),
+            "shape_after": shape_text(shapes[1]),
+            "bytes_forward": str(sends(found.forward, size, count)),
+            "bytes_backward": "0" if runs == "never" else str(sends(found.backward, size, count)),
+        }
+
+
+def _shared(steps: Sequence[Step], layout: Layout, flags: Flags) -> Iterator[Step]:
+    """The steps with their gradients shared: the last one of an axis, or one of its own where the
+    axis does not change.
+    """
+    last = {step.axis: number for number, step in enumerate(steps)}
+    for number, step in enumerate(steps):
+        if flags[step.axis] and last[step.axis] == number:
+            yield Step(step.axis, step.before, step.after, True)
+        else:
+            yield step
+    for axis, flag in enumerate(flags):
+        if flag and axis not in last:
+            yield Step(axis, layout, layout, True)
+
+
+Decided = Sequence[tuple[AxisState, Duties]]
+"""The axes, outer axis first, all operators decided, with what decides their duties."""
+
+
+def reasons_of(network: Network, decided: Decided) -> dict[str, str]:
+    """Returns the conditions of the graph and of the choices with their reasons, without those that
+    follow from others.
+    """
+    found: dict[str, str] = {}
+    for state, duties in decided:
+        for choice, reason in (*_of_inputs(state), *_of_operators(state)):
+            for condition in duties.conditions_of(choice) or ():
+                found.setdefault(condition, reason)
+    own = list(getattr(network.graph, "conditions", ()))
+    facts = [str(fact) for fact in network.graph.facts]
+    kept = essential([*own, *found], facts) if found else own
+    return {text: found.get(text, "the graph") for text in kept}
+
+
+def _of_inputs(state: AxisState) -> Iterator[tuple[Choice, str]]:
+    """The choices that cut what a caller gives, which says most to who reads it."""
+    for wire in state.network.wires:
+        for number, place in wire.uses if wire.kind == "input" else ():
+            choice = state.choices[number]
+            placement = choice.inputs[place]
+            if isinstance(placement, Shard):
+                yield choice, f"{state.axis} cuts dimension {placement.dim} of {wire.target}"
+
+
+def _of_operators(state: AxisState) -> Iterator[tuple[Choice, str]]:
+    """All choices, each with the first operator that makes it."""
+    seen: set[Choice] = set()
+    for operator, choice in zip(state.network.operators, state.choices, strict=True):
+        if choice not in seen:
+            seen.add(choice)
+            yield choice, f"{state.axis} cuts {choice.name} of {operator.node.id}"
 
 
 class Assembly:

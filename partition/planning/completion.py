@@ -15,11 +15,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 
-from ..dtypes import item_bytes
 from ..placement import Partial, Reduction, Replicate, Shard
+from ..reshard import item_bytes
 from .choices import Choice, R
-from .duties import Duties
-from .state import AxisState
+from .propagation import AxisState, Duties
 
 SWEEPS = 8
 TOLERANCE = 1e-6

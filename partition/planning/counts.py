@@ -19,21 +19,18 @@ from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.graph import Graph
 from dimsolve.solver.algebra.integers import divisors
 from dimsolve.solver.algebra.poly import Dim
-from dimsolve.solver.decision import Always, Decision, Never, Sometimes
-from dimsolve.solver.parameters import to_whole
+from dimsolve.solver.proof.verdict import Always, Decision, Never, Sometimes
+from dimsolve.solver.shapes import to_whole
 
-from ..conditions import essential
-from ..inline import inlined
-from ..legal_parts import DEFAULT_BOUND, MAX_BOUND, LegalParts
+from ..legality import DEFAULT_BOUND, MAX_BOUND, LegalParts
 from ..mesh import Mesh
-from ..plan_errors import PlanError
+from ..plan_data import PlanError
+from ..plan_queries import essential
 from .choices import Choice
-from .duties import Duties, common_length
-from .flood import Flood
 from .illegal import group_error, too_fine
-from .network import Network
-from .policy import Policy, policy_of
-from .state import AxisState
+from .network import Network, inlined
+from .planner import Policy, policy_of
+from .propagation import AxisState, Duties, Flood, common_length
 from .tensor import Group, TensorPolicy, tensor
 
 ASSUMED = 2

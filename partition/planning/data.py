@@ -12,15 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dimsolve.solver.graphs.graph_problems import place
+from dimsolve.solver.graphs.problems import place
 
 from ..placement import Shard
-from ..plan_errors import PlanError, plan_error
+from ..plan_data import PlanError, plan_error
 from .choices import Choice
-from .duties import Duties
-from .flood import Edge, Flood, flood
 from .illegal import legality_of
-from .state import AxisState, Change
+from .propagation import AxisState, Change, Duties, Edge, Flood, flood
 
 SHARE = 0.5
 """A batch divides at least this share of the work that the best dimension divides."""

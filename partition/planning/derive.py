@@ -9,41 +9,55 @@ what ranks hold, lengths, bytes, conditions. So nothing else that a plan says ha
     linear   tp: n   R, S(0) -> S(2)    the rule of n in "* k+, n k+ -> * n": taken
     linear   tp: n   R, S(1) -> S(2)    no form of that rule: what follows is another plan
     softmax  tp: d   S(2) -> S(2)       refused: d^ may not be cut
+
+Whether a plan says what follows from its decisions, and the first difference where it does not.
+
+    operator linear, operands[1].placements[0]: the plan says "S(1)", its splits give "S(0)"
+    conversion up_weight@1, shared_gradient: the plan says false, its splits give true
+    output relu: the plan has it where its splits give add
+
+Three things are not derived, and nothing runs by them: the policy's name, the notes on what it left
+whole, and where the code of an operator stands.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
-from dimsolve.ir.errors import DimsolveError
-from dimsolve.ir.excerpt import shown
+from dimsolve.ir.errors import DimsolveError, shown
 from dimsolve.ir.graph import Graph
 from dimsolve.solver.algebra.poly import Dim
-from dimsolve.solver.graphs.graph_problems import place
+from dimsolve.solver.graphs.problems import place
 from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.proof.prove import prove
 from dimsolve.solver.shapes import dim_of_text
 
+from ..collector import uncollected
 from ..fingerprint import check_graph
-from ..inline import inlined
 from ..legality import Legality
 from ..mesh import Mesh
-from ..placement import Partial, Placement, Reduction, Shard
+from ..placement import Partial, Placement, Reduction, Shard, read_placement, segmented
 from ..plan import Made, Operand, OperatorPlan, Plan, Split
-from ..plan_errors import PLAN_AGAIN, PlanError, follows_not, plan_error
-from ..read_placement import read_placement
-from ..segments import segmented
+from ..plan_data import (
+    PLAN_AGAIN,
+    Model,
+    PlanError,
+    follows_not,
+    plan_error,
+)
+from ..plan_data import (
+    OperatorPlan as Plan_DataOperatorPlan,
+)
 from .assemble import Assembly
-from .choices import Choice, Refusal
+from .choices import Choice, Kind, Refusal
 from .completion import loses_digits
-from .duties import Duties
 from .illegal import legality_of
-from .kinds import Kind
-from .network import Network, Operator
+from .network import Network, Operator, inlined
 from .planner import check_symbols, require_graph
-from .state import AxisState
-from .uncollected import uncollected
+from .propagation import AxisState, Duties
 
 Texts: TypeAlias = tuple[str | None, ...]
 """The placements of an operator's tensors along one axis as a plan writes them; None for what is no
@@ -288,3 +302,82 @@ def _at_least_one(blocks: Dim, facts: Facts) -> bool:
     if isinstance(blocks, int):
         return blocks >= 1
     return prove(f"{blocks} >= 1", facts=facts).verdict == "proved"
+
+
+COMMENTS: dict[type[Model], frozenset[str]] = {
+    Plan: frozenset({"policy", "notes"}),
+    Plan_DataOperatorPlan: frozenset({"source"}),
+}
+"""The fields that are not derived."""
+
+_LISTS = {
+    "operators": ("operator", "node"),
+    "inputs": ("input", "value"),
+    "conversions": ("conversion", "id"),
+    "outputs": ("output", "name"),
+}
+"""Lists of entries: what one of them is called, and the field that names it."""
+
+_SHOWN = 60
+
+
+def check_derived(plan: Plan, graph: Graph) -> None:
+    """Raises PlanError where the plan is not the one that the planner's rules derive from the graph
+    with this mesh and these splits: where it was edited, or made for another graph.
+    """
+
+    difference = next(differences(plan, derive(plan, graph)), None)
+    if difference is not None:
+        raise follows_not(difference)
+
+
+def differences(plan: Plan, derived: Plan) -> Iterator[str]:
+    """Yields what a plan says otherwise than the one that its splits give, a line each."""
+    for name, (kind, key) in _LISTS.items():
+        mine, theirs = getattr(plan, name), getattr(derived, name)
+        if mine != theirs:
+            yield from _listed(kind, key, mine, theirs)
+    yield from _fields("", plan, derived)
+
+
+def _listed(kind: str, key: str, mine: Sequence[Any], theirs: Sequence[Any]) -> Iterator[str]:
+    for said, follows in zip_longest(mine, theirs):
+        if follows is None:
+            yield f"{kind} {shown(getattr(said, key))}: the plan has it, and its splits give none"
+        elif said is None:
+            yield f"{kind} {getattr(follows, key)}: its splits give it, and the plan has none"
+        elif said != follows:
+            yield from _fields(f"{kind} {getattr(follows, key)}, ", said, follows)
+
+
+def _fields(where: str, mine: Model, theirs: Model) -> Iterator[str]:
+    kind = type(theirs)
+    for name in kind.model_fields:
+        if name not in COMMENTS.get(kind, ()) and (kind is not Plan or name not in _LISTS):
+            for path, said, follows in _leaves(_plain(mine, name), _plain(theirs, name)):
+                yield _line(f"{where}{name}{path}", said, follows)
+
+
+def _plain(model: Model, name: str) -> Any:
+    return model.model_dump(mode="json", include={name})[name]
+
+
+def _leaves(mine: Any, theirs: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The places where two JSON values differ, as deep as their forms are the same."""
+    if mine == theirs and type(mine) is type(theirs):
+        return
+    if isinstance(mine, dict) and isinstance(theirs, dict) and list(mine) == list(theirs):
+        for key, each in theirs.items():
+            for path, said, follows in _leaves(mine[key], each):
+                yield f".{key}{path}", said, follows
+    elif isinstance(mine, list) and isinstance(theirs, list) and len(mine) == len(theirs):
+        for number, each in enumerate(theirs):
+            for path, said, follows in _leaves(mine[number], each):
+                yield f"[{number}]{path}", said, follows
+    else:
+        yield "", mine, theirs
+
+
+def _line(where: str, said: Any, follows: Any) -> str:
+    texts = [shown(json.dumps(each, ensure_ascii=False), _SHOWN) for each in (said, follows)]
+    return f"{where}: the plan says {texts[0]}, its splits give {texts[1]}"

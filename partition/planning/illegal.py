@@ -14,16 +14,13 @@ from collections.abc import Sequence
 
 from dimsolve.solver.algebra.integers import divisors
 from dimsolve.solver.algebra.poly import Dim
-from dimsolve.solver.graphs.graph_problems import place
+from dimsolve.solver.graphs.problems import place
 
-from ..check import judge
-from ..legality import Legality
-from ..plan_errors import PlanError, plan_error
+from ..legality import Legality, judge
+from ..plan_data import PlanError, plan_error
 from .choices import Choice, Duty
-from .duties import Duties
-from .flood import Flood
 from .network import Operator
-from .state import AxisState
+from .propagation import AxisState, Duties, Flood
 
 ATTENTION = "scaled_dot_product_attention"
 

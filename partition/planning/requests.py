@@ -2,27 +2,63 @@
 
 Request(operator 12, axis "tp", split (0, 1))      graph.partition(node, algo, idx=0, dim=1, num=n)
 Request(operator 3, axis "tp", split "n")          {"*.q_proj": {"tp": "n"}}
+
+A policy as a mapping: patterns of node names to splits per axis.
+
+    {"*.q_proj": {"tp": "n"}, "*.o_proj": {"tp": "k"}, "matmul_custom": {"tp": (0, 1)}}
+
+A pattern (with ``*``, ``?`` and ``[...]``) is matched against the path of the module that made the
+call, the node's id, the operator's name, and module and name joined by a dot. A split is an
+identifier of the annotation or (index, dim); of the nodes of a module those take it that have it.
+Of two patterns that match one node the later counts.
+
+A policy as a function, as nnScaler's users write it.
+
+    def PAS(graph, resource):
+        for node in graph.nodes():
+            if node.name == "matmul_custom":
+                algo = node.algorithm("dim")
+                graph.partition(node, algo, idx=0, dim=1, num=resource.ngpus)
+        return graph
+
+The function is given a `PolicyGraph`: the graph, with ``partition``. What it asks for is checked by
+the planner; what it leaves open follows.
+
+Splits that are asked of a graph itself, checked when they are asked: a wish that cannot be one
+leaves the graph as it was.
+
+    graph.partition(node, node.algorithm("dim"), idx=0, dim=1, num=2)
+
+Whether the split is legal, and along which axis it goes, is asked when a plan is made: a graph
+knows no mesh. A node of a function that the graph calls stands for all its copies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
 
-from dimsolve.ir.errors import AnnotationError
-from dimsolve.ir.node import Node
-from dimsolve.solver.graphs.graph_problems import place
+from dimsolve.ir.errors import AnnotationError, DimsolveError
+from dimsolve.ir.graph import Algorithm, FunctionCall, Graph, Node
+from dimsolve.solver.algebra.poly import Dim, product
+from dimsolve.solver.graphs.problems import place
+from dimsolve.solver.shapes import to_dim
 from dimsolve.solver.solution import Solution
 
-from ..check import judge
-from ..legality import Legality
-from ..plan_errors import PlanError, plan_error
-from ..split import nothing_to_split, split_name
+from ..legality import Legality, judge
+from ..mesh import Mesh
+from ..plan_data import PlanError, plan_error
+from ..rules.rule import nothing_to_split, split_name
 from .choices import Choice, Refusal
-from .duties import Duties, common_length
 from .illegal import legal_counts, legality_of
-from .network import Operator
-from .state import AxisState
+from .network import Kinds, Network, Operator, declaration_of, facts_of, known_symbols
+from .propagation import AxisState, Duties, common_length
 
 Split = str | tuple[int, int]
 
@@ -140,4 +176,347 @@ def _twice(
         f"{second[1].origin} asks for {second[0]}, both along {state.axis}",
         "name two axes of the mesh, or one split",
         text=state.kinds[operator.number].solution.text,
+    )
+
+
+def requests_of(policy: Mapping[str, Any], network: Network, mesh: Mesh) -> list[Request]:
+    """Returns the splits that a mapping asks for. Raises PlanError for a pattern that matches
+    nothing, a split that no matched node has, or text that is no split; MeshError for an axis that
+    does not exist.
+    """
+    found: dict[tuple[int, str], Request] = {}
+    for pattern, splits in policy.items():
+        if not isinstance(pattern, str) or not isinstance(splits, Mapping):
+            raise _unreadable(pattern, splits)
+        matched = [operator for operator in network.operators if _matches(pattern, operator)]
+        if not matched:
+            raise _matches_nothing(pattern, network)
+        for axis, split in splits.items():
+            mesh.index(axis)
+            read = _split(pattern, split)
+            takers = [operator for operator in matched if _has(operator, read)]
+            if not takers:
+                raise _no_taker(pattern, read, matched)
+            for operator in takers:
+                request = Request(operator.number, axis, read, f"'{pattern}'")
+                found[operator.number, axis] = request
+    return list(found.values())
+
+
+def _matches(pattern: str, operator: Operator) -> bool:
+    node = operator.node
+    names = (node.module, node.id, node.name, f"{node.module}.{node.name}", node.signature)
+    return any(name and fnmatchcase(name, pattern) for name in names)
+
+
+def _split(pattern: str, split: Any) -> Split:
+    match split:
+        case str():
+            return split
+        case (int() as index, int() as dim) if bool not in (type(index), type(dim)):
+            return index, dim
+        case _:
+            raise _unreadable(pattern, split)
+
+
+def _has(operator: Operator, split: Split) -> bool:
+    """Whether a node has the identifier, or a dimension at (index, dim)."""
+    kind = operator.kind
+    if isinstance(split, str):
+        return split in kind.solution.layout.marks
+    index, dim = split
+    if not 0 <= index < len(kind.tensors):
+        return False
+    patterns = kind.tensors[index]
+    return patterns is not None and -len(patterns) <= dim < len(patterns)
+
+
+def _names(network: Network) -> Iterator[str]:
+    for operator in network.operators:
+        yield from filter(None, (operator.node.module, operator.node.name, operator.node.id))
+
+
+def _matches_nothing(pattern: str, network: Network) -> PlanError:
+    close = get_close_matches(pattern, dict.fromkeys(_names(network)), n=3, cutoff=0.4)
+    return plan_error(
+        "no-such-node",
+        "a pattern of the policy matches nothing",
+        f"'{pattern:.60}' matches no module path, node or operator of the graph",
+        f"close are {', '.join(close)}" if close else "",
+    )
+
+
+def _no_taker(pattern: str, split: Split, matched: list[Operator]) -> PlanError:
+    """Nobody has the split: what the first of them has is in the reason."""
+    operator = matched[0]
+    names = ", ".join(operator.kind.solution.layout.marks) or "none"
+    return plan_error(
+        "unknown-split",
+        "no node that a pattern matches has its split",
+        f"'{pattern:.60}' matches {_counted(len(matched))}, the first is {operator.node.id} with "
+        f"the identifiers {names}; {split!r} is in none of them",
+        operator.declaration.frozen or _tensors(operator),
+        text=operator.kind.solution.text,
+    )
+
+
+def _counted(nodes: int) -> str:
+    return "1 node" if nodes == 1 else f"{nodes} nodes"
+
+
+def _tensors(operator: Operator) -> str:
+    """What (index, dim) may be."""
+    rows = [f"{index} has {len(row)}" for index, row in enumerate(operator.kind.tensors) if row]
+    return f"of {operator.node.id}, by index, so many dimensions: {', '.join(rows)}" if rows else ""
+
+
+def _unreadable(pattern: Any, split: Any) -> PlanError:
+    return plan_error(
+        "not-a-policy",
+        "this is not a policy",
+        f"{pattern!r:.60}: {split!r:.60}",
+        'write {"*.q_proj": {"tp": "n"}}: an identifier or (index, dim) for each axis',
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What there is to run on. ``ngpus``: ranks of all axes together; ``mesh``: sizes by axis."""
+
+    ngpus: Dim
+    mesh: dict[str, Dim]
+
+
+@dataclass(frozen=True, slots=True)
+class SubNode:
+    """One part of a node that was partitioned. ``index`` counts from 0."""
+
+    node: Node
+    index: int
+
+
+class PolicyGraph:
+    """A graph as a policy sees it: everything that `dimsolve.ir.graph.Graph` has, and
+    ``partition``.
+    """
+
+    def __init__(self, network: Network, mesh: Mesh, origin: str) -> None:
+        self.graph = network.graph
+        self.network = network
+        self.mesh = mesh
+        self.origin = origin
+        self.requests: list[Request] = []
+        self._numbers = {id(node): number for number, node in enumerate(self.graph.nodes())}
+
+    def partition(
+        self,
+        node: Node,
+        algo: Algorithm,
+        *,
+        idx: int,
+        dim: int,
+        num: Any = None,
+        axis: str | None = None,
+    ) -> tuple[SubNode, ...]:
+        """Asks for a split: dimension ``dim`` of tensor ``idx`` (outputs count on after the inputs;
+        a negative ``dim`` counts from the end) into ``num`` parts.
+
+        axis: the mesh axis; without it the one of that size that has not been used for the node, or
+        all axes together where ``num`` is the number of ranks. num: without it the size of the
+        axis. Returns the parts, () for a symbolic count. Raises PlanError where ``num`` is the size
+        of no axis, or of several.
+        """
+        number = self._numbers.get(id(node))
+        if number is None or not isinstance(algo, Algorithm) or algo.node is not node:
+            raise not_of_the_graph(self.origin, node, algo)
+        named(self.network.operators[number], (idx, dim), self.origin)
+        if num is None:
+            axis = self._only_axis(node) if axis is None else axis
+            num = self.mesh[axis]
+        count = counted(self.origin, node, num)
+        for name in self._axes(number, node, count, axis):
+            self.requests.append(Request(number, name, (idx, dim), self.origin))
+        if not isinstance(count, int):
+            return ()
+        return tuple(SubNode(node, index) for index in range(count))
+
+    def _only_axis(self, node: Node) -> str:
+        if len(self.mesh.axes) > 1:
+            raise self._which_axis(node, "some", self.mesh.names)
+        return self.mesh.names[0]
+
+    def _axes(self, number: int, node: Node, count: Dim, axis: str | None) -> list[str]:
+        if axis is not None:
+            if self.mesh[axis] != count:
+                raise self._no_axis(node, count)
+            return [axis]
+        if count == 1:
+            return []
+        used = {request.axis for request in self.requests if request.operator == number}
+        fitting = [name for name, size in self.mesh.axes if size == count and name not in used]
+        if len(fitting) > 1:
+            raise self._which_axis(node, str(count), fitting)
+        if fitting:
+            return fitting
+        every = [name for name, size in self.mesh.axes if size != 1]
+        if product(size for _, size in self.mesh.axes) == count and used.isdisjoint(every):
+            return every
+        raise self._twice(node, count, used) if used else self._no_axis(node, count)
+
+    def _which_axis(self, node: Node, count: str, names: Sequence[str]) -> PlanError:
+        return plan_error(
+            "several-axes",
+            "several mesh axes have as many parts",
+            f"{self.origin} asks for {count} parts of {place(node)}; {' and '.join(names)} of the "
+            f"mesh {self.mesh} may be meant",
+            f'name the axis: graph.partition(..., axis="{names[0]}")',
+        )
+
+    def _twice(self, node: Node, count: Dim, used: set[str]) -> PlanError:
+        return plan_error(
+            "partitioned-twice",
+            "a node is partitioned twice along one axis",
+            f"{self.origin} asks for {count} parts of {place(node)} again; it is partitioned along "
+            f"{', '.join(sorted(used))}, and the mesh is {self.mesh}",
+            "partition a node once for each axis of the mesh",
+        )
+
+    def _no_axis(self, node: Node, count: Dim) -> PlanError:
+        return plan_error(
+            "no-such-count",
+            "no mesh axis has as many parts",
+            f"{self.origin} asks for {count} parts of {place(node)}; the mesh is {self.mesh}",
+            "num is the size of an axis, or the number of all ranks",
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.graph, name)
+
+
+def requests_from(policy: Callable[..., Any], network: Network, mesh: Mesh) -> list[Request]:
+    """Returns what a function ``PAS(graph, resource)`` asks for. Raises PlanError where it does not
+    take the two, fails, or returns no graph.
+    """
+    origin = getattr(policy, "__name__", "the policy")
+    seen = PolicyGraph(network, mesh, origin)
+    resource = Resource(mesh.ranks, dict(mesh.axes))
+    _check_takes(policy, origin, seen, resource)
+    try:
+        result = policy(seen, resource)
+    except DimsolveError:
+        raise
+    except Exception as error:
+        raise _failed(origin, policy, error) from error
+    if result is not seen and result is not network.graph:
+        raise plan_error(
+            "no-graph-returned",
+            "a policy returned no graph",
+            f"{origin} returned {result!r:.60}",
+            "end it with: return graph",
+        )
+    return seen.requests
+
+
+def _check_takes(policy: Callable[..., Any], origin: str, *given: Any) -> None:
+    try:
+        signature = inspect.signature(policy)
+    except (TypeError, ValueError):  # a function of C tells nothing
+        return
+    try:
+        signature.bind(*given)
+    except TypeError as error:
+        raise plan_error(
+            "not-a-policy",
+            "this function is no policy",
+            f"{origin}{signature} is called with a graph and a resource: {error}",
+            "write def PAS(graph, resource): ... return graph",
+        ) from None
+
+
+def _failed(origin: str, policy: Callable[..., Any], error: Exception) -> PlanError:
+    """The error of a policy that raised; names the last line of its file that was run."""
+    file = getattr(getattr(policy, "__code__", None), "co_filename", "")
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+    where = f", at {Path(file).name}:{lines[-1]}" if lines else ""
+    return plan_error(
+        "policy-failed",
+        "a policy failed",
+        f"{origin} raised {type(error).__name__}: {error!s:.200}{where}",
+    )
+
+
+def counted(origin: str, node: Node, num: Any) -> Dim:
+    """Returns a number of parts. Raises PlanError for what is none."""
+    reason = f"it is {num}, a bool"
+    if not isinstance(num, bool):
+        try:
+            count = to_dim(num)
+        except DimsolveError as error:
+            reason = error.diagnostic.reason
+        else:
+            if count != 0:
+                return count
+            reason = "nothing is cut in no parts"
+    raise plan_error(
+        "not-a-count",
+        "this is no number of parts",
+        f"{origin} asks for {num!r:.60} parts of {place(node)}: {reason}",
+        "num is the size of an axis, or the number of all ranks",
+    ) from None
+
+
+def not_of_the_graph(origin: str, node: object, algo: object) -> PlanError:
+    """Returns the error for a node, or an algorithm, that is not of the graph."""
+    return plan_error(
+        "not-a-node",
+        "this is no node of the graph with its algorithm",
+        f"{origin} partitions {node!r:.60} by {algo!r:.60}",
+        'write algo = node.algorithm("dim"); graph.partition(node, algo, idx=0, dim=1, num=n)',
+    )
+
+
+ORIGIN = "graph.partition"
+
+
+def check_wish(
+    graph: Graph, node: Any, algo: Any, *, idx: Any, dim: Any, num: Any, axis: Any
+) -> None:
+    """Raises PlanError for a node or an algorithm of another graph, a tensor or a dimension that
+    does not exist, what is no number of parts, and what is no name of an axis.
+    """
+    owner = _owner(graph, node)
+    if owner is None or not isinstance(algo, Algorithm) or algo.node is not node:
+        raise not_of_the_graph(ORIGIN, node, algo)
+    if isinstance(node.operation, FunctionCall):
+        raise _a_call(node, node.operation.function)
+    kinds = Kinds(facts_of(owner), known_symbols(owner))
+    declaration, _ = declaration_of(node, kinds.known)
+    solution = kinds.of(declaration, node).solution
+    named_of(node, solution, declaration.frozen, (idx, dim), ORIGIN)
+    if num is not None:
+        counted(ORIGIN, node, num)
+    if axis is not None and not isinstance(axis, str):
+        raise plan_error(
+            "not-an-axis",
+            "this is no name of a mesh axis",
+            f"{ORIGIN} is given axis={axis!r:.60} for {place(node)}",
+            'give the name of the axis, such as axis="tp"',
+        )
+
+
+def _owner(graph: Graph, node: Any) -> Graph | None:
+    """The graph that has the node: this one, or a function that it calls, or those call."""
+    if any(own is node for own in graph.nodes()):
+        return graph
+    owners = (_owner(function, node) for function in graph.functions.values())
+    return next((owner for owner in owners if owner is not None), None)
+
+
+def _a_call(node: Node, function: str) -> PlanError:
+    return plan_error(
+        "a-call",
+        "a call of a function is not cut itself",
+        f"{ORIGIN} is asked to cut {place(node)}, a call of @{function}",
+        f'cut the nodes of graph.functions["{function}"], in all calls alike, or write a policy '
+        "PAS(graph, resource), which is given the graph with the calls written out",
     )

@@ -19,10 +19,8 @@ from math import gcd
 
 from ..placement import Shard
 from .choices import Duty
-from .duties import Duties, common_length
-from .flood import Flood, flood
 from .illegal import group_error, too_fine
-from .state import AxisState, Change
+from .propagation import AxisState, Change, Duties, Flood, common_length, flood
 
 BYTES_PER_BYTE = 16
 """A group helps where a rank sends at most so many bytes for a byte that it need not hold, ..."""

@@ -14,14 +14,73 @@ An atom is a string. A symbol is its name; a function of polynomials that no pol
 (a floor, a minimum) is a `solver.dims.Call`, a string too, whose text is its identity.
 Multiplication refuses to build more than `MAX_TERMS` terms (`TooLarge`): a question that needs them
 is given up, not waited for.
+
+Monomials, and their exact arithmetic: what a polynomial is a sum of.
+
+A monomial is a sorted tuple of (atom, exponent), with positive exponents; the empty one is 1:
+
+    k*s**2   is   (("k", 1), ("s", 2))
+
+>>> multiply_monomials((("k", 1),), (("k", 1), ("s", 2)))
+(('k', 2), ('s', 2))
+>>> divide_monomials((("k", 2), ("s", 2)), (("s", 1),))
+(('k', 2), ('s', 1))
+>>> divide_monomials((("k", 2),), (("s", 1),)) is None
+True
+
+Exact roots: which positive length times itself is this one?
+
+``x*x = 4*s**2`` gives ``x = 2*s``, because lengths are positive; ``x*x = 8*s`` has no polynomial
+answer.
+
+A polynomial, seen as one of a single atom; everything else is a coefficient.
+
+a*b + 2*b - c   is a line in b: slope a + 2, rest -c
+3*n**2 - m      is a power of n: exponent 2, slope 3, rest -m
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from .monomials import UNIT, Monomial, divide_monomials, multiply_monomials
+from .integers import integer_root
+
+Monomial: TypeAlias = tuple[tuple[str, int], ...]
+
+
+UNIT: Monomial = ()
+
+
+def multiply_monomials(a: Monomial, b: Monomial) -> Monomial:
+    """Returns the product of two monomials: exponents of equal atoms add up."""
+    if not a:
+        return b
+    if not b:
+        return a
+    if a[-1][0] < b[0][0]:
+        return a + b
+    exponents = dict(a)
+    for atom, exponent in b:
+        exponents[atom] = exponents.get(atom, 0) + exponent
+    return tuple(sorted(exponents.items()))
+
+
+def divide_monomials(a: Monomial, b: Monomial) -> Monomial | None:
+    """Returns a / b, or None where b does not divide a."""
+    if not b:
+        return a
+    exponents = dict(a)
+    for atom, exponent in b:
+        left = exponents.get(atom, 0) - exponent
+        if left < 0:
+            return None
+        if left:
+            exponents[atom] = left
+        else:
+            del exponents[atom]
+    return tuple(exponents.items())
+
 
 Dim: TypeAlias = "int | Poly"
 
@@ -287,3 +346,105 @@ def _divide_long(dividend: Poly, divisor: Poly) -> Dim | None:
             else:
                 del rest[moved]
     return build(quotient)
+
+
+def exact_root(dim: Dim, degree: int) -> Dim | None:
+    """Returns the r with r**degree == dim, positive where dim is; None where no polynomial has it.
+
+    The terms of r are found one by one from the highest, as in long division: the next term is the
+    leading term of what is left over by ``degree * lead**(degree - 1)``.
+
+    >>> from dimsolve.solver.algebra.poly import symbol
+    >>> str(exact_root((2 * symbol("s") + 3) ** 2, 2))
+    '2*s + 3'
+    >>> exact_root(1000, 3), exact_root(1001, 3)
+    (10, None)
+    """
+    if degree == 1:
+        return dim
+    if isinstance(dim, int):
+        return _integer_root(dim, degree)
+    names = sorted({atom for monomial in dim.terms for atom, _ in monomial})
+
+    def lex(monomial: tuple[tuple[str, int], ...]) -> list[int]:
+        exponents = dict(monomial)
+        return [exponents.get(name, 0) for name in names]
+
+    top = max(dim.terms, key=lex)
+    coefficient = _integer_root(dim.terms[top], degree)
+    if coefficient is None or any(exponent % degree for _, exponent in top):
+        return None
+    lead = build({tuple((atom, exponent // degree) for atom, exponent in top): coefficient})
+    slope = lead ** (degree - 1) * degree
+    ((slope_monomial, slope_coefficient),) = terms_of(slope).items()
+    root: Dim = lead
+    for _ in range(len(dim.terms) + 1):
+        rest = dim - root**degree
+        if rest == 0:
+            return root
+        terms = terms_of(rest)
+        high = max(terms, key=lex)
+        monomial = divide_monomials(high, slope_monomial)
+        quotient, remainder = divmod(terms[high], slope_coefficient)
+        if monomial is None or remainder:
+            return None
+        root = root + build({monomial: quotient})
+    return None
+
+
+def _integer_root(number: int, degree: int) -> int | None:
+    if number < 0:
+        return None
+    root = integer_root(number, degree)
+    return root if root**degree == number else None
+
+
+def coefficients_of(dim: Poly) -> list[int]:
+    """Returns the coefficients of a polynomial in one atom, the constant first."""
+    degree = max(m[0][1] if m else 0 for m in dim.terms)
+    coefficients = [0] * (degree + 1)
+    for monomial, coefficient in dim.terms.items():
+        coefficients[monomial[0][1] if monomial else 0] = coefficient
+    return coefficients
+
+
+def line_in(dim: Dim, name: str) -> tuple[Dim, Dim]:
+    """Returns (slope, rest) of dim == slope*name + rest; slope 0 where name occurs with a higher
+    power.
+    """
+    slope: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, coefficient in terms_of(dim).items():
+        exponent = dict(monomial).get(name, 0)
+        if exponent > 1:
+            return 0, dim
+        if exponent:
+            slope[tuple(power for power in monomial if power[0] != name)] = coefficient
+        else:
+            rest[monomial] = coefficient
+    return build(slope), build(rest)
+
+
+class Power(NamedTuple):
+    """slope * atom**exponent + rest == 0, with the atom nowhere else."""
+
+    atom: str
+    exponent: int
+    slope: Dim
+    rest: Dim
+
+
+def power_of(dim: Dim, name: str) -> Power:
+    """Returns the equation as one of a power of the name; exponent 0 where there are several."""
+    slope: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    exponents: set[int] = set()
+    for monomial, coefficient in terms_of(dim).items():
+        exponent = dict(monomial).get(name, 0)
+        if exponent:
+            exponents.add(exponent)
+            slope[tuple(power for power in monomial if power[0] != name)] = coefficient
+        else:
+            rest[monomial] = coefficient
+    exponent = exponents.pop() if len(exponents) == 1 else 0
+    return Power(name, exponent, build(slope), build(rest))

@@ -31,9 +31,9 @@ from dimsolve.ir.types import (
     Unknown,
 )
 
-from ..decision import Always, Never
 from ..proof.facts import NO_FACTS, Facts
 from ..proof.prove import decide
+from ..proof.verdict import Always, Never
 
 Dims: TypeAlias = "tuple[Dim | None, ...]"
 Verdict: TypeAlias = Literal["yes", "conditional", "unknown", "no"]

@@ -21,11 +21,11 @@ from dimsolve.ir.expression import Comparison
 
 from ..algebra.dims import floor_div, mod, substitute, symbols_of
 from ..algebra.poly import Dim, Poly, atoms_of, build, divide_exactly
-from ..decision import Always, Never
 from ..infer import infer_sizes
 from ..proof.claims import Claim
 from ..proof.facts import NO_FACTS, Facts
 from ..proof.prove import decide
+from ..proof.verdict import Always, Never
 
 
 class Mismatch(Exception):

@@ -7,30 +7,316 @@ of unknown rank gets its shape from the operator's own annotation, read as one r
 operands.
 
     x: ?[*]    log(x)    ewise_add(log(x), y: float32[m, n])        x: [m, n]
+
+What is known of a node's results: one call, deduced under what the graph knows by now.
+
+Calls with equal arguments have equal results and are deduced once: a layer that is repeated is
+solved once.
+
+    calls.outcome(node)     types float32[batch, 64], the declaration, conditions, new symbols by
+    the graph's own names
+
+Two statements about one value, met: what was known of it, and what a call, a pattern or a user
+adds.
+
+    known float32[n, ?]      added [m, 64]      float32[n, 64], and n == m is an equation
+    known float32[n, 64]     added [n, 32]      %x dim 1 has two lengths
+    known ?[*]               added [m, n]       ?[m, n]
+
+A value that becomes better known wakes the calls that make and use it; `propagation` visits them.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dimsolve.ir.errors import ShapeError
-from dimsolve.ir.node import Node, OperatorCall, Value, map_argument
+from dimsolve.ir.expression import Comparison
+from dimsolve.ir.graph import (
+    ExternalCall,
+    FunctionCall,
+    MakeShape,
+    MatchShape,
+    Node,
+    OperatorCall,
+    Value,
+    map_argument,
+)
+from dimsolve.ir.graph_json import operator_of_told
+from dimsolve.ir.operator import Declaration
 from dimsolve.ir.read_expression import read_relation
-from dimsolve.ir.types import Computed, Dim, Known, TensorType, Unknown
+from dimsolve.ir.types import (
+    ANY,
+    SHAPE,
+    Computed,
+    Dim,
+    Known,
+    ScalarType,
+    ShapeType,
+    TensorType,
+    TupleType,
+    Type,
+    Unknown,
+)
 
 from ..algebra.dims import substitute, symbols_of
 from ..algebra.poly import Poly
-from ..proof.claims import claim_of
-from . import graph_problems, request_problems
-from .backward import operand_dims
-from .deduction import OPEN, Outcome, place_values, substitute_type
-from .refinement import Refinement
-from .strict import strict_dtype
+from ..proof.claims import Claim, claim_of
+from . import functions
+from . import problems as graph_problems
+from . import problems as request_problems
+from .deduction import (
+    OPEN,
+    Autocast,
+    Call,
+    Outcome,
+    SomeNumber,
+    StandIn,
+    by_place,
+    deduce,
+    deduce_partial,
+    encode,
+    find_operator,
+    merged,
+    operand_dims,
+    place_values,
+    strict_dtype,
+    substitute_type,
+    with_computed_shapes,
+)
+from .reading import note_symbols, opened
+from .scalars import fold
 from .system import Contradiction
 
 if TYPE_CHECKING:
-    from .graph_builder import GraphBuilder
+    from .builder import GraphBuilder
+
+
+GETITEM = "_operator.getitem"
+
+
+class Calls:
+    """The calls of one graph. ``outcomes`` keeps what calls with equal arguments gave."""
+
+    def __init__(self, graph: GraphBuilder) -> None:
+        self.graph = graph
+        self.outcomes: dict[Any, Outcome] = {}
+        self._fresh: dict[tuple[str, str], Dim] = {}
+        self._autocast = Autocast(graph)
+
+    def outcome(self, node: Node) -> Outcome:
+        """Returns what is known of a call, with the node's own names for its new symbols."""
+        try:
+            match node.operation:
+                case OperatorCall(path):
+                    call = encode(self._current(node.args), self._current(node.kwargs))
+                    key = (path, call.key)
+                    found = self.outcomes.get(key) if node.told is None else None
+                    if found is None:
+                        found = self._operator(path, call, node.told)
+                        if node.told is None:
+                            self.outcomes[key] = found
+                case FunctionCall():
+                    found = functions.call(self.graph, node)
+                case ExternalCall(_, result):
+                    found = Outcome((result,))
+                case MatchShape(pattern):
+                    found = functions.match_shape(self.graph, node, pattern)
+                case MakeShape(dims):
+                    current = tuple(self.graph.system.current(dim) for dim in dims)
+                    found = Outcome((ShapeType(current),))
+        except ShapeError as error:
+            raise graph_problems.wrong_call(node, error) from error
+        if found.fresh:
+            found = found.renamed({name: self.name_of(node, name) for name in found.fresh})
+        if any(isinstance(t, TensorType) and t.dims is None for t in found.types):
+            found = with_computed_shapes(found, node)
+        return self._autocast.without_dtypes(node, found)
+
+    def _current(self, arguments: Any) -> Any:
+        """The arguments with everything that is solved put in."""
+        system = self.graph.system
+        if not system.solved:
+            return arguments
+        return map_argument(
+            arguments, lambda leaf: system.current(leaf) if isinstance(leaf, Poly) else leaf
+        )
+
+    def name_of(self, node: Node, fresh: str) -> Dim:
+        """The graph's own symbol for a new one of a call; the same whenever the call is deduced
+        again.
+        """
+        key = (node.id, fresh)
+        if key not in self._fresh:
+            wish = f"_{node.id}_{fresh.removeprefix(OPEN)}"
+            self._fresh[key] = self.graph.system.fresh(wish, graph_problems.place(node))
+        return self.graph.system.current(self._fresh[key])
+
+    def _operator(self, path: str, call: Call, told: Declaration | None) -> Outcome:
+        if not any(isinstance(value.type, TensorType) for value in call.values):
+            number = fold(path, call.args, self.graph.system.facts)
+            if number is not None:
+                return Outcome((number,))
+        if path == "torch.Size" and _is_shape(call.args):
+            return Outcome((ShapeType(tuple(call.args[0])),))
+        if path == GETITEM and isinstance(call.args[0], tuple | list):
+            return Outcome((_item(call),))
+        operator = find_operator(path)
+        if operator is None and told is not None:
+            operator = operator_of_told(path, told, by_place)
+        if operator is None:
+            return Outcome((_unannotated(path),), missing="no annotation is known")
+        outcome = deduce(operator, call)
+        if any(isinstance(v.type, TensorType | ShapeType) and v.dims is None for v in call.values):
+            return merged(outcome, deduce_partial(operator, call))
+        return outcome
+
+
+def _is_shape(args: tuple[Any, ...]) -> bool:
+    return (
+        len(args) == 1
+        and isinstance(args[0], tuple | list)
+        and all(isinstance(item, int | Poly) for item in args[0])
+    )
+
+
+def _item(call: Call) -> Type:
+    """The type of one item, or a slice, of a shape or a tuple."""
+    items, index = call.args[0], call.args[1]
+    if not isinstance(index, int | slice):
+        return ANY
+    try:
+        picked = items[index]
+    except (IndexError, TypeError):
+        return ANY
+    return _type_of_item(picked)
+
+
+def _type_of_item(item: Any) -> Type:
+    if isinstance(item, StandIn):
+        dims = item.shape
+        shape = Unknown() if dims is None else Known(dims)
+        return TensorType(None, item.dtype, shape)
+    if isinstance(item, SomeNumber):
+        return ScalarType(item.dtype_name)
+    if isinstance(item, int | Poly):
+        return ScalarType("int", item)
+    if isinstance(item, tuple | list):
+        if all(isinstance(i, int | Poly) for i in item):
+            return ShapeType(tuple(item))
+        return TupleType(tuple(_type_of_item(i) for i in item))
+    return ANY
+
+
+def _unannotated(path: str) -> Type:
+    """What is known of the result of a function without an annotation: torch's return tensors, most
+    of the time.
+    """
+    return TensorType(None, None) if path.startswith("torch") else ANY
+
+
+class Refinement(Calls):
+    """The types of one graph's values. ``queue``: the calls to visit again."""
+
+    def __init__(self, graph: GraphBuilder) -> None:
+        super().__init__(graph)
+        self.queue: deque[Node] = deque()
+
+    def opened(self, type: Type, name: str) -> Type:
+        """Returns the type with an open symbol for every dimension that is not known."""
+        return opened(self.graph.system, type, name)
+
+    def note_symbols(self, type: Type, origin: str) -> None:
+        """Notes the symbols of a type, with where they were first seen."""
+        note_symbols(self.graph.system, type, origin)
+
+    def refine(self, value: Value, type: Type, origin: str) -> bool:
+        """Adds what is known of a value; returns whether it told anything new. ShapeError where it
+        contradicts.
+        """
+        old = value.type
+        if old == type or type == ANY:
+            return False
+        if isinstance(old, TensorType) and isinstance(type, TensorType):
+            new: Type = self._met(value, old, type, origin)
+        elif isinstance(old, ShapeType) and isinstance(type, ShapeType):
+            dims = self._met_dims(value, old.dims, type.dims, origin)
+            new = ShapeType(dims)
+        elif old == ANY:
+            new = type
+        elif isinstance(old, ScalarType) and isinstance(type, ScalarType):
+            new = type if old.value is None else old
+        else:
+            return False
+        changed = new != value.type
+        value.type = new
+        if changed:
+            self._wake(value)
+        return changed
+
+    def _met(self, value: Value, old: TensorType, new: TensorType, origin: str) -> TensorType:
+        if old.dtype is not None and new.dtype is not None and old.dtype != new.dtype:
+            raise graph_problems.two_dtypes(value, old.dtype, new.dtype, origin)
+        dtype = old.dtype or new.dtype
+        if old.dims is not None and new.dims is not None:
+            dims = self._met_dims(value, old.dims, new.dims, origin)
+            assert dims is not None
+            return TensorType(len(dims), dtype, Known(dims))
+        known = old if old.dims is not None else new
+        if known.dims is not None:
+            opened = self.opened(TensorType(None, dtype, Known(known.dims)), value.name)
+            assert isinstance(opened, TensorType)
+            return opened
+        shape = new.shape if isinstance(old.shape, Unknown) else old.shape
+        return TensorType(None, dtype, shape)
+
+    def _met_dims(
+        self,
+        value: Value,
+        old: tuple[Dim | None, ...] | None,
+        new: tuple[Dim | None, ...] | None,
+        origin: str,
+    ) -> tuple[Dim | None, ...] | None:
+        if old is None or new is None:
+            return old if new is None else new
+        if len(old) != len(new):
+            raise graph_problems.two_ranks(value, old, new, origin)
+        dims: list[Dim | None] = []
+        for place, (a, b) in enumerate(zip(old, new, strict=True)):
+            if a is not None and b is not None and a != b:
+                self._equal(value, place, a, b, origin)
+            known = b if a is None else a
+            dims.append(None if known is None else self.graph.system.current(known))
+        return tuple(dims)
+
+    def _equal(self, value: Value, place: int, a: Dim, b: Dim, origin: str) -> None:
+        claim = Claim(a, Comparison.EQ, b)
+        try:
+            steps = self.graph.system.require(claim, origin)
+        except Contradiction:
+            raise graph_problems.two_lengths(value, place, a, b, origin) from None
+        if steps:
+            self.substitute(steps)
+
+    def substitute(self, steps: dict[str, Dim]) -> None:
+        """Replaces symbols that were solved in every type of the graph."""
+        for value in self.graph.values.values():
+            new = substitute_type(value.type, steps)
+            if new is not value.type and new != value.type:
+                value.type = new
+
+    def _wake(self, value: Value) -> None:
+        if value.producer is not None:
+            self.queue.append(value.producer)
+        self.queue.extend(self.graph.users(value))
+
+    def tensor_of_shape(self, shape: Value, dtype: str | None) -> TensorType:
+        """Returns the type of a tensor whose shape is the value of another."""
+        if isinstance(shape.type, ShapeType) and shape.type.dims is not None:
+            return TensorType(None, dtype, Known(shape.type.dims))
+        return TensorType(shape.rank, dtype, Computed(SHAPE, (shape.name,)))
 
 
 class Propagation(Refinement):

@@ -18,11 +18,11 @@ from dimsolve.ir.types import ScalarType
 
 from ..algebra.dims import ceil_div, floor_div, maximum, minimum, mod
 from ..algebra.poly import Dim, Poly
-from ..decision import Always, Never
 from ..proof.claims import Claim
 from ..proof.facts import Facts
 from ..proof.prove import decide
-from .stand_ins import SomeNumber
+from ..proof.verdict import Always, Never
+from .deduction import SomeNumber
 
 FOLD: dict[str, Callable[..., Any]] = {
     "add": operator.add,

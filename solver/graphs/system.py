@@ -18,12 +18,11 @@ from dimsolve.ir.read_expression import read_relation
 
 from ..algebra.dims import substitute, surely_positive, symbols_of
 from ..algebra.poly import Dim, build, content, divide_exactly, symbol, terms_of
-from ..decision import Always, Never
 from ..proof.claims import Claim, claim_of
 from ..proof.facts import Facts, read_facts
 from ..proof.prove import decide, prove
 from ..proof.readable import readable
-from ..proof.verdict import Proof
+from ..proof.verdict import Always, Never, Proof
 from .match import linear_in
 
 

@@ -5,26 +5,256 @@ Every claim is its own exact condition; this file finds a simpler one where ther
     (n - 2)*(n + 2) >= 5   n >= 3          8*s % n == 0 stays
     s//4*4 == s            s % 4 == 0      3*a*b % (6*a) == 0   b % 2 == 0
     2*n == 2*m             m == n          a*b + b + 1 > b      proved, not asked here
+
+Where a constant divides a polynomial, as people write it.
+
+    8*s  by 3                        s % 3 == 0
+    6*s + 2  by 8                    s % 4 == 1
+    3*a*b  by 6                      a*b % 2 == 0
+    a*b  by 2, a known to be odd     b % 2 == 0
+    9*a + b  by 8                    (a + b) % 8 == 0
+
+The classes modulo each prime power are listed where they are few, and described symbol by symbol
+where they are such a product; else the polynomial itself is the condition, without factors that
+change nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from math import gcd
 
 from dimsolve.ir.expression import Comparison
 
 from ..algebra.budget import Budget, OutOfBudgetError
 from ..algebra.dims import Call, Function
-from ..algebra.monomials import UNIT, Monomial
-from ..algebra.poly import Dim, Poly, TooLarge, atoms_of, build, content, divide_exactly, terms_of
-from ..algebra.univariate import Run, sign_runs
+from ..algebra.integers import join_congruences, prime_powers, solve_congruence
+from ..algebra.poly import (
+    UNIT,
+    Dim,
+    Monomial,
+    Poly,
+    TooLarge,
+    atoms_of,
+    build,
+    coefficients_of,
+    content,
+    divide_exactly,
+    line_in,
+    symbol,
+    terms_of,
+)
+from ..algebra.signs import Run, sign_runs
+from .cells import Chart, cancelled
 from .claims import Claim, Sign, difference
-from .congruence_conditions import remainder_text, where_divides
-from .drafts import cancelled
 from .facts import Facts
-from .one_atom import coefficients_of, line_in
-from .remainders import divided
+from .floors import divided
+
+MAX_POINTS = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """``name % modulus == residue``, or != where it is excluded."""
+
+    name: str
+    modulus: int
+    residue: int
+    excluded: bool = False
+
+    def __str__(self) -> str:
+        sign = "!=" if self.excluded else "=="
+        return f"{self.name} % {self.modulus} {sign} {self.residue}"
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """``dim % modulus == 0``."""
+
+    dim: Dim
+    modulus: int
+
+    def __str__(self) -> str:
+        return f"{remainder_text(self.dim, self.modulus)} == 0"
+
+
+Condition = Class | Whole
+
+
+def remainder_text(dividend: Dim, divisor: Dim) -> str:
+    """Returns ``dividend % divisor`` with the brackets that reading needs.
+
+    >>> remainder_text(symbol("a") + symbol("b"), 4), remainder_text(8 * symbol("s"), symbol("n"))
+    ('(a + b) % 4', '8*s % n')
+    """
+    return str(Call(Function.MOD, (dividend, divisor)))[1:-1]
+
+
+def where_divides(
+    modulus: int, dim: Dim, charts: Sequence[Chart], budget: Budget
+) -> tuple[str, ...]:
+    """Returns texts whose conjunction holds exactly where modulus divides dim, for values of the
+    charts.
+
+    dim is a polynomial in symbols; somewhere it is divided and somewhere not.
+
+    >>> from dimsolve.solver.proof.cells import WHOLE
+    >>> s = symbol("s")
+    >>> where_divides(24, 8 * s * s, [WHOLE], Budget(10_000))
+    ('s % 3 == 0',)
+    """
+    terms = {m: c % modulus for m, c in terms_of(dim).items() if c % modulus}
+    common = gcd(modulus, *terms.values())
+    modulus //= common
+    dim = build({m: c // common for m, c in terms.items()})
+    line = _one_line(modulus, dim)
+    if line is not None:
+        return (str(line),)
+    powers = prime_powers(modulus)
+    parts = [modulus] if powers is None else [prime**exponent for prime, exponent in powers]
+    found: list[Condition] = []
+    for part in parts:
+        found.extend(_where_divides_power(part, dim, charts, budget))
+    return tuple(str(condition) for condition in _joined(found))
+
+
+def _one_line(modulus: int, dim: Dim) -> Class | None:
+    """``c*s + d`` is solved for s, whatever the size of the modulus."""
+    terms = dict(terms_of(dim))
+    constant = terms.pop(UNIT, 0)
+    if len(terms) != 1:
+        return None
+    ((monomial, coefficient),) = terms.items()
+    if len(monomial) != 1 or monomial[0][1] != 1 or isinstance(monomial[0][0], Call):
+        return None
+    solution = solve_congruence(coefficient, -constant, modulus)
+    return None if solution is None else Class(monomial[0][0], solution[1], solution[0])
+
+
+def _where_divides_power(
+    modulus: int, dim: Dim, charts: Sequence[Chart], budget: Budget
+) -> Iterable[Condition]:
+    terms = {m: c % modulus for m, c in terms_of(dim).items() if c % modulus}
+    common = gcd(modulus, *terms.values())
+    modulus, reduced = modulus // common, build({m: c // common for m, c in terms.items()})
+    if modulus == 1:
+        return ()
+    names = sorted(atoms_of(reduced))
+    if not names or modulus ** len(names) > MAX_POINTS or any(isinstance(n, Call) for n in names):
+        return (_whole(modulus, reduced),)
+    allowed = _allowed(modulus, names, charts, budget)
+    budget.spend(len(allowed) * len(terms_of(reduced)))
+    hits = [point for point in allowed if _value(reduced, names, point) % modulus == 0]
+    described = _by_symbol(modulus, names, allowed, hits)
+    return (_whole(modulus, reduced),) if described is None else described
+
+
+def _whole(modulus: int, dim: Dim) -> Whole:
+    """``dim % modulus == 0`` with a leading coefficient of 1 where that is possible, and small
+    others.
+    """
+    terms = {m: c % modulus for m, c in terms_of(dim).items()}
+    for monomial in sorted(terms, key=lambda m: (-sum(e for _, e in m), m)):
+        if monomial and gcd(terms[monomial], modulus) == 1:
+            inverse = pow(terms[monomial], -1, modulus)
+            terms = {m: c * inverse % modulus for m, c in terms.items()}
+            break
+    small = {m: c - modulus if m and 2 * c > modulus else c for m, c in terms.items() if c}
+    return Whole(build(small), modulus)
+
+
+def _allowed(
+    modulus: int, names: list[str], charts: Sequence[Chart], budget: Budget
+) -> list[tuple[int, ...]]:
+    """The residues that the names can have in the charts; more where that is not known."""
+    everything = list(product(range(modulus), repeat=len(names)))
+    found: set[tuple[int, ...]] = set()
+    for chart in charts:
+        values = [chart.values.get(name, symbol(name)) for name in names]
+        atoms = sorted(set().union(*(atoms_of(value) for value in values)))
+        if modulus ** len(atoms) > MAX_POINTS:
+            return everything
+        budget.spend(modulus ** len(atoms) * len(names))
+        for point in product(range(modulus), repeat=len(atoms)):
+            found.add(tuple(_value(value, atoms, point) % modulus for value in values))
+        if len(found) == len(everything):
+            return everything
+    return sorted(found)
+
+
+def _by_symbol(
+    modulus: int,
+    names: list[str],
+    allowed: list[tuple[int, ...]],
+    hits: list[tuple[int, ...]],
+) -> list[Condition] | None:
+    """One condition per symbol, where the hits are those of the allowed that satisfy them all."""
+    chosen = [{hit[i] for hit in hits} for i in range(len(names))]
+    within = [p for p in allowed if all(x in c for x, c in zip(p, chosen, strict=True))]
+    if len(within) != len(hits):
+        return None
+    found: list[Condition] = []
+    for i, name in enumerate(names):
+        possible = {point[i] for point in allowed}
+        if chosen[i] != possible:
+            described = _one_class(modulus, name, possible, chosen[i])
+            if described is None:
+                return None
+            found.append(described)
+    return found
+
+
+def _one_class(modulus: int, name: str, possible: set[int], chosen: set[int]) -> Class | None:
+    """The shortest period of which the chosen among the possible residues are one class, or all but
+    one.
+    """
+    for period in (d for d in range(2, modulus + 1) if modulus % d == 0):
+        for excluded in (False, True):
+            residues = {x % period for x in (possible - chosen if excluded else chosen)}
+            if len(residues) != 1:
+                continue
+            (residue,) = residues
+            if {x for x in possible if (x % period == residue) != excluded} == chosen:
+                return Class(name, period, residue, excluded)
+    return None
+
+
+def _joined(conditions: Iterable[Condition]) -> list[Condition]:
+    """Conditions on one symbol, or on one polynomial, for several prime powers become one."""
+    found: list[Condition] = []
+    for new in conditions:
+        for i, old in enumerate(found):
+            joined = _join(old, new)
+            if joined is not None:
+                found[i] = joined
+                break
+        else:
+            found.append(new)
+    return found
+
+
+def _join(a: Condition, b: Condition) -> Condition | None:
+    match a, b:
+        case Class(name, m, r, False), Class(other, n, s, False) if name == other:
+            solution = join_congruences((r, m), (s, n))
+            return None if solution is None else Class(name, solution[1], solution[0])
+        case Whole(dim, m), Whole(other, n) if dim == other and gcd(m, n) == 1:
+            return Whole(dim, m * n)
+        case _:
+            return None
+
+
+def _value(dim: Dim, names: Sequence[str], point: Sequence[int]) -> int:
+    values: Mapping[str, int] = dict(zip(names, point, strict=True))
+    total = 0
+    for monomial, term in terms_of(dim).items():
+        for atom, exponent in monomial:
+            term *= values[atom] ** exponent
+        total += term
+    return total
+
 
 STEPS = 8_000
 MEETS = {Sign.NONNEGATIVE: (0, 1), Sign.ZERO: (0,), Sign.NONZERO: (-1, 1)}

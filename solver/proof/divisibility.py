@@ -15,19 +15,17 @@ from math import gcd
 
 from dimsolve.ir.expression import Comparison
 
-from ..algebra.binomial import divides_everywhere, failing_point, fixed_divisor_of
 from ..algebra.budget import Budget, OutOfBudgetError
 from ..algebra.dims import Call, evaluate, floor_div, mod, substitute, symbols_of
+from ..algebra.divisors import divides_everywhere, failing_point, fixed_divisor_of
 from ..algebra.integers import factors
 from ..algebra.poly import Dim, TooLarge, atoms_of, build, divide_exactly, symbol
-from .atlas import Atlas
-from .charts import Chart, least_of
+from .case_splits import Atlas
+from .cells import Chart, Draft, Split, least_of
 from .claims import Claim
-from .drafts import Draft, Split
 from .facts import Facts
-from .floors import express
+from .floors import divides_over_rationals, express
 from .refutation import Seen, is_impossible
-from .remainders import divides_over_rationals
 from .search import all_points, points
 
 STEPS = 2_000
@@ -174,7 +172,7 @@ def failing_points(
 ) -> Iterator[dict[str, int]]:
     """Yields values of the names at which a constant does not divide: certain ones, one per chart.
 
-    From charts whose parameters vary freely; see `dimsolve.solver.algebra.binomial.failing_point`.
+    From charts whose parameters vary freely; see `dimsolve.solver.algebra.divisors.failing_point`.
     """
     for chart in facts.atlas.charts:
         found = in_chart(dividend, chart) if isinstance(divisor, int) and chart.is_free else None

@@ -21,12 +21,21 @@ from math import gcd
 from dimsolve.ir.expression import Comparison
 
 from ..algebra.dims import Call, Function, mod, symbols_of
-from ..algebra.monomials import UNIT
-from ..algebra.poly import Dim, Poly, atoms_of, build, content, divide_exactly, symbol, terms_of
-from ..decision import Always
+from ..algebra.poly import (
+    UNIT,
+    Dim,
+    Poly,
+    atoms_of,
+    build,
+    content,
+    divide_exactly,
+    symbol,
+    terms_of,
+)
 from .claims import Claim, Sign, difference
 from .facts import Facts, read_facts
 from .prove import decide
+from .verdict import Always
 
 LOOKED_AT = 72
 """Where the first change is further away, a claim stays as it is: a bound such as 2048 is tried

@@ -16,13 +16,10 @@ from typing import TypeAlias
 from ..algebra.budget import Budget, OutOfBudgetError
 from ..algebra.dims import substitute
 from ..algebra.poly import Dim, Poly, TooLarge
-from .atlas import atlas_of
-from .charts import WHOLE, Chart
-from .claims import Claim, Sign, difference
-from .definedness import is_surely_positive
-from .drafts import Goal
+from .case_splits import atlas_of, refined
+from .cells import WHOLE, Chart, Goal
+from .claims import Claim, Sign, difference, is_surely_positive
 from .facts import Facts
-from .refine import refined
 from .relaxation import cleared, is_nonnegative
 from .search import points
 

@@ -16,11 +16,20 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ..algebra.budget import Budget, OutOfBudgetError
 from ..algebra.dims import Call, Function, floor_div
-from ..algebra.monomials import Monomial, divide_monomials
-from ..algebra.poly import Dim, Poly, TooLarge, atoms_of, build, divide_exactly, terms_of
-from .charts import Chart, Range, least_of, range_of
-from .one_atom import line_in
-from .remainders import divided
+from ..algebra.poly import (
+    Dim,
+    Monomial,
+    Poly,
+    TooLarge,
+    atoms_of,
+    build,
+    divide_exactly,
+    divide_monomials,
+    line_in,
+    terms_of,
+)
+from .cells import Chart, Range, least_of, range_of
+from .floors import divided
 
 STEPS = 60
 MAX_DEPTH = 6
@@ -33,7 +42,7 @@ _EXACT = (Function.FLOORDIV, Function.CEILDIV)
 def is_nonnegative(dim: Dim, chart: Chart) -> bool:
     """Whether bounds alone show that dim is never negative. False proves nothing.
 
-    >>> from dimsolve.solver.proof.charts import WHOLE
+    >>> from dimsolve.solver.proof.cells import WHOLE
     >>> from dimsolve.solver.algebra.dims import floor_div
     >>> from dimsolve.solver.algebra.poly import symbol
     >>> s, h = symbol("s"), symbol("h")

@@ -17,10 +17,9 @@ from typing import NamedTuple
 from ..algebra.budget import Budget, OutOfBudgetError
 from ..algebra.dims import evaluate
 from ..algebra.integers import integer_root
-from ..algebra.poly import atoms_of, symbol, terms_of
-from .charts import Chart, least_of
+from ..algebra.poly import Power, atoms_of, power_of, symbol, terms_of
+from .cells import Chart, least_of
 from .facts import Facts
-from .one_atom import Power, power_of
 
 MAX_SUM = 40
 MAX_NAMES = 40

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from dimsolve.exec.capture.capture import capture
-from dimsolve.exec.capture.reader import Reader
+from dimsolve.exec.capture.trace import Reader
 
 transformers = pytest.importorskip("transformers")
 

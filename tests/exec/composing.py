@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import dimsolve as ds
-from dimsolve.exec.running.check_run import loss_of, relative
+from dimsolve.exec.running.compare import loss_of, relative
 
 from . import training
 
@@ -240,7 +240,7 @@ def collectives_alone() -> None:
     """Every collective of one rank gives back what it is given, of every dtype, on the GPU."""
     from torch.distributed.device_mesh import init_device_mesh
 
-    from dimsolve.exec.distributed.torch_communicator import communicators_of
+    from dimsolve.exec.distributed.communicator import communicators_of
     from dimsolve.partition.placement import Reduction
 
     end = communicators_of(init_device_mesh("cuda", (1,), mesh_dim_names=("a",)))["a"]

@@ -12,12 +12,11 @@ import torch
 
 import dimsolve as ds
 from dimsolve.exec.distributed.agreement import Agreement
-from dimsolve.exec.distributed.mesh_ends import MeshEnds
-from dimsolve.exec.distributed.simulated_world import Member, SimulatedWorld
+from dimsolve.exec.distributed.mesh import MeshEnds
+from dimsolve.exec.distributed.simulated import Member, SimulatedWorld
 from dimsolve.exec.lowering.lower import lower
 from dimsolve.exec.parallel.parallelize import ParallelModule
-from dimsolve.exec.running.batches import batch_of, sizes_for
-from dimsolve.exec.running.check_run import CheckedRun, CheckedStep
+from dimsolve.exec.running.compare import CheckedRun, CheckedStep, batch_of, sizes_for
 
 T = TypeVar("T")
 

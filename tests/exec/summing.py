@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import dimsolve as ds
-from dimsolve.exec.distributed import gradient_buckets
-from dimsolve.exec.running.check_run import relative
+from dimsolve.exec.distributed import gradients as gradient_buckets
+from dimsolve.exec.running.compare import relative
 
 SEND = {"one bucket": 2**20, "several": 4096, "each alone": 1}
 
@@ -56,7 +56,7 @@ class _Counted:
     count = 0
 
     def __enter__(self) -> None:
-        from dimsolve.exec.distributed.torch_communicator import TorchCommunicator
+        from dimsolve.exec.distributed.communicator import TorchCommunicator
 
         self.kept = TorchCommunicator.begin_sum
         kept = self.kept
@@ -68,7 +68,7 @@ class _Counted:
         TorchCommunicator.begin_sum = begin  # type: ignore[method-assign]
 
     def __exit__(self, *_: object) -> None:
-        from dimsolve.exec.distributed.torch_communicator import TorchCommunicator
+        from dimsolve.exec.distributed.communicator import TorchCommunicator
 
         TorchCommunicator.begin_sum = self.kept  # type: ignore[method-assign]
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 import dimsolve as ds
-from dimsolve.exec.capture.aten_calls import PREFIX, plain_call
-from dimsolve.exec.resolve import resolve
-from dimsolve.solver.library import examples
-from dimsolve.solver.library.catalogue import entries
+from dimsolve.exec.calls import resolve
+from dimsolve.exec.capture.aten import PREFIX, plain_call
+from dimsolve.solver.operators import examples
+from dimsolve.solver.operators.catalogue import entries
 from tests.partition.planning.simulate import compare
 
 UNTOLD = ("rrelu", "multinomial", "empty")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dimsolve.exec.distributed.conversions import convert, convert_axes, made_by_shards
+from dimsolve.exec.distributed.collectives import convert, convert_axes, made_by_shards
 from dimsolve.exec.distributed.sharding import (
     assemble_parts,
     gradient_parts,
@@ -17,7 +17,7 @@ from dimsolve.exec.distributed.sharding import (
     local_parts,
     products_of_others,
 )
-from dimsolve.exec.distributed.simulated_world import SimulatedWorld
+from dimsolve.exec.distributed.simulated import SimulatedWorld
 from dimsolve.ir.errors import ShapeError
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 

@@ -15,9 +15,9 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import dimsolve as ds
-from dimsolve.exec.parallel.copies import PickleError
 from dimsolve.exec.parallel.parallelize import ParallelModule
-from dimsolve.exec.running.check_run import relative
+from dimsolve.exec.parallel.state import PickleError
+from dimsolve.exec.running.compare import relative
 
 from . import simulated
 from .ranks import world

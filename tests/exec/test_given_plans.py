@@ -11,12 +11,12 @@ import pytest
 import torch
 
 import dimsolve as ds
-from dimsolve.exec.distributed.mesh_ends import mesh_ends
+from dimsolve.exec.distributed.mesh import mesh_ends
 from dimsolve.exec.lowering.lower import lower
-from dimsolve.exec.lowering.lowering_errors import LoweringError
+from dimsolve.exec.lowering.setting import LoweringError
 from dimsolve.exec.running.launch import launch
-from dimsolve.exec.running.run_rank import plan_of
-from dimsolve.exec.running.run_report import RunOptions
+from dimsolve.exec.running.report import RunOptions
+from dimsolve.exec.running.worker import plan_of
 
 
 def graph() -> Any:

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 import dimsolve as ds
 from dimsolve.exec.parallel.parallelize import ParallelModule
-from dimsolve.exec.running.check_run import relative
+from dimsolve.exec.running.compare import relative
 
 from . import seed_models
 from .lies_of_length import with_row_numbers

@@ -13,8 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import dimsolve as ds
-from dimsolve.ir.operator import Operator
-from dimsolve.ir.registry import operator_at, operator_of, registered, unregister
+from dimsolve.ir.operator import Operator, operator_at, operator_of, registered, unregister
 
 from . import registered as functions
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import dimsolve as ds
-from dimsolve.ir.registry import operator_of, registered
+from dimsolve.ir.operator import operator_of, registered
 
 from . import registered as functions
 

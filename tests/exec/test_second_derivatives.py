@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 import dimsolve as ds
+from dimsolve.exec.distributed.collectives import convert, made_by_shards
 from dimsolve.exec.distributed.communicator import Communicator
-from dimsolve.exec.distributed.conversions import convert, made_by_shards
 from dimsolve.exec.distributed.sharding import slice_part
-from dimsolve.exec.distributed.simulated_world import SimulatedWorld
+from dimsolve.exec.distributed.simulated import SimulatedWorld
 from dimsolve.exec.parallel.parallelize import ParallelModule
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 

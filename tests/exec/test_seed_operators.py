@@ -10,8 +10,7 @@ import torch
 from torch.nn import functional
 
 import dimsolve as ds
-from dimsolve.ir.operator import Operator
-from dimsolve.ir.registry import operator_at, operator_of
+from dimsolve.ir.operator import Operator, operator_at, operator_of
 
 from .seeds import customised, dimops
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from dimsolve.exec.distributed.part import MeshPart
-from dimsolve.exec.distributed.simulated_world import Member, RankError, SimulatedWorld
+from dimsolve.exec.distributed.collectives import MeshPart
+from dimsolve.exec.distributed.simulated import Member, RankError, SimulatedWorld
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.partition.placement import Reduction
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 import dimsolve as ds
 from dimsolve.exec.distributed.agreement import Agreement
-from dimsolve.exec.distributed.mesh_ends import MeshEnds
-from dimsolve.exec.distributed.simulated_world import Member, SimulatedWorld
+from dimsolve.exec.distributed.mesh import MeshEnds
+from dimsolve.exec.distributed.simulated import Member, SimulatedWorld
 from dimsolve.exec.lowering.lower import lower
 from dimsolve.exec.parallel.parallelize import ParallelModule
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import dimsolve as ds
-from dimsolve.exec.verification.not_run import ALWAYS
+from dimsolve.exec.verification.verify import ALWAYS
 from dimsolve.ir.operator import Declaration, Operator
 
 from . import lies, registered

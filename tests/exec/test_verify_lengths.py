@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import dimsolve as ds
-from dimsolve.exec.verification.lengths import OTHER_PARTS, PLAIN, lengths_for, other_parts
-from dimsolve.exec.verification.not_run import ALWAYS
+from dimsolve.exec.verification.samples import OTHER_PARTS, PLAIN, lengths_for, other_parts
+from dimsolve.exec.verification.verify import ALWAYS
 from dimsolve.solver.layout import layout_of
 
 from . import lies_of_length as lies

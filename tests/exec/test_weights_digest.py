@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import dimsolve as ds
-from dimsolve.exec.distributed.weights_digest import digests
+from dimsolve.exec.distributed.agreement import digests
 
 from .ranks import world
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from dimsolve.exec.distributed.simulated_world import RankError
-from dimsolve.exec.parallel.optimizer_kinds import OptimizerError
+from dimsolve.exec.distributed.simulated import RankError
+from dimsolve.exec.parallel.optimizers import OptimizerError
 from dimsolve.exec.parallel.parallelize import ParallelModule
 
 from . import simulated

@@ -58,8 +58,7 @@ def _trained(
 ) -> list[Any]:
     from dimsolve.exec.capture.trace import trace
     from dimsolve.exec.parallel.parallelize import parallelize
-    from dimsolve.exec.running.batches import batches
-    from dimsolve.exec.running.check_run import CheckedRun
+    from dimsolve.exec.running.compare import CheckedRun, batches
     from dimsolve.partition.planning.planner import plan
 
     graph = trace(model, kwargs=example, dynamic=names)

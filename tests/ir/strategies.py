@@ -20,8 +20,8 @@ from dimsolve.ir.annotation import (
     Star,
     Tensor,
 )
+from dimsolve.ir.errors import Span
 from dimsolve.ir.expression import Expression, Literal, Name, Operation, Operator
-from dimsolve.ir.span import Span
 
 NAMES = (
     *("a", "b", "k", "kd", "iC", "_x1", "if", "True", "min"),

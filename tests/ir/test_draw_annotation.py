@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 
 from dimsolve.ir.annotation import Annotation
-from dimsolve.ir.draw_annotation import annotation_svg, meanings
 from dimsolve.ir.read_annotation import read_annotation
+from dimsolve.show.annotation import annotation_svg, meanings
 
 from ..pictures import SPACE, read_picture, texts
 from .strategies import annotation_trees

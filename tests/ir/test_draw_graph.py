@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import dimsolve as ds
-from dimsolve.ir.sections import sections
+from dimsolve.show.graph import sections
 
 from ..pictures import SPACE, placed, read_picture, texts
 

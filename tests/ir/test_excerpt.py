@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsolve.ir.excerpt import MAX_COLUMNS, excerpt, shown
-from dimsolve.ir.span import Span
+from dimsolve.ir.errors import MAX_COLUMNS, Span, excerpt, shown
 
 
 @pytest.mark.parametrize(

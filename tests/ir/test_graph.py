@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from dimsolve import Graph, GraphError
-from dimsolve.ir.graph_json import graph_to_json
-from dimsolve.ir.node import (
+from dimsolve.ir.graph import (
     Device,
     FunctionCall,
     Node,
@@ -21,6 +20,7 @@ from dimsolve.ir.node import (
     map_argument,
     values_in,
 )
+from dimsolve.ir.graph_json import graph_to_json
 from dimsolve.ir.types import tensor
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from dimsolve.ir import AnnotationError, parse_annotation, read_annotation
 from dimsolve.ir.annotation import Annotation, Dim, Identifier, Mark, Number, Opaque, Star, Tensor
+from dimsolve.ir.errors import Span
 from dimsolve.ir.read_annotation import MAX_CHARACTERS, MAX_DIGITS, MAX_DIMS, MAX_TENSORS
-from dimsolve.ir.span import Span
 
 from .strategies import annotation_trees, valid_texts
 

@@ -8,9 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsolve.ir.palette import CARD, FAINT, HUES, INK, MIDTONES, PALE, VERDICTS, fills
-from dimsolve.ir.picture import broken, paragraph, words
-from dimsolve.ir.svg import element, hatch, svg_text
+from dimsolve.show.picture import broken, paragraph, words
+from dimsolve.show.svg import (
+    CARD,
+    FAINT,
+    HUES,
+    INK,
+    MIDTONES,
+    PALE,
+    VERDICTS,
+    element,
+    fills,
+    hatch,
+    svg_text,
+)
 
 from ..pictures import SPACE, read_picture, texts
 

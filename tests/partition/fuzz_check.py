@@ -15,9 +15,7 @@ from math import prod
 from random import Random
 
 from dimsolve.ir.errors import ShapeError
-from dimsolve.partition.check import check
-from dimsolve.partition.legal_parts import legal_parts
-from dimsolve.partition.legality import Legality
+from dimsolve.partition.legality import Legality, check, legal_parts
 
 from ..solver.fuzz_infer import choices_of, lengths_at
 from ..solver.oracle import holds

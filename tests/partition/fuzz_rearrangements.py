@@ -16,8 +16,7 @@ from random import Random
 
 import numpy as np
 
-from dimsolve.partition.check import check
-from dimsolve.partition.legality import Legality
+from dimsolve.partition.legality import Legality, check
 from dimsolve.partition.placement import Placement, Shard
 
 from .test_check_soundness import rearrange, shard

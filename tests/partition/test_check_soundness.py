@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dimsolve.ir.errors import ShapeError
-from dimsolve.partition.check import check
-from dimsolve.partition.legality import Legality
+from dimsolve.partition.legality import Legality, check
 from dimsolve.partition.placement import Placement, Shard
 from dimsolve.solver.algebra.dims import evaluate
 from dimsolve.solver.algebra.poly import Dim, symbol

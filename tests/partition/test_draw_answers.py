@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dimsolve import check, legal_parts, prove
-from dimsolve.partition.draw_legal_parts import ranges
 from dimsolve.partition.legality import Legality
-from dimsolve.partition.miniature import miniature
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
-from dimsolve.partition.rules import Rule
-from dimsolve.partition.transform import TransformRule
+from dimsolve.partition.rules.rule import Rule, TransformRule
+from dimsolve.show.legality import ranges
+from dimsolve.show.placement import miniature
 
 from ..pictures import SPACE, read_picture, texts
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import dimsolve as ds
-from dimsolve.partition.held import Held, held
+from dimsolve.partition.layout import Held, held
 from dimsolve.partition.placement import Shard
 
 from ..pictures import read_picture, texts

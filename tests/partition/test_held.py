@@ -12,9 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dimsolve.ir.errors import AnnotationError, ShapeError
-from dimsolve.partition.draw_held import held_svg
-from dimsolve.partition.held import Held, held, place_text
+from dimsolve.partition.layout import Held, held, place_text
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
+from dimsolve.show.placement import held_svg
 
 from ..pictures import SPACE, read_picture, titled
 

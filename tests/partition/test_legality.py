@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from dimsolve.ir.errors import ShapeError
-from dimsolve.partition.check import check
-from dimsolve.partition.legal_parts import legal_parts
+from dimsolve.partition.legality import check, legal_parts
 from dimsolve.solver.algebra.dims import evaluate
 
 from ..solver.oracle import holds

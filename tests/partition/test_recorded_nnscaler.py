@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dimsolve.ir.read_annotation import read_annotation
-from dimsolve.partition.check import check
+from dimsolve.partition.legality import check
 from dimsolve.partition.placement import Partial, Placement, Shard
 from dimsolve.solver.infer import infer
 

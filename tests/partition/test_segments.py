@@ -7,9 +7,7 @@ import torch
 
 from dimsolve.exec.distributed.sharding import cut_rows, join_parts, slice_part
 from dimsolve.ir.errors import AnnotationError, ShapeError
-from dimsolve.partition.placement import Shard
-from dimsolve.partition.read_placement import read_placement
-from dimsolve.partition.segments import fractions_of, segmented, shard_of
+from dimsolve.partition.placement import Shard, fractions_of, read_placement, segmented, shard_of
 from dimsolve.solver.algebra.poly import symbol
 
 SHARDS = [

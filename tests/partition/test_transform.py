@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from dimsolve.partition.check import judge
-from dimsolve.partition.legality import Legality
-from dimsolve.partition.placement import Partial, Reduction, Replicate, Shard
-from dimsolve.partition.read_placement import read_placement
-from dimsolve.partition.transform import TransformRule
+from dimsolve.partition.legality import Legality, judge
+from dimsolve.partition.placement import Partial, Reduction, Replicate, Shard, read_placement
+from dimsolve.partition.rules.rule import TransformRule
 from dimsolve.solver.infer import infer
 
 EMBEDDING = TransformRule(("R", "S(0)"), ("P(sum)",))

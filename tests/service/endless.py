@@ -8,9 +8,9 @@ import os
 import signal
 import time
 
-from dimsolve.service import worker
+from dimsolve.service import pool as worker
+from dimsolve.service.answers import Verb
 from dimsolve.service.replies import Reply
-from dimsolve.service.verbs import Verb
 
 
 def work(verb: Verb, body: bytes, seconds: float) -> Reply:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 import dimsolve as ds
+from dimsolve.api.client import Wire, error_of
 from dimsolve.service.questions import CheckQuestion
-from dimsolve.wire import Wire, error_of
 
 from .running import Service, serving
 from .test_usual import checks

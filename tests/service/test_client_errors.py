@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import dimsolve as ds
-from dimsolve.wire import _seconds
+from dimsolve.api.client import _seconds
 
 from .running import Service
 

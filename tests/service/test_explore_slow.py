@@ -15,7 +15,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import dimsolve as ds
-from dimsolve import answering, worker_processes
+from dimsolve.widget import answers as answering
+from dimsolve.widget import answers as worker_processes
 
 from . import endless
 from .notebook_page import shown

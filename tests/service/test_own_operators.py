@@ -13,8 +13,7 @@ import pytest
 import torch
 
 import dimsolve as ds
-from dimsolve.ir.operator import Operator
-from dimsolve.ir.registry import Shelf, operator_at, register, registered
+from dimsolve.ir.operator import Operator, Shelf, operator_at, register, registered
 from tests.exec import registered as ours
 
 from .running import Service, serving

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from dimsolve.service.places import Place, Places
+from dimsolve.service.pool import Place, Places
 
 
 def test_the_clients_take_turns() -> None:

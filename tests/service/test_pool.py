@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from dimsolve.service import pool as pools
-from dimsolve.service.limits import Limits
 from dimsolve.service.pool import ClientGone, Pool
-from dimsolve.service.replies import Refusal, Reply
+from dimsolve.service.replies import Limits, Refusal, Reply
 
 SHORT = Limits(deadline_seconds=0.4, workers=2, waiting=3, wait_seconds=1.5)
 CLAIM = b'{"claim": "n*(n + 1) % 2 == 0"}'

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import dimsolve as ds
-from dimsolve.schema import model_of
+from dimsolve.api.results import model_of
 
 from .running import Service
 

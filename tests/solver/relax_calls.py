@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from dimsolve.exec.graph import Graph
-from dimsolve.ir.node import Value
+from dimsolve.ir.graph import Value
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType, Type
-from dimsolve.solver.graphs.read_type import read_type
+from dimsolve.solver.graphs.reading import read_type
 
 from .relax_networks import NETWORKS
 from .relax_rows import (

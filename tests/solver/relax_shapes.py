@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dimsolve.exec.graph import Graph
-from dimsolve.ir.node import Value
+from dimsolve.ir.graph import Value
 from dimsolve.ir.types import ScalarType
 
 from .relax_rows import (

@@ -8,8 +8,8 @@ from math import prod
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dimsolve.solver.algebra.balances import Balance, minimal_solutions, solve_balances
 from dimsolve.solver.algebra.budget import Budget
+from dimsolve.solver.algebra.products import Balance, minimal_solutions, solve_balances
 
 rows = st.lists(st.lists(st.integers(-2, 2), min_size=3, max_size=3), min_size=1, max_size=2)
 LARGEST = 6

@@ -9,7 +9,7 @@ import torch
 
 from dimsolve import Graph, ShapeError
 from dimsolve.ir.types import TupleType
-from dimsolve.solver.graphs.read_type import read_type
+from dimsolve.solver.graphs.reading import read_type
 
 
 def text(value: object) -> str:

@@ -17,7 +17,7 @@ import pytest
 from dimsolve import DimsolveError, Graph
 from dimsolve.solver.graphs.deduction import substitute_type
 from dimsolve.solver.graphs.join import is_a
-from dimsolve.solver.graphs.read_type import read_type
+from dimsolve.solver.graphs.reading import read_type
 
 from .relax_calls import build, type_of
 from .relax_rows import Unsupported

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dimsolve.api.results import model_of
 from dimsolve.ir.errors import ShapeError
-from dimsolve.schema import model_of
 from dimsolve.solver.proof.facts import read_facts
 from dimsolve.solver.proof.prove import prove
 

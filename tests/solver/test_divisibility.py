@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from dimsolve.ir.errors import ShapeError
 from dimsolve.ir.expression import Comparison
 from dimsolve.ir.read_expression import read_dimension
-from dimsolve.solver.algebra.canonical import from_expression
-from dimsolve.solver.algebra.dims import evaluate
+from dimsolve.solver.algebra.dims import evaluate, from_expression
 from dimsolve.solver.algebra.poly import Dim
-from dimsolve.solver.decision import Always, Never, Sometimes, Undecided
 from dimsolve.solver.proof.divisibility import (
     FixedDivisor,
     exact_quotient,
@@ -25,6 +23,7 @@ from dimsolve.solver.proof.divisibility import (
 )
 from dimsolve.solver.proof.facts import NO_FACTS, Facts, read_facts
 from dimsolve.solver.proof.prove import decide, decide_divides
+from dimsolve.solver.proof.verdict import Always, Never, Sometimes, Undecided
 
 from .claim_texts import facts, polynomials
 from .python_value import all_hold, box

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import dimsolve as ds
 from dimsolve.ir.expression import Expression
 from dimsolve.ir.read_expression import read_dimension, read_relation
-from dimsolve.ir.tex import expression_tex, relation_tex, text_tex
+from dimsolve.show.tex import expression_tex, relation_tex, text_tex
 
 from ..ir.strategies import expression_trees
 from ..pictures import read_picture, texts

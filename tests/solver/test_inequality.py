@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 
 from dimsolve.ir.read_expression import read_dimension
 from dimsolve.solver.algebra.budget import Budget
-from dimsolve.solver.algebra.canonical import from_expression
-from dimsolve.solver.algebra.dims import evaluate
+from dimsolve.solver.algebra.dims import evaluate, from_expression
 from dimsolve.solver.algebra.poly import Dim, symbol
-from dimsolve.solver.algebra.simplex import is_contradictory
-from dimsolve.solver.algebra.squares import is_sum_of_squares
-from dimsolve.solver.proof.charts import Chart, range_of
-from dimsolve.solver.proof.inequality import is_empty
+from dimsolve.solver.algebra.signs import is_contradictory, is_sum_of_squares
+from dimsolve.solver.proof.cells import Chart, range_of
+from dimsolve.solver.proof.order import is_empty
 from dimsolve.solver.proof.relaxation import is_nonnegative
 
 from .claim_texts import lengths, polynomials

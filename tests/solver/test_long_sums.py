@@ -6,7 +6,7 @@ import pytest
 
 from dimsolve.ir.expression import Operation, Operator, terms
 from dimsolve.ir.read_expression import parse_dimension, read_dimension, read_relation
-from dimsolve.ir.tex import expression_tex
+from dimsolve.show.tex import expression_tex
 from dimsolve.solver.algebra.evaluation import names_of, valuation
 from dimsolve.solver.proof.prove import prove
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dimsolve.solver.algebra.dims import evaluate, symbols_of
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.graphs.match import Mismatch, match
-from dimsolve.solver.graphs.read_type import read_dims
+from dimsolve.solver.graphs.reading import read_dims
 
 
 def lengths(text: str) -> list[Dim]:

@@ -8,14 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dimsolve.ir.read_expression import read_dimension
-from dimsolve.solver.algebra.binomial import divides_everywhere, failing_point
 from dimsolve.solver.algebra.budget import Budget
-from dimsolve.solver.algebra.canonical import from_expression
-from dimsolve.solver.algebra.dims import evaluate
+from dimsolve.solver.algebra.dims import evaluate, from_expression
+from dimsolve.solver.algebra.divisors import divides_everywhere, failing_point, residue_table
 from dimsolve.solver.algebra.integers import divisors, factors, join_congruences, solve_congruence
 from dimsolve.solver.algebra.poly import Dim
-from dimsolve.solver.algebra.residues import residue_table
-from dimsolve.solver.proof.remainders import divided, divides_over_rationals, known_remainder
+from dimsolve.solver.proof.floors import divided, divides_over_rationals, known_remainder
 
 from .claim_texts import polynomials
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dimsolve.solver.algebra.poly import Dim, symbol
-from dimsolve.solver.algebra.squares import is_sum_of_squares
+from dimsolve.solver.algebra.signs import is_sum_of_squares
 
 NAMES = ("a", "b", "c")
 MONOMIALS = [1, *map(symbol, NAMES), symbol("a") ** 2, symbol("a") * symbol("b"), symbol("c") ** 2]

@@ -17,9 +17,9 @@ import pytest
 import dimsolve as ds
 from dimsolve.ir.types import FunctionType, Type
 from dimsolve.solver.algebra.poly import symbol
-from dimsolve.solver.graphs.boundary import call_type, definable, erase
+from dimsolve.solver.graphs.functions import call_type, definable, erase
 from dimsolve.solver.graphs.join import is_a, join
-from dimsolve.solver.graphs.read_type import read_dim, read_type
+from dimsolve.solver.graphs.reading import read_dim, read_type
 
 DATA = Path(__file__).parents[1] / "data" / "relax_types.json"
 ROWS: list[list[Any]] = json.loads(DATA.read_text())["rows"]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dimsolve.solver.algebra.budget import Budget
-from dimsolve.solver.algebra.univariate import Run, sign_runs, value_at
+from dimsolve.solver.algebra.signs import Run, sign_runs, value_at
 
 
 @settings(max_examples=200, deadline=None)

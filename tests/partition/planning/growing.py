@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dimsolve.exec.graph import Graph
-from dimsolve.ir.node import Value
+from dimsolve.ir.graph import Value
 
 LENGTHS = (8, 8, 16, 24)
 ROOM = 3000

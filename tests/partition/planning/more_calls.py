@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from dimsolve.ir.node import Value
+from dimsolve.ir.graph import Value
 
 from .growing import LENGTHS, Growing, shape_of
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from random import Random
 
-from dimsolve.ir.node import Value
+from dimsolve.ir.graph import Value
 from dimsolve.partition.placement import Partial, Shard
 from dimsolve.partition.planning.choices import Choice
-from dimsolve.partition.planning.duties import Duties
-from dimsolve.partition.planning.policy import Policy
-from dimsolve.partition.planning.state import AxisState
+from dimsolve.partition.planning.planner import Policy
+from dimsolve.partition.planning.propagation import AxisState, Duties
 
 from .growing import ROOM, Growing, is_float, shape_of
 from .more_calls import MORE_FAMILIES

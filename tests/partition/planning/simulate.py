@@ -15,12 +15,11 @@ import torch
 from torch import Tensor
 
 from dimsolve.exec.distributed.sharding import assemble_parts
-from dimsolve.exec.distributed.simulated_world import Member, SimulatedWorld
+from dimsolve.exec.distributed.simulated import Member, SimulatedWorld
 from dimsolve.exec.lowering.lower import lower
-from dimsolve.ir.node import values_in
-from dimsolve.partition.placement import Placement, Shard
+from dimsolve.ir.graph import values_in
+from dimsolve.partition.placement import Placement, Shard, read_placement
 from dimsolve.partition.plan import InputPlan, Plan
-from dimsolve.partition.read_placement import read_placement
 from dimsolve.solver.algebra.dims import evaluate
 from dimsolve.solver.algebra.poly import Dim
 

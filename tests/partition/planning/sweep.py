@@ -8,7 +8,7 @@ from random import Random
 
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.partition.plan import Plan
-from dimsolve.partition.plan_errors import PlanError
+from dimsolve.partition.plan_data import PlanError
 from dimsolve.partition.planning.planner import plan
 
 from .random_graphs import chaos, random_graph, random_mesh

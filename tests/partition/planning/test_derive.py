@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import dimsolve as ds
-from dimsolve.partition.derived import check_derived, differences
-from dimsolve.partition.planning.derive import derive
+from dimsolve.partition.planning.derive import check_derived, derive, differences
 
 from .edits import ALL, GONE, SMALL, edited, mlp
 

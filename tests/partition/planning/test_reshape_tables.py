@@ -24,11 +24,10 @@ from typing import Any
 import pytest
 
 from dimsolve.exec.graph import Graph
-from dimsolve.partition.planning.choices import Choice
-from dimsolve.partition.planning.duties import Duties
-from dimsolve.partition.planning.kinds import Kind
+from dimsolve.partition.placement import read_placement
+from dimsolve.partition.planning.choices import Choice, Kind
 from dimsolve.partition.planning.network import Network
-from dimsolve.partition.read_placement import read_placement
+from dimsolve.partition.planning.propagation import Duties
 from dimsolve.partition.reshard import conversion, sends
 from dimsolve.solver.proof.facts import NO_FACTS
 

@@ -8,10 +8,10 @@ from random import Random
 import pytest
 import torch
 
-from dimsolve.exec.distributed.conversions import convert
+from dimsolve.exec.distributed.collectives import convert
 from dimsolve.exec.distributed.sharding import assemble_parts, local_parts
-from dimsolve.exec.distributed.simulated_world import Member, SimulatedWorld
-from dimsolve.partition.layouts import Layout, allowed, local_dims, path
+from dimsolve.exec.distributed.simulated import Member, SimulatedWorld
+from dimsolve.partition.layout import Layout, allowed, local_dims, path
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 from dimsolve.partition.reshard import conversion, sends
 from dimsolve.solver.algebra.poly import symbol
@@ -111,8 +111,8 @@ def test_the_way_from_one_layout_to_another_keeps_the_value(seed: int) -> None:
 
 def test_a_way_is_never_dearer_than_through_the_whole() -> None:
     """Against brute force over two axes: no sequence of at most three steps is cheaper."""
-    from dimsolve.partition.layouts import Step, priced_path
-    from dimsolve.partition.layouts import _price as price
+    from dimsolve.partition.layout import Step, priced_path
+    from dimsolve.partition.layout import _price as price
 
     placements = [R, S0, S1, P]
     counts = (2, 4)

@@ -13,13 +13,11 @@ from torch.nn import functional as F  # noqa: N812
 
 import dimsolve as ds
 from dimsolve.exec.graph import Graph
-from dimsolve.partition.placement import Shard
+from dimsolve.partition.placement import Shard, read_placement
 from dimsolve.partition.planning.choices import Choice, Refusal
-from dimsolve.partition.planning.duties import Duties
 from dimsolve.partition.planning.network import Network
-from dimsolve.partition.planning.policy import Policy
-from dimsolve.partition.planning.state import AxisState
-from dimsolve.partition.read_placement import read_placement
+from dimsolve.partition.planning.planner import Policy
+from dimsolve.partition.planning.propagation import AxisState, Duties
 
 from .simulate import compare
 from .test_tensor import assert_equal, placements, traced

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from dimsolve.ir.errors import DimsolveError
-from dimsolve.ir.node import Value
+from dimsolve.ir.graph import Value
 
 from .growing import ROOM, Growing, is_float, shape_of
 from .random_calls import FAMILIES

@@ -11,9 +11,8 @@ import torch
 
 from dimsolve.exec.verification.verification import Verification
 from dimsolve.exec.verification.verify import verify
-from dimsolve.partition.transforms import rules_of, with_rules
-from dimsolve.partition.transforms.table import RULES
-from dimsolve.solver.library import find
+from dimsolve.partition.rules.table import RULES, rules_of, with_rules
+from dimsolve.solver.operators import find
 
 
 def checked(path: str, *args: Any, **kwargs: Any) -> Verification:

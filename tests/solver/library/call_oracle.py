@@ -16,14 +16,13 @@ from itertools import combinations, product
 from typing import Any
 
 from dimsolve.ir.errors import ShapeError
-from dimsolve.ir.node import Constant, Value
+from dimsolve.ir.graph import Constant, Value
 from dimsolve.ir.types import TensorType
 from dimsolve.solver.algebra.dims import evaluate
 from dimsolve.solver.algebra.poly import Dim, symbol
-from dimsolve.solver.graphs.deduction import Outcome, deduce
-from dimsolve.solver.graphs.stand_ins import Call, StandIn
-from dimsolve.solver.library import find
-from dimsolve.solver.library.samples import DType, Example, Sample
+from dimsolve.solver.graphs.deduction import Call, Outcome, StandIn, deduce
+from dimsolve.solver.operators import find
+from dimsolve.solver.operators.declare.entry import DType, Example, Sample
 
 SIZES = range(1, 8)
 REFUSALS = (ArithmeticError, AssertionError, IndexError, RuntimeError, TypeError, ValueError)

@@ -6,7 +6,7 @@ from typing import Any
 
 from dimsolve.ir.operator import Declaration, Operator
 from dimsolve.solver.infer import infer_sizes
-from dimsolve.solver.library import find
+from dimsolve.solver.operators import find
 from dimsolve.solver.shapes import to_shape
 from dimsolve.solver.solution import Solution
 

@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from dimsolve.exec.distributed.sharding import slice_part
 from dimsolve.ir.errors import ShapeError
 from dimsolve.partition.placement import Shard
-from dimsolve.partition.rules import Rule, rule_of
+from dimsolve.partition.rules.rule import Rule, rule_of
 from dimsolve.solver.algebra.dims import evaluate
 from dimsolve.solver.algebra.poly import Dim, symbol
 from dimsolve.solver.infer import infer
-from dimsolve.solver.library.alignment import align
-from dimsolve.solver.library.reshaping import reshape, resolve_sizes
-from dimsolve.solver.library.writing import annotation
+from dimsolve.solver.operators.declare.writing import annotation
+from dimsolve.solver.operators.shape.reshape import align, reshape, resolve_sizes
 
 B, S, H, D = map(symbol, "bshd")
 

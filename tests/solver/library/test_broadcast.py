@@ -13,9 +13,8 @@ from dimsolve.ir.errors import ShapeError
 from dimsolve.solver.algebra.dims import evaluate
 from dimsolve.solver.algebra.poly import symbol
 from dimsolve.solver.infer import infer
-from dimsolve.solver.library.broadcast import broadcast
-from dimsolve.solver.library.values import Lengths
-from dimsolve.solver.library.writing import Names, annotation
+from dimsolve.solver.operators.declare.writing import Lengths, Names, annotation
+from dimsolve.solver.operators.elementwise.pointwise import broadcast
 
 SHAPES = st.lists(st.sampled_from([0, 1, 1, 2, 3]), max_size=4).map(tuple)
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.fx.node import map_arg
 
-from dimsolve.solver.graphs.paths import path_of
-from dimsolve.solver.library import find
+from dimsolve.solver.graphs.names import path_of
+from dimsolve.solver.operators import find
 
 from .stand_ins import StandIn, solve
 

@@ -12,15 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from dimsolve.exec.arguments import Arguments
-from dimsolve.exec.operator_call import function_of, invoke
-from dimsolve.exec.resolve import resolve
+from dimsolve.exec.calls import Arguments, function_of, invoke, resolve
 from dimsolve.ir.errors import DimsolveError, ShapeError
-from dimsolve.solver.graphs.paths import path_of
-from dimsolve.solver.library import canonical, catalogue, examples, find, names, specimens, summary
-from dimsolve.solver.library.aliases import ALIASES, IN_PLACE
-from dimsolve.solver.library.catalogue import entries
-from dimsolve.solver.library.families import FAMILIES
+from dimsolve.solver.graphs.names import path_of
+from dimsolve.solver.operators import (
+    canonical,
+    catalogue,
+    examples,
+    find,
+    names,
+    specimens,
+    summary,
+)
+from dimsolve.solver.operators.catalogue import ALIASES, FAMILIES, IN_PLACE, entries
 
 from .stand_ins import StandIn, declare
 
@@ -135,7 +139,7 @@ def test_declaring_imports_no_torch() -> None:
     """All families, all examples, laid on stand-ins."""
     script = (
         "import sys\n"
-        "from dimsolve.solver.library import names, summary\n"
+        "from dimsolve.solver.operators import names, summary\n"
         "count = sum(summary(name) is not None for name in names())\n"
         "assert count >= 1000, count\n"
         "assert 'torch' not in sys.modules and 'sympy' not in sys.modules\n"
@@ -145,8 +149,8 @@ def test_declaring_imports_no_torch() -> None:
 
 def test_importing_the_library_imports_no_family() -> None:
     script = (
-        "import sys, dimsolve.solver.library\n"
-        "assert 'dimsolve.solver.library.products' not in sys.modules\n"
+        "import sys, dimsolve.solver.operators\n"
+        "assert 'dimsolve.solver.operators.linalg.products' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
 
@@ -154,10 +158,10 @@ def test_importing_the_library_imports_no_family() -> None:
 def test_looking_up_imports_one_family() -> None:
     script = (
         "import sys\n"
-        "from dimsolve.solver.library import canonical, find, names\n"
+        "from dimsolve.solver.operators import canonical, find, names\n"
         "assert find('torch.Tensor.matmul') is not None and canonical('torch._C._nn.gelu')\n"
         "assert len(names()) >= 1000\n"
-        "home = 'dimsolve.solver.library.'\n"
+        "home = 'dimsolve.solver.operators.'\n"
         "assert home + 'products' in sys.modules and home + 'activation' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
@@ -165,7 +169,7 @@ def test_looking_up_imports_one_family() -> None:
 
 def test_the_table_of_families_is_that_of_their_entries() -> None:
     for family, paths in FAMILIES.items():
-        declared = import_module(f"dimsolve.solver.library.{family}").ENTRIES
+        declared = import_module(f"dimsolve.solver.operators.{family}").ENTRIES
         assert sorted(item.path for item in declared) == sorted(paths.split()), family
     every = " ".join(FAMILIES.values()).split()
     assert len(every) == len(set(every))

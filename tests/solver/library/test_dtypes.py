@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from dimsolve.solver.library.dtypes import dtype_name, promote_types, result_type
+from dimsolve.solver.operators.declare.dtypes import dtype_name, promote_types, result_type
 
 NAMES = [
     "bool", "uint8", "int8", "int16", "int32", "int64",

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dimsolve.ir.errors import ShapeError
-from dimsolve.solver.library import find, specimens
-from dimsolve.solver.library.catalogue import entries
-from dimsolve.solver.library.dtypes_taken import NUMBERS, PRODUCTS, REALS
-from dimsolve.solver.library.samples import Example, Sample
+from dimsolve.solver.operators import find, specimens
+from dimsolve.solver.operators.catalogue import entries
+from dimsolve.solver.operators.declare.dtypes import NUMBERS, PRODUCTS, REALS
+from dimsolve.solver.operators.declare.entry import Example, Sample
 
 from .call_oracle import accepted
 

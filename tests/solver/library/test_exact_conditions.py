@@ -11,8 +11,8 @@ from functools import cache
 import pytest
 
 from dimsolve.solver.algebra.poly import Dim, symbol
-from dimsolve.solver.library import specimens
-from dimsolve.solver.library.catalogue import entries
+from dimsolve.solver.operators import specimens
+from dimsolve.solver.operators.catalogue import entries
 
 from .call_oracle import Place, disagreements, variants
 

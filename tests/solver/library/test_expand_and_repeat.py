@@ -13,17 +13,16 @@ from typing import Any
 import pytest
 import torch
 
-from dimsolve.exec.arguments import Arguments
+from dimsolve.exec.calls import Arguments, Call, local_arguments
 from dimsolve.exec.distributed.sharding import local_part
-from dimsolve.exec.operator_call import Call, local_arguments
 from dimsolve.exec.verification.verify import verify
 from dimsolve.ir.annotation import Mark
 from dimsolve.ir.errors import ShapeError
 from dimsolve.partition.placement import Shard
-from dimsolve.partition.rules import Rule, rule_of
+from dimsolve.partition.rules.rule import Rule, rule_of
 from dimsolve.solver.algebra.poly import symbol
 from dimsolve.solver.infer import infer
-from dimsolve.solver.library import find
+from dimsolve.solver.operators import find
 from dimsolve.solver.solution import Solution
 
 CASES = json.loads((Path(__file__).parents[2] / "data" / "expand_and_repeat.json").read_text())

@@ -8,15 +8,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dimsolve.exec.calls import lengths_of
 from dimsolve.exec.distributed.sharding import slice_part
-from dimsolve.exec.operator_call import lengths_of
 from dimsolve.partition.placement import Shard
-from dimsolve.partition.rules import Rule, rule_of
+from dimsolve.partition.rules.rule import Rule, rule_of
 from dimsolve.solver.algebra.dims import evaluate
 from dimsolve.solver.algebra.poly import symbol
 from dimsolve.solver.infer import infer
-from dimsolve.solver.library.slices import slice_dim
-from dimsolve.solver.library.writing import Names
+from dimsolve.solver.operators.declare.writing import Names
+from dimsolve.solver.operators.shape.indexing import slice_dim
 
 BOUNDS = st.none() | st.integers(-30, 30)
 STEPS = st.none() | st.integers(1, 5)

@@ -11,9 +11,9 @@ import pytest
 from dimsolve.ir.errors import ShapeError
 from dimsolve.solver.algebra.dims import evaluate
 from dimsolve.solver.algebra.poly import Poly, symbol
-from dimsolve.solver.library import find, specimens
-from dimsolve.solver.library.catalogue import entries
-from dimsolve.solver.library.samples import Sample
+from dimsolve.solver.operators import find, specimens
+from dimsolve.solver.operators.catalogue import entries
+from dimsolve.solver.operators.declare.entry import Sample
 from dimsolve.solver.shapes import to_dim
 
 from .stand_ins import StandIn, declare, shapes_of, solve

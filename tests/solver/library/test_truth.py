@@ -13,10 +13,9 @@ from collections.abc import Iterator
 import pytest
 
 from dimsolve.exec.verification.verify import verify
-from dimsolve.partition.transforms import with_rules
-from dimsolve.solver.library import find, specimens
-from dimsolve.solver.library.aliases import IN_PLACE
-from dimsolve.solver.library.catalogue import entries
+from dimsolve.partition.rules.table import with_rules
+from dimsolve.solver.operators import find, specimens
+from dimsolve.solver.operators.catalogue import IN_PLACE, entries
 
 SHOWN = [path for path in entries() if specimens(path)]
 WRITING = [path for path in IN_PLACE if specimens(path)]

@@ -1,0 +1,453 @@
+"""A plan as a picture: for every module what it runs, how its weights are cut, what it makes, and
+between the modules what is communicated.
+
+    LlamaForCausalLM   [dp=2] [tp=2]   a rank has 0.51 of the parameters
+    [2 times] model.layers.0 to 1
+    self_attn.q_proj   linear   weight 64, 64 [tp S(0)]   batch//2, seq, 32 [dp S(0)] [tp S(2)]
+    self_attn.o_proj   linear   weight 64, 64 [tp S(1)]   batch//2, seq, 64 [dp S(0)] [tp P(sum)]
+        [tp]  all-reduce  P(sum) -> R  256*(batch//2)*seq bytes
+
+Layers that are planned alike are drawn once, with their number. Each mesh axis has its colour.
+
+A plan as a table that people read.
+
+LlamaForCausalLM over dp=2, tp=2, policy data+tensor
+needs      batch % 2 == 0                                 dp cuts dimension 0 of input_ids
+
+parameters 22, 0.51 of 369.5 kB on a rank
+  lm_head.weight   128, 64   R, S(0)   64, 64
+
+operators 185, split 160
+  linear   model.layers.0.mlp.gate_proj   * k+, n k+ -> * n   dp: a   tp: n   ...
+
+A plan in one sentence, for those who hear a picture instead of seeing it.
+
+policy data+tensor; needs batch % 2 == 0; 14 parameters as R, S(0); 6 all-reduce over tp forward
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+
+from dimsolve.partition.placement import read_placement
+from dimsolve.partition.plan import (
+    Collective,
+    ConversionPlan,
+    Gradient,
+    InputPlan,
+    LocalTensor,
+    OperatorPlan,
+    Plan,
+)
+from dimsolve.partition.reshard import SENT
+from dimsolve.solver.shapes import dim_of_text
+
+from .graph import Section, names_text, runs_of, sections
+from .picture import (
+    EMPTY,
+    Picture,
+    badge,
+    begun,
+    chip,
+    clipped,
+    column,
+    paragraph,
+    row,
+    table,
+    words,
+)
+from .placement import miniature
+from .svg import FAINT, HUES, INK, PALE, hues, rect
+
+Row = Sequence[str]
+RUNS: dict[Gradient, str] = {
+    "always": " | {}",
+    "inputs": " | {} if an input requires a gradient",
+    "never": "",
+}
+"""How the way back of a conversion is told: `Plan.communication` leaves out what is sent only for
+the gradient of an input, unless it is asked for it.
+"""
+
+
+def explain(plan: Plan) -> str:
+    """Returns what is cut and what is communicated: a line per input, operator and conversion."""
+    mesh = ", ".join(f"{axis}={size}" for axis, size in plan.mesh.items())
+    lines = [f"{plan.graph.name} over {mesh or 'one rank'}, policy {plan.policy}"]
+    lines += _table("needs", [(text, plan.reasons.get(text, "")) for text in plan.conditions])
+    lines += _table("left whole", [(note,) for note in plan.notes])
+    lines += _table(f"inputs {len(plan.inputs)}", _inputs(plan))
+    split = [operator for operator in plan.operators if operator.splits]
+    lines += _table(f"operators {len(plan.operators)}, split {len(split)}", map(_operator, split))
+    lines += _table(f"conversions {len(plan.conversions)}", map(_conversion, plan.conversions))
+    return "\n".join(lines)
+
+
+def summary(plan: Plan) -> str:
+    """Returns the plan in a few lines: what it needs, what a rank holds, what is communicated."""
+    mesh = ", ".join(f"{axis}={size}" for axis, size in plan.mesh.items())
+    lines = [f"{plan.graph.name} over {mesh or 'one rank'}, policy {plan.policy}"]
+    lines += _table("needs", [(text, plan.reasons.get(text, "")) for text in plan.conditions])
+    lines += _table("left whole", [(note,) for note in plan.notes])
+    lines += _table(f"inputs {len(plan.inputs)}", _inputs(plan))
+    split = sum(1 for operator in plan.operators if operator.splits)
+    lines += ["", f"operators {len(plan.operators)}, split {split}"]
+    counts = Counter(collectives(plan))
+    rows = [(axis, direction, each, str(n)) for (axis, direction, each), n in counts.items()]
+    return "\n".join([*lines, *_table("collectives in a step", rows)])
+
+
+def collectives(plan: Plan) -> Iterator[tuple[str, str, Collective]]:
+    """Yields what a training step sends: the axis, forward or backward, and the collective."""
+    for conversion in plan.conversions:
+        for direction, found in _ways(conversion):
+            for collective in found:
+                yield conversion.axis, direction, collective
+
+
+def _ways(conversion: ConversionPlan) -> Iterator[tuple[str, list[Collective]]]:
+    yield "forward", [each for each in conversion.forward if SENT[each][0]]
+    if conversion.backward_runs == "always":
+        yield "backward", [each for each in conversion.backward if SENT[each][0]]
+
+
+def _inputs(plan: Plan) -> Iterable[Row]:
+    for entry in plan.inputs:
+        if entry.kind != "size":
+            yield (
+                entry.kind,
+                entry.name,
+                shape_text(entry.whole),
+                ", ".join(entry.placements),
+                shape_text(entry.shape),
+            )
+
+
+def _operator(operator: OperatorPlan) -> Row:
+    splits = [f"{axis}: {split}" for axis, split in operator.splits.items()]
+    inputs = [operator.operands[n] for n in operator.inputs if n is not None]
+    return (
+        operator.node,
+        operator.module,
+        operator.annotation,
+        ", ".join(splits),
+        " ".join(f"({shape_text(each.shape)})" for each in inputs),
+        "->",
+        " ".join(f"({shape_text(each.shape)})" for each in operator.outputs),
+    )
+
+
+def _conversion(conversion: ConversionPlan) -> Row:
+    axis = conversion.axis
+    position = _changed(conversion)
+    before, after = conversion.before[position], conversion.after[position]
+    ways = [" + ".join(way) or "identity" for way in (conversion.forward, conversion.backward)]
+    back = RUNS[conversion.backward_runs].format(ways[1])
+    return (
+        conversion.id,
+        f"{axis}: {before} -> {after}",
+        f"{ways[0]}{back}",
+        f"{conversion.bytes_forward} + {conversion.bytes_backward} bytes",
+        f"for {', '.join(conversion.uses)}" if conversion.uses else "",
+    )
+
+
+def _changed(conversion: ConversionPlan) -> int:
+    pairs = zip(conversion.before, conversion.after, strict=True)
+    return next((n for n, (before, after) in enumerate(pairs) if before != after), 0)
+
+
+def shape_text(shape: Sequence[str | None] | None) -> str:
+    """Returns the lengths of a shape as one text, ``?`` where they are not known."""
+    if shape is None:
+        return "?"
+    return ", ".join("?" if text is None else text for text in shape)
+
+
+def _table(title: str, rows: Iterable[Row]) -> list[str]:
+    """Returns the rows in columns under a title; nothing for no rows."""
+    listed = [list(row) for row in rows]
+    if not listed:
+        return []
+    count = max(len(row) for row in listed)
+    widths = [max(len(row[n]) if n < len(row) else 0 for row in listed) for n in range(count)]
+    lines = ["", title]
+    for row in listed:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        lines.append("  " + "  ".join(cells).rstrip())
+    return lines
+
+
+def share(plan: Plan) -> str:
+    """Returns how much of the parameters one rank has, in words; "" where that is no number."""
+    whole = held = 0
+    for entry in plan.parameters:
+        sizes = [_elements(shape) for shape in (entry.whole, entry.shape)]
+        if sizes[0] is None or sizes[1] is None:
+            return ""
+        whole, held = whole + sizes[0], held + sizes[1]
+    return f"a rank has {held / whole:.2f} of the parameters" if whole else ""
+
+
+def _elements(shape: Sequence[str | None] | None) -> int | None:
+    count = 1
+    for text in shape if shape is not None else (None,):
+        length = None if text is None else dim_of_text(text)
+        if not isinstance(length, int):
+            return None
+        count *= length
+    return count
+
+
+def described(plan: Plan) -> str:
+    """Returns how the parameters lie, and what a step communicates."""
+    counts: Mapping[tuple[str, str, str], int] = Counter(collectives(plan))
+    sent = [f"{n} {name} over {axis} {way}" for (axis, way, name), n in counts.items()]
+    placed = Counter(", ".join(entry.placements) for entry in plan.parameters)
+    lies = [f"{count} parameters as {text}" for text, count in placed.items()]
+    needs = [f"needs {text}" for text in plan.conditions]
+    return "; ".join([f"policy {plan.policy}", *needs, *lies, *sent])
+
+
+_MOST_LINES = 120
+_MOST_WEIGHT = 260
+"""Pixels of a weight's line, so that the whole is not wider than a notebook's cell."""
+
+
+def plan_svg(plan: Plan) -> str:
+    """Returns the picture of a plan as SVG text."""
+    drawing = _Drawing(plan)
+    picture = column(drawing.head(), *drawing.body(), drawing.foot(), gap=14)
+    mesh = ", ".join(f"{axis}={size}" for axis, size in plan.mesh.items())
+    return picture.card(f"plan of {plan.graph.name} over {mesh or 'one rank'}", described(plan))
+
+
+class _Drawing:
+    """One picture: what of the plan is looked up by name."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.colours = hues(plan.mesh)
+        self.parameters = {entry.value: entry for entry in plan.parameters}
+        self.conversions = {conversion.id: conversion for conversion in plan.conversions}
+        self.made_of: dict[str, list[ConversionPlan]] = {}
+        for conversion in plan.conversions:
+            if conversion.value not in self.parameters:
+                self.made_of.setdefault(conversion.value, []).append(conversion)
+
+    def head(self) -> Picture:
+        """The name, the mesh, and what the plan needs."""
+        plan = self.plan
+        mesh = [badge(f"{axis}={size}", self.colours[axis]) for axis, size in plan.mesh.items()]
+        needs = [
+            [
+                words("needs", size=12, fill=FAINT),
+                chip(clipped(text, 60), INK, size=12),
+                paragraph(plan.reasons.get(text, ""), width=64, size=11, fill=FAINT),
+            ]
+            for text in plan.conditions[:12]
+        ]
+        if len(plan.conditions) > 12:
+            needs.append([words(f"and {len(plan.conditions) - 12} more", size=12, fill=FAINT)])
+        title = row(
+            words(clipped(plan.graph.name, 60), size=15, bold=True),
+            *mesh,
+            words(f"policy {clipped(plan.policy, 40)}", size=12, fill=FAINT),
+            words(share(plan), size=12, fill=FAINT),
+            gap=12,
+        )
+        return column(title, table(needs), gap=10)
+
+    def body(self) -> Iterator[Picture]:
+        """What becomes of the inputs, then the sections of the operators."""
+        given = [entry.value for entry in self.plan.inputs]
+        bands = [self._band(c) for value in given for c in self.made_of.get(value, ())]
+        inputs = [entry for entry in self.plan.inputs if entry.kind == "input"]
+        rows = [
+            [
+                words("input", size=12, fill=FAINT),
+                words(clipped(entry.name, 30), size=12),
+                self._result(entry),
+            ]
+            for entry in inputs[:24]
+        ]
+        more = f"and {len(inputs) - 24} inputs more" if len(inputs) > 24 else ""
+        yield column(
+            table(rows), words(more, size=12, fill=FAINT) if more else EMPTY, *bands, gap=4
+        )
+        found = sections(self.plan.operators, lambda operator: operator.module, self._key)
+        for section in found:
+            yield self._section(section)
+
+    def foot(self) -> Picture:
+        """The collectives of a step, and what was left whole."""
+        counts = Counter(collectives(self.plan))
+        rows = [
+            [
+                chip(axis, self.colours[axis]),
+                words(name, size=12),
+                words(direction, size=12, fill=FAINT),
+                words(f"{count} times" if count > 1 else "once", size=12, fill=FAINT),
+            ]
+            for (axis, direction, name), count in counts.items()
+        ]
+        head = words("collectives in a step" if rows else "no collectives", bold=True)
+        notes = self.plan.notes
+        left = f"{len(notes)} left whole, see explain()" if notes else ""
+        return column(head, table(rows), words(left, size=11, fill=FAINT) if left else EMPTY)
+
+    def _key(self, operator: OperatorPlan, path: str) -> Hashable:
+        """What must be equal for two layers to be drawn as one."""
+        return (
+            path,
+            operator.name,
+            operator.annotation,
+            tuple((axis, str(split)) for axis, split in operator.splits.items()),
+            tuple((shape_text(each.shape), *each.placements) for each in operator.outputs),
+            tuple((shape_text(each.shape), *each.placements) for each in operator.operands),
+            tuple(_way(c) for each in operator.outputs for c in self.made_of.get(each.value, ())),
+            tuple(
+                _way(c)
+                for operand in operator.operands
+                if operand.value in self.parameters
+                for c in self._chain(operand.source)
+            ),
+        )
+
+    def _section(self, section: Section[OperatorPlan]) -> Picture:
+        lines: list[Picture | Sequence[Picture]] = []
+        for module, operators in runs_of(section.items, lambda operator: operator.module):
+            name = section.within(module) or ("the layer" if section.numbers else "the model")
+            lines.append(self._line(name, operators))
+            made = [output.value for operator in operators for output in operator.outputs]
+            lines += [self._band(c) for value in made for c in self.made_of.get(value, ())]
+        if len(lines) > _MOST_LINES:
+            more = words(f"and {len(lines) - _MOST_LINES} lines more", size=12, fill=FAINT)
+            lines = [*lines[:_MOST_LINES], more]
+        head = EMPTY
+        if section.numbers:
+            head = row(
+                badge(f"{len(section.numbers)} times", HUES[4]), words(section.title, bold=True)
+            )
+        return column(head, _laid(lines), gap=6)
+
+    def _line(self, name: str, operators: Sequence[OperatorPlan]) -> Sequence[Picture]:
+        made = [output for operator in operators for output in operator.outputs]
+        return (
+            words(clipped(name, 24), size=12, fill=FAINT),
+            words(begun(names_text([operator.name for operator in operators]), 19), size=12),
+            self._weights(operators),
+            self._result(made[-1]) if made else EMPTY,
+        )
+
+    def _weights(self, operators: Sequence[OperatorPlan]) -> Picture:
+        entries: dict[str, tuple[InputPlan, list[ConversionPlan]]] = {}
+        for operand in (operand for operator in operators for operand in operator.operands):
+            entry = self.parameters.get(operand.value)
+            if entry is not None:
+                entries.setdefault(operand.value, (entry, self._chain(operand.source)))
+        return column(*(self._weight(*found) for found in entries.values()), gap=3)
+
+    def _weight(self, entry: InputPlan, chain: Sequence[ConversionPlan]) -> Picture:
+        placements = [read_placement(text) for text in entry.placements]
+        counts = [dim_of_text(size) for size in self.plan.mesh.values()]
+        name = f"{entry.name.rpartition('.')[2]} {shape_text(entry.whole)}"
+        picture = miniature(len(entry.whole or ()), placements, counts, 34, 20).named(
+            f"{entry.name}: {', '.join(entry.placements)}"
+        )
+        sums = [
+            chip(f"grad {way} {conversion.axis}", self.colours[conversion.axis], size=9)
+            for conversion in chain
+            if conversion.backward_runs == "always"
+            for way in conversion.backward
+            if way not in _SILENT
+        ]
+        chips = self._chips(entry)
+        line = row(picture, words(clipped(name, 22), size=12), *chips, gap=4)
+        whole = row(line, *sums, gap=4)
+        if whole.width <= _MOST_WEIGHT:
+            return whole
+        return column(line, row(Picture(34, 1), *sums, gap=4), gap=2)
+
+    def _result(self, output: LocalTensor) -> Picture:
+        return row(
+            words(clipped(shape_text(output.shape) or "()", 24), size=12),
+            *self._chips(output),
+            gap=5,
+        )
+
+    def _chips(self, tensor: LocalTensor) -> list[Picture]:
+        """The placements that are not R, each in its axis' colour."""
+        placed = zip(self.plan.mesh, tensor.placements, strict=True)
+        return [
+            chip(f"{axis} {clipped(text, 24)}", self.colours[axis], size=10)
+            for axis, text in placed
+            if text != "R"
+        ]
+
+    def _chain(self, source: str) -> list[ConversionPlan]:
+        """The conversions that lead to what an operand takes, the first one first."""
+        chain: list[ConversionPlan] = []
+        while source in self.conversions:
+            chain.insert(0, self.conversions[source])
+            source = chain[0].source
+        return chain
+
+    def _band(self, conversion: ConversionPlan) -> Picture:
+        """What is communicated, there and on the way back."""
+        colour = self.colours[conversion.axis]
+        there = [name for name in conversion.forward if name not in _SILENT]
+        back = [name for name in conversion.backward if name not in _SILENT]
+        place = list(self.plan.mesh).index(conversion.axis)
+        change = f"{conversion.before[place]} → {conversion.after[place]}"
+        parts = [chip(conversion.axis, colour, size=11)]
+        if there:
+            parts.append(words(" + ".join(there), size=12, fill=colour, bold=True))
+            parts.append(words(change, size=12))
+            parts.append(
+                words(f"{clipped(conversion.bytes_forward, 40)} bytes", size=11, fill=FAINT)
+            )
+        elif conversion.forward:
+            parts.append(words(" + ".join(conversion.forward), size=12, fill=colour))
+            parts.append(words(change, size=12))
+        if back and conversion.backward_runs != "never":
+            text = f"backward: {' + '.join(back)}, {clipped(conversion.bytes_backward, 40)} bytes"
+            if conversion.backward_runs == "inputs":
+                text += ", if an input requires a gradient"
+            parts.append(words(text, size=11, fill=colour))
+        inner = row(*parts, gap=10)
+        width, height = inner.width + 16, inner.height + 6
+        ground = rect(0, 0, width, height, fill=PALE, rx=4)
+        return Picture(width, height, (ground, inner.at(8, 3)))
+
+
+def _way(conversion: ConversionPlan) -> Hashable:
+    """What a conversion does, without the names of values."""
+    lists = conversion.before, conversion.after, conversion.forward, conversion.backward
+    bytes = conversion.bytes_forward, conversion.bytes_backward, conversion.backward_runs
+    return conversion.axis, bytes, tuple(tuple(each) for each in lists)
+
+
+_SILENT = frozenset({"slice", "keep", "insert"})
+"""Collectives in name only: nothing is sent."""
+
+
+def _laid(lines: Sequence[Picture | Sequence[Picture]]) -> Picture:
+    """Lines in columns, with bands between them that run across."""
+    rows = [line for line in lines if not isinstance(line, Picture)]
+    widths = [max(line[place].width for line in rows) for place in range(4)] if rows else []
+    pictures: list[Picture] = []
+    for line in lines:
+        if isinstance(line, Picture):
+            pictures.append(row(Picture(10, 1), line))
+            continue
+        height = max(22.0, *(cell.height for cell in line))
+        x = 0.0
+        placed = []
+        for cell, width in zip(line, widths, strict=True):
+            if cell.elements:
+                placed.append(cell.at(x, (height - cell.height) / 2))
+            x += width + 10
+        pictures.append(Picture(x - 10, height, tuple(placed)))
+    return column(*pictures, gap=4)

@@ -1,0 +1,114 @@
+"""Why a model cannot be captured as one graph, in the model's own terms: the line, and what
+torch says of it.
+"""
+
+from __future__ import annotations
+
+from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.graph import Source
+from dimsolve.solver.graphs.names import source
+
+
+class TraceError(DimsolveError):
+    """A model that cannot be captured as one graph."""
+
+
+TraceError.__module__ = "dimsolve"
+
+
+def nothing_captured() -> TraceError:
+    """A model that calls no torch function."""
+    return TraceError(
+        Diagnostic(
+            code="nothing-captured",
+            title="nothing was captured",
+            reason="the model calls no torch function on its inputs",
+        )
+    )
+
+
+def inference_mode(line: Source | None) -> TraceError:
+    """A model that computes in inference mode, which marks tensors for good."""
+    where = f" at {line}" if line is not None else ""
+    code = f"  {line.code}\n  " if line is not None and line.code else ""
+    return TraceError(
+        Diagnostic(
+            code="inference-mode",
+            title=f"the model switches to inference mode{where}",
+            reason=f"{code}tensors made there are marked for good, and what a rank makes of "
+            "them is not",
+            hint="torch.no_grad() records no gradients either, and can be planned",
+        )
+    )
+
+
+def keeps_state(name: str, line: Source | None) -> TraceError:
+    """A model that computes with what an earlier call left in it."""
+    where = f" at {line}" if line is not None else ""
+    code = f"  {line.code}\n  " if line is not None and line.code else ""
+    return TraceError(
+        Diagnostic(
+            code="keeps-state",
+            title=f"the model keeps '{name}' from one call to the next{where}",
+            reason=f"{code}a program computes every call alike, with '{name}' as it is now",
+            hint="a buffer that is written in place is carried: self.count.add_(1), "
+            "self.mean.copy_(mean)",
+        )
+    )
+
+
+def function_transform(line: Source | None) -> TraceError:
+    """A model that transforms functions: torch.vmap, torch.func.grad and their kin."""
+    where = f" at {line}" if line is not None else ""
+    code = f"  {line.code}\n  " if line is not None and line.code else ""
+    return TraceError(
+        Diagnostic(
+            code="function-transform",
+            title=f"the model transforms a function{where}",
+            reason=f"{code}what torch.vmap, torch.func.grad and their kin run inside has no plan",
+            hint="write it for the whole batch, or register the function as an operator",
+        )
+    )
+
+
+def refused(error: Exception) -> DimsolveError:
+    """Returns the refusal for what torch raised."""
+    if isinstance(error, DimsolveError):
+        return error
+    line = _line_of(error)
+    text = str(error)
+    summary = _summary(text)
+    where = f" at {line}" if line is not None else ""
+    code, title = "not-captured", f"the model cannot be captured as one graph{where}"
+    hint = ""
+    if "ata-dependent" in text or "data dependent" in text.lower():
+        code = "data-dependent"
+        title = f"what the model does depends on data{where}"
+        hint = "write it with tensor operators (torch.where), or register it as an operator"
+    code_line = [f"  {line.code}"] if line is not None and line.code else []
+    return TraceError(Diagnostic(code, title, reason="\n  ".join([*code_line, summary]), hint=hint))
+
+
+def _summary(text: str) -> str:
+    """The first lines of torch's message, without its stack and advice."""
+    lines = [line.strip() for line in text.splitlines()]
+    kept = []
+    for line in lines:
+        if line.startswith(("from user code", "Set TORCH", "Developer debug", "Hint:")):
+            break
+        line = line.removeprefix("Explanation: ")
+        if line:
+            kept.append(line)
+    return " ".join(kept)[:500]
+
+
+def _line_of(error: BaseException) -> Source | None:
+    """The innermost line of the user's code that torch names for an error."""
+    seen: BaseException | None = error
+    while seen is not None:
+        stack = getattr(seen, "real_stack", None)
+        frames = [frame for frame in stack or () if "/torch/" not in frame.filename]
+        if frames:
+            return source(frames[-1].filename, frames[-1].lineno or 0)
+        seen = seen.__cause__ or seen.__context__
+    return None

@@ -1,0 +1,181 @@
+"""This rank's ends of a plan's mesh: a communicator for every axis, and the device it works on.
+
+plan for dp=2, tp=2, no mesh given        a DeviceMesh of all 4 ranks, rank = 2*dp + tp
+plan for tp=1, no process group           this process alone
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from dimsolve.ir.errors import Diagnostic
+from dimsolve.partition.placement import Reduction
+from dimsolve.partition.plan import Plan
+from dimsolve.solver.algebra.dims import evaluate, symbols_of
+
+from ..lowering.setting import LoweringError, dim_of
+from .communicator import Communicator, communicators_of
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
+
+@dataclass(frozen=True)
+class MeshEnds:
+    """``mesh``: of the plan's axes; None where this process runs alone."""
+
+    communicators: Mapping[str, Communicator]
+    device: torch.device
+    mesh: DeviceMesh | None = None
+
+    @property
+    def count(self) -> int:
+        """How many ranks the mesh has."""
+        return prod(end.size for end in self.communicators.values())
+
+    @property
+    def rank(self) -> int:
+        """This rank among them; the last axis counts fastest."""
+        number = 0
+        for end in self.communicators.values():
+            number = number * end.size + end.rank
+        return number
+
+    @property
+    def place(self) -> str:
+        """This rank in words: ``rank 3 (dp=1, tp=1)``."""
+        places = ", ".join(f"{axis}={end.rank}" for axis, end in self.communicators.items())
+        return f"rank {self.rank} ({places})" if places else f"rank {self.rank}"
+
+
+class Alone:
+    """A `Communicator` of one rank."""
+
+    rank = 0
+    size = 1
+
+    def all_reduce(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
+        """The tensor itself, copied."""
+        return tensor.detach().clone()
+
+    def all_gather(self, tensor: Tensor) -> Tensor:
+        """The tensor as the only row."""
+        return tensor.detach().clone().unsqueeze(0)
+
+    def reduce_scatter(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
+        """The only row."""
+        return tensor[0].detach().clone()
+
+    def all_to_all(self, tensor: Tensor) -> Tensor:
+        """The tensor itself, copied."""
+        return tensor.detach().clone()
+
+    def broadcast(self, tensor: Tensor, root: int) -> Tensor:
+        """The tensor itself, copied."""
+        return tensor.detach().clone()
+
+
+def mesh_ends(
+    plan: Plan, device_mesh: DeviceMesh | None = None, *, alone_on: torch.device | None = None
+) -> MeshEnds:
+    """Returns this rank's ends; LoweringError where the ranks that are there are not the plan's.
+
+    alone_on: the device of a process that runs alone.
+    """
+    if device_mesh is None and not dist.is_initialized() and "RANK" not in os.environ:
+        sizes = _sizes(plan, 1)
+        if prod(sizes.values()) != 1:
+            raise _not_started(sizes)
+        return MeshEnds({axis: Alone() for axis in sizes}, alone_on or default_device())
+    if device_mesh is None:
+        return _of_all_ranks(plan)
+    names = device_mesh.mesh_dim_names or ()
+    missing = [axis for axis in plan.mesh if axis not in names]
+    if missing:
+        raise _no_axis(missing[0], names)
+    axes = tuple(plan.mesh)
+    own = device_mesh if names == axes else device_mesh[axes]
+    ends = communicators_of(own)
+    return MeshEnds(ends, _device(own.device_type), own)
+
+
+def _of_all_ranks(plan: Plan) -> MeshEnds:
+    from torch.distributed.device_mesh import init_device_mesh
+
+    world = dist.get_world_size() if dist.is_initialized() else int(os.environ["WORLD_SIZE"])
+    sizes = _sizes(plan, world)
+    if prod(sizes.values()) != world:
+        raise wrong_world(sizes, world)
+    device = default_device()
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    mesh = init_device_mesh(device.type, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+    return MeshEnds(communicators_of(mesh), device, mesh)
+
+
+def default_device() -> torch.device:
+    """Returns the GPU of this process where there is one and the ranks talk through it, else the
+    CPU.
+    """
+    backend = dist.get_backend() if dist.is_initialized() else "nccl"
+    if torch.cuda.is_available() and "nccl" in backend:
+        local = int(os.environ.get("LOCAL_RANK", torch.cuda.current_device()))
+        return torch.device("cuda", local % torch.cuda.device_count())
+    return torch.device("cpu")
+
+
+def _device(type: str) -> torch.device:
+    return default_device() if type == "cuda" else torch.device(type)
+
+
+def _sizes(plan: Plan, world: int) -> dict[str, int]:
+    """The sizes of the axes; one that is a symbol takes what the others leave."""
+    dims = {axis: dim_of(text) for axis, text in plan.mesh.items()}
+    known = prod(dim for dim in dims.values() if isinstance(dim, int))
+    names = sorted({name for dim in dims.values() for name in symbols_of(dim)})
+    values = {name: max(world // known, 1) if len(names) == 1 else 1 for name in names}
+    return {axis: evaluate(dim, values) for axis, dim in dims.items()}
+
+
+def _not_started(sizes: Mapping[str, int]) -> LoweringError:
+    mesh = ", ".join(f"{axis}={size}" for axis, size in sizes.items())
+    return LoweringError(
+        Diagnostic(
+            code="not-started",
+            title=f"the plan is for {prod(sizes.values())} ranks, and this process runs alone",
+            reason=f"its mesh is {mesh}, and torch.distributed has no process group",
+            hint="start the ranks with dimsolve run or torchrun",
+        )
+    )
+
+
+def wrong_world(sizes: Mapping[str, int], world: int) -> LoweringError:
+    """A world of another size than the plan's mesh."""
+    mesh = ", ".join(f"{axis}={size}" for axis, size in sizes.items())
+    return LoweringError(
+        Diagnostic(
+            code="wrong-world",
+            title=f"the plan is for {prod(sizes.values())} ranks, and {world} are running",
+            reason=f"its mesh is {mesh}",
+            hint=f"start {prod(sizes.values())} ranks, or plan for a mesh of {world}",
+        )
+    )
+
+
+def _no_axis(axis: str, names: tuple[str, ...]) -> LoweringError:
+    return LoweringError(
+        Diagnostic(
+            code="no-such-axis",
+            title=f"the device mesh has no axis named {axis}",
+            reason=f"its axes are {', '.join(names) or 'not named'}",
+            hint=f"init_device_mesh(..., mesh_dim_names=(..., '{axis}', ...))",
+        )
+    )

@@ -1,0 +1,332 @@
+"""All ranks of a mesh in one process, without torch.distributed.
+
+    world = SimulatedWorld({"dp": 2, "tp": 2})
+    world.run(lambda member: member["tp"].all_reduce(torch.tensor(member.rank)))
+    # [tensor(1), tensor(1), tensor(5), tensor(5)]: ranks 0 and 1 share a dp coordinate, 2 and 3 too
+
+Ranks are threads that take turns: one runs until it waits for others in a collective, then the
+next does. So a run is deterministic, and a world in which nobody can go on is seen at once: an
+exception on one rank, ranks that call different collectives, a rank that ends while others wait
+for it are errors that name the rank, never a hang.
+
+Ranks as threads that take turns, and what they ask of each other.
+
+One rank runs until it waits for others in a collective, then the next one that can go on does. When
+none can, or one has raised an exception, all end, and the error names the rank.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.partition.placement import Reduction
+
+from .sharding import reduce_parts
+
+
+class RankError(DimsolveError):
+    """A rank failed, and with it the run; ``__cause__`` is what it raised."""
+
+    rank: int
+
+    def __init__(self, diagnostic: Diagnostic, rank: int) -> None:
+        super().__init__(diagnostic)
+        self.rank = rank
+
+
+class _Stopped(BaseException):
+    """Ends the other ranks; no handler of ``Exception`` may catch it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a rank asks of its group: all members must ask the same."""
+
+    collective: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    detail: str = ""
+
+    def __str__(self) -> str:
+        dtype = str(self.dtype).removeprefix("torch.")
+        detail = f" {self.detail}" if self.detail else ""
+        return f"{self.collective}{detail} of {dtype} {self.shape}"
+
+
+@dataclass(eq=False)
+class Group:
+    """The ranks along one axis. ``given``: who waits with what; ``results``: not yet taken."""
+
+    axis: str
+    members: tuple[int, ...]
+    given: dict[int, tuple[Call, Tensor]] = field(default_factory=dict)
+    results: dict[int, Tensor] = field(default_factory=dict)
+
+
+class Turns:
+    """Gives one rank after the other the turn, and carries out what they ask of each other."""
+
+    def __init__(self, coordinates: list[dict[str, int]]) -> None:
+        self.coordinates = coordinates
+        self.groups = _groups(coordinates)
+        self._turn = [threading.Semaphore(0) for _ in coordinates]
+        self._ready = deque(range(len(coordinates)))
+        self._waiting: dict[int, Group] = {}
+        self._threads: list[threading.Thread] = []
+        self._failure: RankError | None = None
+        self._all_done = threading.Semaphore(0)
+
+    def run(self, programs: list[Callable[[], Any]]) -> list[Any]:
+        results: list[Any] = [None] * len(programs)
+        grad = torch.is_grad_enabled()
+
+        def rank_main(rank: int) -> None:
+            self._turn[rank].acquire()
+            try:
+                if self._failure is None:
+                    with torch.set_grad_enabled(grad):
+                        results[rank] = programs[rank]()
+            except _Stopped:
+                pass
+            except BaseException as error:
+                self._fail(rank, error)
+            self._pass_on()
+
+        for rank in range(len(programs)):
+            run = copy_context().run
+            thread = threading.Thread(target=run, args=(rank_main, rank), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        try:
+            self._pass_on()
+            self._all_done.acquire()
+        except BaseException as error:
+            self._fail(0, error)
+            raise
+        finally:
+            for turn in self._turn:
+                turn.release()
+            for thread in self._threads:
+                thread.join()
+        if self._failure is not None:
+            raise self._failure from self._failure.__cause__
+        return results
+
+    def ask(self, group: Group, rank: int, call: Call, tensor: Tensor) -> Tensor:
+        """Waits until all members of the group ask, and returns this rank's result."""
+        if self._failure is not None:
+            raise _Stopped
+        if threading.current_thread() is not self._threads[rank]:
+            raise _not_its_thread(rank)
+        group.given[rank] = (call, tensor)
+        if len(group.given) == len(group.members):
+            self._complete(group)
+        else:
+            self._waiting[rank] = group
+            self._pass_on()
+            self._turn[rank].acquire()
+            if self._failure is not None:
+                raise _Stopped
+        return group.results.pop(rank)
+
+    def _complete(self, group: Group) -> None:
+        calls = {rank: group.given[rank][0] for rank in group.members}
+        if len(set(calls.values())) > 1:
+            raise _different_calls(group, calls)
+        call = next(iter(calls.values()))
+        with torch.no_grad():
+            results = _collective(call, [group.given[rank][1] for rank in group.members])
+        group.results.update(zip(group.members, results, strict=True))
+        group.given.clear()
+        for rank in group.members:
+            if self._waiting.pop(rank, None) is not None:
+                self._ready.append(rank)
+
+    def _pass_on(self) -> None:
+        """Gives the turn to the next rank that can go on; the run is over when there is none."""
+        if self._failure is None and self._ready:
+            self._turn[self._ready.popleft()].release()
+            return
+        if self._failure is None and self._waiting:
+            self._failure = _nobody_can_go_on(self._waiting)
+        self._all_done.release()
+
+    def _fail(self, rank: int, error: BaseException) -> None:
+        if self._failure is None:
+            self._failure = _rank_failed(rank, self.coordinates[rank], error)
+            self._failure.__cause__ = error
+
+
+def _groups(coordinates: list[dict[str, int]]) -> list[Group]:
+    """The group of all ranks, named "", and along each axis one per place on the other axes."""
+    ranks: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+    for rank, where in enumerate(coordinates):
+        ranks.setdefault(("", ()), []).append(rank)
+        for axis in where:
+            others = tuple(value for name, value in where.items() if name != axis)
+            ranks.setdefault((axis, others), []).append(rank)
+    return [Group(axis, tuple(members)) for (axis, _), members in ranks.items()]
+
+
+def _collective(call: Call, given: list[Tensor]) -> list[Tensor]:
+    """Returns what every member gets; each its own memory."""
+    stacked = torch.stack(given)
+    match call.collective:
+        case "all_reduce":
+            reduced = reduce_parts(stacked, Reduction(call.detail))
+            return [reduced.clone() for _ in given]
+        case "all_gather":
+            return [stacked.clone() for _ in given]
+        case "reduce_scatter":
+            return [row.clone() for row in reduce_parts(stacked, Reduction(call.detail)).unbind(0)]
+        case "all_to_all":
+            return [rows.clone() for rows in stacked.unbind(1)]
+        case _:
+            root = int(call.detail.removeprefix("from "))
+            return [given[root].clone() for _ in given]
+
+
+def _place(rank: int, coordinates: Mapping[str, int]) -> str:
+    where = ", ".join(f"{axis}={value}" for axis, value in coordinates.items())
+    return f"rank {rank} ({where})"
+
+
+def _rank_failed(rank: int, coordinates: Mapping[str, int], error: BaseException) -> RankError:
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    return RankError(
+        Diagnostic(
+            code="rank-failed",
+            title=f"{_place(rank, coordinates)} failed",
+            reason=f"{type(error).__name__}: {text}",
+        ),
+        rank,
+    )
+
+
+def _different_calls(group: Group, calls: Mapping[int, Call]) -> DimsolveError:
+    first = group.members[0]
+    other = next(rank for rank in group.members if calls[rank] != calls[first])
+    return DimsolveError(
+        Diagnostic(
+            code="collectives-differ",
+            title="ranks call different collectives",
+            reason=f"rank {first} calls {calls[first]} and rank {other} calls {calls[other]}",
+            hint="all ranks of a group call the same collectives in the same order",
+        )
+    )
+
+
+def _nobody_can_go_on(waiting: Mapping[int, Group]) -> RankError:
+    rank = min(waiting)
+    calls = [f"rank {r} in {waiting[r].given[r][0]}" for r in sorted(waiting)]
+    group = waiting[rank]
+    absent = [str(r) for r in group.members if r not in group.given]
+    return RankError(
+        Diagnostic(
+            code="ranks-stuck",
+            title="ranks wait for each other and none can go on",
+            reason=f"{'; '.join(calls)}; rank {', '.join(absent)} never called that of rank {rank}",
+            hint="all ranks of a group call the same collectives in the same order",
+        ),
+        rank,
+    )
+
+
+def _not_its_thread(rank: int) -> DimsolveError:
+    return DimsolveError(
+        Diagnostic(
+            code="another-thread",
+            title="a collective was called outside its rank's thread",
+            reason=f"rank {rank} of the simulated world runs in another thread",
+            hint="simulate on the CPU: the gradients of a GPU are computed in a thread of torch",
+        )
+    )
+
+
+__all__ = ["Member", "RankError", "SimulatedCommunicator", "SimulatedWorld"]
+
+T = TypeVar("T")
+
+
+class Member:
+    """One rank of a `SimulatedWorld`: its number, its coordinates, a communicator for each axis."""
+
+    def __init__(self, turns: Turns, rank: int, coordinates: Mapping[str, int]) -> None:
+        self.rank = rank
+        self.coordinates = dict(coordinates)
+        self._communicators = {
+            group.axis: SimulatedCommunicator(turns, group, rank)
+            for group in turns.groups
+            if rank in group.members
+        }
+
+    def __getitem__(self, axis: str) -> SimulatedCommunicator:
+        return self._communicators[axis]
+
+    @property
+    def world(self) -> SimulatedCommunicator:
+        """The communicator of all ranks."""
+        return self._communicators[""]
+
+
+class SimulatedCommunicator:
+    """A `Communicator` between threads. See `dimsolve.exec.distributed.communicator`."""
+
+    def __init__(self, turns: Turns, group: Group, rank: int) -> None:
+        self._turns = turns
+        self._group = group
+        self._member = rank
+        self.rank = group.members.index(rank)
+        self.size = len(group.members)
+
+    def all_reduce(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
+        return self._ask("all_reduce", tensor, reduction.value)
+
+    def all_gather(self, tensor: Tensor) -> Tensor:
+        return self._ask("all_gather", tensor)
+
+    def reduce_scatter(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
+        return self._ask("reduce_scatter", tensor, reduction.value)
+
+    def all_to_all(self, tensor: Tensor) -> Tensor:
+        return self._ask("all_to_all", tensor)
+
+    def broadcast(self, tensor: Tensor, root: int) -> Tensor:
+        return self._ask("broadcast", tensor, f"from {root}")
+
+    def _ask(self, collective: str, tensor: Tensor, detail: str = "") -> Tensor:
+        call = Call(collective, tuple(tensor.shape), tensor.dtype, detail)
+        return self._turns.ask(self._group, self._member, call, tensor.detach())
+
+
+class SimulatedWorld(Generic[T]):
+    """The ranks of a mesh as threads of this process. ``mesh``: axis sizes by name, or one size."""
+
+    def __init__(self, mesh: Mapping[str, int] | int) -> None:
+        self.mesh = {"ranks": mesh} if isinstance(mesh, int) else dict(mesh)
+        sizes = self.mesh.values()
+        self.coordinates = [
+            dict(zip(self.mesh, each, strict=True)) for each in product(*map(range, sizes))
+        ]
+
+    def __len__(self) -> int:
+        return len(self.coordinates)
+
+    def run(self, program: Callable[[Member], T]) -> list[T]:
+        """Runs ``program(member)`` on every rank; returns the results in rank order.
+
+        Raises RankError for the first rank that fails, after all have ended.
+        """
+        turns = Turns(self.coordinates)
+        members = [Member(turns, rank, where) for rank, where in enumerate(self.coordinates)]
+        return turns.run([lambda member=member: program(member) for member in members])  # type: ignore[misc]

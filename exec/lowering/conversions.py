@@ -1,0 +1,177 @@
+"""One conversion of a plan as a function of one tensor, chosen when the program is made.
+
+    P(sum) -> R along tp                 all_reduce(x)
+    R -> S(0) along dp, of whole numbers slice_(x), recorded nowhere: whole numbers have no gradient
+
+What `dimsolve.exec.distributed.collectives.convert` decides at every call is decided here once:
+which autograd function, if any, and its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.compiler import is_compiling
+
+from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
+
+from ..distributed.collectives import (
+    AllReduce,
+    DivideGradient,
+    Exchange,
+    Gather,
+    GatherBegun,
+    Insert,
+    ReduceScatter,
+    ShareGradient,
+    Slice,
+    convert,
+)
+from ..distributed.communicator import Communicator
+from ..distributed.gradients import GradientBuckets, ShareGradientLater
+
+Step: TypeAlias = Callable[[Tensor], Tensor]
+
+
+def step(
+    source: Placement,
+    target: Placement,
+    communicator: Communicator,
+    *,
+    shared_gradient: bool,
+    recorded: bool = True,
+) -> Step | None:
+    """Returns the function that converts; None where there is nothing to do.
+
+    recorded: whether a gradient may be asked for.
+    """
+    if communicator.size == 1 or (source == target and not _shares(source, shared_gradient)):
+        return None
+    if not recorded:
+        return _named("convert", _unrecorded(source, target, communicator))
+    function, name, arguments = _choose(source, target, communicator, shared_gradient)
+    if function is None:
+
+        def general(x: Tensor) -> Tensor:
+            return convert(x, source, target, communicator, shared_gradient=shared_gradient)
+
+        return _named("convert", general)
+    apply: Callable[..., Tensor] = function.apply
+
+    def call(x: Tensor) -> Tensor:
+        return apply(x, *arguments)
+
+    return _named(name, call)
+
+
+def _shares(source: Placement, shared_gradient: bool) -> bool:
+    return isinstance(source, Replicate) and shared_gradient
+
+
+def _choose(
+    source: Placement, target: Placement, communicator: Communicator, shared: bool
+) -> tuple[Any, str, tuple[Any, ...]]:
+    match source, target:
+        case Replicate(), Replicate():
+            return ShareGradient, "share_gradient", (communicator,)
+        case Replicate(), Shard():
+            return Slice, "slice_part", (target, communicator)
+        case Shard(), Replicate():
+            return Gather, "all_gather", (source, communicator, shared)
+        case Shard(), Shard() if source.dim != target.dim:
+            return Exchange, "all_to_all", (source, target, communicator)
+        case Shard(), Partial(Reduction.SUM):
+            return Insert, "insert", (source, Reduction.SUM, communicator)
+        case Partial(Reduction.SUM), Replicate():
+            return AllReduce, "all_reduce", (communicator, shared)
+        case Partial(Reduction.SUM), Shard():
+            return ReduceScatter, "reduce_scatter", (target, communicator)
+        case _:
+            return None, "", ()
+
+
+def step_of_blocks(
+    source: Placement,
+    target: Placement,
+    communicator: Communicator,
+    *,
+    shared_gradient: bool,
+) -> Callable[..., Tensor] | None:
+    """Returns the function for placements whose numbers of blocks are known when it runs.
+
+    It takes the tensor, and the blocks of the source and the target, each where it is a shard.
+    """
+    if communicator.size == 1:
+        return None
+
+    def convert_blocks(x: Tensor, *blocks: int) -> Tensor:
+        left = list(blocks)
+        ends = [
+            replace(end, blocks=left.pop(0)) if isinstance(end, Shard) else end
+            for end in (source, target)
+        ]
+        return convert(x, ends[0], ends[1], communicator, shared_gradient=shared_gradient)
+
+    return convert_blocks
+
+
+def share_gradient_later_step(buckets: GradientBuckets) -> Step:
+    """Returns what a parameter goes through whose gradient is summed by the end of a pass."""
+    at_once: Callable[..., Tensor] = ShareGradient.apply
+    later: Callable[..., Tensor] = ShareGradientLater.apply
+
+    def share_gradient(x: Tensor) -> Tensor:
+        return at_once(x, buckets.end) if is_compiling() else later(x, buckets)
+
+    return share_gradient
+
+
+def begin_gather_step(communicator: Any) -> Callable[[Tensor], Any]:
+    """Returns what begins to gather a tensor; compiled code gathers it when it is asked for."""
+
+    def begin_gather(x: Tensor) -> Any:
+        return None if is_compiling() else communicator.begin_gather(x)
+
+    return begin_gather
+
+
+def end_gather_step(source: Shard, communicator: Communicator) -> Callable[..., Tensor]:
+    """Returns what waits for the gathered tensor."""
+    later: Callable[..., Tensor] = GatherBegun.apply
+    at_once: Callable[..., Tensor] = Gather.apply
+
+    def all_gather(x: Tensor, begun: Any) -> Tensor:
+        if begun is None:
+            return at_once(x, source, communicator, False)
+        return later(x, begun, source, communicator)
+
+    return all_gather
+
+
+def divide_gradient_step(communicator: Communicator) -> Step:
+    """Returns what a replicated result of sharded work goes through; it may be None, as the weights
+    of an attention that was asked for none.
+    """
+    apply: Callable[..., Tensor] = DivideGradient.apply
+
+    def divide_gradient(x: Tensor) -> Tensor:
+        return apply(x, communicator) if isinstance(x, Tensor) else x
+
+    return divide_gradient
+
+
+def _unrecorded(source: Placement, target: Placement, communicator: Communicator) -> Step:
+    def call(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            return convert(x, source, target, communicator)
+
+    return call
+
+
+def _named(name: str, function: Step) -> Step:
+    function.__name__ = name
+    return function

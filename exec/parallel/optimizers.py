@@ -1,0 +1,315 @@
+"""What torch's own tools ask of all gradients together: their norm, and whether one overflowed.
+
+    q_proj.weight.grad (32, 64) on each of 2 ranks     its norm is that of the (64, 64) gradient
+    torch.nn.utils.clip_grad_norm_(part.parameters(), 1.0)      scales alike on every rank
+    torch.amp.GradScaler().step(optimizer)                      every rank steps, or none does
+
+Both tools look at what one process holds, and a part is a plain tensor: each rank would find
+another answer, and replicated parameters would drift apart. So `watch_gradients` puts a function of
+its own before torch's ``_get_total_norm`` and ``GradScaler._unscale_grads_``. It gives tensors that
+belong to no part to torch as they are; of parts it asks the other ranks, one collective of one
+number a parameter for a norm, of one number for an overflow. A step that clips nothing pays
+nothing. (A tensor of a class of its own would need no such place in torch, but optimisers take
+their fast way for plain parameters only.)
+
+Which optimisers are right on parts: those that treat every element of a parameter by itself.
+
+    AdamW over q_proj.weight (32, 64) of (64, 64)       the same step as on one device
+    Adafactor                                           refused: it takes means over whole rows
+    an optimiser of the user's own                      nobody knows; said once, as a warning
+
+Parameters that every rank holds whole have whole gradients, and any optimiser is right on them.
+
+An optimiser's state on one rank: saved as DTensors like the parameters, loaded from anything.
+
+    AdamW over q_proj.weight (64, 64) at tp = 2      exp_avg is held (32, 64)
+    optimizer.state_dict()["state"][0]["exp_avg"]    a DTensor of the whole, in the part's memory
+
+Parts are plain tensors, so an optimiser does not know that its moments are parts. Before the first
+step of an optimiser that holds a part's parameters torch calls `watch_optimizers`' hook, and from
+then on its state is given and taken as the module's is. Optimisers of anything else are left alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, wraps
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet, ref
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.partition.placement import Reduction
+
+from ..distributed.communicator import Communicator
+from .state import part_of_saved
+
+_ELEMENTWISE = (
+    "ASGD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "NAdam",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "SGD",
+    "SparseAdam",
+)
+
+_OF_WHOLES = {
+    "torch.Adafactor": "it takes means over the rows and columns of a parameter",
+    "torch.Muon": "it orthogonalises a parameter's gradient as one matrix",
+    "torch.LBFGS": "it takes products over all parameters together",
+    "torch.ZeroRedundancyOptimizer": "it copies "
+    "parameters from one rank to the others, and a part is no other rank's part",
+    "torch.PostLocalSGDOptimizer": "it takes means of "
+    "parameters over the ranks, and a part is no other rank's part",
+    "transformers.Adafactor": "it takes means over the rows and columns of a parameter",
+}
+"""Classes that look at more than one element at a time, by package and name, and at what."""
+
+
+class OptimizerError(DimsolveError):
+    """An optimiser whose step on parts is not the step on one device."""
+
+    __module__ = "dimsolve"
+
+
+def check_kind(optimizer: Any, name: str) -> None:
+    """Raises OptimizerError where an optimiser looks at whole parameters; warns where nobody knows.
+
+    name: of a parameter of which this rank holds a part.
+    """
+    kind = type(optimizer)
+    for base in kind.__mro__:
+        package = base.__module__.partition(".")[0]
+        reason = _OF_WHOLES.get(f"{package}.{base.__qualname__}")
+        if reason is not None:
+            raise _refused(kind.__name__, name, reason)
+    if inspect.unwrap(kind.step) not in _elementwise_steps():
+        warnings.warn(
+            f"{kind.__name__} is not known to dimsolve, and this rank holds a part of {name}: the "
+            "step is that of one device only if it treats every element of a parameter by itself",
+            stacklevel=4,
+        )
+
+
+@cache
+def _elementwise_steps() -> frozenset[Any]:
+    return frozenset(inspect.unwrap(getattr(torch.optim, name).step) for name in _ELEMENTWISE)
+
+
+def _refused(kind: str, name: str, reason: str) -> OptimizerError:
+    return OptimizerError(
+        Diagnostic(
+            code="optimizer-of-wholes",
+            title=f"{kind} cannot step on parts of parameters",
+            reason=f"{reason}, and this rank holds a part of {name}",
+            hint=f"take one that treats elements by themselves ({', '.join(_ELEMENTWISE)}), or a "
+            "plan that leaves parameters whole",
+        )
+    )
+
+
+_MARK = "_dimsolve_part"
+
+_known: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
+"""Optimisers that were looked at, and how many groups of parameters they had."""
+
+
+def mark_parameters(module: Any) -> None:
+    """Notes at every parameter whose part it is, so that an optimiser's state is known by it."""
+    for name, parameter in module.named_parameters():
+        setattr(parameter, _MARK, (ref(module), name))
+
+
+@cache
+def watch_optimizers() -> None:
+    """Asks torch to tell of every optimiser before it steps."""
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+    register_optimizer_step_pre_hook(_before_step)
+
+
+def _before_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    groups, before = len(optimizer.param_groups), _known.get(optimizer, 0)
+    if groups == before:
+        return
+    parts = [part for p in _parameters(optimizer) if (part := _part_of(p)) is not None]
+    for module, name in parts:
+        if not module.held(name).whole:
+            check_kind(optimizer, name)
+            break
+    _known[optimizer] = groups
+    if before or not parts:
+        return
+    optimizer.register_state_dict_post_hook(_give)
+    optimizer.register_load_state_dict_pre_hook(_take)
+    for parameter, values in optimizer.state.items():
+        values.update(_taken(parameter, values, parts=True))
+
+
+def _parameters(optimizer: Optimizer) -> Iterator[Any]:
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def _part_of(parameter: Any) -> tuple[Any, str] | None:
+    """The module and the name of a parameter that is a part."""
+    where, name = getattr(parameter, _MARK, (None, ""))
+    module = None if where is None else where()
+    return None if module is None else (module, name)
+
+
+def _give(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
+    """A hook of ``state_dict``: what has a parameter's shape becomes a DTensor as it is one."""
+    given = {
+        key: _given(parameter, state["state"][key]) for key, parameter in _keys(optimizer, state)
+    }
+    return {**state, "state": {**state["state"], **given}}
+
+
+def _given(parameter: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    part = _part_of(parameter)
+    mesh = None if part is None else part[0].device_mesh
+    if part is None or mesh is None:
+        return dict(values)
+    held = part[0].held(part[1])
+    return {
+        key: held.dtensor(value, mesh) if _is_alike(value, parameter, held) else value
+        for key, value in values.items()
+    }
+
+
+def _is_alike(value: Any, parameter: Any, held: Any) -> bool:
+    """Whether a value is cut as its parameter is."""
+    from torch.distributed.tensor import DTensor
+
+    plain = isinstance(value, Tensor) and not isinstance(value, DTensor)
+    return plain and value.dim() > 0 and value.shape == parameter.shape and bool(held.placements)
+
+
+def _take(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
+    """A hook of ``load_state_dict``: whole tensors and DTensors become this rank's parts."""
+    taken = {
+        key: _taken(parameter, state["state"][key], parts=False)
+        for key, parameter in _keys(optimizer, state)
+    }
+    return {**state, "state": {**state["state"], **taken}}
+
+
+def _keys(optimizer: Optimizer, state: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Under which key a parameter's values stand: a number, or a name in torch's own tools."""
+    keys = (key for group in state["param_groups"] for key in group["params"])
+    for key, parameter in zip(keys, _parameters(optimizer), strict=False):
+        if key in state["state"]:
+            yield key, parameter
+
+
+def _taken(parameter: Any, values: Mapping[str, Any], *, parts: bool) -> dict[str, Any]:
+    """What was saved of a parameter, as this rank's parts. parts: whether plain tensors may be."""
+    part = _part_of(parameter)
+    if part is None:
+        return dict(values)
+    held, shape = part[0].held(part[1]), tuple(parameter.shape)
+    whole = held.whole_shape(shape)
+    return {
+        key: part_of_saved(value, held, shape, f"{key} of {part[1]}", parts=parts)
+        if isinstance(value, Tensor) and tuple(value.shape) in (shape, whole)
+        else value
+        for key, value in values.items()
+    }
+
+
+_parts: WeakSet[Any] = WeakSet()
+"""The parts of models on this rank."""
+
+
+def watch_gradients(module: Any) -> None:
+    """Makes torch's tools see the whole gradients of a part where its parameters are cut."""
+    if any(not held.whole for held in module._held.values()):
+        _parts.add(module)
+        _install()
+
+
+@cache
+def _install() -> None:
+    from torch.amp.grad_scaler import GradScaler
+    from torch.nn.utils import clip_grad
+
+    norm: Any = _with_whole_norms(clip_grad._get_total_norm)
+    for place, name in ((clip_grad, "_get_total_norm"), (torch.nn.utils, "get_total_norm")):
+        setattr(place, name, norm)
+    scaler: Any = GradScaler
+    scaler._unscale_grads_ = _with_shared_overflow(scaler._unscale_grads_)
+
+
+def _cuts() -> dict[int, tuple[Communicator, ...]]:
+    """Along which axes a tensor is cut, by the identity of a parameter or its gradient."""
+    found: dict[int, tuple[Communicator, ...]] = {}
+    for part in list(_parts):
+        for name, parameter in part.named_parameters():
+            ends = part.held(name).cut_along if name in part._held else ()
+            if ends:
+                found[id(parameter)] = ends
+                if parameter.grad is not None:
+                    found[id(parameter.grad)] = ends
+    return found
+
+
+def _with_whole_norms(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    @wraps(original)
+    def get_total_norm(
+        tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, *args: Any, **kwargs: Any
+    ) -> Tensor:
+        given = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+        with torch.no_grad():
+            whole = _whole_norms(given, float(norm_type), _cuts())
+        return original(whole, norm_type, *args, **kwargs)
+
+    return get_total_norm
+
+
+def _whole_norms(
+    tensors: Sequence[Tensor], order: float, cuts: Mapping[int, tuple[Communicator, ...]]
+) -> list[Tensor]:
+    """The tensors, those that are parts replaced by a number that has their whole's norm."""
+    groups: dict[Any, list[int]] = {}
+    for place, tensor in enumerate(tensors):
+        ends = cuts.get(id(tensor), ())
+        if ends:
+            key = (tuple(map(id, ends)), tensor.device, tensor.dtype)
+            groups.setdefault(key, []).append(place)
+    found = list(tensors)
+    for places in groups.values():
+        norms = torch.stack([torch.linalg.vector_norm(tensors[i], order) for i in places])
+        for end in cuts[id(tensors[places[0]])]:
+            rows = end.all_gather(norms)
+            # The norm of order 0 counts what is not zero.
+            norms = rows.sum(0) if order == 0 else torch.linalg.vector_norm(rows, order, dim=0)
+        for place, norm in zip(places, norms.unbind(), strict=True):
+            found[place] = norm
+    return found
+
+
+def _with_shared_overflow(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def unscale_grads(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        found: dict[torch.device, Tensor] = original(self, optimizer, *args, **kwargs)
+        cuts = _cuts()
+        parameters = (p for group in optimizer.param_groups for p in group["params"])
+        ends = {id(end): end for p in parameters for end in cuts.get(id(p), ())}
+        for overflow in found.values():
+            for end in ends.values():
+                overflow.copy_(end.all_reduce(overflow, Reduction.MAX))
+        return found
+
+    return unscale_grads

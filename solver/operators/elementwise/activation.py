@@ -1,0 +1,226 @@
+"""Activations, the softmax family and dropout.
+
+silu, gelu, relu ...     * -> *
+softmax(x, dim=-1)       a b^ -> a b^        every part of dim needs the sum over all of it
+glu(x, dim=-1)           a (2 b) -> a b      b is cut in both halves at once: S(1, blocks=2)
+dropout(x, 0.1)          * -> *              random: a part draws its own mask
+dropout2d(x, 0.1)        a b c^ d^ -> a b c^ d^   one draw per channel
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dimsolve.ir.operator import Declaration
+
+from ...algebra.poly import divide_exactly
+from ..declare import errors
+from ..declare.dtypes import dtype_name, dtype_of, floating
+from ..declare.entry import Entry, Form, between, entry, example, t
+from ..declare.writing import Names, annotation, axis, dims_of, freeze_some, group
+from .pointwise import Pointwise, laid_on
+
+_ANY = (example(t(12, 24)), example(t(2, 12, 6)))
+
+_FUNCTIONAL = {
+    "celu": "alpha inplace",
+    "elu": "alpha inplace",
+    "gelu": "approximate",
+    "hardshrink": "lambd",
+    "hardsigmoid": "inplace",
+    "hardswish": "inplace",
+    "hardtanh": "min_val max_val inplace",
+    "leaky_relu": "negative_slope inplace",
+    "logsigmoid": "",
+    "mish": "inplace",
+    "relu": "inplace",
+    "relu6": "inplace",
+    "selu": "inplace",
+    "silu": "inplace",
+    "softplus": "beta threshold",
+    "softshrink": "lambd",
+    "softsign": "",
+    "tanhshrink": "",
+    "threshold": "threshold value inplace",
+}
+"""Activations ``torch.nn.functional.NAME(input, ...)`` with their other parameters."""
+
+_ARGUMENTS: dict[str, tuple[Any, ...]] = {"threshold": (0.1, -1.0), "leaky_relu": (0.2,)}
+
+
+def softmax(
+    input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Declaration:
+    """Returns the declaration of a function of whole rows along ``dim``."""
+    dims = dims_of(input)
+    names = Names()
+    if dim is None:
+        dim = 0 if len(dims) in (0, 1, 3) else 1
+    place = axis(dim, len(dims))
+    row = [names.one("^" if n == place else "") for n in range(len(dims))]
+    result = floating(dtype_name(dtype) or dtype_of(input))
+    return Declaration(
+        annotation([row], [row]),
+        (input,),
+        dtypes=(result,),
+        frozen="" if len(dims) > 1 else "every element depends on the whole row",
+    )
+
+
+def plain_softmax(input: Any, dim: int, dtype: Any = None) -> Declaration:
+    """Returns the declaration of torch.softmax and its method, which take dim and dtype."""
+    return softmax(input, dim, dtype=dtype)
+
+
+def gumbel_softmax(
+    logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Declaration:
+    """Returns the declaration of a softmax of noisy logits."""
+    return replace(softmax(logits, dim), random=True)
+
+
+def glu(input: Any, dim: int = -1) -> Declaration:
+    """Returns the declaration of ``a * sigmoid(b)`` for the halves a and b of a dimension."""
+    dims = dims_of(input)
+    if not dims:
+        raise errors.wrong_rank("glu", "input", dims, "at least 1 dimension")
+    place = axis(dim, len(dims))
+    length = dims[place]
+    if isinstance(length, int) and divide_exactly(length, 2) is None:
+        raise errors.not_a_multiple("half a dimension of glu", length, 2)
+    output = Names().take(len(dims))
+    halves = [group("2", word) if n == place else word for n, word in enumerate(output)]
+    return Declaration(annotation([halves], [output]), (input,), dtypes=(dtype_of(input),))
+
+
+def prelu(input: Any, weight: Any) -> Declaration:
+    """Returns the declaration of a leaky ReLU with a slope per channel, or one for all."""
+    dims, (count,) = dims_of(input), dims_of(weight, "the weight")
+    if count == 1 or len(dims) < 2:
+        text = "*, 1 -> *"
+    else:
+        names = Names()
+        row = names.take(len(dims))
+        slopes, whole = laid_on((count,), (dims[1],), [row[1]], names)
+        text = freeze_some(annotation([row, slopes], [row]), whole)
+    return Declaration(text, (input, weight), dtypes=(dtype_of(input),))
+
+
+def rrelu(
+    input: Any,
+    lower: float = 0.125,
+    upper: float = 1 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Declaration:
+    """Returns the declaration of a leaky ReLU with a random slope while training."""
+    return Declaration(
+        "* -> *",
+        (input,),
+        dtypes=(dtype_of(input),),
+        random=training,
+        mutates=(0,) if inplace else (),
+    )
+
+
+def dropout(
+    input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Declaration:
+    """Returns the declaration of dropout of single elements: linear where nothing is drawn."""
+    drawn = bool(training) and p != 0
+    return Declaration(
+        "* -> *",
+        (input,),
+        dtypes=(dtype_of(input),),
+        random=drawn,
+        linear=() if drawn else ((0,),),
+        mutates=(0,) if inplace else (),
+    )
+
+
+def channel_dropout(
+    input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Declaration:
+    """Returns the declaration of dropout that drops whole channels: the dimensions behind them stay
+    whole.
+    """
+    dims = dims_of(input)
+    names = Names()
+    row = [names.one("" if n < 2 else "^") for n in range(len(dims))]
+    return replace(dropout(input, p, training, inplace), annotation=annotation([row], [row]))
+
+
+def spatial_dropout(spatial: int) -> Form:
+    """Returns the declaration of dropout1d, 2d, 3d: an input without a batch has its channels
+    first.
+    """
+
+    def declare(
+        input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
+    ) -> Declaration:
+        rank = len(dims_of(input))
+        names = Names()
+        # dropout2d takes a 3-d input for (N, C, L); the others know inputs without a batch.
+        channels = 2 if spatial == 2 or rank == spatial + 2 else 1
+        row = [names.one("" if n < channels else "^") for n in range(rank)]
+        return replace(dropout(input, p, training, inplace), annotation=annotation([row], [row]))
+
+    return declare
+
+
+_ROWS = (
+    example(t(12, 24), dim=-1),
+    example(t(12, 6, 4), 1),
+)
+_MASKED = (example(t(12, 24), 0.5, False), example(t(12, 24), p=0.0))
+_CHANNELS = (example(t(12, 6, 4, 2), 0.5, False), example(t(12, 6, 4, 2), p=0.0))
+
+
+def _activations() -> list[Entry]:
+    entries = []
+    for name, others in _FUNCTIONAL.items():
+        form = Pointwise(("input", *others.split()))
+        arguments = _ARGUMENTS.get(name, ())
+        calls = [example(t(12, 24), *arguments), example(t(2, 12, 6), *arguments)]
+        if "inplace" in others:
+            calls.append(example(t(12, 6), *arguments, inplace=True))
+        entries.append(entry(f"torch.nn.functional.{name}", form, *calls))
+    return entries
+
+
+ENTRIES = (
+    *_activations(),
+    entry(
+        "torch.nn.functional.prelu",
+        prelu,
+        example(t(12, 6, 4), between(0.1, 0.3, 6)),
+        example(t(12, 24), t(1)),
+    ),
+    entry("torch.nn.functional.rrelu", rrelu, *_ANY),
+    entry("torch.nn.functional.glu", glu, example(t(12, 24)), example(t(12, 24, 4), 1)),
+    entry("torch.nn.functional.softmax", softmax, *_ROWS),
+    entry("torch.nn.functional.log_softmax", softmax, *_ROWS),
+    entry("torch.nn.functional.softmin", softmax, *_ROWS),
+    entry("torch.softmax", plain_softmax, *_ROWS),
+    entry("torch.log_softmax", plain_softmax, *_ROWS),
+    entry(
+        "torch.nn.functional.gumbel_softmax",
+        gumbel_softmax,
+        example(t(12, 24)),
+        note="random: never compared by value",
+    ),
+    entry("torch.nn.functional.dropout", dropout, *_MASKED, note="random while training"),
+    entry("torch.nn.functional.alpha_dropout", dropout, *_MASKED, note="random while training"),
+    entry(
+        "torch.dropout",
+        lambda input, p, train: dropout(input, p, train),
+        example(t(12, 24), 0.5, False),
+    ),
+    entry("torch.nn.functional.dropout1d", spatial_dropout(1), example(t(12, 6, 4), 0.5, False)),
+    entry("torch.nn.functional.dropout2d", spatial_dropout(2), *_CHANNELS),
+    entry(
+        "torch.nn.functional.dropout3d", spatial_dropout(3), example(t(12, 6, 4, 2, 3), 0.5, False)
+    ),
+    entry("torch.nn.functional.feature_alpha_dropout", channel_dropout, *_CHANNELS),
+)

@@ -1,0 +1,131 @@
+"""Distances and angles between vectors, whose coordinates stay whole.
+
+cdist(x, y)                  a b d^, a c d^ -> a b c
+cosine_similarity(x, y)      a b^, a b^ -> a
+pdist(x)                     n^ d^ -> e^              e = n*(n - 1)//2
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dimsolve.ir.operator import Declaration
+
+from ...algebra.dims import floor_div
+from ..declare.dtypes import dtype_of, floating, result_type
+from ..declare.entry import entry, example, t
+from ..declare.writing import Names, annotation, axis, bare, dims_of, length_word
+from ..elementwise.pointwise import broadcast
+
+
+def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Declaration:
+    """Returns the declaration of distances between rows: the coordinates stay whole."""
+    a, b = dims_of(x1), dims_of(x2, "the other tensor")
+    names = Names()
+    batch = broadcast([a[:-2], b[:-2]], names)
+    rows, columns, width = names.one(), names.one(), names.one("^")
+    text = annotation(
+        [[*batch.inputs[0], rows, width], [*batch.inputs[1], columns, width]],
+        [[*batch.output, rows, columns]],
+    )
+    return Declaration(
+        text,
+        (x1, x2),
+        arguments=batch.arguments,
+        fresh=tuple(batch.fresh),
+        fixed=_way_to_compute(p, compute_mode, a[-2], b[-2]),
+        dtypes=(result_type((x1, x2)),),
+    )
+
+
+def pdist(input: Any, p: float = 2.0) -> Declaration:
+    """Returns the declaration of distances between all pairs of rows."""
+    rows, _ = dims_of(input)
+    arguments: dict[str, Any] = {}
+    count = None if rows is None else floor_div(rows * (rows - 1), 2)
+    word = length_word(Names({"n", "d"}), arguments, count)
+    return Declaration(
+        f"n^ d^ -> {word}",
+        (input,),
+        arguments=arguments,
+        fresh=(bare(word),) if count is None else (),
+        dtypes=(dtype_of(input),),
+        frozen="every row meets every other",
+    )
+
+
+def _way_to_compute(p: float, mode: Any, rows: Any, columns: Any) -> dict[str, Any]:
+    """torch chooses by the number of rows, and the ways differ in their rounding: the whole's way
+    is taken.
+    """
+    if p != 2 or mode not in (None, "use_mm_for_euclid_dist_if_necessary"):
+        return {}
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        return {}
+    many = rows > 25 or columns > 25
+    return {"compute_mode": f"{'' if many else 'donot_'}use_mm_for_euclid_dist"}
+
+
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Declaration:
+    """Returns the declaration of the cosine between vectors along one dimension."""
+    shapes = [dims_of(x1), dims_of(x2, "the other tensor")]
+    rank = max(map(len, shapes))
+    place = axis(dim, rank)
+    names = Names()
+    spread = broadcast(shapes, names)
+    inputs = [_frozen_at(row, place - (rank - len(row))) for row in spread.inputs]
+    output = [word for n, word in enumerate(spread.output) if n != place]
+    return Declaration(
+        annotation(inputs, [output]),
+        (x1, x2),
+        arguments={k: v for k, v in spread.arguments.items() if k in map(bare, output)},
+        fresh=tuple(name for name in spread.fresh if name in map(bare, output)),
+        dtypes=(floating(result_type((x1, x2))),),
+        frozen="" if output else "the vectors are compared whole",
+    )
+
+
+def pairwise_distance(
+    x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Declaration:
+    """Returns the declaration of distances between vectors in the last dimension."""
+    names = Names()
+    spread = broadcast([dims_of(x1), dims_of(x2, "the other tensor")], names)
+    last = len(spread.output) - 1
+    inputs = [_frozen_at(row, len(row) - 1) for row in spread.inputs]
+    output = spread.output[:last] + ["1"] * keepdim
+    return Declaration(
+        annotation(inputs, [output]),
+        (x1, x2),
+        arguments={k: v for k, v in spread.arguments.items() if k in map(bare, output)},
+        fresh=tuple(name for name in spread.fresh if name in map(bare, output)),
+        dtypes=(floating(result_type((x1, x2))),),
+        frozen="" if spread.output[:last] else "the vectors are compared whole",
+    )
+
+
+def _frozen_at(row: list[str], place: int) -> list[str]:
+    if place < 0:
+        return row
+    word = row[place]
+    return [*row[:place], word if word.isdecimal() else word.rstrip("^") + "^", *row[place + 1 :]]
+
+
+ENTRIES = (
+    entry(
+        "torch.nn.functional.cosine_similarity",
+        cosine_similarity,
+        example(t(12, 6), t(12, 6)),
+        example(t(12, 6, 4), t(6, 1), dim=-2),
+    ),
+    entry(
+        "torch.nn.functional.pairwise_distance",
+        pairwise_distance,
+        example(t(12, 6), t(12, 6)),
+        example(t(12, 6), t(12, 6), keepdim=True),
+    ),
+    entry("torch.pdist", pdist, example(t(6, 4))),
+    entry(
+        "torch.cdist", cdist, example(t(2, 12, 6), t(2, 4, 6)), example(t(12, 6), t(4, 6), p=1.0)
+    ),
+)

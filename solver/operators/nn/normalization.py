@@ -1,0 +1,261 @@
+"""Normalisations: what a mean and a variance are taken over stays whole, the rest may be cut.
+
+layer_norm(x, (d,), w, b)    a b c^, c^, c^ -> a b c^
+group_norm(x, 4, w, b)       n (g c^) h^, (g c^), (g c^) -> n (g c^) h^    num_groups: its g
+instance_norm(x)             n c h^ -> n c h^
+batch_norm in evaluation     n c h, c, c, c, c -> n c h
+batch_norm in training       n^ c h^, c, c, c, c -> n^ c h^    writes the running statistics
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dimsolve.ir.operator import Declaration
+
+from ...algebra.dims import floor_div, surely_positive
+from ...algebra.poly import Dim, divide_exactly, product
+from ..declare import errors
+from ..declare.dtypes import dtype_of
+from ..declare.entry import between, constant, entry, example, t
+from ..declare.needs import EQ, GE, NE, need, need_multiple, never_equal
+from ..declare.writing import Names, Pattern, annotation, axes, dims_of, group, is_dim, known
+
+
+def _with_optional(
+    input: Any, row: Pattern, optional: Sequence[tuple[Any, Pattern]], **more: Any
+) -> Declaration:
+    """The declaration of one tensor and of those optional ones that are there."""
+    there = [(tensor, pattern) for tensor, pattern in optional if tensor is not None]
+    return Declaration(
+        annotation([row, *(pattern for _, pattern in there)], [row]),
+        (input, *(tensor for tensor, _ in there)),
+        dtypes=(dtype_of(input),),
+        **more,
+    )
+
+
+def layer_norm(
+    input: Any,
+    normalized_shape: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    *rest: Any,
+) -> Declaration:
+    """Returns the declaration of a norm over the last dimensions."""
+    dims = dims_of(input)
+    rank = len(dims)
+    count = len(normalized_shape) if isinstance(normalized_shape, list | tuple) else 1
+    if count > rank:
+        raise errors.wrong_number("normalized dimensions", count, rank)
+    wanted = normalized_shape if isinstance(normalized_shape, list | tuple) else (normalized_shape,)
+    for length, size in zip(dims[rank - count :], wanted, strict=True):
+        if length is not None and is_dim(size):
+            refusal = errors.lengths_differ(
+                "the last dimensions and normalized_shape", length, size
+            )
+            if never_equal(length, size):
+                raise refusal
+            need(length, EQ, size, refusal)
+    names = Names()
+    leading, normal = names.take(rank - count), names.take(count, "^")
+    return _with_optional(input, [*leading, *normal], [(weight, normal), (bias, normal)])
+
+
+def rms_norm(
+    input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None
+) -> Declaration:
+    """Returns the declaration of a root-mean-square norm over the last dimensions."""
+    return layer_norm(input, normalized_shape, weight)
+
+
+def group_norm(
+    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *rest: Any
+) -> Declaration:
+    """Returns the declaration of a norm over each group of channels."""
+    dims = dims_of(input)
+    if len(dims) < 2:
+        raise errors.wrong_rank("group_norm", "input", dims, "at least 2 dimensions")
+    channels = dims[1]
+    refusal = errors.not_a_multiple("a group of channels", channels, num_groups)
+    need(num_groups, GE, 1, refusal)
+    if channels is not None:
+        need_multiple(channels, num_groups, refusal)
+    if None not in dims and num_groups != 0:
+        share = floor_div(product(known((dims[0], dims[1]))), num_groups)
+        _need_values(product([share, *known(dims[2:])]), "group_norm")
+    inner = None if channels is None else divide_exactly(channels, num_groups)
+    names = Names({"n", "g", "c"})
+    groups, width = "1" if num_groups == 1 else "g", "1" if inner == 1 else "c^"
+    both = group(groups, width)
+    row = ["n", both, *names.take(len(dims) - 2, "^")]
+    return _with_optional(
+        input,
+        row,
+        [(weight, [both]), (bias, [both])],
+        arguments={"g": num_groups} if " " in both else {},
+        sizes={"num_groups": "g"} if groups == "g" else {},
+    )
+
+
+def instance_norm(
+    input: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    *rest: Any,
+) -> Declaration:
+    """Returns the declaration of a norm of each channel of each sample.
+
+    Running statistics are averaged over the batch while they are written, so the batch stays whole
+    then.
+    """
+    dims = dims_of(input)
+    if use_input_stats and None not in dims[2:]:
+        _need_values(product(known(dims[2:])), "instance_norm")
+    written = use_input_stats and running_mean is not None
+    names = Names({"n", "c"})
+    batch = "n^" if written else "n"
+    row = [batch, "c", *names.take(len(dims) - 2, "^" if use_input_stats else "")]
+    statistics = [(x, ["c"]) for x in (running_mean, running_var, weight, bias)]
+    return _with_optional(input, row, statistics, mutates=(1, 2) if written else ())
+
+
+def _need_values(count: Dim, function: str) -> None:
+    """A mean and a variance are taken of several values, or of none."""
+    refusal = errors.not_understood(function, "there is one value to take a variance of")
+    if surely_positive(count):
+        need(count, GE, 2, refusal)
+    else:
+        need(count, NE, 1, refusal)
+
+
+def batch_norm(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    *rest: Any,
+) -> Declaration:
+    """Returns the declaration of a norm of each channel, by the batch or running statistics."""
+    dims = dims_of(input)
+    if len(dims) < 2:
+        raise errors.wrong_rank("batch_norm", "input", dims, "at least 2 dimensions")
+    if training and None not in dims:
+        _need_values(product(known((dims[0], *dims[2:]))), "batch_norm")
+    names, mark = Names({"n", "c"}), "^" if training else ""
+    row = [f"n{mark}", "c", *names.take(len(dims) - 2, mark)]
+    written = training and running_mean is not None
+    statistics = [(x, ["c"]) for x in (running_mean, running_var, weight, bias)]
+    return _with_optional(input, row, statistics, mutates=(1, 2) if written else ())
+
+
+def torch_batch_norm(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Declaration:
+    """Returns the declaration of torch.batch_norm, which takes its tensors in another order."""
+    found = batch_norm(input, running_mean, running_var, weight, bias, training)
+    order = [x for x in (input, weight, bias, running_mean, running_var) if x is not None]
+    statistics = () if running_mean is None else (len(order) - 2, len(order) - 1)
+    row = found.annotation.split(" -> ")[1]
+    text = ", ".join([row] + ["c"] * (len(order) - 1))
+    return Declaration(
+        f"{text} -> {row}",
+        tuple(order),
+        dtypes=found.dtypes,
+        mutates=statistics if found.mutates else (),
+    )
+
+
+def local_response_norm(
+    input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Declaration:
+    """Returns the declaration of a norm over neighbouring channels."""
+    dims = dims_of(input)
+    need(size, GE, 1, errors.not_understood("local_response_norm", f"size is {size}"))
+    row = Names().take(len(dims))
+    row[1] += "^"
+    return _with_optional(input, row, [])
+
+
+def normalize(
+    input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None
+) -> Declaration:
+    """Returns the declaration of division by a norm along dimensions."""
+    dims = dims_of(input)
+    places = axes(dim, len(dims))
+    names = Names()
+    row = [names.one("^" if n in places else "") for n in range(len(dims))]
+    return _with_optional(input, row, [])
+
+
+_IMAGE = t(12, 6, 4, 2)
+_CHANNEL = t(6)
+_STATISTICS = (constant(t(6)), constant(between(0.5, 2, 6)))
+
+ENTRIES = (
+    entry(
+        "torch.nn.functional.layer_norm",
+        layer_norm,
+        example(t(2, 12, 24), (24,), t(24), t(24)),
+        example(t(12, 4, 6), (4, 6)),
+        example(t(12, 24), [24], t(24)),
+    ),
+    entry(
+        "torch.nn.functional.rms_norm",
+        rms_norm,
+        example(t(2, 12, 24), (24,), t(24)),
+        example(t(12, 24), (24,)),
+    ),
+    entry(
+        "torch.nn.functional.group_norm",
+        group_norm,
+        example(t(2, 24, 6), 12, t(24), t(24)),
+        example(t(12, 6, 4), 6),
+        example(t(12, 8, 4), 1, t(8)),
+    ),
+    entry(
+        "torch.nn.functional.instance_norm",
+        instance_norm,
+        example(_IMAGE, None, None, _CHANNEL, _CHANNEL),
+        example(t(12, 6, 4), *_STATISTICS, use_input_stats=False),
+    ),
+    entry(
+        "torch.nn.functional.batch_norm",
+        batch_norm,
+        example(_IMAGE, *_STATISTICS, t(6), t(6)),
+        example(_IMAGE, *_STATISTICS, t(6), t(6), training=True),
+        example(t(12, 6), None, None, training=True),
+        note="in training the batch is cut through a transform rule that joins the statistics",
+    ),
+    entry(
+        "torch.batch_norm",
+        torch_batch_norm,
+        example(_IMAGE, t(6), t(6), *_STATISTICS, False, 0.1, 1e-5, False),
+    ),
+    entry("torch.nn.functional.local_response_norm", local_response_norm, example(t(12, 6, 4), 2)),
+    entry(
+        "torch.nn.functional.normalize",
+        normalize,
+        example(t(12, 6)),
+        example(t(12, 6, 4), p=1.0, dim=-1),
+    ),
+)

@@ -1,0 +1,270 @@
+"""Elements written, or added, to places that an index tells.
+
+scatter_add(x, 1, i, v)     a b^, a c+, a c+ -> a b^      x is a summand where c is cut
+index_add(x, 0, i, v)       a^ b, c+, c+ b -> a^ b
+index_copy(x, 0, i, v)      a^ b, c^, c^ b -> a^ b        what is written last stays
+select_scatter(x, v, 1, 2)  a b^, a -> a b^
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from dimsolve.ir.operator import Declaration
+
+from ..declare import errors
+from ..declare.dtypes import dtype_of
+from ..declare.entry import Sample, entry, example, mask, t, whole
+from ..declare.needs import EQ, LE, need
+from ..declare.writing import (
+    Lengths,
+    Names,
+    NotKnown,
+    annotation,
+    axis,
+    bare,
+    dims_of,
+    freeze,
+    is_dim,
+    is_tensor,
+)
+from ..elementwise.pointwise import broadcast
+from .indexing import _rows, need_place, setitem, slice_length
+
+
+def scattered(
+    input: Any, dim: int, index: Any, src: Any, *, summed: bool, mutates: bool = False
+) -> Declaration:
+    """Returns the declaration of elements written or added along a dimension.
+
+    Where they are added, the places that are written from may be cut: every rank adds its own, and
+    the tensor is a summand.
+    """
+    dims, places = dims_of(input), dims_of(index, "the index")
+    names = Names()
+    place = axis(dim, len(dims))
+    source, picked = _rows(dims, places, place, names)
+    mark = "+" if summed else "^"
+    picked = [
+        word if word.isdecimal() or n != place else bare(word) + mark
+        for n, word in enumerate(picked)
+    ]
+    inputs, rows = [input, index], [source, picked]
+    if is_tensor(src):
+        inputs.append(src)
+        rows = _with_source(source, picked, places, dims_of(src, "the source"), names)
+    elif summed:
+        rows = [freeze(source), freeze(picked)]
+    return Declaration(
+        annotation(rows, [rows[0]]),
+        tuple(inputs),
+        value_split=(0,) if summed else (),
+        dtypes=(dtype_of(input),),
+        mutates=(0,) if mutates else (),
+        linear=((0, 2),) if summed and is_tensor(src) else (),
+        frozen=""
+        if any("^" not in word and not word.isdecimal() for word in rows[0] + rows[1])
+        else "the places may be anywhere",
+    )
+
+
+def _with_source(
+    source: list[str], picked: list[str], places: Lengths, values: Lengths, names: Names
+) -> list[list[str]]:
+    """The words of the tensor, the index and the source, which may be larger than the index: all
+    stay whole then.
+    """
+    for a, b in zip(places, values, strict=False):
+        if a is not None and b is not None:
+            need(a, LE, b, errors.out_of_range("the index", a, b))
+    if len(values) != len(places):
+        return [source, picked, []]
+    same = [a == b for a, b in zip(values, places, strict=True)]
+    written = [word if equal else names.one("^") for word, equal in zip(picked, same, strict=True)]
+    rows = [source, picked, written]
+    return rows if all(same) else [freeze(row) for row in rows]
+
+
+def scatter(
+    input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: Any = None
+) -> Declaration:
+    """Returns the declaration of torch.scatter."""
+    if reduce == "multiply":
+        raise NotKnown("scatter with multiply is not known of")
+    return scattered(
+        input,
+        dim,
+        index,
+        src if src is not None else value,
+        summed=reduce == "add" and is_tensor(src),
+    )
+
+
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Declaration:
+    """Returns the declaration of torch.scatter_add."""
+    return scattered(input, dim, index, src, summed=True)
+
+
+def scatter_reduce(
+    input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
+) -> Declaration:
+    """Returns the declaration of torch.scatter_reduce: only sums that keep the tensor itself can be
+    cut where they write from.
+    """
+    return scattered(input, dim, index, src, summed=reduce == "sum" and include_self)
+
+
+def _sliced(
+    input: Any, dim: int, index: Any, source: Any, mark: str
+) -> tuple[list[str], list[str], list[str]]:
+    dims = dims_of(input)
+    names = Names()
+    row = names.take(len(dims))
+    place = axis(dim, len(dims))
+    word = names.one(mark)
+    whole_row = [*row[:place], f"{row[place]}^", *row[place + 1 :]]
+    return whole_row, [word], [*row[:place], word, *row[place + 1 :]]
+
+
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Declaration:
+    """Returns the declaration of slices added along a dimension."""
+    row, word, slices = _sliced(input, dim, index, source, "+")
+    return Declaration(
+        annotation([row, word, slices], [row]),
+        (input, index, source),
+        value_split=(0,),
+        dtypes=(dtype_of(input),),
+        linear=((0, 2),),
+    )
+
+
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Declaration:
+    """Returns the declaration of slices written along a dimension."""
+    row, word, slices = _sliced(input, dim, index, source, "^")
+    return Declaration(
+        annotation([row, word, slices], [row]), (input, index, source), dtypes=(dtype_of(input),)
+    )
+
+
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Declaration:
+    """Returns the declaration of a value written to slices along a dimension."""
+    row, word, _ = _sliced(input, dim, index, None, "^")
+    inputs = [input, index, *([value] if is_tensor(value) else [])]
+    rows = [row, word, *([[]] if is_tensor(value) else [])]
+    return Declaration(annotation(rows, [row]), tuple(inputs), dtypes=(dtype_of(input),))
+
+
+def index_put(
+    input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False
+) -> Declaration:
+    """Returns the declaration of values written to places of index tensors."""
+    found = setitem(input, tuple(slice(None) if i is None else i for i in indices), values)
+    return replace(found, mutates=(), returns="tensor", sizes={})
+
+
+def masked_scatter(input: Any, mask: Any, source: Any) -> Declaration:
+    """Returns the declaration of a source written element by element where a mask is set."""
+    names = Names()
+    spread = broadcast([dims_of(input), dims_of(mask, "the mask")], names, "^")
+    other = names.take(len(dims_of(source, "the source")), "^")
+    return Declaration(
+        annotation([*spread.inputs, other], [spread.output]),
+        (input, mask, source),
+        arguments=spread.arguments,
+        fresh=tuple(spread.fresh),
+        dtypes=(dtype_of(input),),
+        frozen="where an element of the source goes depends on all of the mask before",
+    )
+
+
+def select_scatter(input: Any, src: Any, dim: int, index: Any) -> Declaration:
+    """Returns the declaration of one slice replaced."""
+    dims = dims_of(input)
+    names = Names()
+    place = axis(dim, len(dims))
+    if is_dim(index):
+        need_place(index, dims[place])
+    row = [names.one("^" if n == place else "") for n in range(len(dims))]
+    return Declaration(
+        annotation([row, [*row[:place], *row[place + 1 :]]], [row]),
+        (input, src),
+        dtypes=(dtype_of(input),),
+        linear=((0, 1),),
+    )
+
+
+def slice_scatter(
+    input: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
+) -> Declaration:
+    """Returns the declaration of a range of slices replaced."""
+    dims, values = dims_of(input), dims_of(src, "the source")
+    names = Names()
+    place = axis(dim, len(dims))
+    row = [names.one("^" if n == place else "") for n in range(len(dims))]
+    word = "1" if values[place] == 1 else names.one("^")
+    whole, given = dims[place], values[place]
+    if whole is not None and given is not None:
+        taken = slice_length(whole, slice(start, end, step))
+        need(taken, EQ, given, errors.lengths_differ("the slice and the source", taken, given))
+    return Declaration(
+        annotation([row, [*row[:place], word, *row[place + 1 :]]], [row]),
+        (input, src),
+        dtypes=(dtype_of(input),),
+        linear=((0, 1),),
+    )
+
+
+def _columns(count: int, *shape: int) -> Sample:
+    return whole(count, *shape)
+
+
+ENTRIES = (
+    entry(
+        "torch.scatter",
+        scatter,
+        example(t(12, 6), 1, whole(6, 12, 1), t(12, 1)),
+        example(t(12, 6), 1, whole(6, 12, 1), 2.0),
+    ),
+    entry(
+        "torch.scatter_add",
+        scatter_add,
+        example(t(12, 6), 1, whole(6, 12, 24), t(12, 24)),
+        example(t(6, 12), 0, whole(6, 24, 12), t(24, 12)),
+        example(t(12, 6), 1, whole(6, 4, 3), t(4, 3)),
+    ),
+    entry(
+        "torch.scatter_reduce",
+        scatter_reduce,
+        example(t(12, 6), 1, whole(6, 12, 24), t(12, 24), "sum"),
+        example(t(12, 6), 1, whole(6, 12, 4), t(12, 4), "amax"),
+    ),
+    entry(
+        "torch.index_add",
+        index_add,
+        example(t(6, 4), 0, whole(6, 12), t(12, 4)),
+        example(t(12, 6), 1, whole(6, 12), t(12, 12)),
+    ),
+    entry(
+        "torch.index_copy",
+        index_copy,
+        example(t(6, 12), 0, _columns(1, 1), t(1, 12)),
+        example(t(12, 6), 1, _columns(1, 1), t(12, 1)),
+    ),
+    entry("torch.index_fill", index_fill, example(t(12, 6), 1, whole(6, 2), 0.5)),
+    entry(
+        "torch.index_put",
+        index_put,
+        example(t(12, 6), (whole(12, 1), whole(6, 1)), t(1)),
+        example(t(12, 6), (whole(12, 4),), 1.0 and t()),
+    ),
+    entry("torch.masked_scatter", masked_scatter, example(t(12, 6), mask(12, 6), t(72))),
+    entry("torch.select_scatter", select_scatter, example(t(12, 6), t(12), 1, 2)),
+    entry(
+        "torch.slice_scatter",
+        slice_scatter,
+        example(t(12, 6), t(4, 6), 0, 2, 6),
+        example(t(12, 6), t(12, 3), 1, 0, None, 2),
+    ),
+)
