@@ -324,8 +324,8 @@ class Arguments:
     def with_values(self, values: Mapping[Place, Any]) -> Arguments:
         """Returns the arguments with other values at some places."""
         args, kwargs = list(self.args), dict(self.kwargs)
-        for place, value in values.items():
-            key, *inside = place
+        for path, value in values.items():
+            key, *inside = path
             if isinstance(key, int):
                 args[key] = _replaced(args[key], inside, value)
             else:

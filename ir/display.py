@@ -22,8 +22,8 @@ RENDERERS = "dimsolve.show"
 def render(value: object, form: Form) -> Any:
     """Returns a value in one form, None where the face has none for its class.
 
-    form: ``svg`` and ``latex`` are texts, ``rich`` is anything that rich prints, ``pretty`` is a plain
-    text for an interactive session, ``text`` is the whole as plain text.
+    form: ``svg`` and ``latex`` are texts, ``rich`` is anything that rich prints, ``pretty`` is a
+    short text for an interactive session, ``text`` is the whole as plain text.
 
     >>> from dimsolve.ir.read_annotation import read_annotation
     >>> render(read_annotation("m n -> n m"), "svg")[:4]

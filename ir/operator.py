@@ -57,7 +57,7 @@ class Declaration:
     without running (a size); nothing, and the outputs are the inputs in ``mutates`` as they are
     after the call; ``parts``, a tuple of as many tensors as only running tells.
 
-    transform_rules: `dimsolve.partition.rules.rule.TransformRule` for this call; they come before
+    transform_rules: `TransformRule` for this call; they come before
     the rules that the marks give.
 
     places: for each input its place in ``Node.operands()``, where a graph holds the call: a value

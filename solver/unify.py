@@ -478,10 +478,10 @@ class IdentifierFacts:
         for fact in self._about:
             if fact.relation.comparison is not Comparison.EQ:
                 continue
-            for product, given in ((fact.left, fact.right), (fact.right, fact.left)):
-                names = _names_of_product(product, self.identifiers)
+            for side, given in ((fact.left, fact.right), (fact.right, fact.left)):
+                names = _names_of_product(side, self.identifiers)
                 if names is not None and not symbols_of(given) & self.identifiers:
-                    (constant,) = product.terms.values() if isinstance(product, Poly) else (1,)
+                    (constant,) = side.terms.values() if isinstance(side, Poly) else (1,)
                     origin = f"fact {fact.relation.text}"
                     equations.append(Equation(names, constant, given, spans[names[0]], origin))
                     break

@@ -173,8 +173,8 @@ def _table(title: str, rows: Iterable[Row]) -> list[str]:
     count = max(len(row) for row in listed)
     widths = [max(len(row[n]) if n < len(row) else 0 for row in listed) for n in range(count)]
     lines = ["", title]
-    for row in listed:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+    for texts in listed:
+        cells = [cell.ljust(width) for cell, width in zip(texts, widths, strict=False)]
         lines.append("  " + "  ".join(cells).rstrip())
     return lines
 

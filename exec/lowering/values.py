@@ -303,23 +303,23 @@ def _sum_gradients_later(setting: Setting) -> None:
 
 def _gather_results_later(setting: Setting) -> None:
     *steps, output = setting.fx.nodes
-    places = {step: place for place, step in enumerate(steps)}
-    for step in steps:
-        move, origin = _move(step), _origin(step)
-        if move is None or origin is None or list(step.users) != [output]:
+    places = {node: place for place, node in enumerate(steps)}
+    for node in steps:
+        move, origin = _move(node), _origin(node)
+        if move is None or origin is None or list(node.users) != [output]:
             continue
         axis, source, target, shared = move
-        given: Any = step.args[0]
+        given: Any = node.args[0]
         end = labelled(setting.communicators[axis], origin.label)
         waits = any(_is_work(later) for later in steps[places[given] + 1 :])
-        whole = target == Replicate() and not shared and len(step.args) == 1
+        whole = target == Replicate() and not shared and len(node.args) == 1
         if isinstance(source, Shard) and whole and waits and hasattr(end, "begin_gather"):
             with setting.fx.inserting_after(given):
                 begun = setting.fx.call_function(begin_gather_step(end), (given,))
             begun.meta["origin"] = Origin("begun", origin.label)
-            step.target = end_gather_step(source, end)
-            step.kwargs = {"begun": begun}
-            output.prepend(step)
+            node.target = end_gather_step(source, end)
+            node.kwargs = {"begun": begun}
+            output.prepend(node)
 
 
 def _origin(step: fx.Node) -> Origin | None:

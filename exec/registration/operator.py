@@ -38,7 +38,7 @@ Tells torch.compile that a registered function is one operator, without loading 
 Dynamo takes one to two seconds to import, and most programs that register operators never compile.
 So what is to be told is kept until somebody imports it.
 
-In a graph a registered function stands as its leaf (`dimsolve.exec.registration.operator`), also where
+In a graph a registered function stands as its leaf, also where
 the model calls the function that was registered by a call, ``register_op(annotation)(function)``.
 """
 

@@ -152,13 +152,13 @@ def laid_on(
     row: list[str] = []
     doubtful: set[str] = set()
     offset = len(wanted) - len(dims)
-    for length, whole, word in zip(dims, wanted[offset:], words[offset:], strict=True):
-        if length == 1 and whole != 1:
+    for length, target, word in zip(dims, wanted[offset:], words[offset:], strict=True):
+        if length == 1 and target != 1:
             row.append("1")
-        elif length is None or whole is None or length == whole or never_equal(length, 1):
+        elif length is None or target is None or length == target or never_equal(length, 1):
             row.append(word)
         else:
-            need_equal_or_one(length, whole, one=(length,))
+            need_equal_or_one(length, target, one=(length,))
             row.append(names.one("^"))
             doubtful.update(identifiers_in(word))
     return row, doubtful
@@ -303,9 +303,9 @@ def _need_room(tensors: Sequence[Any]) -> None:
         return
     first, *others = [dims_of(tensor) for tensor in tensors if is_tensor(tensor)]
     for other in others:
-        for whole, length in zip(reversed(first), reversed(other), strict=False):
-            if whole is not None and length is not None and length != whole:
-                need_equal_or_one(length, whole, one=(length,))
+        for target, length in zip(reversed(first), reversed(other), strict=False):
+            if target is not None and length is not None and length != target:
+                need_equal_or_one(length, target, one=(length,))
 
 
 _ANY = (example(t(12, 24)), example(t(12)), example(t(2, 12, 3, 4)))

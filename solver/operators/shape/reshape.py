@@ -1,4 +1,4 @@
-"""Functions that read the same elements in another shape: see `dimsolve.solver.operators.shape.reshape`.
+"""Functions that read the same elements in another shape.
 
 view(x, b, s, 8, 64)         a b (c d) -> a b c d    c=8, d=64; a rank's sizes: its a, b, c, d
 flatten(x, 1)                a b c -> a (b c)
