@@ -45,7 +45,7 @@ import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from reprlib import Repr
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from .lookalikes import is_invisible
 
@@ -249,6 +249,39 @@ class OperatorError(DimsolveError):
     """A function that cannot be an operator, or an operator that breaks its promise."""
 
     __module__ = "dimsolve"
+
+
+E = TypeVar("E", bound=DimsolveError)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(Generic[E]):
+    """One kind of error, as a row of a table: its class, its code, and its words.
+
+    ``{name}`` in the words is filled in when the error is made, so that a module's errors stand
+    together and read as they are shown.
+
+    >>> no_root = Problem(ShapeError, "no-root", "{n} has no root", "{n}**2 = {value}", "try 9")
+    >>> print(no_root("n n", Span(0, 1), n="n", value=8))
+    n has no root
+      n n
+      ^
+      n**2 = 8
+      hint: try 9
+    """
+
+    error: type[E]
+    code: str
+    title: str
+    reason: str = ""
+    hint: str = ""
+
+    def __call__(self, text: str = "", *spans: Span, **words: object) -> E:
+        """Returns the error. text, spans: what was read, and the places in it."""
+        title, reason, hint = (
+            template.format_map(words) for template in (self.title, self.reason, self.hint)
+        )
+        return self.error(Diagnostic(self.code, title, text, spans, reason, hint))
 
 
 _UNREADABLE = frozenset(
