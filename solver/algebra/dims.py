@@ -43,7 +43,7 @@ from .poly import (
 )
 
 MAX_TEXT = 16_384
-READ_STEPS_DIMS = 12_000
+READ_STEPS = 12_000
 
 
 class Function(Enum):
@@ -297,7 +297,7 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     return total
 
 
-READ_STEPS_CANONICAL = 12_000
+READ_STEPS = 12_000
 
 
 def from_expression(expression: Expression) -> Dim:
@@ -307,7 +307,7 @@ def from_expression(expression: Expression) -> Dim:
     limits.
     """
     try:
-        return _from_expression(expression, Budget(READ_STEPS_CANONICAL))
+        return _from_expression(expression, Budget(READ_STEPS))
     except OutOfBudgetError:
         raise TooLarge from None
 

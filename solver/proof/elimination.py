@@ -46,7 +46,7 @@ from ..algebra.signs import Run, sign_runs
 from .cells import Draft, Empty, Goal, Range, Split, cancelled, least_of
 from .claims import Sign
 
-MAX_ATOMS_PRODUCT_EQUATIONS = 10
+MAX_ATOMS = 10
 
 
 def solve_products(draft: Draft) -> list[Draft] | None:
@@ -56,7 +56,7 @@ def solve_products(draft: Draft) -> list[Draft] | None:
     found = {dim: balance for dim in draft.zero if (balance := balance_of(draft, dim)) is not None}
     if (
         not found
-        or len({a for b in found.values() for a in b.exponents}) > MAX_ATOMS_PRODUCT_EQUATIONS
+        or len({a for b in found.values() for a in b.exponents}) > MAX_ATOMS
     ):
         return None
     family = solve_balances(list(found.values()), draft.budget)
@@ -185,7 +185,7 @@ def _split_quotient(draft: Draft, dim: Poly) -> None:
 
 MAX_ROOTS = 16
 MAX_VALUES = 8
-MAX_ATOMS_ELIMINATION = 10
+MAX_ATOMS = 10
 
 
 def solve(draft: Draft, dim: Dim) -> None:
@@ -304,7 +304,7 @@ def _factor(draft: Draft, dim: Poly) -> bool:
     factor is 0.
     """
     names = sorted(atoms_of(dim))
-    if len(names) > MAX_ATOMS_ELIMINATION or len(dim.terms) > 24:
+    if len(names) > MAX_ATOMS or len(dim.terms) > 24:
         return False
     for name in names:
         slope, rest = line_in(dim, name)

@@ -40,7 +40,7 @@ from .case_splits import WORLD, Atlas, atlas_of
 from .cells import Chart, Goal
 from .claims import Claim, Sign, claim_of, claims_of_value, difference
 
-STEPS_FACTS = 12_000
+STEPS = 12_000
 PER_SYMBOL = 10
 
 
@@ -110,7 +110,7 @@ def _facts_of(relations: tuple[Relation, ...], spelled: tuple[Any, ...]) -> Fact
         except TooLarge:
             continue
         kept += 1
-    atlas = atlas_of(goals, Budget(STEPS_FACTS + PER_SYMBOL * len(symbols)))
+    atlas = atlas_of(goals, Budget(STEPS + PER_SYMBOL * len(symbols)))
     if not atlas.charts:
         raise contradiction(relations)
     complete = atlas.complete and kept == len(relations)

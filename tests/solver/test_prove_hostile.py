@@ -8,7 +8,7 @@ import pytest
 
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.solver.algebra.budget import Budget
-from dimsolve.solver.algebra.dims import READ_STEPS_CANONICAL as READ_STEPS
+from dimsolve.solver.algebra.dims import READ_STEPS as READ_STEPS
 from dimsolve.solver.proof import facts
 from dimsolve.solver.proof import prove as examine
 from dimsolve.solver.proof.prove import prove
