@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dimsolve.api.client import Client, ServiceError
     from dimsolve.exec.capture.errors import TraceError
     from dimsolve.exec.capture.trace import trace
     from dimsolve.exec.graph import Graph
@@ -44,9 +45,7 @@ if TYPE_CHECKING:
     from dimsolve.solver.proof.prove import prove
     from dimsolve.solver.proof.verdict import Proof
     from dimsolve.solver.solution import Solution
-
-    from .api.client import Client, ServiceError
-    from .widget.explore import explore
+    from dimsolve.widget.explore import explore
 
 
 __all__ = [

@@ -107,7 +107,7 @@ def _print_json(result: Any) -> None:
 
     from pydantic import BaseModel
 
-    from ..api.results import model_of
+    from dimsolve.api.results import model_of
 
     # In ASCII: valid wherever it is written, and for half a surrogate pair, which no encoding has.
     model = result if isinstance(result, BaseModel) else model_of(result)

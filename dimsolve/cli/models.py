@@ -56,7 +56,7 @@ def plan(
         return made
 
     def show(made: Plan) -> Iterator[Block]:
-        from ..show.plan import summary
+        from dimsolve.show.plan import summary
 
         text = made.explain() if explain else summary(made)
         yield [[Cell(line)] for line in text.splitlines()]
@@ -201,7 +201,7 @@ def _ended(options: RunOptions, reason: str) -> RunReport:
 def _as_json(error: Any) -> str:
     from json import dumps
 
-    from ..api.results import model_of
+    from dimsolve.api.results import model_of
 
     return dumps(model_of(error).model_dump())
 
@@ -296,9 +296,9 @@ def serve(
     ] = 10.0,
 ) -> None:
     """Answer questions over HTTP, and show the playground."""
-    from ..service.replies import Limits
-    from ..service.server import CannotListen
-    from ..service.server import serve as run
+    from dimsolve.service.replies import Limits
+    from dimsolve.service.server import CannotListen
+    from dimsolve.service.server import serve as run
 
     limits = Limits(deadline_seconds=deadline)
     if workers is not None:

@@ -22,9 +22,8 @@ from dimsolve.ir.annotation import Annotation
 from dimsolve.ir.errors import visible
 from dimsolve.ir.expression import values_text
 from dimsolve.partition.legality import ranges
+from dimsolve.show.svg import VERDICT_STYLES
 from dimsolve.solver.layout import identifiers_of
-
-from ..show.svg import VERDICT_STYLES
 
 if TYPE_CHECKING:
     from rich.console import Console

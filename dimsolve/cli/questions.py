@@ -32,11 +32,10 @@ from .options import (
 from .page import Block, Cell
 
 if TYPE_CHECKING:
+    from dimsolve.api.results import OperatorsModel, VerificationModel
     from dimsolve.exec.graph import Graph
     from dimsolve.exec.verification.verification import Verification
     from dimsolve.ir.errors import AnnotationError
-
-    from ..api.results import OperatorsModel, VerificationModel
 
 
 def parse(annotation: AnnotationText, json: Json = False) -> None:
@@ -204,7 +203,7 @@ def ops(
     """List the torch callables that the library annotates, with the annotations of examples."""
 
     def ask() -> OperatorsModel:
-        from ..api.results import operators
+        from dimsolve.api.results import operators
 
         found = operators(name or "")
         if name and not found.operators:
@@ -242,7 +241,7 @@ def verify(
         yield [[Cell(line)] for line in str(found).splitlines()]
 
     def model(found: Verification) -> VerificationModel:
-        from ..api.results import VerificationModel
+        from dimsolve.api.results import VerificationModel
 
         return VerificationModel.of(found)
 

@@ -38,17 +38,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 
 from pydantic import BaseModel
 
-from dimsolve.ir.errors import DimsolveError
-from dimsolve.ir.read_annotation import read_annotation
-from dimsolve.partition.legality import check, legal_parts
-from dimsolve.partition.plan import Plan
-from dimsolve.solver.algebra.dims import symbols_of
-from dimsolve.solver.algebra.poly import Dim, Poly
-from dimsolve.solver.infer import infer, solve_quickly
-from dimsolve.solver.proof.prove import prove
-from dimsolve.solver.shapes import to_shape
-
-from ..api.results import (
+from dimsolve.api.results import (
     AnnotationModel,
     LegalityModel,
     LegalPartsModel,
@@ -60,6 +50,16 @@ from ..api.results import (
     model_of,
     operators,
 )
+from dimsolve.ir.errors import DimsolveError
+from dimsolve.ir.read_annotation import read_annotation
+from dimsolve.partition.legality import check, legal_parts
+from dimsolve.partition.plan import Plan
+from dimsolve.solver.algebra.dims import symbols_of
+from dimsolve.solver.algebra.poly import Dim, Poly
+from dimsolve.solver.infer import infer, solve_quickly
+from dimsolve.solver.proof.prove import prove
+from dimsolve.solver.shapes import to_shape
+
 from .plans import PlanQuestion, plan_of
 from .questions import (
     Argument,

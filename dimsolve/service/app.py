@@ -37,7 +37,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from ..api.results import Model, Problem
+from dimsolve.api.results import Model, Problem
+
 from . import observability as measured
 from .answers import VERBS, BatchAnswer, OperatorsModel, Verb, operators_reply
 from .desk import Desk, Observed, response_of

@@ -20,9 +20,8 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
+from dimsolve.api.results import Problem
 from dimsolve.ir.errors import DimsolveError
-
-from ..api.results import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def colours_of(annotation: Annotation) -> dict[str, str]:
 def meanings(annotation: Annotation) -> list[tuple[str, Mark, str]]:
     """Returns each identifier, its mark, and what may be done with it, in words.
 
-    >>> from .read_annotation import read_annotation
+    >>> from dimsolve.ir.read_annotation import read_annotation
     >>> [(name, says) for name, _, says in meanings(read_annotation("a b^ -> b^"))][1]
     ('b', 'never split')
     """
@@ -106,7 +106,7 @@ def _name(atom: Identifier | Star) -> str:
 def marks_of(annotation: Annotation) -> Iterator[tuple[str, Mark]]:
     """Yields each identifier with its mark, in the order of reading; ``*`` is one of them.
 
-    >>> from .read_annotation import read_annotation
+    >>> from dimsolve.ir.read_annotation import read_annotation
     >>> [name for name, mark in marks_of(read_annotation("* k+, k+ n -> * n"))]
     ['*', 'k', 'n']
     """

@@ -71,7 +71,7 @@ VERDICTS = VERDICT_STYLES
 def annotation_text(annotation: Annotation) -> Text:
     """Returns the annotation, each identifier in its colour.
 
-    >>> from .read_annotation import read_annotation
+    >>> from dimsolve.ir.read_annotation import read_annotation
     >>> annotation_text(read_annotation("(h t)  k+,k+->h t")).plain
     '(h t) k+, k+ -> h t'
     """

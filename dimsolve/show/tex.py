@@ -83,7 +83,7 @@ def text_tex(text: str) -> str:
 def relation_tex(relation: Relation, colours: Mapping[str, str] | None = None) -> str:
     r"""Returns a fact, a claim or a condition.
 
-    >>> from .read_expression import read_relation
+    >>> from dimsolve.ir.read_expression import read_relation
     >>> relation_tex(read_relation("k % 64 != 0"))
     'k \\bmod 64 \\neq 0'
     """
@@ -94,7 +94,7 @@ def relation_tex(relation: Relation, colours: Mapping[str, str] | None = None) -
 def expression_tex(expression: Expression, colours: Mapping[str, str] | None = None) -> str:
     r"""Returns a length; ``colours`` of names, where they have any.
 
-    >>> from .read_expression import read_dimension
+    >>> from dimsolve.ir.read_expression import read_dimension
     >>> expression_tex(read_dimension("(n + 1)*8 - ceildiv(s**2, 4)"))
     '\\left(n + 1\\right) \\, 8 - \\left\\lceil \\frac{s^{2}}{4} \\right\\rceil'
     """

@@ -37,11 +37,10 @@ from typing import Any
 import pebble
 
 from dimsolve.ir.errors import DimsolveError
-
-from ..service.answers import MAX_BYTES, VERBS, Verb, answer_question, is_usual
-from ..service.pool import limit_memory, too_late, work
-from ..service.questions import read_question
-from ..service.replies import Limits, Refusal, Reply, reply_of_error
+from dimsolve.service.answers import MAX_BYTES, VERBS, Verb, answer_question, is_usual
+from dimsolve.service.pool import limit_memory, too_late, work
+from dimsolve.service.questions import read_question
+from dimsolve.service.replies import Limits, Refusal, Reply, reply_of_error
 
 WORKERS = 2
 

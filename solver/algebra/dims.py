@@ -297,9 +297,6 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     return total
 
 
-READ_STEPS = 12_000
-
-
 def from_expression(expression: Expression) -> Dim:
     """Returns the canonical Dim of what was written.
 

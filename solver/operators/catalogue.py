@@ -272,7 +272,7 @@ def family_of(path: str) -> str | None:
     """Returns the family that declares a callable, None where none does.
 
     >>> family_of("torch.matmul")
-    'products'
+    'linalg.products'
     """
     return _places().get(path)
 

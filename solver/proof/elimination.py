@@ -54,10 +54,7 @@ def solve_products(draft: Draft) -> list[Draft] | None:
     none to solve.
     """
     found = {dim: balance for dim in draft.zero if (balance := balance_of(draft, dim)) is not None}
-    if (
-        not found
-        or len({a for b in found.values() for a in b.exponents}) > MAX_ATOMS
-    ):
+    if not found or len({a for b in found.values() for a in b.exponents}) > MAX_ATOMS:
         return None
     family = solve_balances(list(found.values()), draft.budget)
     if family is None:
@@ -185,7 +182,6 @@ def _split_quotient(draft: Draft, dim: Poly) -> None:
 
 MAX_ROOTS = 16
 MAX_VALUES = 8
-MAX_ATOMS = 10
 
 
 def solve(draft: Draft, dim: Dim) -> None:
