@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from .errors import (
@@ -506,6 +507,12 @@ class Parser:
 
 _CACHED_CHARACTERS = 64
 """Longer texts are read each time, so that hostile ones cannot fill the memory."""
+_LIST = re.compile(r"\s*(?:\[([^][]*)\]|torch\.Size\(\s*\[([^][]*)\]\s*\))\s*")
+"""A shape as Python prints a list, or torch a shape."""
+_BETWEEN = re.compile(r"[\s,;\u00d7]+(?:[xX]\s+)?|(?<=[0-9])[xX](?=[0-9])")
+_UNSEPARATED = ("no-operator", "bad-name", "unknown-character")
+_WORD = re.compile(r"\w{1,20}")
+"""What people write between dimensions, and the dimensions that they write so."""
 _COMPARISONS = {comparison.value: comparison for comparison in Comparison}
 
 
@@ -523,11 +530,14 @@ def read_dimension(text: str) -> Expression:
 def read_shape(text: str) -> tuple[Expression, ...]:
     """Returns the trees of a shape's dimensions. ``""`` and ``"()"`` are the scalar's shape.
 
-    Brackets around the whole and a comma at the end are allowed. Raises AnnotationError like
-    `read_dimension`.
+    Dimensions stand between commas. Brackets around the whole, round or square, and a comma at the
+    end are allowed, and so is what torch prints. Raises AnnotationError like `read_dimension`;
+    the hint writes ``2 3 4``, ``2x3x4`` and ``b; s`` with commas.
 
     >>> [str(dim) for dim in read_shape("8*s, k")], read_shape("()")
     (['8*s', 'k'], ())
+    >>> [[str(dim) for dim in read_shape(text)] for text in ("[2, s]", "torch.Size([2, 3])")]
+    [['2', 's'], ['2', '3']]
     """
     return _shape(text) if _is_short(text) else parse_shape(text)
 
@@ -568,6 +578,24 @@ def parse_dimension(text: str) -> Expression:
 
 def parse_shape(text: str) -> tuple[Expression, ...]:
     """Returns what `read_shape` returns, and reads the text each time."""
+    plain, listed = text, _LIST.fullmatch(text)
+    if listed is not None:  # spaces for its brackets: places stay
+        before, after = listed.span(listed.lastindex or 0)
+        plain = " " * before + text[before:after] + " " * (len(text) - after)
+    try:
+        return _dims(plain)
+    except AnnotationError as error:
+        diagnostic = replace(error.diagnostic, text=text)
+        if diagnostic.code not in _UNSEPARATED:
+            raise AnnotationError(diagnostic) from None
+        words = [word for word in _BETWEEN.split(plain.strip().strip("()")) if word]
+        if len(words) > 1 and all(_WORD.fullmatch(word) for word in words):
+            hint = f"write commas between the dimensions: {shown(', '.join(words), 60)}"
+            diagnostic = replace(diagnostic, hint=hint)
+        raise AnnotationError(diagnostic) from None
+
+
+def _dims(text: str) -> tuple[Expression, ...]:
     parser = Parser(text)
     closing = ")" if _is_bracketed(parser.tokens) else ""
     opened = parser.span()

@@ -46,10 +46,10 @@ from dimsolve.ir.annotation import Annotation
 from dimsolve.ir.display import Displayed
 from dimsolve.ir.errors import ShapeError, wrong_type
 from dimsolve.ir.expression import Comparison, Relation
-from dimsolve.solver.algebra.dims import evaluate, floor_div, surely_positive
+from dimsolve.solver.algebra.dims import evaluate, floor_div, surely_positive, symbols_of
 from dimsolve.solver.algebra.integers import divisors
 from dimsolve.solver.algebra.poly import Dim, Poly, TooLarge, product
-from dimsolve.solver.infer import Inputs, infer
+from dimsolve.solver.infer import Inputs, infer, infer_for
 from dimsolve.solver.layout import Pattern
 from dimsolve.solver.problems import shape_text, too_large
 from dimsolve.solver.proof.divisibility import exact_quotient, fixed_divisor
@@ -485,7 +485,8 @@ def check(
     >>> check("m k+, k+ n -> m n", ["m, k", "k, n"], "k", 8).conditions
     ('k % 8 == 0',)
     """
-    solution = infer(annotation, inputs, arguments=arguments, facts=facts)
+    names = symbols_of(_to_count(parts))
+    solution = infer_for(annotation, inputs, arguments=arguments, facts=facts, names=names)
     return judge(
         solution,
         split,

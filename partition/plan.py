@@ -78,7 +78,8 @@ class Plan(Model, Displayed):
 
     mesh: sizes by axis name, outer axis first. symbols, facts: those of the graph. conditions: what
     must hold of the symbols for this plan, checked before a run. reasons: for each condition where
-    it comes from. notes: what was left whole although it might have been cut, and why.
+    it comes from. notes: which dimension was taken for
+    the batch, and what was left whole although it might have been cut, and why.
     """
 
     version: Literal[1] = 1

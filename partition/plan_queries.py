@@ -49,6 +49,7 @@ from dimsolve.ir.read_expression import read_relation
 from dimsolve.solver.algebra.dims import evaluate, symbols_of
 from dimsolve.solver.algebra.evaluation import names_of, predicate_of
 from dimsolve.solver.algebra.poly import Dim, TooLarge
+from dimsolve.solver.proof.facts import read_facts
 from dimsolve.solver.proof.prove import prove
 from dimsolve.solver.shapes import dim_of_text
 
@@ -78,7 +79,7 @@ def essential(conditions: Iterable[str], facts: Iterable[str | Relation] = ()) -
 
 def _follows(claim: str, facts: list[str | Relation]) -> bool:
     try:
-        return prove(claim, facts=facts).verdict == "proved"
+        return prove(claim, facts=read_facts(facts)).verdict == "proved"
     except DimsolveError:
         # Facts that contradict each other prove nothing here; a run refuses the first that fails.
         return False

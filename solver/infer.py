@@ -21,7 +21,7 @@ What a fact that names an identifier says is in `identifier_facts`; how equation
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
@@ -37,10 +37,19 @@ from .algebra.dims import surely_positive, symbols_of
 from .algebra.poly import Dim, Poly, TooLarge, divide_exactly, symbol
 from .equations import Equation, Step
 from .layout import Layout, Pattern, identifiers_of, layout_of, star_position
-from .proof.facts import NO_FACTS, Facts, read_facts
+from .proof.facts import NO_FACTS, Facts, read_facts, refuse_slips
 from .proof.prove import decide
 from .proof.verdict import Always, Never
-from .shapes import Shape, ShapeLike, to_arguments, to_dim, to_facts, to_inputs, to_shape
+from .shapes import (
+    Shape,
+    ShapeLike,
+    to_arguments,
+    to_dim,
+    to_facts,
+    to_inputs,
+    to_shape,
+    unknown_argument,
+)
 from .solution import Solution
 from .unify import Choices, IdentifierFacts, Search, Unifier
 
@@ -293,9 +302,11 @@ def infer(
     for both.
 
     inputs: one shape per annotated input (see `dimsolve.solver.shapes`), or None to explore the
-    operator with its identifiers as symbols. arguments: the operator's same-named arguments; others
-    are left aside. facts: what is known of the symbols. Raises AnnotationError for what cannot be
-    read and ShapeError where the inputs can never match.
+    operator with its identifiers as symbols. arguments: lengths of identifiers (of the arguments of
+    a call, `same_named` returns these). facts: what is known of the symbols. Raises AnnotationError
+    for what cannot be read, for an argument that no identifier is named as and a fact whose name is
+    a slip for one of the question (`dimsolve.solver.shapes`), and ShapeError where the inputs
+    can never match.
 
     Identifiers are positive integers. An expression that is 0 or negative for some values of its
     symbols, such as ``n - 5``, ``n//2`` or ``max(0, n - 5)``, is a length only for the others, and
@@ -309,7 +320,42 @@ def infer(
     >>> infer("a -> a", ["n - 5"]).conditions
     ('n >= 6',)
     """
-    return _asked(annotation, inputs, arguments, facts, False)
+    return infer_for(annotation, inputs, arguments=arguments, facts=facts)
+
+
+def infer_for(
+    annotation: str | Annotation,
+    inputs: Inputs,
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    facts: Iterable[str | Relation] = (),
+    names: Collection[str] = (),
+) -> Solution:
+    """Returns what `infer` returns, for a question that has more names than its shapes have."""
+    known: Any = facts if facts.__class__ is tuple and not facts else to_facts(facts)
+    solution = _asked(annotation, inputs, arguments, known, False)
+    if known:
+        asked = set(names).union(solution.layout.marks, *(symbols_of(d) for d in _dims(solution)))
+        for value in (arguments or {}).values():
+            with suppress(DimsolveError):
+                asked |= symbols_of(to_dim(value))
+        refuse_slips(read_facts(known), asked)
+    return solution
+
+
+def _dims(solution: Solution) -> Iterator[Dim]:
+    for shape in solution.inputs:
+        yield from (dim for dim in shape or () if dim is not None)
+
+
+def same_named(annotation: str | Annotation, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns those arguments of a call that are lengths of identifiers.
+
+    >>> same_named("(h t) -> h t", {"h": 8, "dim": -1})
+    {'h': 8}
+    """
+    names = identifiers_of(read_annotation(_text_of(annotation)))
+    return {name: value for name, value in arguments.items() if name in names}
 
 
 def infer_sizes(
@@ -417,6 +463,11 @@ def _infer(
     shapes = None if inputs is None else _shapes_of(inputs)
     known = read_facts(facts) if facts else NO_FACTS
     annotation = read_annotation(text)
+    if arguments and not sized:
+        names = identifiers_of(annotation)
+        for name, _ in arguments:
+            if name not in names:
+                raise unknown_argument(text, name, list(names))
     if shapes is None:
         layout = layout_of(text, None)
         unknown = [None] * len(annotation.inputs)

@@ -1,10 +1,11 @@
 """Shapes as callers give them, made into tuples of Dims.
 
 A shape is a sequence of dimensions (an int, dimension text, a SymPy expression made by dimsolve,
-``None`` for an unknown one), or one text for all of them, or ``None`` for a value whose shape is
-not known or not looked at.
+``None`` for an unknown one), or one text for all of them (`dimsolve.ir.read_expression.read_shape`
+says how it is written), or a tensor or array, whose shape is taken, or ``None`` for a value whose
+shape is not known or not looked at.
 
-    "8*s, k"   [8, "k"]   (8*s, k)   torch.Size([8, 64])   None
+    "8*s, k"   "[8, k]"   [8, "k"]   (8*s, k)   torch.Size([8, 64])   torch.ones(8, 64)   None
 
 What makes an expression a length: the claims under which it is at least 1, as plain as can be.
 
@@ -20,14 +21,25 @@ The parameters that questions share, checked before anything is solved.
     infer("a -> a", "8*s")             a text is one shape: give ["8*s"]
     prove("s > 0", facts={"s": 2})     facts is not a list of relations
 
+    infer("h t -> t", arguments={"H": 8})       no identifier is named H: did you mean 'h'?
+    prove("k % 8 == 0", facts=["K % 8 == 0"])   the claim has no K: did you mean 'k'?
+
 Types are told apart here, once; what the values mean is read in `dimsolve.solver.shapes` and
 `dimsolve.ir.read_expression`.
+
+An argument must be named as an identifier. A fact may speak of other symbols than the question, for
+two reasons: one that is connected with it by facts (``n == 8*m`` in a question about n), and one
+list of facts that is given to several questions. Facts that are not connected change no answer. But
+one whose name is a slip of the pen for a name in the question is refused: a name that differs only
+in case or underscores, or by one letter inside a word of four letters or more, unless the facts use
+both spellings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import lru_cache
 from operator import index
 from typing import Any, TypeAlias
@@ -38,6 +50,7 @@ from dimsolve.ir.errors import (
     DimsolveError,
     ShapeError,
     described,
+    shown,
     wrong_type,
 )
 from dimsolve.ir.expression import Comparison, Expression, Relation
@@ -134,7 +147,7 @@ DimLike: TypeAlias = Any
 """An int (or what has ``__index__``), dimension text, a SymPy expression made by dimsolve, a Dim,
 or None.
 """
-ShapeLike: TypeAlias = "str | Sequence[DimLike] | None"
+ShapeLike: TypeAlias = "str | Sequence[DimLike] | Any | None"
 MAX_NUMBER = 10**MAX_DIGITS
 """A number has as many digits as a written one: then it can be printed and multiplied."""
 
@@ -260,7 +273,11 @@ def to_shape(value: ShapeLike, place: str = "") -> Shape | None:
             _with_places(dims, place)
         return dims
     if kind is not tuple and kind is not list and not _is_sequence(value):
-        raise _not_a_shape(value, place)
+        shape = getattr(value, "shape", None)  # of a tensor of torch, NumPy or JAX
+        number = any(base.__name__ == "generic" for base in type(value).__mro__)  # NumPy's
+        if not isinstance(shape, tuple) or number:
+            raise _not_a_shape(value, place)
+        value = shape
     try:
         return tuple(
             [
@@ -310,6 +327,9 @@ def shape_of_text(text: str) -> tuple[Dim, ...]:
             return tuple(dim_of_text(part) for part in parts)
     return tuple(dim_of_expression(dimension, text) for dimension in read_shape(text))
 
+
+LEAST_SLIP = 4
+"""Letters of a word; of shorter ones every two differ by a letter or so."""
 
 _BYTES = bytes | bytearray | memoryview
 _SHAPES_HINT = 'give one shape per annotated input, such as ["8*s, k", (8, "k")]'
@@ -404,3 +424,54 @@ def to_choice(parameter: str, value: Any, choices: Collection[str]) -> str:
         return value
     *others, last = choices
     raise wrong_type(parameter, value, f"one of {', '.join(others)} and {last}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Returns the known name that looks most like one that is not known; None where none does.
+
+    >>> nearest("K", ["m", "k"]), nearest("hedas", ["heads", "k"]), nearest("q", ["heads"])
+    ('k', 'heads', None)
+    """
+    names = list(known)
+    alike = [each for each in names if _folded(each) == _folded(name)]
+    close = alike or get_close_matches(name, names, n=1)
+    return close[0] if close else None
+
+
+def unknown_argument(text: str, name: str, known: Sequence[str]) -> AnnotationError:
+    """Returns the error for an argument that no identifier of the annotation is named as."""
+    close = nearest(name, known)
+    return AnnotationError(
+        Diagnostic(
+            code="unknown-argument",
+            title="there is no such identifier",
+            text=text,
+            reason=f"an argument gives the length of '{shown(name)}', which is no identifier of "
+            f"the annotation; its identifiers are {', '.join(known) or 'none'}",
+            hint=f"did you mean '{close}'?" if close else "",
+        )
+    )
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").casefold()
+
+
+def is_slip(name: str, meant: str) -> bool:
+    """Whether one name is the other with another case, or with one letter inside a word dropped,
+    added, changed, or changed places with the next.
+    """
+    if _folded(name) == _folded(meant):
+        return True
+    before = 0
+    while before < min(len(name), len(meant)) and name[before] == meant[before]:
+        before += 1
+    after = 0
+    most = min(len(name), len(meant)) - before
+    while after < most and name[-1 - after] == meant[-1 - after]:
+        after += 1
+    one, other = name[before : len(name) - after], meant[before : len(meant) - after]
+    inside = before and after and name[before - 1].isalpha() and name[-after].isalpha()
+    if not inside or min(len(name), len(meant)) < LEAST_SLIP or not (one + other).isalpha():
+        return False
+    return max(len(one), len(other)) == 1 or (len(one) == 2 and one == other[::-1])

@@ -276,3 +276,99 @@ def test_a_dimension_that_is_not_there_is_an_illegal_split_that_says_what_is() -
         "input 0 has no dimension -2: 'a' has only dimension 0 (or -1)"
     )
     assert reason("() -> ()", (), 0) == "input 0 has no dimension 0: '()' has none"
+
+
+LOST_ARGUMENT = (
+    "there is no such identifier\n"
+    "  (h t) k -> h t k\n"
+    "  an argument gives the length of 'H', which is no identifier of the annotation; its "
+    "identifiers are h, t, k\n"
+    "  hint: did you mean 'h'?"
+)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda given: ds.infer("(h t) k -> h t k", ["8*s, k"], arguments=given),
+        lambda given: ds.infer("(h t) k -> h t k", arguments=given),
+        lambda given: ds.check("(h t) k -> h t k", ["8*s, k"], "h", 2, arguments=given),
+        lambda given: ds.legal_parts("(h t) k -> h t k", ["8*s, k"], "h", arguments=given),
+    ],
+)
+def test_an_argument_that_no_identifier_is_named_as_is_refused(ask: Any) -> None:
+    with pytest.raises(ds.AnnotationError) as caught:
+        ask({"H": 8})
+    assert str(caught.value) == LOST_ARGUMENT
+    assert ask({"h": 8}) is not None
+
+
+LOST_NAME = (
+    "a fact about a name that the question does not have\n"
+    "  K % 8 == 0\n"
+    "  ^~~~~~~~~~\n"
+    "  'K % 8 == 0' speaks of 'K', which is not in the question and not connected with it by "
+    "facts\n"
+    "  hint: did you mean 'k'?"
+)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda facts: ds.prove("k % 2 == 0", facts=facts),
+        lambda facts: ds.infer("a b -> b a", ["k, 3"], facts=facts),
+        lambda facts: ds.infer("k b -> b k", facts=facts),
+        lambda facts: ds.infer("a b -> b a", [(None, 3)], arguments={"a": "k"}, facts=facts),
+        lambda facts: ds.check("a b -> b a", ["k, 3"], "a", 2, facts=facts),
+        lambda facts: ds.check("a b -> b a", ["s, 3"], "a", "k", facts=facts),
+        lambda facts: ds.legal_parts("a b -> b a", ["k, 3"], "a", facts=facts),
+    ],
+)
+def test_a_fact_whose_name_is_a_slip_for_one_of_the_question_is_refused(ask: Any) -> None:
+    with pytest.raises(ds.AnnotationError) as caught:
+        ask(["K % 8 == 0"])
+    assert str(caught.value) == LOST_NAME
+    assert ask(["k % 8 == 0"]) is not None
+    assert ask(["k == 8*K", "K >= 2"]) is not None, "connected with the question"
+    assert ask(["K % 8 == 0", "k % 8 == 0"]) is not None, "two names that are both meant"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("Batch", True),
+        ("bacth", True),
+        ("btch", True),
+        ("battch", True),
+        ("bitch", True),
+        ("ba_tch", True),
+        ("batch2", False),
+        ("batches", False),
+        ("seq", False),
+        ("b", False),
+        ("latch", False),
+    ],
+)
+def test_one_list_of_facts_serves_many_questions(name: str, is_one: bool) -> None:
+    facts = [f"{name} % 8 == 0"]
+    if is_one:
+        with pytest.raises(ds.AnnotationError, match="did you mean 'batch'"):
+            ds.prove("batch % 2 == 0", facts=facts)
+    else:
+        assert ds.prove("batch % 2 == 0", facts=facts).verdict == "refuted"
+
+
+def test_names_with_numbers_and_endings_are_names_of_their_own() -> None:
+    for one, other in (("seq1", "seq2"), ("seq_q", "seq_k"), ("d_in", "d_out"), ("h1w", "h2w")):
+        assert ds.prove(f"{one} >= 1", facts=[f"{other} >= 2"]).verdict == "proved"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_of_a_tensor_the_shape_is_taken(dtype: str) -> None:
+    tensor = torch.ones(2, 3, dtype=getattr(torch, dtype))
+    for given in (tensor, tensor.numpy(), tensor.shape, tensor.to("meta"), "2, 3", "[2, 3]"):
+        assert ds.infer("a b -> b a", [given]).outputs == ((3, 2),)
+    assert ds.infer("() -> ()", [torch.tensor(3)]).outputs == ((),)
+    with pytest.raises(ds.AnnotationError, match="input 0 is not a shape"):
+        ds.infer("() -> ()", [tensor.numpy()[0, 0]])

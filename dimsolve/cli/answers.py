@@ -64,9 +64,13 @@ def exit_of_counts(counts: LegalParts) -> Exit:
 
 
 def exit_of_error(error: DimsolveError) -> Exit:
-    """Returns the exit code of an error: text that cannot be read is 2, a contradiction is a no."""
+    """Returns the exit code of an error: text that cannot be read is 2, a contradiction is a no,
+    a plan of which nobody can tell whether it is legal was given up.
+    """
     from dimsolve.ir.errors import is_unreadable
 
+    if getattr(getattr(error, "legality", None), "verdict", None) == "unknown":
+        return Exit.GAVE_UP
     return Exit.UNREADABLE if is_unreadable(error) else Exit.NO
 
 

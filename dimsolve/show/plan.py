@@ -76,7 +76,7 @@ def explain(plan: Plan) -> str:
     mesh = ", ".join(f"{axis}={size}" for axis, size in plan.mesh.items())
     lines = [f"{plan.graph.name} over {mesh or 'one rank'}, policy {plan.policy}"]
     lines += _table("needs", [(text, plan.reasons.get(text, "")) for text in plan.conditions])
-    lines += _table("left whole", [(note,) for note in plan.notes])
+    lines += _table("notes", [(note,) for note in plan.notes])
     lines += _table(f"inputs {len(plan.inputs)}", _inputs(plan))
     split = [operator for operator in plan.operators if operator.splits]
     lines += _table(f"operators {len(plan.operators)}, split {len(split)}", map(_operator, split))
@@ -89,7 +89,7 @@ def summary(plan: Plan) -> str:
     mesh = ", ".join(f"{axis}={size}" for axis, size in plan.mesh.items())
     lines = [f"{plan.graph.name} over {mesh or 'one rank'}, policy {plan.policy}"]
     lines += _table("needs", [(text, plan.reasons.get(text, "")) for text in plan.conditions])
-    lines += _table("left whole", [(note,) for note in plan.notes])
+    lines += _table("notes", [(note,) for note in plan.notes])
     lines += _table(f"inputs {len(plan.inputs)}", _inputs(plan))
     split = sum(1 for operator in plan.operators if operator.splits)
     lines += ["", f"operators {len(plan.operators)}, split {split}"]
@@ -281,7 +281,7 @@ class _Drawing:
             yield self._section(section)
 
     def foot(self) -> Picture:
-        """The collectives of a step, and what was left whole."""
+        """The collectives of a step, and how many notes there are."""
         counts = Counter(collectives(self.plan))
         rows = [
             [
@@ -294,7 +294,7 @@ class _Drawing:
         ]
         head = words("collectives in a step" if rows else "no collectives", bold=True)
         notes = self.plan.notes
-        left = f"{len(notes)} left whole, see explain()" if notes else ""
+        left = f"{len(notes)} note{'s' * (len(notes) != 1)}, see explain()" if notes else ""
         return column(head, table(rows), words(left, size=11, fill=FAINT) if left else EMPTY)
 
     def _key(self, operator: OperatorPlan, path: str) -> Hashable:

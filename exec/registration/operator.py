@@ -68,7 +68,7 @@ from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.partition.rules.rule import TransformRule
 from dimsolve.solver.algebra.dims import Call, Function
 from dimsolve.solver.algebra.poly import Dim, symbol
-from dimsolve.solver.infer import infer
+from dimsolve.solver.infer import infer, same_named
 from dimsolve.solver.layout import identifiers_of
 
 from . import errors
@@ -183,7 +183,8 @@ def outputs_without_data(
         None if not isinstance(given, Tensor) else [lengths.dim(size) for size in given.shape]
         for given in declaration.inputs
     ]
-    solution = infer(declaration.annotation, shapes, arguments=declaration.arguments)
+    arguments = same_named(declaration.annotation, declaration.arguments)
+    solution = infer(declaration.annotation, shapes, arguments=arguments)
     if solution.free or any(dims is None for dims in solution.output_dims):
         raise error
     tensors = [*tensors_in(args), *tensors_in(dict(kwargs))]

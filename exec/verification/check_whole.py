@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dimsolve.solver.algebra.poly import Dim
-from dimsolve.solver.infer import infer
+from dimsolve.solver.infer import infer, same_named
 from dimsolve.solver.layout import Pattern
 from dimsolve.solver.solution import Solution
 
@@ -72,6 +72,7 @@ def _solution(call: Call) -> Solution:
     ]
     # Lengths that only running tells are not compared; any number stands for them.
     arguments = {**declaration.arguments, **dict.fromkeys(declaration.fresh, 1)}
+    arguments = same_named(declaration.annotation, arguments)
     solution = infer(declaration.annotation, shapes, arguments=arguments)
     if solution.free:
         first, names = solution.free[0], ", ".join(f"'{name}'" for name in solution.free)

@@ -34,7 +34,7 @@ from dimsolve.ir.operator import Declaration
 from dimsolve.partition.legality import Legality, judge
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 from dimsolve.partition.rules.rule import NoRule, Rule, choose_rule
-from dimsolve.solver.infer import infer
+from dimsolve.solver.infer import infer, same_named
 from dimsolve.solver.solution import Solution
 
 from ..calls import function_of, invoke, local_arguments, modified
@@ -180,6 +180,7 @@ def _local_solution(declaration: Declaration, legality: Legality) -> Solution | 
     }
     # Lengths that only running tells are not compared; any number stands for them.
     arguments.update(dict.fromkeys(declaration.fresh, 1))
+    arguments = same_named(declaration.annotation, arguments)
     try:
         return infer(declaration.annotation, legality.local_input_dims, arguments=arguments)
     except DimsolveError as error:

@@ -309,7 +309,7 @@ class Assembly:
         self.draws = 0
 
     def plan(self, identity: GraphId, policy: str, notes: Iterable[str]) -> Plan:
-        """Returns the plan. policy, notes: who decided, and what was left whole."""
+        """Returns the plan. policy, notes: who decided, and what it said about it."""
         for wire in self.network.wires:
             uses = [*self._uses(wire), *self._returns(wire)]
             if uses:

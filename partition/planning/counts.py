@@ -27,7 +27,7 @@ from ..mesh import Mesh
 from ..plan_data import PlanError
 from ..plan_queries import essential
 from .choices import Choice
-from .illegal import group_error, too_fine
+from .illegal import UNDECIDED, group_error, too_fine
 from .network import Network, inlined
 from .planner import Policy, policy_of
 from .propagation import AxisState, Duties, Flood, common_length
@@ -126,7 +126,8 @@ class _Counts:
 
     def _verdict(self, count: int) -> tuple[str, str]:
         duties = Duties(count, self.network.facts)
-        illegal = []
+        illegal: list[int] = []
+        unknown = ""
         for number, choice in self.flood.choices.items():
             for duty in choice.duties:
                 match duties.decide(duty):
@@ -137,9 +138,11 @@ class _Counts:
                     case Never():
                         illegal.append(number)
                     case decision:
-                        return "unknown", decision.reason
+                        unknown = unknown or decision.reason
         if illegal:
             return self._refused(count, duties, illegal)
+        if unknown:
+            return "unknown", unknown
         if duties.conditions:
             given = [str(relation) for relation in self.network.facts.relations]
             return "conditional", " and ".join(essential(duties.conditions, given))
@@ -174,7 +177,8 @@ class _Counts:
         try:
             notes = list(dict.fromkeys(self._policy(count)(state, duties)))
         except PlanError as error:
-            return "never", _reason(error)
+            verdict = "unknown" if error.diagnostic.code == UNDECIDED else "never"
+            return verdict, _reason(error)
         if notes:
             first = notes[0].removeprefix(f"{self.axis}: ")
             alike = f"; and {len(notes) - 1} more like it" if len(notes) > 1 else ""

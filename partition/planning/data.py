@@ -1,11 +1,21 @@
 """The policy ``"data"``: the batch is cut.
 
-Which dimension that is nobody says: every dimension of every input is flooded, and the one that
-divides the work for the least communication of activations is the batch. Parameters stay whole;
-their gradients are summed.
+Every dimension of every input is flooded: it says which operators then work on parts, and which
+activations are communicated. Of the dimensions that divide the work, the batch is, in this order,
+
+1. one that is named so: ``b``, ``bs``, ``bsz``, a name that begins with ``batch``, or ``n`` where
+   it comes first;
+2. one for which no more is communicated than the inputs that it cuts have bytes, beyond what the
+   best asks for;
+3. one that is the first dimension of most inputs;
+4. the one with the least communication.
 
     input_ids (batch, seq)    dim 0    all the work, a loss to join           the batch
                               dim 1    all the work, keys and values to join
+    x (i, j, 6)               dim 0    all the work, a loss to join           the batch: it is first
+      amax over j             dim 1    all the work, a loss to join
+
+A note of the plan says which dimension it is. Parameters stay whole; their gradients are summed.
 """
 
 from __future__ import annotations
@@ -17,21 +27,33 @@ from dimsolve.solver.graphs.problems import place
 from ..placement import Shard
 from ..plan_data import PlanError, plan_error
 from .choices import Choice
-from .illegal import legality_of
+from .illegal import legality_of, undecided_error
 from .propagation import AxisState, Change, Duties, Edge, Flood, flood
 
 SHARE = 0.5
 """A batch divides at least this share of the work that the best dimension divides."""
 
+NAMES = frozenset({"b", "bs", "bsz"})
+NAMES_OF_FIRST = frozenset({"n"})
+PREFIX = "batch"
+"""How people name a batch."""
+
 
 @dataclass(eq=False, slots=True)
 class _Candidate:
+    """A dimension of an input. bytes: of the inputs that it cuts. first: of how many inputs it is
+    the first dimension. is_named: whether its length has the name of a batch.
+    """
+
     wire: int
     dim: int
     flood: Flood
     change: Change
     work: float
     sent: float
+    bytes: float
+    first: int
+    is_named: bool
 
 
 def data(state: AxisState, duties: Duties) -> list[str]:
@@ -42,20 +64,35 @@ def data(state: AxisState, duties: Duties) -> list[str]:
     if not candidates:
         raise _no_batch(state, edges)
     most = max(candidate.work for candidate in candidates)
+    able = [candidate for candidate in candidates if candidate.work >= SHARE * most]
+    least = min(candidate.sent for candidate in able)
     batch = min(
-        (c for c in candidates if c.work >= SHARE * most),
-        key=lambda c: (c.sent, -c.work, c.wire, c.dim),
+        able,
+        key=lambda c: (
+            not c.is_named,
+            c.sent > least + c.bytes,
+            -c.first,
+            c.sent,
+            -c.work,
+            c.wire,
+            c.dim,
+        ),
     )
     choices = dict.fromkeys(batch.flood.choices.values())
-    if any(duties.first_illegal(choice) is not None for choice in choices):
+    unmet = [duty for choice in choices if (duty := duties.first_illegal(choice)) is not None]
+    if unmet:
+        never = any(not duties.is_undecided(duty) for duty in unmet)
         for number, choice in batch.flood.choices.items():
-            if duties.first_illegal(choice) is not None:
+            duty = duties.first_illegal(choice)
+            if duty is not None and (not duties.is_undecided(duty) or not never):
                 raise _illegal(state, batch, number, choice)
     entry = state.network.wires[batch.wire]
     for choice in choices:
         duties.rely(choice, f"{state.axis} cuts dimension {batch.dim} of {entry.target}")
     state.accept(batch.change)
-    return []
+    assert entry.dims is not None
+    length = entry.dims[batch.dim]
+    return [f"{state.axis}: the batch is {length}, dimension {batch.dim} of {entry.target}"]
 
 
 def _candidates(state: AxisState) -> tuple[list[_Candidate], list[Edge]]:
@@ -91,7 +128,29 @@ def _weighed(state: AxisState, wire: int, dim: int, spread: Flood) -> _Candidate
     network = state.network
     activations = [w for w in change.touched if not network.wires[w].parameter]
     work = sum(state.work(number) for number in spread.choices)
-    return _Candidate(wire, dim, spread, change, work, change.cost(activations)[0])
+    cut = {w: p for w, p in spread.placed.items() if network.wires[w].kind == "input"}
+    first = [w for w, p in cut.items() if p == Shard(0)]
+    names = [
+        str((network.wires[w].dims or ())[p.dim]) for w, p in cut.items() if isinstance(p, Shard)
+    ]
+    return _Candidate(
+        wire,
+        dim,
+        spread,
+        change,
+        work,
+        change.cost(activations)[0],
+        sum(state.bytes[w] for w in cut),
+        len(first),
+        any(_is_batch(name, bool(first)) for name in names),
+    )
+
+
+def _is_batch(name: str, is_first: bool) -> bool:
+    """Whether a length has the name of a batch."""
+    plain = name.casefold()
+    named = plain in NAMES or (plain.startswith(PREFIX) and plain.isidentifier())
+    return named or (is_first and plain in NAMES_OF_FIRST)
 
 
 def _no_batch(state: AxisState, edges: list[Edge]) -> PlanError:
@@ -111,6 +170,10 @@ def _illegal(state: AxisState, batch: _Candidate, number: int, choice: Choice) -
     entry = state.network.wires[batch.wire]
     legality = legality_of(state, number, choice)
     node = state.network.operators[number].node
+    if legality.verdict == "unknown":
+        reason = f"it cuts dimension {batch.dim} of {entry.target}, and at {place(node)} "
+        text = legality.solution.text
+        return undecided_error(state, reason + legality.reason, "", text, legality)
     return plan_error(
         "illegal-count",
         f"{state.axis} = {state.count} is illegal",

@@ -196,9 +196,11 @@ class _Axis:
         self, operator: Operator, split: Split, reason: str, legality: Legality | None = None
     ) -> PlanError:
         """Returns the error for a split that may not be made."""
+        unknown = legality is not None and legality.verdict == "unknown"
+        what = "a split that is not known to be legal" if unknown else "an illegal split"
         return plan_error(
-            "illegal-split",
-            f"the plan has an illegal split: {shown(str(split))} into {self.state.count} parts "
+            "undecided-split" if unknown else "illegal-split",
+            f"the plan has {what}: {shown(str(split))} into {self.state.count} parts "
             f"along {self.state.axis}",
             f"{place(operator.node)}: {reason}",
             PLAN_AGAIN,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dimsolve.solver.algebra.integers import divisors
 from dimsolve.solver.algebra.poly import Dim
@@ -23,6 +24,8 @@ from .network import Operator
 from .propagation import AxisState, Duties, Flood
 
 ATTENTION = "scaled_dot_product_attention"
+UNDECIDED = "undecided-count"
+"""The code of an error that says *unknown*, not *illegal*."""
 
 
 def too_fine(count: Dim, common: int) -> bool:
@@ -47,12 +50,14 @@ def legal_counts(common: int) -> str:
 
 
 def legality_of(state: AxisState, number: int, choice: Choice) -> Legality:
-    """Returns the Legality of one operator's choice, as `dimsolve.check` would."""
+    """Returns the Legality of one operator's choice, as `dimsolve.check` would under the facts of
+    the graph.
+    """
     kind = state.kinds[number]
     assert choice.name is not None
     duty = next((d for d in choice.duties if d.name == choice.name), choice.duties[0])
     return judge(
-        kind.solution,
+        replace(kind.solution, facts=state.network.facts),
         choice.name,
         state.count * duty.divisor,
         arguments=dict(state.network.operators[number].declaration.arguments),
@@ -73,25 +78,46 @@ def group_error(
     role = _role(state, flood, number, duty)
     weights = ", ".join(_parameters(state, flood, number))
     cut = f", cut with {weights}" if weights else ""
+    text = operator.kind.solution.text
+    if duties.is_undecided(duty):
+        reason = f"it is not decided whether {_short(duty, state.count, 'is')}{role}{cut}"
+        reason = f"{place(operator.node)}: {reason}"
+        return undecided_error(state, reason, legal_counts(common), text, legality)
     return plan_error(
         "illegal-count",
         f"{state.axis} = {state.count} is illegal",
-        f"{place(operator.node)}: {_short(duty, state.count)}{role}{cut}",
+        f"{place(operator.node)}: {_short(duty, state.count, 'is never')}{role}{cut}",
         legal_counts(common),
-        text=operator.kind.solution.text,
+        text=text,
         legality=legality,
     )
 
 
-def _short(duty: Duty, count: Dim) -> str:
+def undecided_error(
+    state: AxisState, reason: str, hint: str, text: str, legality: Legality
+) -> PlanError:
+    """Returns the error for a count of which nobody can tell whether it is legal."""
+    return plan_error(
+        UNDECIDED,
+        f"whether {state.axis} = {state.count} is legal is unknown",
+        reason,
+        hint,
+        text=text,
+        legality=legality,
+    )
+
+
+def _short(duty: Duty, count: Dim, verb: str) -> str:
     parts = count * duty.divisor
     text = duty.name if str(duty.length) == duty.name else f"{duty.name} = {duty.length}"
     times = f" ({count} parts of each of {duty.divisor} blocks)" if duty.divisor != 1 else ""
-    return f"{text} is never a multiple of {parts}{times}"
+    return f"{text} {verb} a multiple of {parts}{times}"
 
 
 def _strictest(duties: Duties, flood: Flood, illegal: Sequence[int]) -> tuple[int, Duty]:
-    """The illegal operator with the shortest length, the first in the graph among equals."""
+    """The illegal operator with the shortest length, the first in the graph among equals; one of
+    which nobody can tell only where there is no other.
+    """
     found = [
         (number, duty)
         for number in sorted(illegal)
@@ -99,7 +125,10 @@ def _strictest(duties: Duties, flood: Flood, illegal: Sequence[int]) -> tuple[in
     ]
     return min(
         found,
-        key=lambda item: item[1].length if isinstance(item[1].length, int) else float("inf"),
+        key=lambda item: (
+            duties.is_undecided(item[1]),
+            item[1].length if isinstance(item[1].length, int) else float("inf"),
+        ),
     )
 
 

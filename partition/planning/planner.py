@@ -59,8 +59,8 @@ NAMED: dict[str, Decide] = {
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Decides operators along one axis; returns notes on what was left whole. ``name``: what the
-    plan says about it.
+    """Decides operators along one axis; returns notes on what was decided. ``name``: what the plan
+    says about it.
     """
 
     name: str

@@ -38,7 +38,7 @@ from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.proof.divisibility import fixed_divisor
 from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.proof.prove import decide_divides
-from dimsolve.solver.proof.verdict import Always, Decision, Never, Sometimes
+from dimsolve.solver.proof.verdict import Always, Decision, Never, Sometimes, Undecided
 
 from ..placement import Placement, Replicate, Shard
 from ..reshard import item_bytes, relative_cost
@@ -88,17 +88,21 @@ class Duties:
         for condition in self.conditions_of(choice) or ():
             self.conditions.setdefault(condition, reason)
 
+    def is_undecided(self, duty: Duty) -> bool:
+        """Whether nobody can tell when a duty is met."""
+        match self.decide(duty):
+            case Undecided():
+                return True
+            case Sometimes(_, _, conditions):
+                return not conditions
+            case _:
+                return False
+
     def first_illegal(self, choice: Choice) -> Duty | None:
-        """Returns the first duty that is never met, or of which nobody can tell."""
-        for duty in choice.duties:
-            decision = self.decide(duty)
-            if isinstance(decision, Never):
-                return duty
-            if not isinstance(decision, Always | Sometimes):
-                return duty
-            if isinstance(decision, Sometimes) and not decision.conditions:
-                return duty
-        return None
+        """Returns the first duty that is never met, else the first of which nobody can tell."""
+        never = (duty for duty in choice.duties if isinstance(self.decide(duty), Never))
+        unknown = (duty for duty in choice.duties if self.is_undecided(duty))
+        return next(never, None) or next(unknown, None)
 
 
 def common_length(duties: Iterable[Duty], facts: Facts) -> int:

@@ -153,9 +153,11 @@ def _illegal(
     reason: str = "",
     hint: str = "",
 ) -> PlanError:
+    unknown = legality.verdict == "unknown"
+    what = "a split that is not known to be legal" if unknown else "an illegal split"
     return plan_error(
-        "illegal-split",
-        f"{request.origin} asks for an illegal split: {legality.split} into {state.count} parts",
+        "undecided-split" if unknown else "illegal-split",
+        f"{request.origin} asks for {what}: {legality.split} into {state.count} parts",
         f"{place(operator.node)}: {reason or legality.reason}",
         hint,
         text=legality.solution.text,

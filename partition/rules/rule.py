@@ -42,7 +42,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any, Protocol
 
 from dimsolve.ir.annotation import Mark, Opaque
@@ -57,7 +56,7 @@ from dimsolve.ir.errors import (
 )
 from dimsolve.solver.algebra.poly import Dim, product
 from dimsolve.solver.layout import Layout, Pattern
-from dimsolve.solver.shapes import as_whole
+from dimsolve.solver.shapes import as_whole, nearest
 from dimsolve.solver.solution import Solution
 
 from ..placement import Partial, Placement, Reduction, Replicate, Shard, read_placement
@@ -254,7 +253,7 @@ def _numbered(first: int, count: int, kind: str) -> str:
 
 def _unknown_name(solution: Solution, name: str) -> AnnotationError:
     names = list(solution.layout.marks)
-    close = get_close_matches(name, names, n=1)
+    close = nearest(name, names)
     known = ", ".join(names) or "none"
     return AnnotationError(
         Diagnostic(
@@ -263,7 +262,7 @@ def _unknown_name(solution: Solution, name: str) -> AnnotationError:
             text=solution.text,
             reason=f"'{shown(name)}' is no identifier of the annotation; "
             f"its identifiers are {known}",
-            hint=f"did you mean '{close[0]}'?" if close else "",
+            hint=f"did you mean '{close}'?" if close else "",
         )
     )
 

@@ -23,10 +23,10 @@ from ..algebra.poly import Dim, TooLarge, atoms_of, build, divide_exactly, symbo
 from .case_splits import Atlas
 from .cells import Chart, Draft, Split, least_of
 from .claims import Claim
-from .facts import Facts
+from .facts import Facts, related
 from .floors import divides_over_rationals, express
 from .refutation import Seen, is_impossible
-from .search import all_points, points
+from .search import all_points, points, values_apart
 
 STEPS = 2_000
 MAX_VALUES = 512
@@ -88,9 +88,12 @@ def greatest_divisor(dim: Dim, facts: Facts) -> FixedDivisor:
     >>> greatest_divisor(symbol("n"), read_facts(["n % 4 == 0", "n >= 9", "n <= 12"]))
     FixedDivisor(value=12, is_greatest=True)
     """
-    low = _common_divisor(dim, facts)
     if isinstance(dim, int):
-        return FixedDivisor(low, True)
+        return FixedDivisor(_common_divisor(dim, facts), True)
+    near = related(facts, symbols_of(dim))
+    if near is not facts and values_apart(facts, near) is not None:
+        return greatest_divisor(dim, near)
+    low = _common_divisor(dim, facts)
     names = sorted(facts.symbols | symbols_of(dim))
     every = all_points(facts, names, MAX_VALUES)
     walk = points(facts, facts.atlas.charts, names, Budget(STEPS)) if every is None else every

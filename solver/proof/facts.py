@@ -26,7 +26,7 @@ from functools import lru_cache
 from math import gcd
 from typing import Any
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
+from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError, shown
 from dimsolve.ir.expression import Relation
 from dimsolve.ir.read_expression import read_relations
 
@@ -35,7 +35,7 @@ from ..algebra.dims import Call, Function
 from ..algebra.evaluation import Test, names_of, predicate_of
 from ..algebra.poly import UNIT, Dim, Poly, TooLarge, terms_of
 from ..algebra.products import has_no_whole_solution
-from ..shapes import to_facts
+from ..shapes import is_slip, to_facts
 from .case_splits import WORLD, Atlas, atlas_of
 from .cells import Chart, Goal
 from .claims import Claim, Sign, claim_of, claims_of_value, difference
@@ -125,13 +125,37 @@ def related(facts: Facts, symbols: Iterable[str]) -> Facts:
     >>> [str(r) for r in related(read_facts(["a <= b", "b <= c", "x == 3"]), ["a"]).relations]
     ['a <= b', 'b <= c']
     """
-    about = set(symbols)
+    return _related(facts, frozenset(symbols)) if facts.relations else facts
+
+
+@lru_cache(maxsize=1024)
+def _related(facts: Facts, about: frozenset[str]) -> Facts:
     left = [(r, names_of(r.left) | names_of(r.right)) for r in facts.relations]
     while touching := [row for row in left if row[1] & about]:
         about = about.union(*(names for _, names in touching))
         left = [row for row in left if row not in touching]
     others = [relation for relation, _ in left]
     return read_facts([r for r in facts.relations if r not in others]) if others else facts
+
+
+def refuse_slips(facts: Facts, names: Iterable[str]) -> None:
+    """Raises AnnotationError for a fact that has nothing to do with a question about these names,
+    and is about a name that looks like one of them.
+    """
+    asked = frozenset(names)
+    if facts.symbols <= asked:
+        return
+    near = related(facts, asked)
+    if near is facts:
+        return
+    used = near.relations
+    for relation in facts.relations:
+        if relation in used:
+            continue
+        for name in sorted(names_of(relation.left) | names_of(relation.right)):
+            for meant in sorted(asked - facts.symbols):
+                if is_slip(name, meant):
+                    raise _slip(relation, name, meant)
 
 
 def assuming(
@@ -154,6 +178,20 @@ def assuming(
     every = (*facts.relations, *relations)
     tests = (*facts.tests, *map(predicate_of, relations))
     return Facts(every, symbols, (*facts.goals, *goals), Atlas(charts, complete), tests)
+
+
+def _slip(relation: Relation, name: str, meant: str) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="unknown-name",
+            title="a fact about a name that the question does not have",
+            text=relation.text,
+            spans=(relation.span,),
+            reason=f"'{relation}' speaks of '{shown(name)}', which is not in the question and not "
+            "connected with it by facts",
+            hint=f"did you mean '{meant}'?",
+        )
+    )
 
 
 def _no_value(relation: Relation) -> AnnotationError:

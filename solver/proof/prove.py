@@ -18,12 +18,17 @@ Where does a claim hold? The question behind every verdict, in the order from ch
    everywhere, the binomial basis names values at which it does not.
 3. Take the claim's opposite as a further fact. If that has no chart, the claim is a theorem; if it
    has, its charts say where to look for a counterexample.
+
+Facts that have nothing to do with the claim (no symbol of theirs is connected with one of its
+symbols by facts) only lengthen the search. Where values are found that satisfy these, they are left
+out, and the values stand beside those of an example; where none are found, they may contradict
+each other, and all facts are looked at together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal as Choice
 
@@ -57,11 +62,13 @@ from .facts import (
     contradiction,
     follows_from_congruences,
     read_facts,
+    refuse_slips,
     related,
 )
 from .refutation import Predicate, Seen, is_impossible
 from .relaxation import is_nonnegative
-from .search import points
+from .search import points, values_apart
+from .valuations import follows_from_valuations
 from .verdict import Always, Decision, Never, Proof, Sometimes, Undecided
 
 FIRST_POINTS = 10
@@ -96,11 +103,33 @@ def examine(
     predicate says what they, as they were written, are at given values; symbols are those that it
     needs.
     """
+    names_of_claim = frozenset(symbols).union(*(claim.symbols() for claim in claims))
+    near = related(facts, names_of_claim)
+    rest = None if near is facts else values_apart(facts, near)
+    if rest is not None:
+        found = _examined(claims, predicate, names_of_claim, near, near, budget)
+        return replace(found, holds=_beside(found.holds, rest), fails=_beside(found.fails, rest))
+    return _examined(claims, predicate, names_of_claim, facts, near, budget)
+
+
+def _beside(point: Mapping[str, int] | None, rest: Mapping[str, int]) -> Mapping[str, int] | None:
+    """A point together with values of the symbols that it has nothing to do with."""
+    return None if point is None else dict(sorted({**point, **rest}.items()))
+
+
+def _examined(
+    claims: Sequence[Claim],
+    predicate: Predicate,
+    names_of_claim: frozenset[str],
+    facts: Facts,
+    near: Facts,
+    budget: Budget,
+) -> Finding:
+    """`examine`, with all the facts at once. near: those that have to do with the claims."""
     reasons = [shown(claim, facts) for claim in claims]
     left = [i for i, reason in enumerate(reasons) if reason is None]
     if not left:
         return Finding(proved=True, reasons=tuple(reasons))
-    names_of_claim = frozenset(symbols)
     names = sorted(facts.symbols | names_of_claim)
     seen = Seen(predicate)
     _first_look(seen, [claims[i] for i in left], names, facts)
@@ -109,7 +138,6 @@ def examine(
         opposite = (claims[i].negated(),)
         if seen.fails is not None:
             break
-        near = related(facts, names_of_claim)
         if (
             near is not facts and _is_impossible_near(opposite, predicate, near, names, budget)
         ) or (is_impossible(opposite, facts, names, seen, budget)):
@@ -166,6 +194,8 @@ def shown(claim: Claim, facts: Facts) -> str | None:
     congruence = congruence_of(dim, sign) if facts.goals else None
     if congruence and congruence[0] and follows_from_congruences(*congruence, facts):
         return f"by congruences, {congruence[0]} divides {congruence[1]}"
+    if congruence and congruence[0] and follows_from_valuations(*congruence, facts):
+        return f"prime by prime, {congruence[0]} divides {congruence[1]}"
     if divides is not None:
         return None
     if all(_shown_in(dim, sign, chart) for chart in facts.atlas.charts):
@@ -195,7 +225,8 @@ def prove(claim: str | Relation, *, facts: Iterable[str | Relation] | Facts = ()
     """Returns whether the claim holds for all positive integers that satisfy the facts.
 
     A claim holds where it has a value and is true; a chain holds where all its comparisons do.
-    Raises AnnotationError for text that is no relation or has no value anywhere, ShapeError for
+    Raises AnnotationError for text that is no relation or has no value anywhere, and for a fact
+    whose name looks like a slip for one of the claim (`dimsolve.solver.shapes`); ShapeError for
     facts that contradict each other.
 
     >>> prove("n*(n + 1) % 2 == 0").verdict
@@ -217,6 +248,8 @@ def prove(claim: str | Relation, *, facts: Iterable[str | Relation] | Facts = ()
         return Proof("unknown", texts, None, f"{_shown(relations)} is too large to be decided")
     test = _when_asked(relations)
     symbols = frozenset().union(*(names_of(r.left) | names_of(r.right) for r in relations))
+    if known is not facts:
+        refuse_slips(known, symbols)
     budget = Budget(STEPS + PER_SYMBOL * len(symbols | known.symbols))
     having = _having_value(relations, tuple(values), symbols, known, budget) if values else _ALWAYS
     finding = examine(claims, test, symbols, having.facts or known, budget)
@@ -292,7 +325,8 @@ def _open(claims: Sequence[Claim], finding: Finding, facts: Facts) -> tuple[str,
         return ()
     pairs = zip(claims, finding.reasons, strict=True)
     left = [claim for claim, reason in pairs if reason is None]
-    return tuple(dict.fromkeys(text for claim in left for text in condition_of(claim, facts)))
+    near = {claim: related(facts, claim.symbols()) for claim in left}
+    return tuple(dict.fromkeys(text for claim in left for text in condition_of(claim, near[claim])))
 
 
 def _proof(

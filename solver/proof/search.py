@@ -10,20 +10,24 @@ fixed: the same question has the same counterexample.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice, product, zip_longest
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, islice, product, zip_longest
 from typing import NamedTuple
 
 from ..algebra.budget import Budget, OutOfBudgetError
 from ..algebra.dims import evaluate
+from ..algebra.evaluation import names_of
 from ..algebra.integers import integer_root
 from ..algebra.poly import Power, atoms_of, power_of, symbol, terms_of
 from .cells import Chart, least_of
-from .facts import Facts
+from .facts import Facts, read_facts, related
 
 MAX_SUM = 40
 MAX_NAMES = 40
 CLOSE_POINTS = 24
+ANY_POINT = 20_000
+MAX_MIXED = 6
 WIDE = (0, 1, 3, 9, 31, 100, 1_000, 10_000, 10**6, 10**9)
 
 
@@ -58,6 +62,69 @@ def _in_turns(walks: list[Iterator[_Step]]) -> Iterator[_Step]:
                 walks.remove(walk)
             else:
                 yield found
+
+
+@lru_cache(maxsize=1024)
+def values_apart(facts: Facts, near: Facts) -> Mapping[str, int] | None:
+    """Returns values at which those facts hold that are not among the near ones, which share no
+    symbol with them; None where none were found.
+
+    >>> from dimsolve.solver.proof.facts import read_facts, related
+    >>> facts = read_facts(["k % 64 == 0", "h*w == n*m", "h >= 70"])
+    >>> values_apart(facts, related(facts, ["k"]))
+    {'h': 70, 'm': 1, 'n': 70, 'w': 1}
+    """
+    rest = [relation for relation in facts.relations if relation not in near.relations]
+    found: dict[str, int] = {}
+    while rest:
+        names = names_of(rest[0].left) | names_of(rest[0].right)
+        part = related(read_facts(rest), names) if names else read_facts(rest[:1])
+        values = _some_values(part)
+        if values is None:
+            return None
+        found.update(values)
+        rest = [relation for relation in rest if relation not in part.relations]
+    return found
+
+
+@lru_cache(maxsize=256)
+def _some_values(facts: Facts) -> Mapping[str, int] | None:
+    """Values at which the facts hold; None where none were found.
+
+    First those of the charts. Equations of products, as of reshapes, often hold where all symbols
+    are equal, or one of them is 1: these are tried next, with the facts' own numbers.
+    """
+    names = sorted(facts.symbols)
+    walk = points(facts, facts.atlas.charts, names, Budget(ANY_POINT))
+    for point in walk:
+        return point
+    numbers = sorted({1, *_numbers_near(facts)})
+    equal = (dict.fromkeys(names, number) for number in numbers)
+    budget = ANY_POINT // (1 + len(facts.relations))
+    for point in islice(chain(equal, _mixed(names, numbers)), budget):
+        if facts.holds(point):
+            return point
+    return None
+
+
+def _numbers_near(facts: Facts) -> Iterator[int]:
+    """Small numbers and powers of two, and multiples of the numbers that the facts write."""
+    yield from range(1, 33)
+    yield from (2**exponent for exponent in range(6, 13))
+    for dim, _ in facts.goals:
+        for coefficient in terms_of(dim).values():
+            number = abs(coefficient)
+            yield from (each for each in (number, number + 1, 2 * number) if 1 <= each < 10**6)
+
+
+def _mixed(names: Sequence[str], numbers: Sequence[int]) -> Iterator[dict[str, int]]:
+    """Each pair of numbers, the one for some of the names and the other for the rest."""
+    if len(names) > MAX_MIXED:
+        return
+    for high, low in product(reversed(numbers), numbers):
+        if high != low:
+            for chosen in range(1, 2 ** len(names) - 1):
+                yield {name: high if chosen >> i & 1 else low for i, name in enumerate(names)}
 
 
 def all_points(facts: Facts, names: Sequence[str], limit: int) -> list[dict[str, int]] | None:

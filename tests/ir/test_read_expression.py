@@ -300,3 +300,46 @@ def test_operators_and_comparisons_are_all_reachable() -> None:
 
 def _flat(tree: object) -> list[object]:
     return [part for item in tree for part in _flat(item)] if isinstance(tree, tuple) else [tree]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2, 3, s", "(2, 3, s)", "[2, 3, s]", "[2,3,s]", " [ 2, 3, s, ] ", "torch.Size([2, 3, s])"],
+)
+def test_a_shape_is_written_with_commas_in_any_brackets(text: str) -> None:
+    assert [str(dim) for dim in read_shape(text)] == ["2", "3", "s"]
+
+
+@pytest.mark.parametrize("text", ["", "()", "[]", "torch.Size([])"])
+def test_the_shape_of_a_scalar_is_empty(text: str) -> None:
+    assert read_shape(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "dims"),
+    [
+        ("2 3 4", "2, 3, 4"),
+        ("2x3x4", "2, 3, 4"),
+        ("2X3", "2, 3"),
+        ("2 x s x 4", "2, s, 4"),
+        ("2\u00d73", "2, 3"),
+        ("b; s", "b, s"),
+        ("(2 3)", "2, 3"),
+        ("[2 3]", "2, 3"),
+    ],
+)
+def test_dimensions_without_commas_are_refused_with_commas(text: str, dims: str) -> None:
+    with pytest.raises(AnnotationError) as caught:
+        read_shape(text)
+    assert caught.value.diagnostic.hint == f"write commas between the dimensions: {dims}"
+    assert caught.value.diagnostic.text == text
+    assert ", ".join(str(dim) for dim in read_shape(dims)) == dims
+
+
+@pytest.mark.parametrize(
+    "text", ["[[2, 3]]", "[2, 3", "2, 3]", "[2], [3]", "torch.Size([2)]", "[2/3]"]
+)
+def test_brackets_that_hold_no_shape_are_refused(text: str) -> None:
+    with pytest.raises(AnnotationError) as caught:
+        read_shape(text)
+    assert caught.value.diagnostic.text == text

@@ -175,3 +175,21 @@ def test_logs_are_json_and_quote_nothing(service: Service) -> None:
     time.sleep(0.5)  # lines are written ten times a second
     assert {"time", "level", "event", "route", "status", "ms"} <= service.logged()[-1].keys()
     assert "very_secret" not in service.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "hint"),
+    [
+        ({"arguments": {"H": 8}}, "unknown-argument", "did you mean 'h'?"),
+        ({"facts": ["S % 8 == 0"]}, "unknown-name", "did you mean 's'?"),
+    ],
+)
+def test_names_that_a_question_does_not_have_are_a_problem(
+    service: Service, more: dict[str, Any], code: str, hint: str
+) -> None:
+    question = {"annotation": "(h t) k -> h t k", "inputs": ["8*s, k"], **more}
+    for route, rest in (("infer", {}), ("check", {"split": "h", "parts": 2})):
+        reply = service.ask(route, question | rest)
+        assert reply.status == 422
+        assert reply.headers["content-type"] == "application/problem+json"
+        assert (reply.json["code"], reply.json["hint"]) == (code, hint)

@@ -137,3 +137,38 @@ def test_of_a_chain_the_comparison_without_a_value_is_marked() -> None:
         "       ^~~~~~~~~~~~~~~~\n"
         "  '2 == a == b % (a % a)' has no value whatever the symbols are"
     )
+
+
+UNRELATED = [
+    ["h*w == n*k", "h >= 70"],
+    ["h*w == 16*(h//4)*(w//4)", "h >= 20", "w >= 20"],
+    ["h*w == n*k", "h >= 70", "u % 11 == 4", "u % 7 == 3", "v == 2*u + h"],
+    ["1 == 1", "((h - 1)//2 + 1)*((w - 1)//2 + 1) == 4*(((h - 1)//4 + 1)*((w - 1)//4 + 1))"],
+]
+QUESTIONS = ["b % 2 == 0", "b*(b + 1) % 2 == 0", "b*c % 6 == 0", "b >= 4", "b*b*b != 5*c*c*c + 7"]
+
+
+@pytest.mark.parametrize("claim", QUESTIONS)
+@pytest.mark.parametrize("own", [[], ["b % 3 == 0"], ["b*c == 12*d", "d >= 2"]])
+@pytest.mark.parametrize("unrelated", UNRELATED)
+def test_facts_that_share_no_symbol_with_the_question_change_no_verdict(
+    unrelated: list[str], own: list[str], claim: str
+) -> None:
+    alone, beside = prove(claim, facts=own), prove(claim, facts=own + unrelated)
+    assert (beside.verdict, beside.conditions) == (alone.verdict, alone.conditions)
+    assert (beside.counterexample is None) == (alone.counterexample is None)
+    if beside.counterexample is not None:
+        assert alone.counterexample is not None
+        assert beside.counterexample.items() >= alone.counterexample.items()
+        assert read_facts(own + unrelated).holds(beside.counterexample)
+
+
+def test_unrelated_facts_that_contradict_each_other_are_an_error() -> None:
+    for facts in (["x == 2*y", "x % 2 == 1"], ["x < y", "y < z", "z < x"]):
+        with pytest.raises(ShapeError, match="contradict each other"):
+            prove("b % 2 == 0", facts=facts)
+
+
+def test_of_facts_without_known_values_there_is_no_counterexample() -> None:
+    proof = prove("b % 2 == 0", facts=["x*x*x + y*y*y == z*z*z"])
+    assert (proof.verdict, proof.counterexample) == ("unknown", None)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from re import sub
 from typing import Any
 
 import pytest
 
 import dimsolve as ds
+from dimsolve.cli.answers import Exit, exit_of_error
 from dimsolve.exec.graph import Graph
 
 from .test_policies import two_linears, without_line
@@ -273,3 +275,48 @@ def test_sizes_that_mean_nothing_are_refused(sizes: Any, text: str) -> None:
         with pytest.raises(ds.PlanError) as caught:
             ask(sizes)
         assert str(caught.value) == text
+
+
+def fermat() -> Graph:
+    """Rows of a length of which nobody here can tell whether it exists."""
+    with Graph("rows", facts=["b*b*b + y*y*y == z*z*z"]) as g:
+        x = g.input("x", "b, 63", "float32")
+        g.output(g.call("torch.softmax", x, -1))
+    return g
+
+
+@pytest.mark.parametrize(
+    ("policy", "text"),
+    [
+        (
+            "data",
+            "whether dp = 2 is legal is unknown\n"
+            "  a b^ -> a b^\n"
+            "  it cuts dimension 0 of x, and at softmax at test_refusals.py it is not decided "
+            "whether a = b is a multiple of 2: neither a proof nor a counterexample of b % 2 == 0 "
+            "was found",
+        ),
+        (
+            {"softmax": {"dp": "a"}},
+            "'softmax' asks for a split that is not known to be legal: a into 2 parts\n"
+            "  a b^ -> a b^\n"
+            "  softmax at test_refusals.py: it is not decided whether a = b is a multiple of 2: "
+            "neither a proof nor a counterexample of b % 2 == 0 was found\n"
+            "  hint: the counts that divide 1 are legal there: 1",
+        ),
+    ],
+)
+def test_where_nobody_can_tell_a_plan_says_unknown(policy: Any, text: str) -> None:
+    with pytest.raises(ds.PlanError) as caught:
+        ds.plan(fermat(), {"dp": 2}, policy)
+    assert sub(r"[^ ]*/test_refusals.py:\d+", "test_refusals.py", str(caught.value)) == text
+    assert caught.value.legality is not None and caught.value.legality.verdict == "unknown"
+    assert exit_of_error(caught.value) is Exit.GAVE_UP
+    assert fermat().legal_parts("dp", policy="data", up_to=2).unknown
+
+
+def test_a_plan_is_made_under_facts_of_other_symbols() -> None:
+    with Graph("rows", facts=["h*w == n*k", "h >= 70"]) as g:
+        x = g.input("x", "b, 63", "float32")
+        g.output(g.call("torch.softmax", x, -1))
+    assert ds.plan(g, {"dp": 2}).conditions == ["b % 2 == 0"]
