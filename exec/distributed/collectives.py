@@ -450,7 +450,7 @@ def convert(
         case Partial(Reduction.SUM), Shard():
             return _call(ReduceScatter, tensor, target, communicator)
         case Partial(Reduction.AVG), Shard():
-            return _call(ReduceScatter, tensor, target, communicator) / communicator.size
+            return _averaged(ReduceScatter, tensor, communicator.size, target, communicator)
         case Partial(), Partial() if source == target:
             return tensor
         case _:
@@ -526,11 +526,18 @@ def _join(tensor: Tensor, reduction: Reduction, communicator: Communicator, shar
         case Reduction.SUM:
             return _call(AllReduce, tensor, communicator, shared)
         case Reduction.AVG:
-            return _call(AllReduce, tensor, communicator, shared) / communicator.size
+            return _averaged(AllReduce, tensor, communicator.size, communicator, shared)
         case Reduction.MAX | Reduction.MIN:
             return _call(JoinExtreme, tensor, reduction, communicator, shared)
         case Reduction.PROD:
             return _call(JoinProduct, tensor, communicator, shared)
+
+
+def _averaged(function: Any, tensor: Tensor, size: int, *arguments: Any) -> Tensor:
+    """An average of what a function sums: in float16 the sum may not fit where the average does."""
+    if tensor.dtype is torch.float16:
+        return _call(function, tensor / size, *arguments)
+    return _call(function, tensor, *arguments) / size
 
 
 def _call(function: Any, *arguments: Any) -> Tensor:

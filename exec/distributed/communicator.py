@@ -19,6 +19,7 @@ What a backend cannot move or reduce as it is goes as something that it can.
 
 bool (4, 8)         bytes (32,) on the way, bool (4, 8) again
 int16 (4,)          is reduced as int32
+float32 (4,)        its maximum is that of int32: gloo's of floats loses the NaN of all but one rank
 
 The collectives as operators of torch.library: what torch.compile sees of them.
 
@@ -126,6 +127,32 @@ def restored(moved: Tensor, like: Tensor, shape: Any) -> Tensor:
     if moved.dtype is like.dtype:
         return moved
     return moved.view(-1).view(like.dtype).view(shape)
+
+
+def in_order(tensor: Tensor, reduction: Reduction) -> Tensor:
+    """Returns integers in the order of floating numbers, in memory of their own; NaN is what the
+    maximum, or the minimum, takes before all others, as torch does.
+
+    The bits of positive numbers are in order; those of negative ones are turned around.
+
+    >>> in_order(torch.tensor([1.0, float("nan"), -2.0]), Reduction.MAX).argsort().tolist()
+    [2, 0, 1]
+    """
+    wide = tensor if tensor.dtype is torch.float64 else tensor.float()
+    bits = wide.contiguous().view(torch.int64 if wide.dtype is torch.float64 else torch.int32)
+    limits = torch.iinfo(bits.dtype)
+    first = limits.max if reduction is Reduction.MAX else limits.min
+    return _turned(bits).masked_fill(wide.isnan(), first)
+
+
+def out_of_order(ordered: Tensor, dtype: torch.dtype) -> Tensor:
+    """Returns the floating numbers that stand for such integers."""
+    wide = torch.float64 if ordered.dtype is torch.int64 else torch.float32
+    return _turned(ordered).view(wide).to(dtype)
+
+
+def _turned(bits: Tensor) -> Tensor:
+    return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
 
 
 _ends: WeakValueDictionary[int, Any] = WeakValueDictionary()
@@ -240,6 +267,10 @@ class TorchCommunicator:
         if is_compiling():
             moved: Tensor = all_reduce(tensor, self.number, reduction.value)
             return moved
+        if reduction in (Reduction.MAX, Reduction.MIN) and tensor.is_floating_point():
+            ordered = in_order(tensor.detach(), reduction)
+            self._reduce(ordered, _OPERATIONS[reduction])
+            return out_of_order(ordered, tensor.dtype)
         if tensor.dtype in PLAIN:
             joined = tensor.detach().clone(memory_format=torch.contiguous_format)
             self._reduce(joined, _OPERATIONS[reduction])
@@ -261,7 +292,7 @@ class TorchCommunicator:
         if is_compiling():
             moved: Tensor = reduce_scatter(tensor, self.number, reduction.value)
             return moved
-        if tensor.dtype not in PLAIN:
+        if tensor.dtype not in PLAIN or reduction in (Reduction.MAX, Reduction.MIN):
             return self.all_reduce(tensor, reduction)[self.rank].clone()
         given = tensor.detach().contiguous()
         mine = given.new_empty(given.shape[1:])

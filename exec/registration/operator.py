@@ -49,7 +49,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce, wraps
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -300,6 +300,12 @@ class Promise:
     value_split: tuple[str | int, ...] = ()
     reduction: ReductionName = "sum"
     transform_rules: tuple[TransformRule, ...] = ()
+    writes: list[bool] = field(default_factory=list, compare=False)
+    """Holds True once the function was seen to write to its first input and to return that."""
+
+    def note_write(self) -> None:
+        """Says that the function writes to its first input, and returns it first."""
+        self.writes[:] = [True]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Declaration:
         """Returns the declaration. Raises OperatorError where the call does not fit."""
@@ -322,6 +328,7 @@ class Promise:
             sizes={name: name for name in lengths},
             value_split=self._summands([name for name, _ in inputs]),
             reduction=self.reduction,
+            mutates=(0,) if self.writes and is_tensor(inputs[0][1]) else (),
             returns=_returns(annotation),
             transform_rules=self.transform_rules,
         )
@@ -492,12 +499,16 @@ def leaf_function(function: Callable[..., Any]) -> Callable[..., Any]:
 def _leaf(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
+        before = _version(args)
         try:
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
         except Exception as error:
             if not _lack_data(args, kwargs):
                 raise
             return _shapes_only(function, error, args, kwargs)
+        if before is not None:
+            _note_write(function, args, result, before)
+        return result
 
     return call
 
@@ -508,10 +519,14 @@ def _compiled_leaf(function: Callable[..., Any], bare: Callable[..., Any]) -> Ca
         # Compiled code must not see fake tensors: it reads their memory.
         if not _lack_data(args, kwargs):
             return function(*args, **kwargs)
+        before = _version(args)
         try:
-            return bare(*args, **kwargs)
+            result = bare(*args, **kwargs)
         except Exception as error:
             return _shapes_only(function, error, args, kwargs)
+        if before is not None:
+            _note_write(function, args, result, before)
+        return result
 
     return call
 
@@ -523,17 +538,64 @@ def leaf_class(function_class: Any) -> None:
     inherited = super(function_class, function_class).apply.__func__
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        before = _version(args)
         try:
-            return inherited(cls, *args, **kwargs)
+            result = inherited(cls, *args, **kwargs)
         except Exception as error:
             # A class derived from it has a promise of its own, or none.
             if cls is not function_class or not _lack_data(args, kwargs):
                 raise
             return _shapes_only(cls, error, args, kwargs)
+        if before is not None:
+            _note_write(cls, args, result, before)
+        return result
 
     function_class.apply = classmethod(apply)
     setattr(function_class, _MARK, function_class)
     one_operator(function_class)
+
+
+def _version(args: tuple[Any, ...]) -> int | None:
+    """How often the first argument was written to; None but where a model is traced."""
+    torch = sys.modules.get("torch")
+    # Dynamo takes the second for True where it traces into this file, and goes no further.
+    if (
+        torch is None
+        or torch.compiler.is_dynamo_compiling()
+        or not torch._C._len_torch_dispatch_stack()
+        or not args
+        or not isinstance(args[0], torch.Tensor)
+        or args[0].is_inference()
+    ):
+        return None
+    version: int = args[0]._version
+    return version
+
+
+def _note_write(target: Any, args: tuple[Any, ...], result: Any, before: int) -> None:
+    """Notes that a function writes to its first argument and returns it first: a plan lets later
+    uses of it read what was written.
+    """
+    returned = result[0] if isinstance(result, list | tuple) and result else result
+    if returned is args[0] and returned._version != before:
+        note = getattr(getattr(operator_of(target), "declare", None), "note_write", None)
+        if note is not None:
+            note()
+
+
+def sees_write(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether tracing sees that a registered function writes to its first input and returns it
+    first. Arguments without data are given, as when a model is traced.
+    """
+    target: Any = operator.function
+    function = getattr(target, "_torchdynamo_orig_callable", target)
+    # What it raises without data is nothing that it wrote.
+    with suppress(Exception):
+        before = _version(args)
+        result = function(*args, **kwargs)
+        if before is not None:
+            _note_write(target, args, result, before)
+    return bool(getattr(operator.declare, "writes", ()))
 
 
 def _lack_data(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

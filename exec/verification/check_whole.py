@@ -14,6 +14,7 @@ from dimsolve.solver.layout import Pattern
 from dimsolve.solver.solution import Solution
 
 from ..calls import Call
+from ..registration.operator import Promise, sees_write
 from .diagnosis import input_name
 from .verification import Culprit
 from .whole import Whole, fixed_random, plain_outputs, relative, run_whole
@@ -109,18 +110,49 @@ def _check_output(
 def hidden_writes(whole: Whole) -> Iterator[Culprit]:
     """Yields the inputs that the call changes, does not return, and is not declared to write to."""
     names = whole.call.operator.parameters
-    for number, (before, after) in enumerate(zip(whole.inputs, whole.after, strict=True)):
-        if before is None or after is None or number in whole.call.declaration.mutates:
+    for number in written_to(whole):
+        if number in whole.call.declaration.mutates:
             continue
-        if relative(after, before) == 0.0:
+        if number in whole.returned and _is_seen(whole, number):
             continue
         if number in whole.returned:
+            yield Culprit(
+                names[number] if number < len(names) else f"input {number}",
+                f"{input_name(whole, number)} is changed by the call and returned, and tracing "
+                "does not see it: later uses would read it as it was",
+                "write to the first input only, by torch's own functions, and return it first",
+            )
             continue
         yield Culprit(
             names[number] if number < len(names) else f"input {number}",
             f"{input_name(whole, number)} is changed by the call and not returned",
             "return it among the outputs, itself and no copy, and annotate it there",
         )
+
+
+def written_to(whole: Whole) -> list[int]:
+    """Returns the inputs that the call leaves with other values, by number."""
+    pairs = enumerate(zip(whole.inputs, whole.after, strict=True))
+    return [
+        number
+        for number, (before, after) in pairs
+        if before is not None and after is not None and relative(after, before) != 0.0
+    ]
+
+
+def _is_seen(whole: Whole, number: int) -> bool:
+    """Whether a plan knows that the input is written to, as tracing finds out."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    call = whole.call
+    if not isinstance(call.operator.declare, Promise):
+        return True
+    if number != 0:
+        return False
+    with FakeTensorMode() as mode:
+        fake = {place: mode.from_tensor(tensor) for place, tensor in call.arguments.tensors()}
+        given = call.arguments.with_values(fake)
+        return sees_write(call.operator, given.args, dict(given.kwargs))
 
 
 def draws(whole: Whole, seed: int) -> Culprit | None:

@@ -17,7 +17,7 @@ How long the dimensions of made inputs are: primes that differ, then parts of ot
 A promise is about every length that a count divides. A function that works in blocks of 2, or
 squeezes a dimension of length 1, keeps it for some parts only.
 
-Values that random numbers never have, and data does: equal ones, NaN, large ones, ignored ones.
+Values that random numbers never have, and data does: equal ones, NaN, infinity, 0, large ones.
 
     x.nanmean(0), partial="avg"             true of random numbers, false where one is NaN
     cross_entropy(x, target), "avg"         true until a target is -100, which is ignored
@@ -143,13 +143,15 @@ def shape_of(patterns: Sequence[Pattern], lengths: Mapping[str, int]) -> tuple[i
     return tuple(prod((p.constant, *(lengths[name] for name in p.names))) for p in patterns)
 
 
-Values = Literal["plain", "ties", "nan", "large", "ignored", "float32"]
+Values = Literal["plain", "ties", "nan", "infinite", "zero", "large", "ignored", "float32"]
 
 UNUSUAL: dict[Values, str] = {
     "ties": "where many elements are equal",
     "nan": "where an element is NaN",
     "large": "where elements are large",
     "ignored": "where an integer is -100, which losses ignore",
+    "infinite": "where an element is infinite",
+    "zero": "where an element is 0",
     "float32": "in float32",
 }
 """What is tried beside plain values, in the words of a report."""
@@ -170,6 +172,10 @@ def with_values(tensor: Tensor, values: Values) -> Tensor:
             return tensor * 100
         case "nan" if real and tensor.numel():
             return _first_replaced(tensor, float("nan"))
+        case "infinite" if real and tensor.numel():
+            return _first_replaced(tensor, float("inf"))
+        case "zero" if real and tensor.numel():
+            return _first_replaced(tensor, 0.0)
         case "ignored" if whole and tensor.numel():
             return _first_replaced(tensor, -100)
         case _:

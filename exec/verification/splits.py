@@ -33,8 +33,8 @@ from dimsolve.ir.operator import Operator
 from dimsolve.partition.rules.rule import NoRule
 
 from ..calls import Arguments, Call
-from .check_whole import Lie, checked_whole, draws, hidden_writes, no_grad_lie
-from .diagnosis import culprit_of, not_linear
+from .check_whole import Lie, checked_whole, draws, hidden_writes, no_grad_lie, written_to
+from .diagnosis import culprit_of, input_name, not_linear
 from .samples import (
     PLAIN,
     UNUSUAL,
@@ -195,6 +195,8 @@ class CheckSplits:
         whole = checked_whole(call, self.seed)
         for culprit in hidden_writes(whole):
             self.blame(culprit)
+        if whole.returned.get(0) == 0 and 0 in written_to(whole):
+            self.note(f"{input_name(whole, 0)} is written to: later uses read what was written")
         return whole
 
     def _linear(self, whole: Whole) -> None:
@@ -256,7 +258,7 @@ class CheckSplits:
             outcome = run_split(whole, cuts, self.seed)
             if outcome.ok:
                 continue
-            if values == "nan" and not _all_finite(whole, inputs=False):
+            if values in ("nan", "infinite") and not _all_finite(whole, inputs=False):
                 # The function was not made for them: how far they spread is no promise.
                 self.note(f"{UNUSUAL[values]}, a split of {name} spreads it further")
                 continue

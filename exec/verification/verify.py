@@ -19,7 +19,8 @@ verify(f, device="nope")       there is no such device
 What `verify` did not run, in words: a yes is about what was run, and no more.
 
 scaled(x: Tensor, *, by: float = 1.0)
-not run: other values of by=1.0; dtypes but float64 and float32, state that earlier calls leave
+not run: other values of by=1.0; longer inputs, dtypes but float64 and float32, inputs that are not
+contiguous, state that earlier calls leave
 
 From what `verify` is given to the operator that it means: a function, a class, a path, or data.
 
@@ -151,8 +152,9 @@ def _device(device: Any) -> str:
     return str(device)
 
 
-_GIVEN = "dtypes but float64, state that earlier calls leave"
-ALWAYS = "dtypes but float64 and float32, state that earlier calls leave"
+_REST = "inputs that are not contiguous, state that earlier calls leave"
+_GIVEN = f"dtypes but float64, {_REST}"
+ALWAYS = f"longer inputs, dtypes but float64 and float32, {_REST}"
 """What is never run, in words: of a given call, and of inputs that are made."""
 
 

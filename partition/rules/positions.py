@@ -23,6 +23,7 @@ from dimsolve.solver.layout import fresh_names, identifiers_of
 
 from ..placement import Shard
 from .rule import Part, TransformRule
+from .statistics import dims_of
 
 if TYPE_CHECKING:
     import torch
@@ -48,6 +49,16 @@ def vector_norm_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
     return _rules_of_spread(declaration, vector_norm_parts)
 
 
+def linalg_norm_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
+    """Returns the rule of torch.linalg.norm where it is a largest or smallest size."""
+    return _rules_of_spread(declaration, linalg_norm_parts, extremes_only=True)
+
+
+def dist_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
+    """Returns the rule of torch.dist where it is a largest or smallest difference."""
+    return _rules_of_spread(declaration, dist_parts, extremes_only=True)
+
+
 def argmax_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
     """Returns the rule of argmax."""
     return _rules_of_spread(declaration, argmax_parts)
@@ -58,10 +69,17 @@ def argmin_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
     return _rules_of_spread(declaration, argmin_parts)
 
 
-def _rules_of_spread(declaration: Declaration, local: Any) -> tuple[TransformRule, ...]:
+def _rules_of_spread(
+    declaration: Declaration, local: Any, *, extremes_only: bool = False
+) -> tuple[TransformRule, ...]:
+    """Over what is reduced and has no reduction, and over extremes: elements of several ranks that
+    tie share the gradient, which P(max) does not know of.
+    """
     annotation = read_annotation(declaration.annotation)
+    extreme = declaration.reduction in ("max", "min")
+    marks = {Mark.SUM} if extreme else set() if extremes_only else {Mark.FROZEN}
     found = identifiers_of(annotation).items()
-    names = tuple(name for name, identifier in found if identifier.mark is Mark.FROZEN)
+    names = tuple(name for name, identifier in found if identifier.mark in marks)
     if not names or len(annotation.outputs) != 1:
         return ()
     return (TransformRule(split=names, outputs=("R",), local=local),)
@@ -77,15 +95,7 @@ def var_parts(
     correction: Any = None,
 ) -> Any:
     """Returns the variance over all ranks' parts."""
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    dims = _dims(input, dim)
-    count = prod(input.shape[d] for d in dims) * part.count
-    less = (1 if unbiased in (None, True) else 0) if correction is None else correction
-    centred = input - part.all_reduce(input.sum(dims, keepdim=True)) / count
-    squares = (centred * centred.conj()).real if input.is_complex() else centred * centred
-    total = part.all_reduce(squares.sum(dims, keepdim=bool(keepdim)))
-    return total / max(count - less, 0)
+    return _variance(part, input, dim, unbiased, keepdim, correction).to(_real(input))
 
 
 def std_parts(
@@ -98,7 +108,29 @@ def std_parts(
     correction: Any = None,
 ) -> Any:
     """Returns the standard deviation over all ranks' parts."""
-    return _root(var_parts(part, input, dim, unbiased, keepdim, correction=correction), 2)
+    variance = _variance(part, input, dim, unbiased, keepdim, correction)
+    zero = variance == 0
+    # Its gradient is 0 where it is 0, as torch has it.
+    root = variance.masked_fill(zero, 1).sqrt().masked_fill(zero, 0)
+    return root.to(_real(input))
+
+
+def _variance(
+    part: Part, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any
+) -> Any:
+    """The variance in the dtype that torch adds up in: its root may fit where it does not."""
+    from ..transforms.joined import variance
+
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    less = (1 if unbiased in (None, True) else 0) if correction is None else correction
+    dims = dims_of(input, dim)
+    found = variance(part, input, dims, less, dim is None)
+    return found if keepdim or not dims else found.squeeze(dims)
+
+
+def _real(input: Any) -> Any:
+    return input.real.dtype if input.is_complex() else input.dtype
 
 
 def norm_parts(
@@ -119,10 +151,22 @@ def vector_norm_parts(
     part: Part, x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
     """Returns the norm of the vectors of which all ranks have parts."""
+    from ..transforms.joined import vector_norm
+
     x = x if dtype is None else x.to(dtype)
-    dims = _dims(x, dim)
-    powers = x * x if ord == 2 and not x.is_complex() else x.abs() ** ord
-    return _root(part.all_reduce(powers.sum(dims, keepdim=keepdim)), ord)
+    return vector_norm(part, x, ord, dims_of(x, dim), keepdim)
+
+
+def linalg_norm_parts(
+    part: Part, A: Any, ord: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    """Returns torch.linalg.norm of all ranks' parts, where it is a norm of vectors."""
+    return vector_norm_parts(part, A, ord, dim, keepdim, dtype=dtype)
+
+
+def dist_parts(part: Part, input: Any, other: Any, p: Any = 2) -> Any:
+    """Returns the norm of the difference of all ranks' parts."""
+    return vector_norm_parts(part, input - other, p)
 
 
 def argmax_parts(part: Part, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
@@ -164,19 +208,6 @@ def _flat(local: torch.Tensor, sizes: list[int], parts: list[Part]) -> torch.Ten
         found = found + (local % size + part.index * size) * stride
         local, stride = local // size, stride * size * part.count
     return found
-
-
-def _dims(input: Any, dim: Any) -> tuple[int, ...]:
-    if dim is None or dim == ():
-        return tuple(range(input.dim()))
-    return (dim,) if isinstance(dim, int) else tuple(dim)
-
-
-def _root(total: Any, order: Any) -> Any:
-    """The root, whose gradient is 0 where it is 0, as torch has it."""
-    zero = total == 0
-    root = total.masked_fill(zero, 1) ** (1 / order)
-    return root.masked_fill(zero, 0)
 
 
 def tril_rules(declaration: Declaration) -> tuple[TransformRule, ...]:

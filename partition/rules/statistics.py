@@ -1,7 +1,8 @@
 """Batch norm in training, cut over the batch and over an image: the statistics are those of all
-ranks.
+ranks. And group norm, of which one value may be left on a rank.
 
     batch_norm(x, mean, var, w, b, training=True), n cut     x S(0), all else R     S(0)
+    group_norm(x, g, w, b), n cut                            x S(0), all else R     S(0)
 
 Every rank writes the same running statistics.
 
@@ -116,41 +117,35 @@ def _rules_of_extremes(declaration: Declaration, local: Any) -> tuple[TransformR
 
 def amax_parts(part: Part, input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """Returns the largest elements of all ranks' parts."""
-    return _extreme(part, input, dim, keepdim, "max")
+    return _extreme(part, input, dim, keepdim, True, False)
 
 
 def amin_parts(part: Part, input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """Returns the smallest elements of all ranks' parts."""
-    return _extreme(part, input, dim, keepdim, "min")
+    return _extreme(part, input, dim, keepdim, False, False)
 
 
 def max_parts(part: Part, input: Any) -> Any:
     """Returns the largest element of all ranks' parts."""
-    return _extreme(part, input, (), False, "max")
+    return _extreme(part, input, (), False, True, True)
 
 
 def min_parts(part: Part, input: Any) -> Any:
     """Returns the smallest element of all ranks' parts."""
-    return _extreme(part, input, (), False, "min")
+    return _extreme(part, input, (), False, False, True)
 
 
-def _extreme(part: Part, input: Any, dim: Any, keepdim: bool, reduction: str) -> Any:
-    import torch
+def _extreme(part: Part, input: Any, dim: Any, keepdim: bool, largest: bool, of_all: bool) -> Any:
+    from ..transforms.joined import extreme
 
-    dims = tuple(range(input.dim())) if dim is None or dim == () else dim
-    find = torch.amax if reduction == "max" else torch.amin
-    whole = part.all_reduce(find(input.detach(), dims, keepdim=True), reduction)
-    value = whole if keepdim or not input.dim() else find(whole, dims)
-    if not (input.requires_grad and torch.is_grad_enabled()):
-        return value
-    ties = input.detach() == whole
-    count = part.all_reduce(ties.sum(dims, keepdim=True, dtype=input.dtype))
-    zero = input.clone()
-    with torch.no_grad():
-        zero.zero_()
-    # Zeros that have the gradient of the input. All ranks' are summed, so that each rank's result
-    # depends on every part: what is not so has a first derivative only.
-    return value + part.all_reduce((zero * ties / count).sum(dims, keepdim=keepdim))
+    return extreme(part, input, dims_of(input, dim), keepdim, largest, of_all)
+
+
+def dims_of(input: Any, dim: Any) -> tuple[int, ...]:
+    """Returns the dimensions that a reduction goes over, all where none is named."""
+    if dim is None or dim == ():
+        return tuple(range(input.dim()))
+    return (dim,) if isinstance(dim, int) else tuple(dim)
 
 
 def batch_norm_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
@@ -181,18 +176,48 @@ def batch_norm_parts(
     """
     import torch
 
+    from ..transforms.joined import widened
+
     dims = [dim for dim in range(input.dim()) if dim != 1]
     shape = [-1 if dim == 1 else 1 for dim in range(input.dim())]
     count = input.numel() // input.shape[1] * part.count
-    mean = part.all_reduce(input.sum(dims)) / count
-    centred = input - mean.reshape(shape)
+    # The statistics of few bits, and the result until the end, are of many, as torch has it.
+    wide = widened(input)
+    mean = part.all_reduce(wide.sum(dims)) / count
+    centred = wide - mean.reshape(shape)
     variance = part.all_reduce((centred * centred).sum(dims)) / count
     if running_mean is not None:
         with torch.no_grad():
-            running_mean.lerp_(mean.to(running_mean.dtype), momentum)
-            unbiased = variance * (count / max(count - 1, 1))
-            running_var.lerp_(unbiased.to(running_var.dtype), momentum)
+            _move(running_mean, mean, momentum)
+            _move(running_var, variance * (count / max(count - 1, 1)), momentum)
     result = centred * (variance + eps).rsqrt().reshape(shape)
     if weight is not None:
         result = result * weight.reshape(shape)
-    return result if bias is None else result + bias.reshape(shape)
+    if bias is not None:
+        result = result + bias.reshape(shape)
+    return result.to(input.dtype)
+
+
+def _move(running: Any, found: Any, momentum: float) -> None:
+    """Moves a running statistic towards what was found, in the wider of their dtypes."""
+    import torch
+
+    wide = torch.promote_types(running.dtype, found.dtype)
+    running.copy_(running.to(wide).lerp(found.to(wide), momentum))
+
+
+def group_norm_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
+    """Returns the rule of group_norm over the batch."""
+    return (TransformRule(split="n", local=group_norm_parts),)
+
+
+def group_norm_parts(
+    part: Part, input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    """Normalises this rank's samples. ``torch.nn.functional`` refuses one value for all of them;
+    that is asked of the whole batch, and a part of it may have one.
+    """
+    import torch
+
+    enabled = torch.backends.cudnn.enabled
+    return torch.group_norm(input, num_groups, weight, bias, eps, enabled)

@@ -9,6 +9,7 @@ Transform rules of torch functions: splits that marks cannot tell, with what a r
     cross_entropy   the batch             parts divide by what all ranks count together
     cross_entropy   the classes           each rank has a part of every row of logits
     batch_norm      the batch             statistics of all ranks
+    group_norm      the batch             one value may be left of it
     var, norm       what is reduced       sums of squares of all ranks
     argmax          what is searched      the first place of all ranks
     tril            rows and columns      a diagonal that lies where the part begins
@@ -33,6 +34,8 @@ from dimsolve.solver.operators.catalogue import IN_PLACE, canonical_path
 from .positions import (
     argmax_rules,
     argmin_rules,
+    dist_rules,
+    linalg_norm_rules,
     norm_rules,
     std_rules,
     tril_rules,
@@ -45,6 +48,7 @@ from .statistics import (
     amax_rules,
     amin_rules,
     batch_norm_rules,
+    group_norm_rules,
     l1_rules,
     max_rules,
     min_rules,
@@ -71,6 +75,7 @@ RULES: dict[str, RuleSet] = {
     "torch.nn.functional.mse_loss": mse_rules,
     "torch.nn.functional.l1_loss": l1_rules,
     "torch.nn.functional.batch_norm": batch_norm_rules,
+    "torch.nn.functional.group_norm": group_norm_rules,
     "torch.amax": amax_rules,
     "torch.amin": amin_rules,
     "torch.max": max_rules,
@@ -79,6 +84,8 @@ RULES: dict[str, RuleSet] = {
     "torch.std": std_rules,
     "torch.norm": norm_rules,
     "torch.linalg.vector_norm": vector_norm_rules,
+    "torch.linalg.norm": linalg_norm_rules,
+    "torch.dist": dist_rules,
     "torch.argmax": argmax_rules,
     "torch.argmin": argmin_rules,
     "torch.tril": tril_rules,

@@ -31,6 +31,7 @@ from typing import Any
 
 from dimsolve.ir.errors import ShapeError
 from dimsolve.ir.operator import Declaration, Operator
+from dimsolve.ir.read_annotation import read_annotation
 
 from ..algebra.poly import Poly
 from .declare import errors
@@ -487,6 +488,9 @@ def canonical_path(path: str) -> str:
 _ODD = (AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError)
 """What a declaration raises when it is given what is no tensor, no length and no dimension."""
 
+_ASKS_FOR_ITS_KIND = ("torch.Tensor.to", "torch.Tensor.type_as")
+"""Functions that want nothing of a tensor but its dtype and device."""
+
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x2": "other"}
 """Names of parameters that torch takes from NumPy beside its own."""
 
@@ -592,7 +596,26 @@ class Declare:
                 raise errors.missing_argument(self.entry.path, missing) from None
             reason = f"{self.entry.path} is not known with these arguments: {problem}"
             return opaque(tensors_in([*args, *kwargs.values()]), 1, reason)
+        unsaid = self._unsaid(declaration, args, kwargs)
+        if unsaid:
+            outputs = len(read_annotation(declaration.annotation).outputs)
+            tensors = tensors_in([*args, *kwargs.values()])
+            return opaque(tensors, outputs, unsaid, returns=declaration.returns)
         return with_reason(in_place(declaration) if self.writes else declaration)
+
+    def _unsaid(
+        self, declaration: Declaration, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> str:
+        """Why a call with a tensor that its annotation leaves out stays whole; "" where there is
+        none: a rank would have all of that tensor beside a part of the others.
+        """
+        if not declaration.inputs or self.entry.path in _ASKS_FOR_ITS_KIND:
+            return ""
+        inputs = {id(value) for value in declaration.inputs}
+        for place, value in [*enumerate(args), *kwargs.items()]:
+            if any(id(tensor) not in inputs for tensor in tensors_in(value)):
+                return f"argument {place} of {self.entry.path} is a tensor, which is not known of"
+        return ""
 
     def _check_operands(self, args: tuple[Any, ...]) -> None:
         """An element-wise function of torch takes tensors: numbers and texts alone are refused."""

@@ -196,3 +196,24 @@ def length_not_told(x: Tensor) -> Tensor:
 @ds.register_op("n c^, n -> ()", transform_rules=(ds.TransformRule(split="n", outputs=("R",)),))
 def loss_said_replicated(x: Tensor, target: torch.LongTensor) -> Tensor:
     return functional.cross_entropy(x, target)
+
+
+@ds.register_op("a b -> a b")
+def writes_and_returns(x: Tensor) -> Tensor:
+    return x.add_(1)
+
+
+@ds.register_op("a b -> a b")
+def writes_unseen_and_returns(x: Tensor) -> Tensor:
+    x.data.add_(1)
+    return x
+
+
+@ds.register_op("a b -> a b")
+def counts_zeros(x: Tensor) -> Tensor:
+    return x + (x == 0).sum() * (x == 0).sum().eq(1)
+
+
+@ds.register_op("a b -> a b")
+def sees_infinity(x: Tensor) -> Tensor:
+    return x.nan_to_num(posinf=0.0) + x.isinf().sum()

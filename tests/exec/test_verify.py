@@ -11,7 +11,7 @@ import dimsolve as ds
 from dimsolve.exec.verification.verify import ALWAYS
 from dimsolve.ir.operator import Declaration, Operator
 
-from . import lies, registered
+from . import lies, registered, simulated
 
 
 def told(function: Any, **options: Any) -> list[str]:
@@ -329,3 +329,39 @@ def test_replicas_that_differ() -> None:
 def test_gradients_are_compared_in_every_mode(mode: Any) -> None:
     with mode():
         assert not ds.verify(lies.wrong_only_in_backward).ok
+
+
+def test_what_is_written_and_returned_is_told_and_what_tracing_does_not_see_is_a_lie() -> None:
+    assert "input 0 ('x') is written to: later uses read what was written" in str(
+        ds.verify(lies.writes_and_returns)
+    )
+    assert told(lies.writes_unseen_and_returns) == [
+        "input 0 ('x') is changed by the call and returned, and tracing does not see it: later "
+        "uses would read it as it was\n"
+        "  hint: write to the first input only, by torch's own functions, and return it first"
+    ]
+
+
+class ReadsLater(torch.nn.Module):
+    """Reads a value again after a registered function wrote to it."""
+
+    def forward(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        h = x @ w
+        return lies.writes_and_returns(h) + h * 2
+
+
+@pytest.mark.parametrize("cuts", [("a", "a"), ("a", "b"), ("b", "a"), ("b", "b"), ("c", "a")])
+def test_what_a_registered_function_wrote_is_read_later(cuts: tuple[str, str]) -> None:
+    inputs = {name: torch.randn(4, 4, dtype=torch.float64) for name in "xw"}
+    policy = {"matmul": {"tp": cuts[0]}, "writes_and_returns": {"tp": cuts[1]}}
+    plan = simulated.plan_of(ReadsLater(), inputs, None, {"tp": 2}, policy)
+    for found in simulated.parts(ReadsLater(), plan, {"tp": 2}, lambda part: part(**inputs)):
+        torch.testing.assert_close(found, ReadsLater()(**inputs))
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [(lies.counts_zeros, "where an element is 0"), (lies.sees_infinity, "an element is infinite")],
+)
+def test_lies_about_one_zero_and_about_infinity(function: Any, words: str) -> None:
+    assert words in "".join(told(function))

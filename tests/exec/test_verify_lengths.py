@@ -156,7 +156,7 @@ def test_what_was_not_run_is_said() -> None:
     )
     assert ds.verify(registered.matmul, args=(torch.ones(4, 6), torch.ones(6, 4))).notes == (
         "not run: other lengths and values than those of the given call; dtypes but float64, "
-        "state that earlier calls leave",
+        "inputs that are not contiguous, state that earlier calls leave",
     )
     assert "more than 4 dimensions for '*'" in str(ds.verify(registered.lookup))
 

@@ -18,8 +18,16 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import minimum
 from ..declare import errors
 from ..declare.dtypes import complex_of, dtype_of, real_of
-from ..declare.entry import Entry, Form, Sample, constant, entry, example, t
-from ..declare.writing import Names, NotKnown, annotation, dims_of, freeze_text, length_word
+from ..declare.entry import Entry, Form, Sample, between, constant, entry, example, t
+from ..declare.writing import (
+    Names,
+    NotKnown,
+    annotation,
+    dims_of,
+    freeze_text,
+    is_tensor,
+    length_word,
+)
 from ..elementwise.pointwise import broadcast
 
 _VECTORS_OR_MATRIX = "a part of the batch may be taken for another kind of right side"
@@ -119,14 +127,28 @@ def qr(A: Any, mode: str = "reduced") -> Declaration:
     return matrices([A], [["m^", "n^"]], [["m^", side], [side, "n^"]], [dtype, dtype], arguments)
 
 
-def pinv(A: Any, *args: Any, **kwargs: Any) -> Declaration:
-    """Returns the declaration of the pseudo-inverse."""
-    return matrices([A], [["m^", "n^"]], [["n^", "m^"]], [dtype_of(A)])
+def pinv(
+    A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Declaration:
+    """Returns the declaration of the pseudo-inverse; a tolerance may be one of each matrix."""
+    return _tolerant(A, (rcond, atol, rtol), ["n^", "m^"], dtype_of(A))
 
 
-def matrix_rank(A: Any, *args: Any, **kwargs: Any) -> Declaration:
-    """Returns the declaration of the rank of each matrix."""
-    return matrices([A], [["m^", "n^"]], [[]], ["int64"])
+def matrix_rank(
+    A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Declaration:
+    """Returns the declaration of the rank of each matrix; a tolerance may be one of each."""
+    return _tolerant(A, (tol, atol, rtol), [], "int64")
+
+
+def _tolerant(
+    A: Any, tolerances: Sequence[Any], output: Sequence[str], dtype: str | None
+) -> Declaration:
+    """The declaration of a function of one matrix, and of tolerances that are tensors: they are
+    broadcast with the batch, as torch does.
+    """
+    given = [tolerance for tolerance in tolerances if is_tensor(tolerance)]
+    return matrices([A, *given], [["m^", "n^"], *([] for _ in given)], [output], [dtype])
 
 
 def condition(A: Any, p: Any = None) -> Declaration:
@@ -190,6 +212,9 @@ def _definite(*shape: int) -> Sample:
 
 _A = (example(_definite(12, 4, 4)), example(_definite(3, 3)))
 _RECTANGLES = (example(t(12, 4, 3)), example(t(2, 3, 4)))
+_EACH = constant(between(0.2, 0.9, 12))
+_TOLERANT = (*_RECTANGLES, example(t(12, 4, 3), atol=_EACH))
+_BOTH = example(t(2, 12, 3, 4), atol=constant(between(0.2, 0.9, 2, 1)), rtol=_EACH)
 
 
 def _entries() -> list[Entry]:
@@ -207,8 +232,8 @@ def _entries() -> list[Entry]:
         ("svd", svd, (*_RECTANGLES[1:], example(t(12, 4, 3), full_matrices=False))),
         ("svdvals", svdvals, _RECTANGLES),
         ("qr", qr, _RECTANGLES[:1]),
-        ("pinv", pinv, _RECTANGLES),
-        ("matrix_rank", matrix_rank, _RECTANGLES),
+        ("pinv", pinv, (*_TOLERANT, _BOTH)),
+        ("matrix_rank", matrix_rank, _TOLERANT),
         ("cond", condition, _RECTANGLES),
         ("lu_factor", lu_factor, _RECTANGLES),
         (

@@ -94,6 +94,15 @@ def test_a_method_in_place_writes_to_its_first_input() -> None:
     assert declaration.dtypes == ("float32",)
 
 
+def test_a_call_with_a_tensor_that_its_annotation_leaves_out_stays_whole() -> None:
+    declaration = declare("torch.linalg.vector_norm", StandIn(4, 6), StandIn(4))
+    assert declaration.annotation == "?, ? -> ?"
+    assert declaration.frozen == (
+        "argument 1 of torch.linalg.vector_norm is a tensor, which is not known of"
+    )
+    assert declare("torch.Tensor.to", StandIn(4, 6), StandIn(4)).annotation == "* -> *"
+
+
 def test_a_result_that_does_not_fit_is_refused() -> None:
     with pytest.raises(ShapeError) as caught:
         declare("torch.Tensor.add_", StandIn(1, 6), StandIn(4, 6))

@@ -1,0 +1,166 @@
+"""What ranks that have parts of a tensor compute of the whole of it, with torch's own gradients.
+
+    Extreme      amax, amin, max, min         elements that tie share the gradient
+    Norm         vector_norm of any order     torch's formula at zeros, NaN and infinity too
+    Variance     var, std                     deviations from the mean of all ranks
+
+Autograd through the sums would give other values where torch's formulas meet 0, NaN or infinity:
+the derivative of ``abs(x) ** 0.5`` is infinite at 0, torch's gradient of the norm is 0 there. So
+each backward is the formula of torch (``FunctionsManual.cpp``), with counts, norms and means of all
+ranks. A gradient that comes back is a rank's share: the shares are summed first. Where gradients
+are recorded the formulas are too, so derivatives of higher order are right.
+
+This file needs torch; rules import it when they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, prod
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from ..rules.rule import Part
+
+Dims = tuple[int, ...]
+
+WIDE = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
+"""In which dtype torch adds up numbers of few bits; others in their own."""
+
+
+def widened(tensor: Tensor) -> Tensor:
+    """Returns the tensor in the dtype that torch adds up in."""
+    return tensor.to(WIDE.get(tensor.dtype, tensor.dtype))
+
+
+def extreme(part: Part, x: Tensor, dims: Dims, keepdim: bool, largest: bool, of_all: bool) -> Any:
+    """Returns the largest or smallest elements. of_all: those of ``max()`` and ``min()``, whose
+    gradient goes to NaN where there is one; that of amax and amin is NaN everywhere then.
+    """
+    found = _call(Extreme, x, part, dims, largest, of_all)
+    return found if keepdim or not dims else found.squeeze(dims)
+
+
+class Extreme(Function):
+    """(a, b) over 0 -> (1, b)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, part: Part, dims: Dims, largest: bool, of_all: bool) -> Tensor:
+        find = torch.amax if largest else torch.amin
+        found: Tensor = part.all_reduce(find(x, dims, keepdim=True), "max" if largest else "min")
+        ctx.given = part, dims, of_all
+        ctx.save_for_backward(x, found)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        part, dims, of_all = ctx.given
+        x, found = (tensor.detach() for tensor in ctx.saved_tensors)
+        gradient = part.all_reduce(gradient)
+        chosen = x == found
+        if of_all:
+            chosen = chosen | (x.isnan() & found.isnan())
+            share = gradient / _counted(part, chosen, dims)
+            return share.where(chosen, 0), None, None, None, None
+        return gradient * chosen / _counted(part, chosen, dims), None, None, None, None
+
+
+def _counted(part: Part, chosen: Tensor, dims: Dims) -> Tensor:
+    count: Tensor = part.all_reduce(chosen.sum(dims, keepdim=True))
+    return count
+
+
+def vector_norm(part: Part, x: Tensor, order: float, dims: Dims, keepdim: bool) -> Tensor:
+    """Returns the norm over dims, in the real dtype of x."""
+    found = _call(Norm, x, part, order, dims)
+    return found if keepdim or not dims else found.squeeze(dims)
+
+
+class Norm(Function):
+    """(a, b) over 0 -> (1, b)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, part: Part, order: float, dims: Dims) -> Tensor:
+        if order in (inf, -inf):
+            local = torch.linalg.vector_norm(x, order, dims, keepdim=True)
+            norm = part.all_reduce(local, "max" if order > 0 else "min")
+        else:
+            wide = widened(x).abs()
+            powers = wide * wide if order == 2 else wide**order
+            total = part.all_reduce(powers.sum(dims, keepdim=True))
+            root = total.sqrt() if order == 2 else total ** (1 / order)
+            norm = root.to(x.abs().dtype)
+        ctx.given = part, order, dims
+        ctx.save_for_backward(x, norm)
+        return norm
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        part, order, dims = ctx.given
+        x, norm = ctx.saved_tensors
+        gradient = part.all_reduce(gradient)
+        if order in (inf, -inf):
+            size = x.detach().abs()
+            chosen = (size == norm.detach()) | size.isnan()
+            share = gradient / _counted(part, chosen, dims)
+            return x.sgn() * (share * chosen), None, None, None
+        if order == 2:
+            return gradient * (x / norm).masked_fill(norm == 0, 0), None, None, None
+        if order < 1:
+            scaled = x.sgn() * _power(x, order - 1)
+            return scaled * gradient * norm ** (1 - order), None, None, None
+        scaled = x.sgn() * x.abs() ** (order - 1) if order < 2 else x * x.abs() ** (order - 2)
+        return scaled * (gradient / norm ** (order - 1)).masked_fill(norm == 0, 0), None, None, None
+
+
+def _power(x: Tensor, exponent: float) -> Tensor:
+    """A negative power of sizes, 0 of zeros, whose own derivative is 0 of zeros too."""
+    zero = x == 0
+    return (x.abs().masked_fill(zero, 1) ** exponent).masked_fill(zero, 0)
+
+
+def variance(part: Part, x: Tensor, dims: Dims, correction: float, of_all: bool) -> Tensor:
+    """Returns the variance over dims, which stay with length 1, in the dtype that torch adds up
+    in. of_all: that of ``var()`` without dimensions.
+    """
+    found: Tensor = _call(Variance, widened(x), part, dims, correction, of_all)
+    return found
+
+
+class Variance(Function):
+    """(a, b) over 0 -> (1, b)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, part: Part, dims: Dims, correction: float, of_all: bool
+    ) -> Tensor:
+        count = prod(x.shape[dim] for dim in dims) * part.count
+        mean = part.all_reduce(x.sum(dims, keepdim=True)) / count
+        ctx.given = part, dims, count - correction, of_all
+        ctx.save_for_backward(x, mean)
+        centred = x - mean
+        squares = (centred * centred.conj()).real if x.is_complex() else centred * centred
+        found: Tensor = part.all_reduce(squares.sum(dims, keepdim=True))
+        return found / max(count - correction, 0)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        part, dims, freedom, of_all = ctx.given
+        x, mean = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            count = prod(x.shape[dim] for dim in dims) * part.count
+            mean = part.all_reduce(x.sum(dims, keepdim=True)) / count
+        gradient = part.all_reduce(gradient)
+        if of_all and freedom <= 0:
+            limits = torch.where(x == mean, torch.nan, inf).to(gradient.dtype)
+            return gradient * limits, None, None, None, None
+        factor = 2 / freedom if freedom else inf
+        return factor * gradient * (x - mean), None, None, None, None
+
+
+def _call(function: Any, *arguments: Any) -> Tensor:
+    apply: Callable[..., Tensor] = function.apply
+    return apply(*arguments)
