@@ -22,6 +22,7 @@ from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.layout import fresh_names, identifiers_of
 
 from ..placement import Shard
+from ..transforms.autocast import cast_as_torch
 from .rule import Part, TransformRule
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def _rules_of_spread(declaration: Declaration, local: Any) -> tuple[TransformRul
     return (TransformRule(split=names, outputs=("R",), local=local),)
 
 
+@cast_as_torch()
 def var_parts(
     part: Part,
     input: Any,
@@ -88,6 +90,7 @@ def var_parts(
     return total / max(count - less, 0)
 
 
+@cast_as_torch()
 def std_parts(
     part: Part,
     input: Any,
@@ -101,6 +104,7 @@ def std_parts(
     return _root(var_parts(part, input, dim, unbiased, keepdim, correction=correction), 2)
 
 
+@cast_as_torch(("cuda",))
 def norm_parts(
     part: Part,
     input: Any,
@@ -115,6 +119,7 @@ def norm_parts(
     return vector_norm_parts(part, input, order, dim, keepdim, dtype=dtype)
 
 
+@cast_as_torch(("cuda",))
 def vector_norm_parts(
     part: Part, x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
@@ -125,11 +130,13 @@ def vector_norm_parts(
     return _root(part.all_reduce(powers.sum(dims, keepdim=keepdim)), ord)
 
 
+@cast_as_torch()
 def argmax_parts(part: Part, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Returns the first place of the largest element of all ranks' parts."""
     return _place(part, input, dim, keepdim, "max")
 
 
+@cast_as_torch()
 def argmin_parts(part: Part, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Returns the first place of the smallest element of all ranks' parts."""
     return _place(part, input, dim, keepdim, "min")
@@ -200,11 +207,13 @@ def _rules_of_triangles(declaration: Declaration, local: Any) -> tuple[Transform
     )
 
 
+@cast_as_torch()
 def tril_parts(part: Part, input: Any, diagonal: int = 0) -> Any:
     """Returns this rank's part of the lower triangles."""
     return input.tril(diagonal + _shift(part, input))
 
 
+@cast_as_torch()
 def triu_parts(part: Part, input: Any, diagonal: int = 0) -> Any:
     """Returns this rank's part of the upper triangles."""
     return input.triu(diagonal + _shift(part, input))
