@@ -111,6 +111,23 @@ class Modes:
         torch.set_autocast_cache_enabled(self.cached)
 
 
+def autocast_now() -> dict[str, str]:
+    """Returns what autocast casts to on the kinds of device for which it is on.
+
+    >>> import torch
+    >>> with torch.autocast("cpu", torch.bfloat16):
+    ...     autocast_now()
+    {'cpu': 'bfloat16'}
+    """
+    import torch
+
+    return {
+        kind: str(torch.get_autocast_dtype(kind)).removeprefix("torch.")
+        for kind in DEVICES
+        if torch.is_autocast_enabled(kind)
+    }
+
+
 def restoring(function: Callable[P, R]) -> Callable[P, R]:
     """Returns the function; where it raises, the modes are again as they were when it was called.
 

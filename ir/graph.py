@@ -410,7 +410,7 @@ class Graph(Displayed):
     ``result`` is what the function returns, a tree whose leaves are values; ``outputs`` are these
     values by name. ``container`` is the import path of the class that the tree was taken from, or
     ``""``. ``settings`` are the arguments of the traced call that are no tensors: they are part of
-    the graph.
+    the graph. ``autocast``: under which autocast the call was traced, ``{"cpu": "bfloat16"}``.
     """
 
     def __init__(self, name: str = "main") -> None:
@@ -425,6 +425,7 @@ class Graph(Displayed):
         self.strict = False
         self.attachments: dict[str, Any] = {}
         self.settings: dict[str, Any] = {}
+        self.autocast: dict[str, str] = {}
         self.functions: dict[str, Graph] = {}
         self._nodes: list[Node] = []
         self._silent: set[str] = set()

@@ -153,6 +153,7 @@ def _function_to_json(graph: Graph) -> dict[str, Json]:
         "strict": graph.strict,
         "settings": {name: item for name, item in graph.settings.items() if _is_plain(item)},
         "functions": [_function_to_json(function) for function in graph.functions.values()],
+        **({"autocast": dict(graph.autocast)} if graph.autocast else {}),
     }
 
 
@@ -302,6 +303,8 @@ class _Reader(TypeReader):
         graph.checks = [(claim, origin) for claim, origin in data["checks"]]
         graph.strict = data["strict"]
         graph.settings = dict(data["settings"])
+        autocast = data.get("autocast", {}).items()
+        graph.autocast = {_name(kind): _name(dtype) for kind, dtype in autocast}
         graph.verify()
         self.where.pop()
         return graph

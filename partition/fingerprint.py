@@ -25,6 +25,8 @@ def fingerprint(graph: Graph) -> str:
 def graph_lines(graph: Graph) -> Iterator[str]:
     """Yields what the fingerprint is made of: a line for every input, every node and the result."""
     graph = inlined(graph)
+    for kind, dtype in sorted(graph.autocast.items()):
+        yield f"autocast {kind} {dtype}"
     for entry in graph.inputs:
         yield f"{entry.kind} {entry.target} {entry.value.name} {entry.value.type}"
     for node in graph.nodes():

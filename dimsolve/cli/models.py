@@ -242,6 +242,11 @@ def _differences(report: RunReport) -> Iterator[list[Cell]]:
             amounts += [("loss", found.loss), ("gradients", found.gradients)]
         text = ", ".join(f"{name} {amount:.1e}" for name, amount in amounts)
         yield [Cell("differ", "bold"), Cell(f"by {text} at most, relative to one device")]
+        exact = found.float64
+        if exact is not None:
+            text = f"rounding takes one device {exact.one_device:.1e} from float64"
+            more = f"the ranks {exact.ranks:.1e}; their program in float64 is {exact.exact:.1e} off"
+            yield [Cell(""), Cell(f"{text}, {more}")]
 
 
 def _verdict(report: RunReport) -> list[Cell]:
@@ -254,6 +259,9 @@ def _verdict(report: RunReport) -> list[Cell]:
     if report.differences is None:
         return [Cell("ran", "bold green"), Cell(f"on {ranks}, not compared")]
     allowed = f"rounding explains up to {report.differences.allowed:.0e}"
+    if report.ok and report.differences.float64 is not None:
+        judged = "no further from float64 than rounding takes one device"
+        return [Cell("equal", "bold green"), Cell(f"to one device on {ranks}: {judged}")]
     if report.ok:
         return [Cell("equal", "bold green"), Cell(f"to one device on {ranks}; {allowed}")]
     return [Cell("different", "bold red"), Cell(f"from one device on {ranks}; {allowed}")]

@@ -61,6 +61,7 @@ from dimsolve.solver.graphs.deduction import Outcome, place_values
 from dimsolve.solver.graphs.names import path_of
 from dimsolve.solver.graphs.system import Contradiction
 
+from ..calls import autocast_now
 from ..graph import Graph
 from ..registration.errors import shadowed
 from .aten import (
@@ -366,6 +367,7 @@ class Reader:
         says.
         """
         graph = self.target = Graph(name)
+        graph.autocast = autocast_now()
         nodes = list(self.captured.module.graph.nodes)
         inputs = Inputs(graph, self.captured, self.dims, self.model)
         self.env |= inputs.values(nodes)

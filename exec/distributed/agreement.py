@@ -145,11 +145,14 @@ class AgreementError(DimsolveError):
 
 
 class _Said(NamedTuple):
-    """What a rank says of its sizes. running: it has begun with them already."""
+    """What a rank says of its sizes. running: it has begun with them already. cast: what autocast
+    casts to there.
+    """
 
     shapes: str
     problem: str
     running: bool
+    cast: str = ""
 
 
 class Agreement:
@@ -230,10 +233,11 @@ class Agreement:
         shapes: Mapping[str, Sequence[int]],
         dtypes: Mapping[str, torch.dtype],
         mesh: Mapping[str, int],
+        cast: Mapping[str, str] | None = None,
     ) -> None:
         """Checks sizes against the plan's conditions, on all ranks together.
 
-        mesh: the sizes of the symbols in the plan's mesh.
+        mesh: the sizes of the symbols in the plan's mesh. cast: what autocast casts to here.
         Raises what is wrong here, or AgreementError where another rank's sizes are wrong or others.
         """
         problem: DimsolveError | None = None
@@ -243,7 +247,8 @@ class Agreement:
         except DimsolveError as error:
             problem = error
         if self._watch is not None and len(self.ranks) > 1:
-            mine = _Said(_text_of(shapes), "" if problem is None else str(problem), False)
+            wrong = "" if problem is None else str(problem)
+            mine = _Said(_text_of(shapes), wrong, False, _cast_text(cast or {}))
             said = self._exchange(f"sizes/{self.calls}", json.dumps(mine))
             heard = {rank: _Said(*json.loads(text)) for rank, text in said.items()}
             differ = problem or self._difference(heard)
@@ -262,6 +267,8 @@ class Agreement:
         for rank, other in said.items():
             if other.shapes != said[first].shapes:
                 return _other_sizes(first, said[first].shapes, rank, other.shapes)
+            if other.cast != said[first].cast:
+                return _other_autocast(first, said[first].cast, rank, other.cast)
         return None
 
     def _exchange(self, topic: str, mine: str) -> dict[int, str]:
@@ -316,13 +323,18 @@ class Agreement:
         topic = f"sizes/{call}"
         if noted == call and topic not in self._said:
             self._said.add(topic)
-            names, key = shapes
-            text = _text_of({name: size for name, (size, _) in zip(names, key, strict=True)})
-            self._answers.set(f"{topic}/{self.rank}", json.dumps(_Said(text, "", True)))
+            names, sizes, cast = shapes
+            text = _text_of({name: size for name, (size, _) in zip(names, sizes, strict=True)})
+            said = _Said(text, "", True, _cast_text(cast))
+            self._answers.set(f"{topic}/{self.rank}", json.dumps(said))
 
 
 def _text_of(shapes: Mapping[str, Sequence[int]]) -> str:
     return ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+
+
+def _cast_text(cast: Mapping[str, str]) -> str:
+    return ", ".join(f"to {dtype} on {kind}" for kind, dtype in cast.items())
 
 
 _WORDS = {
@@ -378,6 +390,18 @@ def _other_sizes(rank: int, shapes: str, other: int, others: str) -> AgreementEr
             title="the ranks are called with different sizes",
             reason=f"rank {rank}: {shapes}\n  rank {other}: {others}",
             hint="give the same whole batch on every rank; each rank takes its part",
+        )
+    )
+
+
+def _other_autocast(rank: int, cast: str, other: int, others: str) -> AgreementError:
+    return AgreementError(
+        Diagnostic(
+            code="autocast-differs",
+            title="the ranks are called under different autocasts",
+            reason=f"rank {rank}: {cast or 'autocast is off'}\n  "
+            f"rank {other}: {others or 'autocast is off'}",
+            hint="call the module inside of the same torch.autocast on every rank",
         )
     )
 

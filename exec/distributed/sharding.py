@@ -20,6 +20,8 @@ from torch import Tensor
 from dimsolve.ir.errors import Diagnostic, ShapeError
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 
+from ..calls import DEVICES
+
 
 def blocks_of(shard: Shard) -> int:
     """Returns the number of blocks; a plan's symbols are evaluated before anything runs."""
@@ -58,6 +60,19 @@ def _segments(tensor: Tensor, shard: Shard, unit: int) -> list[Tensor]:
     return list(blocks.split([n * unit for n in shard.segments], dim + 1))
 
 
+def joined(tensors: Sequence[Tensor], dim: int) -> Tensor:
+    """Returns tensors of one dtype one after another, in that dtype also under autocast.
+
+    Autocast knows ``cat``, and refuses float16 where it casts to bfloat16; what only moves between
+    ranks is no call of the model's.
+    """
+    kind = tensors[0].device.type
+    if kind not in DEVICES or not torch.is_autocast_enabled(kind):
+        return torch.cat(list(tensors), dim)
+    with torch.autocast(kind, enabled=False):
+        return torch.cat(list(tensors), dim)
+
+
 def cut_rows(whole: Tensor, shard: Shard, count: int) -> Tensor:
     """Returns (count, ...) whose row i is part i.
 
@@ -72,7 +87,7 @@ def cut_rows(whole: Tensor, shard: Shard, count: int) -> Tensor:
         segment.unflatten(dim + 1, (count, -1)).movedim(dim + 1, 0)
         for segment in _segments(whole, shard, unit)
     ]
-    return torch.cat(parts, dim + 2).flatten(dim + 1, dim + 2)
+    return joined(parts, dim + 2).flatten(dim + 1, dim + 2)
 
 
 def slice_part(whole: Tensor, shard: Shard, index: int, count: int) -> Tensor:
@@ -84,7 +99,7 @@ def slice_part(whole: Tensor, shard: Shard, index: int, count: int) -> Tensor:
             segment.unflatten(dim, (count, -1)).select(dim, index)
             for segment in _segments(whole, shard, unit)
         ]
-        return torch.cat(parts, dim).flatten(shard.dim, dim)
+        return joined(parts, dim).flatten(shard.dim, dim)
     if blocks_of(shard) == 1:
         shape = cut_shape(whole.shape, shard, count)
         length = shape[shard.dim + 2]
@@ -104,7 +119,7 @@ def join_parts(stacked: Tensor, shard: Shard) -> Tensor:
             segment.movedim(0, dim + 1).flatten(dim + 1, dim + 2)
             for segment in _segments(stacked, inner, unit)
         ]
-        return torch.cat(parts, dim + 1).flatten(dim, dim + 1)
+        return joined(parts, dim + 1).flatten(dim, dim + 1)
     rows = stacked.reshape(count, *shape[:dim], blocks, shape[dim] // blocks, *shape[dim + 1 :])
     shape[dim] *= count
     # A reshape copies only where it must: parts of length 1 would lie in memory in another order.
@@ -241,8 +256,9 @@ def gradient_parts_of(
 def products_of_others(stacked: Tensor) -> Tensor:
     """Returns for each row of (count, ...) the product of the others, right where rows are 0."""
     ones = torch.ones_like(stacked[:1])
-    before = torch.cat([ones, stacked[:-1]]).cumprod(0)
-    after = torch.cat([stacked[1:], ones]).flip(0).cumprod(0).flip(0)
+    dtype = stacked.dtype
+    before = joined([ones, stacked[:-1]], 0).cumprod(0, dtype=dtype)
+    after = joined([stacked[1:], ones], 0).flip(0).cumprod(0, dtype=dtype).flip(0)
     return before * after
 
 

@@ -31,7 +31,7 @@ from torch import Tensor
 from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.partition.placement import Reduction
 
-from .sharding import reduce_parts
+from .sharding import joined, reduce_parts
 
 
 class RankError(DimsolveError):
@@ -180,7 +180,7 @@ def _groups(coordinates: list[dict[str, int]]) -> list[Group]:
 
 def _collective(call: Call, given: list[Tensor]) -> list[Tensor]:
     """Returns what every member gets; each its own memory."""
-    stacked = torch.stack(given)
+    stacked = joined([tensor.unsqueeze(0) for tensor in given], 0)
     match call.collective:
         case "all_reduce":
             reduced = reduce_parts(stacked, Reduction(call.detail))

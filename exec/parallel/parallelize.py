@@ -53,7 +53,7 @@ from dimsolve.partition.plan import Plan
 from dimsolve.partition.plan_data import no_plan
 from dimsolve.solver.graphs.deduction import find_operator
 
-from ..calls import Arguments, resolve
+from ..calls import Arguments, autocast_now, resolve
 from ..capture.dynamic import leaves_of
 from ..distributed.agreement import Agreement, AgreementError
 from ..distributed.communicator import CollectiveError, Communicator
@@ -390,13 +390,15 @@ class ParallelModule(torch.nn.Module):
         agreement.calls += 1
         if self.training is not self._traced_in_training and self._depends_on_mode:
             raise _other_mode(self._traced_in_training, self._depends_on_mode)
-        key = tuple([(value.shape, value.dtype) for value in inputs])
+        cast = autocast_now()
+        sizes = tuple([(value.shape, value.dtype) for value in inputs])
+        key = (sizes, *cast.items())
         if key in self._admitted:
-            agreement.note((names, key))
+            agreement.note((names, sizes, cast))
             return
         shapes = {name: tuple(v.shape) for name, v in zip(names, inputs, strict=True)}
         dtypes = {name: v.dtype for name, v in zip(names, inputs, strict=True)}
-        agreement.agree_on_sizes(self.program.inputs, shapes, dtypes, self._mesh_sizes)
+        agreement.agree_on_sizes(self.program.inputs, shapes, dtypes, self._mesh_sizes, cast)
         self._admitted.add(key)
 
     @torch.compiler.disable

@@ -46,16 +46,33 @@ class StepReport(Model):
     sizes: dict[str, int]
 
 
+class Float64Report(Model):
+    """The largest relative distances from one device in float64, of the steps that were beyond what
+    is allowed.
+
+    one_device: in the model's dtype, and of float64 where its weights move by roundings. ranks: in
+    the model's dtype. exact: of the ranks' program in float64. See
+    `dimsolve.exec.running.against_float64` for when they are equal.
+    """
+
+    one_device: float
+    ranks: float
+    exact: float
+
+
 class DifferencesReport(Model):
     """The largest relative differences from one device, over all steps and ranks.
 
-    allowed: what rounding explains, of the widest dtype that the model's parameters have.
+    allowed: what rounding explains, of the widest dtype that the model's parameters have. float64:
+    where a step was beyond that: how far both are from float64, by which it was judged. None where
+    no step was, or where the model does not run in float64.
     """
 
     outputs: float
     loss: float
     gradients: float
     allowed: float
+    float64: Float64Report | None = None
 
 
 class BytesReport(Model):

@@ -44,11 +44,12 @@ from ..graph import Graph
 from ..lowering.setting import mesh_symbols, other_mesh
 from ..parallel.parallelize import ParallelModule, parallelize
 from ..target import Target, load_target
-from .compare import CheckedRun, CheckedStep, allowed_of, batch_of, sizes_for
+from .compare import CheckedRun, CheckedStep, Differences, allowed_of, batch_of, sizes_for
 from .report import (
     BytesReport,
     DifferencesReport,
     ErrorReport,
+    Float64Report,
     RunOptions,
     RunReport,
     StepReport,
@@ -171,6 +172,7 @@ def _report(
             loss=max(d.loss for d in found),
             gradients=max(d.gradients for d in found),
             allowed=allowed_of(model),
+            float64=_against_float64(found),
         )
     ok = all(step.ok for step in taken)
     proves_nothing = ok and differences is not None and not any(map(_is_finite, taken))
@@ -191,6 +193,18 @@ def _report(
         error=ErrorReport(reason=NOT_A_NUMBER) if proves_nothing else None,
         overview=rows,
         exit_code=(3 if proves_nothing else 0) if ok else 1,
+    )
+
+
+def _against_float64(found: Sequence[Differences]) -> Float64Report | None:
+    """The distances of the steps that were judged by them."""
+    taken = [d.distances for d in found if d.distances is not None and isfinite(d.distances.exact)]
+    if not taken:
+        return None
+    return Float64Report(
+        one_device=max(each.one_device for each in taken),
+        ranks=max(each.ranks for each in taken),
+        exact=max(each.exact for each in taken),
     )
 
 

@@ -753,6 +753,7 @@ class _Inlining:
         for fact in graph.facts:
             made.assume(fact)
         made.container, made.settings = graph.container, dict(graph.settings)
+        made.autocast = dict(graph.autocast)
         made.attachments = dict(graph.attachments)
         twins: dict[Any, Any] = {
             entry.value: made.input(

@@ -22,6 +22,7 @@ from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.layout import fresh_names, identifiers_of
 
 from ..placement import Shard
+from ..transforms.autocast import cast_as_torch
 from .rule import Part, TransformRule
 from .statistics import dims_of
 
@@ -85,6 +86,7 @@ def _rules_of_spread(
     return (TransformRule(split=names, outputs=("R",), local=local),)
 
 
+@cast_as_torch()
 def var_parts(
     part: Part,
     input: Any,
@@ -98,6 +100,7 @@ def var_parts(
     return _variance(part, input, dim, unbiased, keepdim, correction).to(_real(input))
 
 
+@cast_as_torch()
 def std_parts(
     part: Part,
     input: Any,
@@ -133,6 +136,7 @@ def _real(input: Any) -> Any:
     return input.real.dtype if input.is_complex() else input.dtype
 
 
+@cast_as_torch(("cuda",))
 def norm_parts(
     part: Part,
     input: Any,
@@ -147,6 +151,7 @@ def norm_parts(
     return vector_norm_parts(part, input, order, dim, keepdim, dtype=dtype)
 
 
+@cast_as_torch(("cuda",))
 def vector_norm_parts(
     part: Part, x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
@@ -169,11 +174,13 @@ def dist_parts(part: Part, input: Any, other: Any, p: Any = 2) -> Any:
     return vector_norm_parts(part, input - other, p)
 
 
+@cast_as_torch()
 def argmax_parts(part: Part, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Returns the first place of the largest element of all ranks' parts."""
     return _place(part, input, dim, keepdim, "max")
 
 
+@cast_as_torch()
 def argmin_parts(part: Part, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Returns the first place of the smallest element of all ranks' parts."""
     return _place(part, input, dim, keepdim, "min")
@@ -231,11 +238,13 @@ def _rules_of_triangles(declaration: Declaration, local: Any) -> tuple[Transform
     )
 
 
+@cast_as_torch()
 def tril_parts(part: Part, input: Any, diagonal: int = 0) -> Any:
     """Returns this rank's part of the lower triangles."""
     return input.tril(diagonal + _shift(part, input))
 
 
+@cast_as_torch()
 def triu_parts(part: Part, input: Any, diagonal: int = 0) -> Any:
     """Returns this rank's part of the upper triangles."""
     return input.triu(diagonal + _shift(part, input))

@@ -32,6 +32,7 @@ from dimsolve.solver.layout import identifiers_of
 from dimsolve.solver.operators.nn.losses import COUNTED
 
 from ..placement import Shard
+from ..transforms.autocast import cast_as_torch
 from .rule import Part, TransformRule
 
 
@@ -115,21 +116,25 @@ def _rules_of_extremes(declaration: Declaration, local: Any) -> tuple[TransformR
     return (TransformRule(split=names, outputs=("R",), local=local),)
 
 
+@cast_as_torch()
 def amax_parts(part: Part, input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """Returns the largest elements of all ranks' parts."""
     return _extreme(part, input, dim, keepdim, True, False)
 
 
+@cast_as_torch()
 def amin_parts(part: Part, input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """Returns the smallest elements of all ranks' parts."""
     return _extreme(part, input, dim, keepdim, False, False)
 
 
+@cast_as_torch()
 def max_parts(part: Part, input: Any) -> Any:
     """Returns the largest element of all ranks' parts."""
     return _extreme(part, input, (), False, True, True)
 
 
+@cast_as_torch()
 def min_parts(part: Part, input: Any) -> Any:
     """Returns the smallest element of all ranks' parts."""
     return _extreme(part, input, (), False, False, True)
@@ -160,6 +165,7 @@ def batch_norm_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
     )
 
 
+@cast_as_torch()
 def batch_norm_parts(
     part: Part,
     input: Any,

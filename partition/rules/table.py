@@ -26,8 +26,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from dimsolve.ir.annotation import Opaque
 from dimsolve.ir.graph import Node
 from dimsolve.ir.operator import Declaration, Operator
+from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.operators import canonical
 from dimsolve.solver.operators.catalogue import IN_PLACE, canonical_path
 
@@ -103,14 +105,18 @@ def _rule_set(path: str) -> RuleSet | None:
 
 
 def rules_of(path: str, declaration: Declaration) -> tuple[TransformRule, ...]:
-    """Returns the transform rules of a torch function for one call; () where it has none.
+    """Returns the transform rules of a torch function for one call; () where it has none, and where
+    the shape of an input is not told (``?``).
 
     >>> declaration = Declaration("a b, v^ d -> a b d", inputs=(None, None))
     >>> [str(rule) for rule in rules_of("torch.nn.functional.embedding", declaration)]
     ['v: R, S(0) -> P(sum)']
     """
     rules = _rule_set(path)
-    return () if rules is None else rules(declaration)
+    if rules is None:
+        return ()
+    told = read_annotation(declaration.annotation).inputs
+    return () if any(isinstance(row, Opaque) for row in told) else rules(declaration)
 
 
 def with_rules(operator: Operator) -> Operator:

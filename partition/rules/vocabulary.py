@@ -27,6 +27,7 @@ from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.operators.nn.losses import COUNTED, reduction_of
 
 from ..placement import Replicate, Shard
+from ..transforms.autocast import ALL, cast_as_torch
 from .rule import Part, TransformRule
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def here(part: Part, places: torch.Tensor, held: int) -> tuple[torch.Tensor, tor
     return mine, local.where(mine, torch.zeros_like(local))
 
 
+@cast_as_torch()
 def embedding_rows(
     part: Part,
     input: Any,
@@ -77,6 +79,7 @@ def embedding_rows(
     return rows.masked_fill(~mine.unsqueeze(-1), 0)
 
 
+@cast_as_torch()
 def table_rows(
     part: Part,
     weight: Any,
@@ -91,6 +94,7 @@ def table_rows(
     )
 
 
+@cast_as_torch()
 def selected_slices(part: Part, input: Any, dim: int, index: Any) -> Any:
     """Picks the slices that this rank holds; zeros for the others."""
     mine, local = here(part, index, input.shape[dim])
@@ -99,6 +103,7 @@ def selected_slices(part: Part, input: Any, dim: int, index: Any) -> Any:
     return input.index_select(dim, local.reshape(-1)).masked_fill(~mine.reshape(shape), 0)
 
 
+@cast_as_torch()
 def gathered_elements(
     part: Part, input: Any, dim: int, index: Any, *, sparse_grad: bool = False
 ) -> Any:
@@ -178,6 +183,7 @@ def _rules(declaration: Declaration, local: Callable[..., Any]) -> tuple[Transfo
     return TransformRule(split=batch, outputs=("P(sum)",), local=local), over_classes
 
 
+@cast_as_torch(ALL)
 def cross_entropy_parts(
     part: Part,
     input: Any,
@@ -206,6 +212,7 @@ def cross_entropy_parts(
     return reduced(part, losses, counts, kind)
 
 
+@cast_as_torch(ALL)
 def nll_parts(
     part: Part,
     input: Any,

@@ -125,6 +125,7 @@ def outline(graph: TypedGraph, nodes: list[Node], name: str) -> Node:
     made = {value for node in ordered for value in node.outputs}
     needed = list(dict.fromkeys(v for node in ordered for v in node.operands() if v not in made))
     callee = type(graph)(name, strict=graph.strict)
+    callee.autocast = dict(graph.autocast)
     for fact in graph.system.assumptions:
         callee.assume(fact)
     twins: dict[Value, Value] = {value: callee.input(value.name, value.type) for value in needed}

@@ -46,6 +46,8 @@ Which calls run under autocast: what they make may have another dtype than their
 %y: bfloat16[4, 4] = linear(%x, %w)           of float32 arguments
 _exit_autocast(%mode)
 
+All calls do of a graph that was traced under autocast.
+
 Calls with tensors of unknown rank, or shapes of unknown length: what holds wherever they are
 possible.
 
@@ -544,7 +546,7 @@ class Autocast:
 
     def without_dtypes(self, node: Node, outcome: Outcome) -> Outcome:
         """Returns what is known of a call; nothing of dtypes, where it runs under autocast."""
-        if not self._runs_under(node):
+        if not self._graph.autocast and not self._runs_under(node):
             return outcome
         types = [replace(t, dtype=None) if isinstance(t, TensorType) else t for t in outcome.types]
         return replace(outcome, types=tuple(types))

@@ -98,6 +98,12 @@ def goes_on_after_refusal() -> float:
     return float(module(torch.ones(4, 8)).sum())
 
 
+def other_autocast() -> str:
+    module = part(MESH_OF_TWO, "data")
+    with torch.autocast("cpu", torch.bfloat16, enabled=dist.get_rank() == 1):
+        return raised(module, torch.ones(4, 8))
+
+
 def other_weights() -> str:
     model = Small()
     if dist.get_rank():

@@ -281,6 +281,16 @@ def test_input_of_another_dtype() -> None:
         )
 
 
+def test_ranks_under_other_autocasts_say_so() -> None:
+    text = (
+        "AgreementError: the ranks are called under different autocasts\n"
+        "  rank 0: autocast is off\n"
+        "  rank 1: to bfloat16 on cpu\n"
+        "  hint: call the module inside of the same torch.autocast on every rank"
+    )
+    assert world(2).run(disagreeing.other_autocast) == [text, text]
+
+
 def test_other_weights_on_one_rank() -> None:
     for text in world(2).run(disagreeing.other_weights):
         assert text.startswith("AgreementError: the ranks' models have different weights\n")

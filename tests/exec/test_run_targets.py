@@ -51,6 +51,18 @@ class Largest(nn.Module):
 def integers():
     return Largest(), *ONES
 
+class Cancelling(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shift, self.norm = nn.Parameter(torch.zeros(8)), nn.BatchNorm1d(8)
+        self.linear = nn.Linear(8, 4)
+
+    def forward(self, input):
+        return self.linear(self.norm(input + 1000 * self.shift).relu())
+
+def cancelling():
+    return Cancelling(), {"input": torch.randn(64, 8)}, {"input": {0: "batch"}}
+
 def nan():
     model = nn.Linear(4, 4)
     model.weight.data.fill_(float("nan"))
@@ -163,6 +175,24 @@ def test_a_model_with_nothing_to_train(name: str) -> None:
     assert report["notes"][0] == "nothing to train: outputs compared"
     assert [step["loss"] for step in report["steps"]] == [None] * 3
     assert report["differences"]["outputs"] <= 1e-6
+
+
+def test_what_rounding_takes_one_device_too_is_equal_and_said() -> None:
+    found = run("made.py:cancelling", "--mesh", "dp=2", "--json")
+    assert found.code == 0, found.err
+    differences: dict[str, Any] = json.loads(found.out)["differences"]
+    assert differences["gradients"] > differences["allowed"]
+    judged = differences["float64"]
+    assert judged["ranks"] <= 4 * judged["one_device"]
+    assert judged["exact"] <= 1e-9
+    text = run("made.py:cancelling", "--mesh", "dp=2").out
+    assert (
+        f"rounding takes one device {judged['one_device']:.1e} from float64, "
+        f"the ranks {judged['ranks']:.1e}; their program in float64 is {judged['exact']:.1e} off\n"
+    ) in text
+    assert (
+        "to one device on 2 ranks (dp=2): no further from float64 than rounding takes one device\n"
+    ) in text
 
 
 def test_a_loss_that_is_nan_proves_nothing() -> None:
