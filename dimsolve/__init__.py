@@ -29,10 +29,10 @@ if TYPE_CHECKING:
         AnnotationError,
         Diagnostic,
         DimsolveError,
+        GraphError,
         OperatorError,
         ShapeError,
     )
-    from dimsolve.ir.graph import GraphError
     from dimsolve.ir.read_annotation import read_annotation as parse
     from dimsolve.partition.layout import Held, held
     from dimsolve.partition.legality import Legality, LegalParts, check, legal_parts
@@ -91,7 +91,7 @@ _HOMES = {
     "Diagnostic": ("dimsolve.ir.errors", "Diagnostic"),
     "DimsolveError": ("dimsolve.ir.errors", "DimsolveError"),
     "Graph": ("dimsolve.exec.graph", "Graph"),
-    "GraphError": ("dimsolve.ir.graph", "GraphError"),
+    "GraphError": ("dimsolve.ir.errors", "GraphError"),
     "Held": ("dimsolve.partition.layout", "Held"),
     "LegalParts": ("dimsolve.partition.legality", "LegalParts"),
     "Legality": ("dimsolve.partition.legality", "Legality"),

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from dimsolve.ir.errors import Diagnostic
-from dimsolve.ir.graph import Argument, Constant, Graph, GraphError, OperatorCall, map_argument
+from dimsolve.ir.errors import Diagnostic, GraphError
+from dimsolve.ir.graph import Argument, Constant, Graph, OperatorCall, map_argument
 from dimsolve.solver.graphs.deduction import find_operator
 
 from . import numpy_functions

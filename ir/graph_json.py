@@ -24,7 +24,7 @@ from math import isfinite
 from types import EllipsisType
 from typing import Any, TypeVar, get_args
 
-from .errors import Diagnostic
+from .errors import Diagnostic, GraphError
 from .graph import (
     Argument,
     Attachment,
@@ -33,7 +33,6 @@ from .graph import (
     ExternalCall,
     FunctionCall,
     Graph,
-    GraphError,
     Input,
     InputKind,
     MakeShape,

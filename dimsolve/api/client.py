@@ -36,13 +36,13 @@ from dimsolve.ir.errors import (
     AnnotationError,
     Diagnostic,
     DimsolveError,
+    GraphError,
     OperatorError,
     ShapeError,
     Span,
     wrong_type,
 )
 from dimsolve.ir.expression import Relation
-from dimsolve.ir.graph import GraphError
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.partition.mesh import MeshError
 from dimsolve.partition.plan_data import PlanError

@@ -39,7 +39,6 @@ from dimsolve.solver.solution import Solution
 from .annotation import marks_of
 from .plan import summary
 from .svg import VERDICT_STYLES, hues
-from .svg import visible as svg_visible
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -196,7 +195,7 @@ def legality_view(legality: Legality) -> Group:
     from rich.console import Group
 
     question = annotation_text(legality.solution.annotation)
-    question.append(f"   {svg_visible(legality.split or 'nothing')} into {legality.parts}", "bold")
+    question.append(f"   {visible(legality.split or 'nothing')} into {legality.parts}", "bold")
     head = verdict_table(
         legality.verdict, legality.reason, legality.conditions, legality.counterexample
     )
@@ -250,7 +249,7 @@ def plan_view(plan: Plan) -> Text:
     from rich.text import Text
 
     first, *others = summary(plan).split("\n")
-    lines = [Text(svg_visible(first), "bold"), *(Text(svg_visible(line)) for line in others)]
+    lines = [Text(visible(first), "bold"), *(Text(visible(line)) for line in others)]
     colours = hues(plan.mesh, COLOURS)
     for line in lines[1:]:
         for axis, colour in colours.items():

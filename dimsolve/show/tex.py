@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import assert_never
 
+from dimsolve.ir.errors import visible
 from dimsolve.ir.expression import (
     Comparison,
     Expression,
@@ -22,8 +23,6 @@ from dimsolve.ir.expression import (
     Relation,
     terms,
 )
-
-from .svg import visible
 
 _COMPARE = {
     Comparison.EQ: "=",

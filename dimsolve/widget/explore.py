@@ -29,6 +29,7 @@ import anywidget
 import traitlets
 
 from dimsolve.ir.annotation import Annotation
+from dimsolve.ir.display import render
 from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError, wrong_type
 from dimsolve.ir.expression import Relation
 from dimsolve.ir.read_annotation import read_annotation
@@ -210,8 +211,8 @@ def pictures_of(explorer: Explorer) -> list[str]:
     try:
         legalities = explorer.legalities
         if legalities:
-            return [legality._repr_svg_() for legality in legalities.values()]
-        return [read_annotation(explorer.state["annotation"])._repr_svg_()]
+            return [render(legality, "svg") for legality in legalities.values()]
+        return [render(read_annotation(explorer.state["annotation"]), "svg")]
     except DimsolveError:
         return []
 

@@ -40,7 +40,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from ..parallel.parallelize import ParallelModule
-from .compare import without_narrowing
+from .alike import without_narrowing
 from .results import loss_of, tensors_of
 
 EXACT = 1e-9

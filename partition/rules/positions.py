@@ -22,7 +22,7 @@ from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.layout import fresh_names, identifiers_of
 
 from ..placement import Shard
-from ..transforms.autocast import cast_as_torch
+from .autocast import cast_as_torch
 from .rule import Part, TransformRule
 from .statistics import dims_of
 
@@ -122,7 +122,7 @@ def _variance(
     part: Part, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any
 ) -> Any:
     """The variance in the dtype that torch adds up in: its root may fit where it does not."""
-    from ..transforms.joined import variance
+    from .joined import variance
 
     if isinstance(dim, bool):
         dim, unbiased = None, dim
@@ -156,7 +156,7 @@ def vector_norm_parts(
     part: Part, x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
     """Returns the norm of the vectors of which all ranks have parts."""
-    from ..transforms.joined import vector_norm
+    from .joined import vector_norm
 
     x = x if dtype is None else x.to(dtype)
     return vector_norm(part, x, ord, dims_of(x, dim), keepdim)

@@ -32,7 +32,7 @@ from dimsolve.solver.layout import identifiers_of
 from dimsolve.solver.operators.nn.losses import COUNTED
 
 from ..placement import Shard
-from ..transforms.autocast import cast_as_torch
+from .autocast import cast_as_torch
 from .rule import Part, TransformRule
 
 
@@ -141,7 +141,7 @@ def min_parts(part: Part, input: Any) -> Any:
 
 
 def _extreme(part: Part, input: Any, dim: Any, keepdim: bool, largest: bool, of_all: bool) -> Any:
-    from ..transforms.joined import extreme
+    from .joined import extreme
 
     return extreme(part, input, dims_of(input, dim), keepdim, largest, of_all)
 
@@ -182,7 +182,7 @@ def batch_norm_parts(
     """
     import torch
 
-    from ..transforms.joined import widened
+    from .joined import widened
 
     dims = [dim for dim in range(input.dim()) if dim != 1]
     shape = [-1 if dim == 1 else 1 for dim in range(input.dim())]

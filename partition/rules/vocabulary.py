@@ -27,7 +27,7 @@ from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.operators.nn.losses import COUNTED, reduction_of
 
 from ..placement import Replicate, Shard
-from ..transforms.autocast import ALL, cast_as_torch
+from .autocast import ALL, cast_as_torch
 from .rule import Part, TransformRule
 
 if TYPE_CHECKING:

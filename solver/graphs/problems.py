@@ -23,8 +23,8 @@ from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError, ShapeError
-from dimsolve.ir.graph import GraphError, Node, Value
+from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError, GraphError, ShapeError
+from dimsolve.ir.graph import Node, Value
 from dimsolve.ir.types import Dim
 
 from ..problems import shape_text

@@ -21,9 +21,9 @@ from dimsolve.exec.verification.split_run import Cuts, cut, run_split
 from dimsolve.exec.verification.whole import Whole
 from dimsolve.ir.operator import Declaration, Operator
 from dimsolve.partition.placement import Shard
+from dimsolve.partition.rules.autocast import ALL, MARK
 from dimsolve.partition.rules.table import RULES, with_rules
 from dimsolve.partition.rules.vocabulary import cross_entropy_parts
-from dimsolve.partition.transforms.autocast import ALL, MARK
 from dimsolve.solver.operators import find
 from dimsolve.solver.operators.catalogue import entries
 
