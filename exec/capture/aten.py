@@ -41,13 +41,14 @@ from typing import Any, NamedTuple
 
 import torch
 
+from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.graph import Argument, Node, OperatorCall, Source, Value
 from dimsolve.ir.types import ScalarType
 from dimsolve.partition.planning.network import SWITCH
 from dimsolve.solver.graphs.names import path_of, source
 from dimsolve.solver.operators import canonical, find
 
-from ..calls import OUTER
+from ..calls import OUTER, resolve
 from ..graph import Graph
 from .errors import inference_mode
 
@@ -79,12 +80,31 @@ def target_path(target: Any) -> str:
             return f"torch.ops.{target}"
         case "numpy_to_tensor_wrapper":
             return f"dimsolve.exec.numpy_functions.{target.f.__name__}"
+        case "numpy_operator_wrapper":
+            return f"dimsolve.exec.numpy_functions.operator_{target.op.__name__}"
+        case "numpy_method_wrapper":
+            return f"dimsolve.exec.numpy_functions.method_{target.method}"
+        case _ if getattr(target, "__name__", "") == "numpy_attr_wrapper":
+            return "dimsolve.exec.numpy_functions.attribute"
         case _ if getattr(target, "__name__", "") == "_get_data_attr":
             return "torch.Tensor.detach"
         case _ if hasattr(target, "namespace") and callable(getattr(target, "name", None)):
             return f"torch.ops.{target.namespace}.{target.name()}"
         case _:
             return path_of(target)
+
+
+def is_reachable(path: str) -> bool:
+    """Returns whether what a capture calls can be called again: not so torch's private helpers that
+    are made on the way, and numpy's functions that write to an array.
+    """
+    if not path.startswith(("torch._dynamo.", "dimsolve.exec.numpy_functions.")):
+        return True
+    try:
+        resolve(path)
+    except DimsolveError:
+        return False
+    return True
 
 
 def line_of_the_model(node: Any) -> Source | None:

@@ -5,7 +5,7 @@ these are found again in what the model returns tells the outputs' names. Parame
 meta device. Logging is left out, everything else that torch.compile cannot capture whole is refused
 with its line.
 
-Lengths that a model returns: captured as values, not as the example's numbers.
+What a model returns besides outputs of the program: captured as values, not as the example's.
 
 torch hands a tensor of the program out as a stand-in that can be found again. A length it makes
 anew, as a plain integer of the example. So a model whose result holds integers is captured once
@@ -13,6 +13,9 @@ more, with each of them given to `hand_out` on the way out: a call in the progra
 its argument.
 
     return x + 1, x.shape        (%add, (hand_out(batch), hand_out(8)))
+
+So is a tensor that the program has no output for: torch gives ``x.T`` of an argument back as the
+attribute of the argument that it was called with.
 
 Why a model's shapes contradict, in the model's own terms.
 
@@ -33,8 +36,8 @@ import logging
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -49,6 +52,7 @@ from dimsolve.solver.graphs.reading import read_argument
 
 from ..calls import Modes
 from ..graph import Graph
+from .aten import named
 from .confirm import dtype_of
 from .dynamic import Dynamic, Leaf, captured_shape, leaves_of, size_choices
 from .errors import TraceError, nothing_captured, refused
@@ -64,36 +68,54 @@ HAND_OUT = "dimsolve.exec.capture.capture.hand_out"
 
 def holds_lengths(result: Any) -> bool:
     """Returns whether a result holds integers outside of objects of unknown classes."""
-    if isinstance(result, bool) or result is None:
-        return False
-    if isinstance(result, int):
-        return True
+    return any(isinstance(item, int) and not isinstance(item, bool) for item in leaves_in(result))
+
+
+def holds_others(result: Any, known: Collection[int]) -> bool:
+    """Returns whether a result holds tensors, outside of objects of unknown classes, whose ids are
+    not known.
+    """
+    return any(is_tensor(item) and id(item) not in known for item in leaves_in(result))
+
+
+def is_tensor(value: Any) -> bool:
+    """Returns whether a value is a tensor."""
+    import torch
+
+    return isinstance(value, torch.Tensor)
+
+
+def leaves_in(result: Any) -> Iterator[Any]:
+    """Yields what stands in a result's dicts, lists, tuples and dataclasses."""
     if isinstance(result, Mapping):
-        return any(map(holds_lengths, result.values()))
+        result = list(result.values())
+    elif dataclasses.is_dataclass(result) and not isinstance(result, type):
+        result = [getattr(result, f.name) for f in dataclasses.fields(result)]
     if isinstance(result, list | tuple):
-        return any(map(holds_lengths, result))
-    if dataclasses.is_dataclass(result) and not isinstance(result, type):
-        return any(holds_lengths(getattr(result, f.name)) for f in dataclasses.fields(result))
-    return False
+        for item in result:
+            yield from leaves_in(item)
+    else:
+        yield result
 
 
 def with_lengths(model: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the model as a function that hands its lengths out as tensors. What it returns is
-    made of dicts, lists and tuples.
+    """Returns the model as a function that hands out its lengths, and its tensors, as tensors.
+    What it returns is made of dicts, lists and tuples.
     """
     hand_out = _hand_out()
 
     def given(result: Any) -> Any:
         if isinstance(result, bool):
             return result
-        if isinstance(result, int):
+        if isinstance(result, int) or is_tensor(result):
             return hand_out(result)
         if isinstance(result, dict):
             return {key: given(item) for key, item in result.items()}
         if isinstance(result, list):
             return [given(item) for item in result]
         if isinstance(result, tuple):
-            return tuple([given(item) for item in result])
+            items = [given(item) for item in result]
+            return type(result)(*items) if hasattr(result, "_fields") else tuple(items)
         if dataclasses.is_dataclass(result):
             return {f.name: given(getattr(result, f.name)) for f in dataclasses.fields(result)}
         return result
@@ -105,15 +127,15 @@ def with_lengths(model: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @lru_cache(maxsize=1)
-def _hand_out() -> Callable[[int], Any]:
+def _hand_out() -> Callable[[Any], Any]:
     import torch
 
-    found: Callable[[int], Any] = torch.compiler.allow_in_graph(hand_out)
+    found: Callable[[Any], Any] = torch.compiler.allow_in_graph(hand_out)
     return found
 
 
-def hand_out(length: int) -> Any:
-    """Returns a tensor without meaning that stands for the length."""
+def hand_out(value: Any) -> Any:
+    """Returns a tensor without meaning that stands for the length, or the tensor."""
     import torch
 
     return torch.empty(0)
@@ -307,28 +329,33 @@ def _is_tensor(node: Any) -> bool:
     return isinstance(meta.get("example_value"), torch.Tensor)
 
 
-def capture(
+def captures(
     model: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     dynamic: Dynamic | None,
-) -> Capture:
-    """Returns the graph of torch functions that a call of the model makes; TraceError where
-    there is no such graph.
+) -> Iterator[Capture]:
+    """Yields the graph of torch functions that a call of the model makes, as it is captured with
+    other and other sizes. Raises TraceError, when asked for the first, where there is no such graph
+    at any of them.
     """
     leaves = leaves_of(model, args, kwargs, dynamic)
-    first, *others = size_choices(leaves)
-    modes = Modes.now()
-    try:
-        with unchanged(model):
-            return _capture_at(first, leaves, model, args, kwargs)
-    except DimsolveError:
-        for sizes in others:
-            with suppress(TraceError, ShapeError), unchanged(model):
-                return _capture_at(sizes, leaves, model, args, kwargs)
-        raise
-    finally:
-        modes.restore()
+    refusal: DimsolveError | None = None
+    found = False
+    for sizes in size_choices(leaves):
+        modes = Modes.now()
+        try:
+            with unchanged(model):
+                captured = _capture_at(sizes, leaves, model, args, kwargs)
+        except DimsolveError as error:
+            refusal = refusal or error
+            continue
+        finally:
+            modes.restore()
+        found = True
+        yield captured
+    if refusal is not None and not found:
+        raise refusal
 
 
 def _capture_at(
@@ -347,7 +374,8 @@ def _capture_at(
     try:
         backend, result = _settled(model, positional, named, device)
         kind = type(result)
-        if backend.captured and holds_lengths(result):
+        known = {*map(id, backend.stand_ins), *map(id, tensors), *_state(model)}
+        if backend.captured and (holds_lengths(result) or holds_others(result, known)):
             backend, result = _compiled(with_lengths(model), positional, named, device, model)
     except TraceError as refusal:
         if refusal.diagnostic.code == "keeps-state":
@@ -361,6 +389,12 @@ def _capture_at(
     return Capture(
         module, examples, leaves, tensors, sizes, backend.stand_ins, result, kind, device or "cpu"
     )
+
+
+def _state(model: Any) -> Iterator[int]:
+    """The ids of a module's parameters and buffers."""
+    for method in ("named_parameters", "named_buffers"):
+        yield from (id(tensor) for _, tensor in named(model, method))
 
 
 def _settled(

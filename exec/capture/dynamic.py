@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
@@ -139,10 +140,10 @@ def size_choices(leaves: Sequence[Leaf]) -> list[dict[str, int]]:
     """Returns the sizes to capture with, the better ones first: a size for every symbol.
 
     The given tensors' sizes, where they are all different and more than 1: nothing is then equal by
-    chance. Else primes, and after them what was given: a model may need it, such as two dimensions
-    that must be equal.
+    chance. Else primes; then multiples of what was given, which may be too large where primes are
+    too small; at last what was given, where a model needs two dimensions to be equal.
     """
-    given = _given_sizes(leaves)
+    given = given_sizes(leaves)
     if given is not None and len(set(given.values())) == len(given) and 1 not in given.values():
         return [given]
     names = dict.fromkeys(
@@ -151,10 +152,19 @@ def size_choices(leaves: Sequence[Leaf]) -> list[dict[str, int]]:
     taken = set(_static_sizes(leaves))
     primes = (prime for prime in PRIMES if prime not in taken)
     distinct = {name: next(primes) for name in names}
-    return [distinct] if given is None else [distinct, given]
+    return [distinct] if given is None else [distinct, _multiples(given), given]
 
 
-def _given_sizes(leaves: Sequence[Leaf]) -> dict[str, int] | None:
+def _multiples(given: Mapping[str, int]) -> dict[str, int]:
+    """Different sizes, each a multiple of what was given: 64 and 64 are captured as 64 and 128."""
+    found: dict[str, int] = {}
+    for name, size in given.items():
+        step = max(size, 1)
+        found[name] = next(n for n in count(step, step) if n > 1 and n not in found.values())
+    return found
+
+
+def given_sizes(leaves: Sequence[Leaf]) -> dict[str, int] | None:
     """The sizes that the given tensors have; None where they do not tell one for every symbol.
     Raises ShapeError where a tensor has a size that its dimension cannot have.
     """

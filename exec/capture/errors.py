@@ -4,9 +4,12 @@ torch says of it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.ir.graph import Source
 from dimsolve.solver.graphs.names import source
+from dimsolve.solver.graphs.system import Condition
 
 
 class TraceError(DimsolveError):
@@ -53,6 +56,59 @@ def keeps_state(name: str, line: Source | None) -> TraceError:
             reason=f"{code}a program computes every call alike, with '{name}' as it is now",
             hint="a buffer that is written in place is carried: self.count.add_(1), "
             "self.mean.copy_(mean)",
+        )
+    )
+
+
+def unknown_tensor(place: str) -> TraceError:
+    """A model that returns, in an object, a tensor that the captured program does not make."""
+    return TraceError(
+        Diagnostic(
+            code="unknown-tensor",
+            title=f"the model returns a tensor that its program does not make: {place}",
+            reason="torch hands it out as an attribute of a tensor that the call was given",
+            hint="return it by itself, in a tuple, a list, a dict or a dataclass",
+        )
+    )
+
+
+def excludes_example(condition: Condition, sizes: Mapping[str, int]) -> TraceError:
+    """A graph that does not hold at the sizes of the example that it was captured from."""
+    own = ", ".join(f"{n} = {sizes[n]}" for n in sorted(condition.claim.symbols()))
+    return TraceError(
+        Diagnostic(
+            code="excludes-example",
+            title=f"the graph would need {condition}, and the example has {own}",
+            reason=f"it comes from {condition.origin}",
+            hint="give an example whose dynamic dimensions are all different and more than 1",
+        )
+    )
+
+
+def unreachable(path: str, line: Source | None) -> TraceError:
+    """A model that has torch's capture call what no program can call."""
+    where = f" at {line}" if line is not None else ""
+    code = f"  {line.code}\n  " if line is not None and line.code else ""
+    return TraceError(
+        Diagnostic(
+            code="unreachable",
+            title=f"the model does what no program can call{where}",
+            reason=f"{code}torch's capture calls {path} here, which has no import path",
+            hint="write it with tensor operators, or register it as an operator",
+        )
+    )
+
+
+def replaces_data(line: Source | None) -> TraceError:
+    """A model that gives a tensor other data, of another shape or dtype."""
+    where = f" at {line}" if line is not None else ""
+    code = f"  {line.code}\n  " if line is not None and line.code else ""
+    return TraceError(
+        Diagnostic(
+            code="replaces-data",
+            title=f"the model gives a tensor data of another shape or dtype{where}",
+            reason=f"{code}what is held between calls keeps its shape and dtype",
+            hint="data of the same shape and dtype are written in place, like x.copy_(data)",
         )
     )
 

@@ -12,6 +12,7 @@ is both looked at and assigned would stay in a program as it was in the first ca
 from __future__ import annotations
 
 import dis
+import operator
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,16 @@ _PLAIN = (bool, int, float, complex, str, type(None))
 
 HELD = re.compile(r"(\.__dict__\['|\.)_(buffers|parameters|modules)('\])?$")
 """Where a module has what is registered."""
+
+
+IN_PLACE = frozenset(
+    {
+        *(operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv),
+        *(operator.imod, operator.ipow, operator.iand, operator.ior, operator.ixor),
+        *(operator.ilshift, operator.irshift),
+    }
+)
+"""``+=`` and its kin, which give a tensor back that they wrote to."""
 
 
 class Settling(NamedTuple):
@@ -68,7 +79,10 @@ def refusal_of(model: Any, settling: list[Settling]) -> TraceError | None:
             continue
         stored: Mapping[str, Any] = effects.store_attr_mutations.get(variable, {})
         if not stored:
-            return _of_container(model, place, variable, owners)
+            replaced = _replaced(place, variable, owners)
+            if replaced == []:
+                continue
+            return _of_container(model, place, replaced, owners)
         for name, value in stored.items():
             if _is_as_before(owners.get(place), place, name, value):
                 continue
@@ -139,13 +153,41 @@ def _is_plain(owner: Any, name: str, value: Any) -> bool:
     return all(isinstance(each, _PLAIN) for each in both)
 
 
-def _of_container(model: Any, place: str, variable: Any, owners: Mapping[str, Any]) -> TraceError:
+def _replaced(place: str, variable: Any, owners: Mapping[str, Any]) -> list[str] | None:
+    """The names under which a dict of what is registered has something else in the end; None for
+    another container. ``self.count += 1`` computes in place, and puts the buffer where it was.
+    """
     held = HELD.search(place)
-    if held is not None:
-        owner = owners.get(place[: held.start()])
-        made = (key for key, item in variable.items.items() if not _place(item))
-        key = next(made, None)
-        name = "" if key is None else str(getattr(key, "vt", key).as_python_constant())
+    if held is None:
+        return None
+    before = getattr(owners.get(place[: held.start()]), f"_{held[2]}", {})
+    after = {getattr(k, "vt", k).as_python_constant(): item for k, item in variable.items.items()}
+    changed = [
+        name
+        for name, item in after.items()
+        if name not in before
+        or not (_place(item) == f"{place}[{name!r}]" or _written(item) is before[name])
+    ]
+    return [*changed, *(name for name in before if name not in after)]
+
+
+def _written(variable: Any) -> Any:
+    """The tensor that was there before the call, of a value that is it, written in place."""
+    node = getattr(getattr(variable, "proxy", None), "node", None)
+    while node is not None and node.op != "placeholder":
+        name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
+        method = name.endswith("_") and not name.endswith("__")
+        in_place = node.target in IN_PLACE or method
+        node = node.args[0] if in_place and node.args else None
+    return None if node is None else getattr(node.meta.get("grapharg"), "example", None)
+
+
+def _of_container(
+    model: Any, place: str, replaced: list[str] | None, owners: Mapping[str, Any]
+) -> TraceError:
+    held = HELD.search(place)
+    if held is not None and replaced:
+        owner, name = owners.get(place[: held.start()]), replaced[0]
         return keeps_state(_name(model, owner, name), _line_of(owner, name, "STORE_ATTR"))
     home, _, name = place.rpartition(".")
     if not name.isidentifier():
@@ -183,7 +225,7 @@ def unchanged(model: Any) -> Iterator[None]:
     modules = [module for _, module in named(model, "named_modules")]
     before = [(module, dict(module.__dict__)) for module in modules]
     inside = [
-        (item, item.copy())
+        (item, _content(item))
         for _, attributes in before
         for item in attributes.values()
         if isinstance(item, dict | list | set)
@@ -195,12 +237,29 @@ def unchanged(model: Any) -> Iterator[None]:
             module.__dict__.clear()
             module.__dict__.update(attributes)
         for item, content in inside:
-            _refill(item, content)
+            if not _same(_content(item), content):
+                _refill(item, content)
 
 
-def _refill(item: Any, content: Any) -> None:
+def _content(item: Any) -> list[Any]:
+    """What a container holds, read past methods that its class may forbid or change."""
+    if isinstance(item, dict):
+        return [part for pair in dict.items(item) for part in pair]
+    return list(list.__iter__(item) if isinstance(item, list) else set.__iter__(item))
+
+
+def _same(now: list[Any], before: list[Any]) -> bool:
+    return len(now) == len(before) and all(a is b for a, b in zip(now, before, strict=True))
+
+
+def _refill(item: Any, content: list[Any]) -> None:
+    """Fills a container with what it held. Only what has changed comes here, so that one which
+    forbids writing is left alone.
+    """
     if isinstance(item, list):
         item[:] = content
         return
     item.clear()
-    item.update(content)
+    item.update(
+        zip(content[::2], content[1::2], strict=True) if isinstance(item, dict) else content
+    )

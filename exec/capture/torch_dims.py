@@ -164,19 +164,40 @@ class TorchDims:
         """Returns claims that hold together exactly where a guard does; NotExpressible where
         there are none.
         """
-        match type(guard).__name__:
-            case "BooleanTrue":
+        match self._kind(guard):
+            case "BooleanTrue", _:
                 return []
-            case "And":
-                return [claim for part in guard.args for claim in self.claims(part)]
-            case "Or":
-                return [_either([self._one(part) for part in guard.args])]
-            case "Not" if type(guard.args[0]).__name__ == "Or":
-                return [self._one(part).negated() for part in guard.args[0].args]
-            case "Not" if type(guard.args[0]).__name__ == "And":
-                return [_either([self._one(part).negated() for part in guard.args[0].args])]
+            case "And", parts:
+                return [claim for part in parts for claim in self.claims(part)]
+            case "Or", _:
+                return [_either(self.choices(guard))]
             case _:
                 return [self._one(guard)]
+
+    def choices(self, guard: Any) -> list[Claim]:
+        """Returns claims of which at least one holds exactly where a guard does."""
+        match self._kind(guard):
+            case "Or", parts:
+                return [claim for part in parts for claim in self.choices(part)]
+            case "And", _:
+                claims = self.claims(guard)
+                least = minimum(*map(_at_least_zero, claims)) if claims else 0
+                return [Claim(least, Comparison.GE, 0)]
+            case _:
+                return [self._one(guard)]
+
+    def _kind(self, guard: Any) -> tuple[str, list[Any]]:
+        """A guard's connective with its parts, negation brought inside: not (a or b) is not a
+        and not b.
+        """
+        name = type(guard).__name__
+        if name != "Not":
+            return name, list(guard.args)
+        inner = guard.args[0]
+        turned = {"Or": "And", "And": "Or"}.get(type(inner).__name__)
+        if turned is None:
+            return name, []
+        return turned, [~part for part in inner.args]
 
     def _one(self, guard: Any) -> Claim:
         if type(guard).__name__ == "Not":
@@ -186,6 +207,24 @@ class TorchDims:
             raise NotExpressible(type(guard).__name__)
         left, right = (self.dim(side) for side in guard.args)
         return _plain(Claim(left, comparison, right))
+
+
+def _at_least_zero(claim: Claim) -> Dim:
+    """What is at least 0 exactly where a claim holds."""
+    difference = claim.left - claim.right
+    match claim.comparison:
+        case Comparison.EQ:
+            return minimum(difference, -difference)
+        case Comparison.NE:
+            return maximum(difference, -difference) - 1
+        case Comparison.GE:
+            return difference
+        case Comparison.GT:
+            return difference - 1
+        case Comparison.LE:
+            return -difference
+        case Comparison.LT:
+            return -difference - 1
 
 
 def _plain(claim: Claim) -> Claim:
@@ -223,7 +262,8 @@ def _bound(dim: Dim, extremum: Dim) -> Claim | None:
 def _either(claims: list[Claim]) -> Claim:
     """One claim that holds where at least one of these does.
 
-    One that another follows from says it all; of equations, the product of the differences is zero.
+    One that another follows from says it all; of equations, the product of the differences is
+    zero. Of others, the greatest of what would be at least 0.
     """
     kept = list(claims)
     for claim in claims:
@@ -234,7 +274,7 @@ def _either(claims: list[Claim]) -> Claim:
         return kept[0]
     if all(claim.comparison is Comparison.EQ for claim in kept):
         return Claim(product(claim.left - claim.right for claim in kept), Comparison.EQ, 0)
-    raise NotExpressible("Or")
+    return Claim(maximum(*map(_at_least_zero, kept)), Comparison.GE, 0)
 
 
 def _implies(claim: Claim, other: Claim) -> bool:
@@ -277,10 +317,11 @@ class Guards:
         Raises ShapeError where they contradict each other, TraceError for one that is no condition
         on lengths.
         """
-        for guard in guards:
+        plain = [guard for guard in guards if not _is_choice(guard)]
+        for guard in [*plain, *(guard for guard in guards if _is_choice(guard))]:
             origin = _guard_origin(guard)
             try:
-                claims = self.dims.claims(guard.expr)
+                claims = [] if self._holds(guard) else self.dims.claims(guard.expr)
             except NotExpressible as error:
                 raise _inexpressible(guard.expr, origin) from error
             for claim in claims:
@@ -288,6 +329,19 @@ class Guards:
                     self.system.require(claim, origin)
                 except Contradiction as contradiction:
                     raise claim_contradicts(contradiction) from None
+
+    def _holds(self, guard: Any) -> bool:
+        """Whether one part of a guard that is a choice always holds, by what is known so far."""
+        return _is_choice(guard) and any(
+            isinstance(decide(c.left, c.comparison, c.right, self.system.facts), Always)
+            for c in self.dims.choices(guard.expr)
+        )
+
+
+def _is_choice(guard: Any) -> bool:
+    """Whether a guard is that one of several conditions holds."""
+    inner = guard.expr.args[0] if type(guard.expr).__name__ == "Not" else None
+    return type(guard.expr).__name__ == "Or" or type(inner).__name__ == "And"
 
 
 def _of_a_kernel(guard: Any) -> bool:

@@ -40,7 +40,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dimsolve.ir.errors import ShapeError
+from dimsolve.ir.errors import DimsolveError, ShapeError
 from dimsolve.ir.graph import (
     Argument,
     Attachment,
@@ -68,6 +68,7 @@ from .aten import (
     PREFIX,
     TRANSFORMS,
     Switches,
+    is_reachable,
     line_of_the_model,
     method_path,
     named,
@@ -75,11 +76,11 @@ from .aten import (
     source_of,
     target_path,
 )
-from .capture import HAND_OUT, Capture, capture
+from .capture import HAND_OUT, Capture, captures, is_tensor
 from .capture import PLAIN as CAPTURE_PLAIN
 from .confirm import Confirmation, dtype_of
-from .dynamic import Dynamic
-from .errors import function_transform
+from .dynamic import Dynamic, given_sizes
+from .errors import excludes_example, function_transform, replaces_data, unknown_tensor, unreachable
 from .torch_dims import Guards, TorchDims, specialised
 
 CONSTANT: InputKind = "constant"
@@ -302,11 +303,15 @@ class _Reading:
         return self._object(result, path)
 
     def _object(self, result: Any, path: str) -> Argument:
-        """An object as a dict of its attributes that hold tensors; itself where none does."""
+        """An object as a dict of its attributes that hold tensors; itself where none does. Raises
+        TraceError for a tensor of which the program knows nothing.
+        """
+        if is_tensor(result):
+            raise unknown_tensor(path)
         found: dict[str, Argument] = {}
         self.open.add(id(result))
         for name, item in getattr(result, "__dict__", {}).items():
-            if id(item) not in self.open and any(id(leaf) in self.known for leaf in _leaves(item)):
+            if id(item) not in self.open and any(map(self._of_the_call, _leaves(item))):
                 found[name] = self.tree(item, f"{path}.{name}" if path else name)
         self.open.discard(id(result))
         if found:
@@ -314,6 +319,11 @@ class _Reading:
         name = f"result_{len(self.graph.attachments)}"
         self.graph.attachments[name] = result
         return Attachment(name)
+
+    def _of_the_call(self, leaf: Any) -> bool:
+        """Whether it is a tensor of the program, or memory of one that the call was given."""
+        base = getattr(leaf, "_base", None) if is_tensor(leaf) else None
+        return id(leaf) in self.known or id(base) in self.known
 
 
 def _items(result: Any) -> Iterator[tuple[Any, Any]]:
@@ -346,6 +356,9 @@ DROPPED = frozenset(
 PLAIN = frozenset({int, str, float, bool, complex, type(None), type(...)})
 """Python's own constants, which a graph holds as they are."""
 
+VERSION = "._lower_version_count_by_1"
+"""What torch calls after ``x.data = y``, for its checks of what is written in place."""
+
 INLINED = frozenset({"tag_activation_checkpoint", "wrap", "wrap_activation_checkpoint"})
 """Higher-order operators that only call their body."""
 
@@ -370,6 +383,8 @@ class Reader:
         graph.autocast = autocast_now()
         nodes = list(self.captured.module.graph.nodes)
         inputs = Inputs(graph, self.captured, self.dims, self.model)
+        placeholders = [node for node in nodes if node.op == "placeholder"]
+        self.held = dict(zip(placeholders, self.captured.examples, strict=True))
         self.env |= inputs.values(nodes)
         self.switches = Switches(graph)
         guards = Guards(nodes, self.dims, graph.system)
@@ -412,14 +427,18 @@ class Reader:
         path, name = self._path(node, module)
         if path in DROPPED:
             return
-        if path == HAND_OUT:
+        if path == HAND_OUT or path.endswith(VERSION):
             self.env[node] = self._argument(node.args[0])
             return
+        if path == "torch.Tensor.set_":
+            path, name = _written_data(node, self.held)
         if name in INLINED:
             self._inline(node, prefix, module)
             return
         if TRANSFORMS.search(path) and path not in mapped.CALLS:
             raise function_transform(line_of_the_model(node))
+        if not is_reachable(path):
+            raise unreachable(path, line_of_the_model(node))
         args = self.switches.arguments(path, self._argument(node.args), node)
         if path == "_operator.getitem" and isinstance(args[0], tuple) and isinstance(args[1], int):
             self.env[node] = args[0][args[1]]
@@ -550,6 +569,21 @@ class Reader:
         self.target.add_node(made, types)
 
 
+def _written_data(node: Any, examples: Mapping[Any, Any]) -> tuple[str, str]:
+    """``x.data = y`` as a copy of y into x, which the call was given or the model holds; TraceError
+    for another x, and where y has another shape or dtype. (torch has put y's shape into what it
+    keeps of x, so x itself is asked.)
+    """
+    x: Any = examples.get(node.args[0])
+    y: Any = getattr(node.args[-1], "meta", {}).get("example_value")
+    if len(node.args) != 2 or not hasattr(x, "dtype") or not hasattr(y, "dtype"):
+        raise unreachable("torch.Tensor.set_", line_of_the_model(node))
+    sizes = [getattr(getattr(size, "node", None), "hint", size) for size in y.shape]
+    if x.dtype != y.dtype or list(x.shape) != sizes:
+        raise replaces_data(line_of_the_model(node))
+    return "torch.Tensor.copy_", "copy_"
+
+
 def _is_single(type: Type) -> bool:
     """Whether it is a tensor of one element, of which there is nothing to cut."""
     return isinstance(type, TensorType) and type.rank == 0
@@ -571,12 +605,30 @@ def trace(
     it does depends on data), with the line; ShapeError where its shapes contradict.
     """
     args = (args,) if _is_tensor(args) else tuple(args)
-    captured = capture(model, args, kwargs or {}, dynamic)
-    reader = Reader(captured, model)
-    graph = reader.graph(_name_of(model))
-    if reader.unannotated:
-        _warn(reader.unannotated)
-    return graph
+    refusal: DimsolveError | None = None
+    for captured in captures(model, args, kwargs or {}, dynamic):
+        reader = Reader(captured, model)
+        try:
+            graph = reader.graph(_name_of(model))
+            _check_example(graph, given_sizes(captured.leaves) or {})
+        except DimsolveError as error:
+            refusal = refusal or error
+            continue
+        if reader.unannotated:
+            _warn(reader.unannotated)
+        return graph
+    assert refusal is not None
+    raise refusal
+
+
+def _check_example(graph: Graph, sizes: Mapping[str, int]) -> None:
+    """Raises TraceError where the graph does not hold at the example's own sizes: those that it was
+    captured with went another way.
+    """
+    for condition in graph.system.conditions:
+        claim = condition.claim
+        if claim.symbols() <= sizes.keys() and claim.test(sizes) is False:
+            raise excludes_example(condition, sizes)
 
 
 def _is_tensor(value: object) -> bool:

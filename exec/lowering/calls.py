@@ -44,11 +44,12 @@ import torch
 from dimsolve.ir.errors import Diagnostic
 from dimsolve.ir.graph import Graph, Node, Value
 from dimsolve.ir.operator import Declaration, Operator
-from dimsolve.ir.types import TensorType
+from dimsolve.ir.types import ScalarType, ShapeType, TensorType, TupleType
 from dimsolve.partition.placement import Partial, Placement, Replicate
 from dimsolve.partition.plan import ConversionPlan, OperatorPlan, Randomness
 from dimsolve.partition.rules.rule import TransformRule
 from dimsolve.partition.rules.table import rules_for
+from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.graphs.deduction import find_operator
 
 from ..calls import Arguments, resolve
@@ -266,6 +267,8 @@ def rank_call(
     rules: list[tuple[str, TransformRule]] = []
     if plan is not None and declaration is not None:
         names = () if operator is None else operator.parameters
+        if plan.sizes:
+            arguments = _spelled_out(arguments, node, length)
         arguments = _with_sizes(arguments, names, declaration, plan, length)
         rules = _rules(node, declaration, plan)
     local = _local(node, rules)
@@ -318,6 +321,37 @@ def _identifier(plan: OperatorPlan | None, axis: str) -> str:
     identifier = None if plan is None else plan.splits[axis].identifier
     assert identifier is not None
     return identifier
+
+
+def _spelled_out(arguments: Arguments, node: Node, length: Callable[[str], Any]) -> Arguments:
+    """The arguments with every shape that is one value, such as ``(4, *x.shape)``, as a tuple of
+    its lengths, so that a size in it can be replaced.
+    """
+
+    def spelled(given: Any, value: Any) -> Any:
+        if not isinstance(value, Value) or isinstance(given, tuple):
+            return given
+        dims = _lengths_in(value)
+        if dims is None:
+            return given
+        return tuple([dim if isinstance(dim, int) else length(str(dim)) for dim in dims])
+
+    args = tuple([spelled(*pair) for pair in zip(arguments.args, node.args, strict=True)])
+    kwargs = {name: spelled(item, node.kwargs[name]) for name, item in arguments.kwargs.items()}
+    return Arguments(args, kwargs)
+
+
+def _lengths_in(value: Value) -> Sequence[Dim] | None:
+    """The lengths that a shape, or a tuple of integers, is made of; None where one is not known."""
+    match value.type:
+        case ShapeType(dims) if dims is not None:
+            found = dims
+        case TupleType(fields):
+            found = tuple([f.value if isinstance(f, ScalarType) else None for f in fields])
+        case _:
+            return None
+    known = [dim for dim in found if dim is not None]
+    return known if len(known) == len(found) else None
 
 
 def _with_sizes(

@@ -127,6 +127,8 @@ class _Lowering:
             if isinstance(item, Constant):
                 absent.append(item.path)
                 return None
+            if isinstance(item, Attachment):
+                return self._attached(item.name)
             return self.lengths(item) if isinstance(item, Poly) else item
 
         if self.values.recorded:

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor

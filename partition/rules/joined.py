@@ -95,7 +95,8 @@ class Norm(Function):
             norm = root.to(x.abs().dtype)
         ctx.given = part, order, dims
         ctx.save_for_backward(x, norm)
-        return norm
+        result: Tensor = norm
+        return result
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:

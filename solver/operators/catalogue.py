@@ -204,11 +204,11 @@ FAMILIES: dict[str, str] = {
     """,
     "reductions.reductions": """
         torch.norm torch.linalg.vector_norm torch.linalg.norm torch.linalg.matrix_norm torch.dist
-        torch.max torch.min torch.argmax torch.argmin torch.median torch.nanmedian torch.mode
-        torch.kthvalue torch.aminmax torch.quantile torch.sum torch.nansum torch.mean torch.amax
-        torch.amin torch.any torch.all torch.prod torch.var torch.std torch.var_mean
-        torch.std_mean torch.logsumexp torch.count_nonzero torch.nanmean torch.Tensor.sum_to_size
-        torch.trace torch.allclose
+        torch._weight_norm torch.norm_except_dim torch.max torch.min torch.argmax torch.argmin
+        torch.median torch.nanmedian torch.mode torch.kthvalue torch.aminmax torch.quantile
+        torch.sum torch.nansum torch.mean torch.amax torch.amin torch.any torch.all torch.prod
+        torch.var torch.std torch.var_mean torch.std_mean torch.logsumexp torch.count_nonzero
+        torch.nanmean torch.Tensor.sum_to_size torch.trace torch.allclose
     """,
     "reductions.sorting": """
         torch.searchsorted torch.bucketize torch.histc torch.bincount torch.unique

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from dimsolve.exec.capture.capture import capture
+from dimsolve.exec.capture.capture import captures
 from dimsolve.exec.capture.trace import Reader
 
 transformers = pytest.importorskip("transformers")
@@ -42,7 +42,7 @@ def test_llama_3_8b(layers: int, figure: Any) -> None:
     ids = torch.zeros(2, 16, dtype=torch.long)
     kwargs = {"input_ids": ids, "labels": ids.clone(), "use_cache": False}
     start = perf_counter()
-    captured = capture(model, (), kwargs, {"input_ids": TOKENS, "labels": TOKENS})
+    captured = next(captures(model, (), kwargs, {"input_ids": TOKENS, "labels": TOKENS}))
     capturing = perf_counter() - start
     times = []
     for _ in range(5):

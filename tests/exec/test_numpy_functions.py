@@ -57,3 +57,44 @@ def test_its_program_computes_what_the_model_does_and_imports_the_function() -> 
 def test_only_what_computes_is_found(name: str) -> None:
     with pytest.raises(AttributeError, match=f"torch runs no numpy function '{name}'"):
         numpy_functions.__getattr__(name)
+
+
+class Numbers(torch.nn.Module):
+    """Numbers and small arrays of numpy, by functions, operators, methods and attributes."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        root = np.sqrt(np.log(float(10000)) / 5)
+        odd = abs(-root) + (root + 1) % 2 - 2 / root + root**2 // 3
+        row = np.arange(6).reshape(2, 3).T[1]
+        rest = row.sum() + row.astype(np.float64).mean() + np.float64(3.0) * 2
+        return x * torch.exp(torch.arange(8, dtype=torch.float64) * -root) + odd + rest
+
+
+def test_numbers_of_numpy_are_part_of_a_graph() -> None:
+    model, x = Numbers(), torch.randn(4, 8, dtype=torch.float64)
+    graph = ds.trace(model, kwargs={"x": x}, dynamic={"x": {0: "batch"}})
+    assert torch.equal(graph.run(x=x), model(x))
+    assert torch.equal(ds.Graph.from_json(graph.to_json()).run(x=x), model(x))
+    part = ds.parallelize(model, ds.plan(graph, {"dp": 1}))
+    assert torch.equal(part(x=x), model(x))
+    assert "from dimsolve.exec.numpy_functions import" in part.source()
+
+
+class Adds(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        row = np.arange(8)
+        row.fill(3)
+        return x + torch.from_numpy(row)
+
+
+def test_what_writes_to_an_array_is_refused() -> None:
+    with pytest.raises(ds.TraceError) as caught:
+        ds.trace(Adds(), torch.randn(4, 8))
+    title, code, reason, hint = str(caught.value).splitlines()
+    assert title.startswith("the model does what no program can call at ")
+    assert code == "    row.fill(3)"
+    assert reason == (
+        "  torch's capture calls dimsolve.exec.numpy_functions.method_fill here, "
+        "which has no import path"
+    )
+    assert hint == "  hint: write it with tensor operators, or register it as an operator"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -148,12 +149,63 @@ def test_dynamic_dimensions_by_name_position_list_and_from_the_end(spec: Any) ->
 
 
 def test_equal_sizes_of_two_symbols_are_not_taken_for_one() -> None:
-    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return x.sum(1) if x.shape[0] == x.shape[1] else x.sum(0)
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x.sum(1)
 
-    graph = ds.trace(f, (torch.zeros(4, 4), torch.zeros(1)), dynamic={"x": {0: "n", 1: "m"}})
-    assert str(graph.outputs["output"].type) == "float32[m]"
-    assert graph.conditions == ("n != m",) or graph.conditions == ("m != n",)
+    graph = ds.trace(f, torch.zeros(4, 4), dynamic={"x": {0: "n", 1: "m"}})
+    assert str(graph.outputs["output"].type) == "float32[n]"
+    assert graph.conditions == ()
+
+
+def _turns(x: torch.Tensor) -> torch.Tensor:
+    return x.sum(1) if x.shape[0] == x.shape[1] else x.sum(0)
+
+
+def _strips(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(4):
+        x = nn.functional.avg_pool2d(x, 2, ceil_mode=True)
+    return x * 2 if x.shape[2] == 1 else x * 3
+
+
+def _large(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.shape[0] + x.shape[1] >= 100 else x * 3
+
+
+EXAMPLES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[int, ...], Any]] = {
+    "equal": (_turns, (4, 4), {0: "n", 1: "m"}),
+    "unequal": (_turns, (4, 5), {0: "n", 1: "m"}),
+    "one element": (lambda x: x.sum(1) if x.shape[0] > 1 else x.sum(0), (1, 7), {0: "n"}),
+    "sum of two": (_large, (64, 64), {0: "n", 1: "m"}),
+    "divisible": (lambda x: x + 1 if x.shape[0] % 8 == 0 else x * 2, (8, 8), {0: "n", 1: "m"}),
+    "short after halving": (_strips, (2, 3, 64, 64), {0: "b", 2: "h", 3: "w"}),
+    "short itself": (_strips, (2, 3, 9, 9), {0: "b", 2: "h", 3: "w"}),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_graph_holds_at_its_example(name: str) -> None:
+    model, shape, dynamic = EXAMPLES[name]
+    x = torch.randn(shape)
+    graph = ds.trace(model, x, dynamic={0: dynamic})
+    assert torch.equal(graph.run(x), model(x))  # run checks the conditions
+    if name == "equal":
+        assert graph.conditions in (("n == m",), ("m == n",))
+
+
+def test_a_graph_that_cannot_hold_at_its_example_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sizes that go another way than the example, and no others to try."""
+    from dimsolve.exec.capture import capture
+
+    monkeypatch.setattr(capture, "size_choices", lambda leaves: [{"n": 11, "m": 13}])
+    with pytest.raises(ds.TraceError) as caught:
+        ds.trace(_large, torch.zeros(64, 64), dynamic={0: {0: "n", 1: "m"}})
+    title, reason, hint = str(caught.value).splitlines()
+    assert title == "the graph would need m + n <= 99, and the example has m = 64, n = 64"
+    assert reason.startswith("  it comes from ") and "if x.shape[0] + x.shape[1] >= 100" in reason
+    hint_text = "give an example whose dynamic dimensions are all different and more than 1"
+    assert hint == f"  hint: {hint_text}"
 
 
 def test_a_dimension_that_is_a_multiple() -> None:
@@ -293,3 +345,32 @@ def test_a_function_without_an_annotation_is_named_once_with_what_to_do() -> Non
     assert len([w for w in caught if "no annotation" in str(w.message)]) == 1
     assert "register_op" in str(caught[0].message)
     assert str(graph.outputs["output"].type) == "float32[n, 8]"
+
+
+Indexed = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+INDEXED: dict[str, Indexed] = {
+    "index_add_": lambda x, w, t, k: torch.zeros_like(x).index_add_(0, t, x[t]),
+    "index_copy_": lambda x, w, t, k: torch.zeros_like(x).index_copy_(0, t, x[t]),
+    "index_fill_": lambda x, w, t, k: x.clone().index_fill_(0, t, 1.0),
+    "index_put_": lambda x, w, t, k: torch.zeros_like(w).index_put_((t, k), w[t, k], True),
+    "scatter_add_": lambda x, w, t, k: torch.zeros_like(x).scatter_add_(
+        0, t[:, None].expand(-1, 32), x[t]
+    ),
+    "gather": lambda x, w, t, k: x.gather(0, t[:, None].expand(-1, 32)),
+    "masked_select": lambda x, w, t, k: torch.masked_select(w, w > 0),
+    "masked_scatter_": lambda x, w, t, k: w.clone().masked_scatter_(w > 0, w[t, k]),
+    "mul": lambda x, w, t, k: x[t] * w[t, k, None],
+    "mul_": lambda x, w, t, k: x[t].mul_(w[t, k, None]),
+    "addmm_": lambda x, w, t, k: x[t].addmm_(x[t], torch.ones(32, 32)),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_a_number_of_rows_that_data_tell_needs_no_condition(name: str) -> None:
+    def model(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return INDEXED[name](x, w, *torch.where(w > 0))
+
+    x, w = torch.randn(16, 32), torch.randn(16, 2)
+    graph = ds.trace(model, (x, w), dynamic={"x": {0: "n"}, "w": {0: "n"}})
+    assert graph.conditions == ()
+    assert torch.equal(graph.run(x, w), model(x, w))

@@ -9,8 +9,13 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 import dimsolve as ds
+
+from .losses import noise
+from .simulated import parts
 
 
 @dataclass
@@ -63,3 +68,66 @@ def test_the_graph_returns_what_the_model_returns(name: str) -> None:
         assert same(as_tree(model(x)), graph.run(x))
     again = ds.Graph.from_json(json.loads(json.dumps(graph.to_json())))
     assert str(again) == str(graph)
+
+
+ATTRIBUTES: dict[str, tuple[Tensor, Callable[[Any, Tensor], Any]]] = {
+    "T": (noise(4, 6), lambda model, x: x.T),
+    "H": (noise(4, 6), lambda model, x: x.H),
+    "mT": (noise(2, 4, 6), lambda model, x: x.mT),
+    "mH": (noise(2, 4, 6), lambda model, x: x.mH),
+    "T of T": (noise(4, 6), lambda model, x: x.T.T),
+    "real": (torch.complex(noise(4, 6), noise(4, 6, seed=1)), lambda model, x: x.real),
+    "imag": (torch.complex(noise(4, 6), noise(4, 6, seed=1)), lambda model, x: x.imag),
+    "data": (noise(4, 6), lambda model, x: x.data),
+    "in a dict": (noise(4, 6), lambda model, x: {"turned": x.T, "twice": x * 2}),
+    "with a length": (noise(4, 6), lambda model, x: (x.T, x.shape[0], [x + 1])),
+    "of a parameter": (noise(4, 6), lambda model, x: (model.weight.mT, x + 1)),
+    "data of a parameter": (noise(4, 6), lambda model, x: (model.weight.data, x + 1)),
+    "a plain tensor": (noise(4, 6), lambda model, x: (model.plain, x + 1)),
+}
+
+
+class Gives(nn.Module):
+    """What a case returns."""
+
+    def __init__(self, call: Callable[[Any, Tensor], Any]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(noise(3, 2))
+        self.plain = noise(3)
+        self.call = call
+
+    def forward(self, x: Tensor) -> Any:
+        return self.call(self, x)
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+@pytest.mark.parametrize("gradient", [False, True])
+def test_an_attribute_of_a_tensor_is_returned_as_it_is(name: str, gradient: bool) -> None:
+    x, call = ATTRIBUTES[name]
+    model, x = Gives(call), x.clone().requires_grad_(gradient)
+    plan = ds.plan(ds.trace(model, x), {"dp": 2}, "replicate")
+    other = torch.flip(x.detach(), (0,)).requires_grad_(gradient)
+    want = pytree.tree_leaves(model(other))
+    for given in parts(model, plan, {"dp": 2}, lambda part: part(x=other)):
+        got = pytree.tree_leaves(given)
+        assert [type(item) for item in got] == [type(item) for item in want]
+        for a, b in zip(want, got, strict=True):
+            assert torch.equal(a, b) if isinstance(a, Tensor) else a == b
+            assert getattr(a, "requires_grad", None) == getattr(b, "requires_grad", None)
+
+
+class Holder:
+    """An object of which torch knows nothing."""
+
+    def __init__(self, turned: Tensor, twice: Tensor) -> None:
+        self.turned, self.twice = turned, twice
+
+
+def test_an_attribute_of_a_tensor_inside_an_object_is_refused() -> None:
+    with pytest.raises(ds.TraceError) as caught:
+        ds.trace(lambda x: Holder(x.T, x * 2), noise(4, 6))
+    assert str(caught.value) == (
+        "the model returns a tensor that its program does not make: turned\n"
+        "  torch hands it out as an attribute of a tensor that the call was given\n"
+        "  hint: return it by itself, in a tuple, a list, a dict or a dataclass"
+    )

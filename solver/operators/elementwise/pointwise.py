@@ -45,7 +45,7 @@ from ..declare.dtypes import (
     result_type,
 )
 from ..declare.entry import Entry, Example, between, constant, entry, example, mask, t, whole
-from ..declare.needs import need_equal_or_one, never_equal
+from ..declare.needs import EQ, need, need_equal_or_one, never_equal
 from ..declare.writing import (
     Lengths,
     Names,
@@ -267,16 +267,12 @@ def in_place(declaration: Declaration) -> Declaration:
     Raises ShapeError where the first input would have to be broadcast.
     """
     before, after = declaration.annotation.split(" -> ")
-    first = before.split(", ")[0]
-    first_words, words = first.split(" "), after.split(" ")
-    if first != after:
-        wrong = len(first_words) != len(words) or any(
-            a == "1" != b for a, b in zip(first_words, words, strict=True)
-        )
-        if wrong:
-            shapes = [dims_of(tensor) for tensor in declaration.inputs]
-            raise errors.in_place_broadcast(shapes)
-    _need_room(declaration.inputs)
+    rows, words = [row.split(" ") for row in before.split(", ")], after.split(" ")
+    if rows[0] != words:
+        _need_room(declaration, rows, words)
+        single = {bare(b) for a, b in zip(rows[0], words, strict=True) if a == "1" != b}
+        rows = [[f"{bare(w)}^" if bare(w) in single else w for w in row] for row in rows]
+    first_words, first = rows[0], " ".join(rows[0])
     dtype, result = (
         dtype_of(declaration.inputs[0]),
         declaration.dtypes[0] if declaration.dtypes else None,
@@ -286,7 +282,7 @@ def in_place(declaration: Declaration) -> Declaration:
     unused = {bare(word) for word in words} - {bare(word) for word in first_words}
     return replace(
         declaration,
-        annotation=f"{before} -> {first}",
+        annotation=f"{', '.join(map(' '.join, rows))} -> {first}",
         arguments={k: v for k, v in declaration.arguments.items() if k not in unused},
         fresh=tuple(name for name in declaration.fresh if name not in unused),
         dtypes=(dtype,),
@@ -296,16 +292,34 @@ def in_place(declaration: Declaration) -> Declaration:
     )
 
 
-def _need_room(tensors: Sequence[Any]) -> None:
-    """What is written to the first tensor has its shape: the others are broadcast to it."""
-    shapes = [tensor.shape for tensor in tensors if is_tensor(tensor)]
-    if any(shape is None for shape in shapes):
-        return
-    first, *others = [dims_of(tensor) for tensor in tensors if is_tensor(tensor)]
-    for other in others:
-        for target, length in zip(reversed(first), reversed(other), strict=False):
-            if target is not None and length is not None and length != target:
-                need_equal_or_one(length, target, one=(length,))
+def _need_room(
+    declaration: Declaration, rows: Sequence[Sequence[str]], words: Sequence[str]
+) -> None:
+    """What is written to the first tensor has its shape. Where a word of the result is another
+    one, the result's length is that of the tensor that has the word, or of those that are broadcast
+    together.
+    """
+    shapes = [dims_of(tensor) for tensor in declaration.inputs]
+    if len(rows[0]) != len(words):
+        raise errors.in_place_broadcast(shapes)
+    known = {
+        bare(word): length
+        for row, shape in zip(rows, shapes, strict=True)
+        for word, length in zip(row, shape, strict=False)
+    }
+    known |= declaration.arguments
+    first, *others = shapes
+    for place, (word, length) in enumerate(zip(words, first, strict=True)):
+        result = known.get(bare(word))
+        if bare(word) == bare(rows[0][place]) or length is None or result is None:
+            continue
+        if isinstance(length, int) and isinstance(result, int):
+            raise errors.in_place_broadcast(shapes)
+        beside = [shape[place - len(first)] for shape in others if len(first) - place <= len(shape)]
+        if len(shapes) == 2 and bare(word) in declaration.arguments and beside[0] is not None:
+            need_equal_or_one(beside[0], length, one=(beside[0],))
+        else:
+            need(*((result, EQ, length) if isinstance(length, int) else (length, EQ, result)))
 
 
 _ANY = (example(t(12, 24)), example(t(12)), example(t(2, 12, 3, 4)))

@@ -35,7 +35,7 @@ from dimsolve.ir.operator import Declaration, ReductionName
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, floating, real_of, summed
 from ..declare.entry import Form, between, distinct, entry, example, mask, t, whole
-from ..declare.needs import GE, LE, need, need_equal_or_one, never_equal
+from ..declare.needs import EQ, GE, LE, need, need_equal_or_one, never_equal
 from ..declare.writing import (
     Lengths,
     Names,
@@ -299,6 +299,39 @@ def dist(input: Any, other: Any, p: Any = 2) -> Declaration:
     )
 
 
+def weight_norm(v: Any, g: Any, dim: int = 0) -> Declaration:
+    """Returns the declaration of ``v*(g/norm(v))``, with one norm for every place of a dimension;
+    -1 means one norm of all, and ``g`` is then a number.
+    """
+    dims, scales = dims_of(v), dims_of(g, "g")
+    place = None if dim == -1 else axis(dim, len(dims))
+    if len(scales) != (0 if place is None else len(dims)):
+        raise NotKnown("scales of another rank are not known of")
+    names = Names()
+    row = [names.one("" if n == place else "^") for n in range(len(dims))]
+    scale = [row[n] if n == place else "1" for n in range(len(scales))]
+    for n, length in enumerate(scales):
+        wanted = dims[n] if n == place else 1
+        if length is not None and wanted is not None:
+            need(length, EQ, wanted, errors.lengths_differ("g and its place", length, wanted))
+    return Declaration(
+        annotation([row, scale], [row]),
+        (v, g),
+        dtypes=(dtype_of(v),),
+        linear=((1,),),
+        frozen="" if place is not None else "the norm needs all elements at once",
+    )
+
+
+def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Declaration:
+    """Returns the declaration of one norm for every place of a dimension; -1 means one of all."""
+    rank = len(dims_of(v))
+    if dim == -1:
+        return vector_norm(v, pow)
+    place = axis(dim, rank)
+    return vector_norm(v, pow, tuple(n for n in range(rank) if n != place), True)
+
+
 def _chosen(reduction: ReductionName) -> Form:
     """Returns the declaration of max, min: of two tensors, of all elements, or with indices along
     one dimension.
@@ -417,6 +450,18 @@ ENTRIES = (
     ),
     entry("torch.trace", trace, example(t(6, 6)), example(t(4, 6))),
     entry("torch.allclose", allclose, note="a Python bool: nothing that a program can be cut at"),
+    entry(
+        "torch._weight_norm",
+        weight_norm,
+        example(t(12, 4, 6), t(12, 1, 1)),
+        example(t(12, 4, 6), t(1, 1, 6), 2),
+    ),
+    entry(
+        "torch.norm_except_dim",
+        norm_except_dim,
+        example(t(12, 4, 6)),
+        example(t(12, 6), 1, 1),
+    ),
     entry(
         "torch.norm",
         norm,
