@@ -80,6 +80,7 @@ from .confirm import Confirmation, dtype_of
 from .dynamic import Dynamic
 from .errors import function_transform
 from .torch_dims import Guards, TorchDims, specialised
+from .traced_model import refuse_backward_hooks, traced_model
 
 CONSTANT: InputKind = "constant"
 
@@ -569,9 +570,11 @@ def trace(
     it does depends on data), with the line; ShapeError where its shapes contradict.
     """
     args = (args,) if _is_tensor(args) else tuple(args)
+    refuse_backward_hooks(model)
     captured = capture(model, args, kwargs or {}, dynamic)
     reader = Reader(captured, model)
     graph = reader.graph(_name_of(model))
+    graph.traced = traced_model(model)
     if reader.unannotated:
         _warn(reader.unannotated)
     return graph
