@@ -11,6 +11,7 @@ g.legal_parts("tp", "tensor")    which counts an axis may have under a policy
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from dimsolve.ir.graph import Algorithm, Node
@@ -24,6 +25,8 @@ class Graph(TypedGraph):
     """A function of typed values: `dimsolve.solver.graphs.builder` builds it and asks."""
 
     _wishes: list[dict[str, Any]] | None = None
+    traced: Mapping[str, Any] = MappingProxyType({})
+    """What the model was when it was traced (`dimsolve.exec.capture.traced_model`)."""
 
     def legal_parts(
         self, axis: str = "tp", policy: Any = None, *, up_to: int | None = None
@@ -58,7 +61,10 @@ class Graph(TypedGraph):
         self._wishes = [*(self._wishes or ()), wish]
 
     def hand_on(self, other: Graph, copies: Mapping[Node, Sequence[Node]]) -> None:
-        """Gives the splits of `partition` to a graph that has copies of the nodes."""
+        """Gives the splits of `partition`, and what is known of the model, to a graph that has
+        copies of the nodes.
+        """
+        other.traced = self.traced
         for wish in self._wishes or ():
             for copy in copies.get(wish["node"], ()):
                 algorithm = copy.algorithm(wish["algo"].tag)

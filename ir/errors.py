@@ -6,8 +6,8 @@
       'k' is marked '+' in input 0 and not marked in input 1; write the same mark at both
 
 A `Diagnostic` is data; the exceptions only carry it. ``str()`` of one is all of the above but the
-name of its class, which Python writes itself at the end of a traceback. Illegal partitions are
-answers, not exceptions.
+name of its class, which Python writes itself at the end of a traceback. IPython shows the message
+below the user's own lines. Illegal partitions are answers, not exceptions.
 
 Where in a text something stands: half-open offsets, ``text[start:stop]``.
 
@@ -41,10 +41,13 @@ other error and never surfaces inside the solver.
 
 from __future__ import annotations
 
+import linecache
 import re
-from collections.abc import Container, Sequence
+import sys
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from reprlib import Repr
+from types import FrameType
 from typing import Generic, NamedTuple, TypeVar
 
 from .lookalikes import is_invisible
@@ -225,6 +228,40 @@ class DimsolveError(Exception):
 
     def __str__(self) -> str:
         return self.diagnostic.render()
+
+    def _render_traceback_(self, *_: object) -> list[str]:
+        """What IPython shows in place of a traceback: the user's own lines, and the message.
+
+        The frames in between are dimsolve's and torch's, and explain nothing that the message does
+        not. Python's own traceback has them all, and so has ``%debug``.
+        """
+        lines = [f"  {_line_of(frame, number)}" for frame, number in _own_frames(self)]
+        first, *rest = f"{type(self).__name__}: {self}".splitlines()
+        return [*lines, first, *rest, *getattr(self, "__notes__", ())]
+
+
+_INTERNAL = frozenset({"dimsolve", "torch", "IPython", "ipykernel"})
+"""Packages whose frames are not the user's; those of Python's own library are not either."""
+
+
+def _own_frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    """The frames of an error's traceback that are in the user's code, and their lines."""
+    traceback = error.__traceback__
+    while traceback is not None:
+        frame = traceback.tb_frame
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in _INTERNAL and package not in sys.stdlib_module_names:
+            yield frame, traceback.tb_lineno
+        traceback = traceback.tb_next
+
+
+def _line_of(frame: FrameType, number: int) -> str:
+    """A line of code with its place; of a notebook's cell only its number means something."""
+    path = frame.f_code.co_filename
+    code = linecache.getline(path, number, frame.f_globals).strip()
+    in_cell = "ipykernel_" in path or path.startswith("<ipython-input")
+    place = "line" if in_cell else f"{path.replace(chr(92), '/').rpartition('/')[2]}, line"
+    return f"{place} {number}: {code}".rstrip(": ")
 
 
 class AnnotationError(DimsolveError):

@@ -30,6 +30,18 @@ def nothing_captured() -> TraceError:
     )
 
 
+def backward_hook(name: str) -> TraceError:
+    """A module with a hook on its gradients."""
+    return TraceError(
+        Diagnostic(
+            code="module-hook",
+            title=f"{name} has a backward hook",
+            reason="a graph holds what the model computes, and no hook on a module's gradients",
+            hint="remove the hook, trace the model, and register the hook on the part",
+        )
+    )
+
+
 def inference_mode(line: Source | None) -> TraceError:
     """A model that computes in inference mode, which marks tensors for good."""
     where = f" at {line}" if line is not None else ""

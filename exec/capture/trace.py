@@ -82,6 +82,7 @@ from .confirm import Confirmation, dtype_of
 from .dynamic import Dynamic, given_sizes
 from .errors import excludes_example, function_transform, replaces_data, unknown_tensor, unreachable
 from .torch_dims import Guards, TorchDims, specialised
+from .traced_model import refuse_backward_hooks, traced_model
 
 CONSTANT: InputKind = "constant"
 
@@ -605,6 +606,7 @@ def trace(
     it does depends on data), with the line; ShapeError where its shapes contradict.
     """
     args = (args,) if _is_tensor(args) else tuple(args)
+    refuse_backward_hooks(model)
     refusal: DimsolveError | None = None
     for captured in captures(model, args, kwargs or {}, dynamic):
         reader = Reader(captured, model)
@@ -616,6 +618,7 @@ def trace(
             continue
         if reader.unannotated:
             _warn(reader.unannotated)
+        graph.traced = traced_model(model)
         return graph
     assert refusal is not None
     raise refusal

@@ -43,7 +43,7 @@ from dimsolve.partition.plan import Plan
 from dimsolve.partition.plan_queries import check_conditions
 
 from ..lowering.lengths import InputLengths
-from .failures import Failure, Stopped, Watch, own_store, rank_failure, watch
+from .failures import Failure, Stopped, Watch, chosen_timeout, rank_failure, watch
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -169,8 +169,8 @@ class Agreement:
         self._watch: Watch | None = watch()
         if self._watch is None:
             return
-        if timeout is None and self._watch.timeout is not None:
-            self.timeout = self._watch.timeout
+        if timeout is None:
+            self.timeout = self._watch.timeout or chosen_timeout() or TIMEOUT
         self.rank = dist.get_rank()
         self.ranks = (
             list(range(dist.get_world_size()))
@@ -179,17 +179,24 @@ class Agreement:
         )
         members = "-".join(map(str, self.ranks))
         prefix = f"dimsolve/module/{next(_numbers)}/{members}"
-        self._store, self._answers = own_store(prefix), own_store(prefix)
+        self._store = self._watch.store(prefix)
         if len(self.ranks) > 1:
             self._watch.duties.append(self._answer)
 
-    def agree_on_plan(self) -> None:
-        """Raises AgreementError on every rank where the ranks' plans or worlds differ."""
+    def agree_on_plan(self, problem: str = "") -> None:
+        """Raises AgreementError on every rank where the ranks' plans or worlds differ, or another
+        rank has a problem with the plan. problem: this rank's own, which it raises itself.
+        """
         if self._watch is None or len(self.ranks) == 1:
             return
-        said = self._exchange("plan", json.dumps(self._identity()))
+        said = self._exchange("plan", json.dumps({**self._identity(), "problem": problem}))
         identities = {rank: json.loads(text) for rank, text in said.items()}
         first = identities[self.ranks[0]]
+        if problem:
+            return
+        for rank, other in identities.items():
+            if other["problem"]:
+                raise _refused(rank, other["problem"], "its model")
         for rank, other in identities.items():
             for key in ("mesh", "world", "version", "graph", "plan"):
                 if other[key] != first[key]:
@@ -273,42 +280,49 @@ class Agreement:
 
     def _exchange(self, topic: str, mine: str) -> dict[int, str]:
         """Tells the others and returns what each has told, this rank's own included."""
+        assert self._watch is not None
+        guard, here = self._watch, f"the agreement on the {topic.partition('/')[0]}"
         self._said.add(topic)
+        keys = [f"{topic}/{rank}" for rank in self.ranks]
+        try:
+            guard.ask(lambda: self._tell(topic, mine))
+            missing = self._wait(keys, here)
+            if not missing:
+                said = guard.ask(lambda: [self._store.get(key).decode() for key in keys])
+                return dict(zip(self.ranks, said, strict=True))
+        except (TimeoutError, RuntimeError) as error:
+            what = "does not answer" if isinstance(error, TimeoutError) else "is gone"
+            failure = guard.failure or guard.without_store(what)
+            raise rank_failure(failure, f"rank {self.rank}: {here}") from error
+        blamed = guard.blame(here, self.timeout)
+        if blamed is not None and blamed.rank != self.rank:
+            raise rank_failure(blamed, f"rank {self.rank}: {here}")
+        absent = [rank for rank, key in zip(self.ranks, keys, strict=True) if key in missing]
+        raise _silent(topic, absent, self.timeout)
+
+    def _tell(self, topic: str, mine: str) -> None:
         self._store.set(f"{topic}/{self.rank}", mine)
         self._store.set("asked", str(self.calls))
-        keys = [f"{topic}/{rank}" for rank in self.ranks]
-        missing = self._wait(keys)
-        if missing:
-            assert self._watch is not None
-            here = f"the agreement on the {topic.partition('/')[0]}"
-            blamed = self._watch.blame(here, self.timeout)
-            if blamed is not None and blamed.rank != self.rank:
-                raise rank_failure(blamed, f"rank {self.rank}: {here}")
-            absent = [rank for rank, key in zip(self.ranks, keys, strict=True) if key in missing]
-            raise _silent(topic, absent, self.timeout)
-        return {
-            rank: self._store.get(key).decode() for rank, key in zip(self.ranks, keys, strict=True)
-        }
 
-    def _wait(self, keys: Sequence[str]) -> list[str]:
+    def _wait(self, keys: Sequence[str], here: str) -> list[str]:
         """Waits until the keys are there; returns those that are not when time has run out."""
         assert self._watch is not None
-        what = keys[0].rpartition("/")[0].partition("/")[0]
-        self._watch.wait_in(f"the agreement on the {what}", time.monotonic())
+        guard = self._watch
+        guard.wait_in(here, time.monotonic())
         until = time.monotonic() + self.timeout
         pause = 0.001
-        while not self._store.check(list(keys)):
-            failure = self._watch.failure
+        while not guard.ask(lambda: self._store.check(list(keys))):
+            failure = guard.failure
             if failure is None and time.monotonic() > until:
-                return [key for key in keys if not self._store.check([key])]
+                return guard.ask(lambda: [key for key in keys if not self._store.check([key])])
             try:
                 time.sleep(pause)
             except Stopped:
-                failure = self._watch.blame()
+                failure = guard.blame()
             if failure is not None and failure.rank != self.rank:
-                raise rank_failure(failure, f"rank {self.rank}: the agreement on the {what}")
+                raise rank_failure(failure, f"rank {self.rank}: {here}")
             pause = min(2 * pause, 0.05)
-        self._watch.waits = ""
+        guard.waits = ""
         return []
 
     def _answer(self, _: Any) -> None:
@@ -316,9 +330,9 @@ class Agreement:
 
         Runs in the watch's thread.
         """
-        if not self._answers.check(["asked"]):
+        if not self._store.check(["asked"]):
             return
-        call = int(self._answers.get("asked"))
+        call = int(self._store.get("asked"))
         noted, shapes = self._known.get(call % HISTORY, (-1, None))
         topic = f"sizes/{call}"
         if noted == call and topic not in self._said:
@@ -326,7 +340,7 @@ class Agreement:
             names, sizes, cast = shapes
             text = _text_of({name: size for name, (size, _) in zip(names, sizes, strict=True)})
             said = _Said(text, "", True, _cast_text(cast))
-            self._answers.set(f"{topic}/{self.rank}", json.dumps(said))
+            self._store.set(f"{topic}/{self.rank}", json.dumps(said))
 
 
 def _text_of(shapes: Mapping[str, Sequence[int]]) -> str:
@@ -373,11 +387,11 @@ def _other_weights(
     )
 
 
-def _refused(rank: int, problem: str) -> AgreementError:
+def _refused(rank: int, problem: str, what: str = "its sizes") -> AgreementError:
     return AgreementError(
         Diagnostic(
-            code="sizes-refused",
-            title=f"rank {rank} cannot run with its sizes, so no rank does",
+            code=f"{what.rpartition(' ')[2]}-refused",
+            title=f"rank {rank} cannot run with {what}, so no rank does",
             reason=problem.replace("\n", "\n  "),
         )
     )

@@ -61,7 +61,7 @@ from torch.library import custom_op
 from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.partition.placement import Reduction
 
-from .failures import Failure, Stopped, Watch, rank_failure, watch
+from .failures import Failure, Stopped, Watch, inherit_timeout, rank_failure, watch
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -92,6 +92,13 @@ class Communicator(Protocol):
 
     def broadcast(self, tensor: Tensor, root: int) -> Tensor:
         """(...) -> (...), equal on all ranks; all but the root give a tensor for its shape only."""
+
+
+def end_text(end: Communicator) -> str:
+    """Returns an end in words: ``tp = 2, rank 1``, or ``2 ranks, rank 1`` without an axis."""
+    axis = getattr(end, "axis", "")
+    ranks = f"{end.size} rank{'s' * (end.size != 1)}"
+    return f"{axis} = {end.size}, rank {end.rank}" if axis else f"{ranks}, rank {end.rank}"
 
 
 PLAIN = frozenset(
@@ -258,6 +265,9 @@ class TorchCommunicator:
         self.number = numbered(self)
         self._queues = "nccl" in dist.get_backend(group)
 
+    def __repr__(self) -> str:
+        return end_text(self)
+
     def labelled(self, label: str) -> TorchCommunicator:
         """Returns the same end under a name that errors tell: the conversion that it serves."""
         return TorchCommunicator(self.group, self.axis, label)
@@ -417,7 +427,7 @@ class TorchCommunicator:
         blamed = None if guard is None else _blamed(guard, f"the {what}", waited)
         if blamed is not None and blamed.rank != rank:
             return rank_failure(blamed, f"rank {rank}: the {what}")
-        if guard is not None and waited is not None:
+        if guard is not None and waited is not None and blamed is None:
             others = [f"rank {other} in {call}" for other, call in guard.waiting().items()]
             reason = "; ".join([reason, *others])
         return CollectiveError(
@@ -460,8 +470,12 @@ def _ended(work: Any) -> bool:
 
 
 def communicators_of(mesh: DeviceMesh) -> dict[str, TorchCommunicator]:
-    """Returns this rank's end of every axis of a mesh, by the axis' name."""
+    """Returns this rank's end of every axis of a mesh, by the axis' name. Their groups wait as long
+    as the world does, where nobody has told them otherwise.
+    """
     names = mesh.mesh_dim_names or ()
+    for name in names:
+        inherit_timeout(mesh.get_group(name))
     return {name: TorchCommunicator(mesh.get_group(name), name) for name in names}
 
 

@@ -7,6 +7,9 @@ Every rank of a process group has one watch: a thread that looks, counts its own
 what this rank is doing. A rank that is killed or stopped writes nothing; the others then find that
 its beats have stopped. A rank that sleeps goes on beating; it is the one that waits for nobody.
 
+The store is asked in the watch's thread only: who asks waits for the answer no longer than
+PATIENCE, also where the process that holds the store is stopped and never answers.
+
 Which of torch's own operators failed in a backward pass, found when it has failed.
 
     RuntimeError: one of the variables needed for gradient computation has been modified ...
@@ -49,9 +52,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch.distributed as dist
 from torch import Tensor
@@ -320,6 +327,13 @@ INTERVAL = 0.2
 SILENCE = 1.5
 """Seconds without a beat after which a rank is taken for dead."""
 
+PATIENCE = 10.0
+"""Seconds that the store has for an answer, and the watch's thread for its end."""
+
+STORE = "the process that holds the store of the process group"
+
+T = TypeVar("T")
+
 
 class Stopped(BaseException):
     """This process was told to end, because another rank has ended."""
@@ -332,7 +346,7 @@ class Watch:
     the collective that it waits in, or "".
     """
 
-    def __init__(self, store: Any, rank: int, world: int) -> None:
+    def __init__(self, base: Any, rank: int, world: int) -> None:
         self.rank = rank
         self.world = world
         self.failure: Failure | None = None
@@ -341,11 +355,11 @@ class Watch:
         self.waits = ""
         self._since = time.monotonic()
         self._posted = ""
-        self._store = store
-        self._lock = threading.Lock()
+        self._base = base
+        self._store = self.store("dimsolve/watch")
         self._misses = 0
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="dimsolve-watch", daemon=True)
+        self._questions: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._live, name="dimsolve-watch", daemon=True)
         self._thread.start()
         atexit.register(self.end)
 
@@ -353,16 +367,35 @@ class Watch:
         """Tells all ranks of a failure; the first one counts."""
         if self.failure is not None:
             return
-        if not self._lock.acquire(timeout=2):
-            self.failure = failure  # the store does not answer: nobody can be told
-            return
+        text = json.dumps(failure.to_json())
         try:
-            told = self._store.compare_set("failure", "", json.dumps(failure.to_json()))
+            told = self.ask(lambda: self._store.compare_set("failure", "", text), 2.0)
             self.failure = Failure(**json.loads(told))
-        except RuntimeError:
-            self.failure = failure
-        finally:
-            self._lock.release()
+        except (RuntimeError, TimeoutError):
+            self.failure = failure  # the store does not answer: nobody can be told
+
+    def store(self, prefix: str) -> Any:
+        """Returns the watch's connection to the store under a prefix, for questions of `ask`."""
+        from torch.distributed.distributed_c10d import PrefixStore
+
+        return PrefixStore(prefix, self._base)
+
+    def ask(self, question: Callable[[], T], patience: float = PATIENCE) -> T:
+        """Returns what a question to the store gives. Raises TimeoutError where it does not answer,
+        and what it raises: RuntimeError where it is gone.
+        """
+        if threading.current_thread() is self._thread:
+            return question()
+        answer: Future[T] = Future()
+
+        def answered() -> None:
+            try:
+                answer.set_result(question())
+            except Exception as error:
+                answer.set_exception(error)
+
+        self._questions.put(answered)
+        return answer.result(patience if self._thread.is_alive() else INTERVAL)
 
     def known_failure(self, seconds: float = 0.0) -> Failure | None:
         """Returns the failure that ended the run, waiting so long for one to be told."""
@@ -380,14 +413,24 @@ class Watch:
         known = self.known_failure(3 * INTERVAL)
         if known is not None:
             return known
-        if waited is not None:
-            self._call_roll()
-        found = self.silent_rank(here, waited)
-        if found is None and waited is not None:
-            found = self._busy_rank(here, waited)
-            if found is not None:
-                self.report(found)
+        try:
+            if waited is not None:
+                self._call_roll()
+            found = self.silent_rank(here, waited)
+            if found is None and waited is not None:
+                found = self._busy_rank(here, waited)
+        except TimeoutError:
+            return self.without_store(
+                "does not answer: it is stopped, or its machine is gone", here
+            )
+        if found is not None and waited is not None:
+            self.report(found)
         return found
+
+    def without_store(self, what: str, here: str = "") -> Failure:
+        """Returns the failure of the process that holds the store. what: it does, in words."""
+        was = f"\nrank {self.rank} was in {here}" if here else ""
+        return Failure(0, "the first rank", f"{STORE} {what}{was}")
 
     def silent_rank(self, here: str = "", waited: float | None = None) -> Failure | None:
         """Returns the failure of a rank whose beats have stopped; None where all go on."""
@@ -451,20 +494,15 @@ class Watch:
 
     def _call_roll(self) -> None:
         """Asks all ranks to post what they do with shapes; they look at this with every beat."""
-        try:
-            with self._lock:
-                self._store.set("roll", "1")
-        except RuntimeError:
-            pass  # the store is gone, and so are the answers
+        with suppress(RuntimeError):  # the store is gone, and so are the answers
+            self.ask(lambda: self._store.set("roll", "1"))
 
     def _doing(self, rank: int) -> Doing:
         key = f"doing/{rank}"
-        try:
-            with self._lock:
-                if self._store.check([key]):
-                    return Doing.from_json(self._store.get(key))
-        except RuntimeError:
-            pass  # the store is gone, and what it knew with it
+        with suppress(RuntimeError, TimeoutError):  # the store is gone, and what it knew with it
+            text = self.ask(lambda: self._store.check([key]) and self._store.get(key))
+            if text:
+                return Doing.from_json(text)
         return Doing()
 
     def _post(self) -> None:
@@ -475,35 +513,54 @@ class Watch:
             self._posted = text
 
     def end(self) -> None:
-        """Stops looking."""
-        self._ended.set()
-        self._thread.join(timeout=1)
+        """Stops looking, and waits for the thread to leave.
+
+        A thread that comes back from the store while the interpreter is taken down would be ended
+        inside of torch, and the process with it, by SIGABRT. So it is given the time to come back.
+        """
+        self._questions.put(None)
+        self._thread.join(timeout=PATIENCE)
 
     def _beats(self) -> list[int] | None:
+        def beats() -> list[int]:
+            return [int(self._store.add(f"beat/{rank}", 0)) for rank in range(self.world)]
+
         try:
-            with self._lock:
-                return [int(self._store.add(f"beat/{rank}", 0)) for rank in range(self.world)]
+            return self.ask(beats)
         except RuntimeError:
             return None
 
-    def _look(self) -> None:
-        while not self._ended.wait(INTERVAL):
-            try:
-                with self._lock:
-                    self._store.add(f"beat/{self.rank}", 1)
-                    self._post()
-                    told = self._store.check(["failure"]) and self._store.get("failure")
-                    for duty in list(self.duties):
-                        duty(self._store)
-                self._misses = 0
-            except RuntimeError:
-                self._misses += 1
-                if self._misses > 5 and self.failure is None:
-                    reason = "the process that holds the store of the process group is gone"
-                    self.failure = Failure(0, "the first rank", reason)
+    def _live(self) -> None:
+        """Looks at the store, and answers what this process asks it in between, until the end."""
+        due = time.monotonic() + INTERVAL
+        while dist.is_initialized():
+            left = due - time.monotonic()
+            if left <= 0:
+                self._look()
+                due = time.monotonic() + INTERVAL
                 continue
-            if told and self.failure is None:
-                self.failure = Failure(**json.loads(told))
+            with suppress(Empty):
+                question = self._questions.get(timeout=left)
+                if question is None:
+                    return
+                question()
+
+    def _look(self) -> None:
+        """Says that this rank lives, and what it is at, and looks for a failure."""
+        try:
+            self._store.add(f"beat/{self.rank}", 1)
+            self._post()
+            told = self._store.check(["failure"]) and self._store.get("failure")
+            for duty in list(self.duties):
+                duty(self._store)
+            self._misses = 0
+        except RuntimeError:
+            self._misses += 1
+            if self._misses > 5 and self.failure is None:
+                self.failure = self.without_store("is gone")
+            return
+        if told and self.failure is None:
+            self.failure = Failure(**json.loads(told))
 
 
 _watch: Watch | None = None
@@ -521,19 +578,44 @@ def watch() -> Watch | None:
     if _watched is not group:
         if _watch is not None:
             _watch.end()
-        store = own_store("dimsolve/watch")
-        _watch, _watched = Watch(store, dist.get_rank(), dist.get_world_size()), group
+        _watch, _watched = Watch(_own_store(), dist.get_rank(), dist.get_world_size()), group
         _report_uncaught()
     return _watch
 
 
-def own_store(prefix: str) -> Any:
-    """Returns the process group's store under a prefix, through a connection of its own."""
-    from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
+def _own_store() -> Any:
+    """The process group's store through a connection of its own."""
+    from torch.distributed.distributed_c10d import _get_default_store
 
     store = _get_default_store()
     clone = getattr(store, "clone", None)
-    return PrefixStore(prefix, clone() if clone is not None else store)
+    return clone() if clone is not None else store
+
+
+def chosen_timeout(group: Any = None) -> float | None:
+    """Returns the seconds that a process group was told to wait; None where nobody has chosen, and
+    it waits as long as torch always does. group: None is the world.
+    """
+    from torch.distributed.constants import default_pg_nccl_timeout, default_pg_timeout
+
+    found = group if group is not None else dist.group.WORLD
+    for device in found._device_types:
+        options = getattr(found._get_backend(device), "options", None)
+        timeout = getattr(options, "_timeout", None)
+        if timeout is not None and timeout not in (default_pg_timeout, default_pg_nccl_timeout):
+            return float(timeout.total_seconds())
+    return None
+
+
+def inherit_timeout(group: Any) -> None:
+    """Lets a group for which nobody has chosen wait no longer than the world: torch gives a new
+    group its own default, half an hour, whatever the world was given.
+    """
+    from torch.distributed.distributed_c10d import _set_pg_timeout
+
+    world = chosen_timeout()
+    if world is not None and chosen_timeout(group) is None:
+        _set_pg_timeout(timedelta(seconds=world), group)
 
 
 def _report_uncaught() -> None:

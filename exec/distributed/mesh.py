@@ -7,22 +7,25 @@ plan for tp=1, no process group           this process alone
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from dimsolve.ir.errors import Diagnostic
+from dimsolve.ir.errors import AnnotationError, Diagnostic
 from dimsolve.partition.placement import Reduction
 from dimsolve.partition.plan import Plan
 from dimsolve.solver.algebra.dims import evaluate, symbols_of
 
 from ..lowering.setting import LoweringError, dim_of
-from .communicator import Communicator, communicators_of
+from .communicator import Communicator, communicators_of, end_text
+from .failures import chosen_timeout, rank_failure, watch
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -61,6 +64,9 @@ class Alone:
 
     rank = 0
     size = 1
+
+    def __repr__(self) -> str:
+        return end_text(self)
 
     def all_reduce(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
         """The tensor itself, copied."""
@@ -108,17 +114,55 @@ def mesh_ends(
 
 
 def _of_all_ranks(plan: Plan) -> MeshEnds:
-    from torch.distributed.device_mesh import init_device_mesh
-
-    world = dist.get_world_size() if dist.is_initialized() else int(os.environ["WORLD_SIZE"])
+    if not dist.is_initialized():
+        check_launcher()
+    world = dist.get_world_size() if dist.is_initialized() else launcher_number("WORLD_SIZE") or 1
     sizes = _sizes(plan, world)
     if prod(sizes.values()) != world:
         raise wrong_world(sizes, world)
     device = default_device()
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    mesh = init_device_mesh(device.type, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+    mesh = _mesh(device.type, sizes)
     return MeshEnds(communicators_of(mesh), device, mesh)
+
+
+def _mesh(device: str, sizes: Mapping[str, int]) -> DeviceMesh:
+    """A mesh of all ranks, the last axis counting fastest, whose making no rank waits for longer
+    than for anything else. `init_device_mesh` cannot be told how long to wait.
+    """
+    from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+    guard = watch()
+    limit = None if guard is None else guard.timeout or chosen_timeout()
+    several = sum(size > 1 for size in sizes.values()) > 1
+    splits = dist.is_initialized() and getattr(dist.group.WORLD, "bound_device_id", None)
+    if guard is None or limit is None or not several or splits:
+        return init_device_mesh(device, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+    ranks = torch.arange(prod(sizes.values())).view(*sizes.values())
+    groups = []
+    try:
+        for number, (axis, size) in enumerate(sizes.items()):
+            rows = ranks.movedim(number, -1).reshape(-1, size).tolist()
+            guard.wait_in(f"the making of the process groups along {axis}", time.monotonic())
+            groups.append(_group(rows, axis, limit))
+    except RuntimeError as error:
+        here = guard.waits
+        blamed = guard.blame(here, guard.waited())
+        if blamed is None or blamed.rank == guard.rank:
+            raise
+        raise rank_failure(blamed, f"rank {guard.rank}: {here}") from error
+    guard.waits = ""
+    return DeviceMesh.from_group(groups, device, ranks, mesh_dim_names=tuple(sizes))
+
+
+def _group(rows: Sequence[Sequence[int]], axis: str, limit: float) -> Any:
+    """This rank's group of those that stand along an axis; every rank makes them all."""
+    own: Any = None
+    for row in rows:
+        made = dist.new_group(row, timeout=timedelta(seconds=limit), group_desc=f"mesh_{axis}")
+        own = made if dist.get_rank() in row else own
+    return own
 
 
 def default_device() -> torch.device:
@@ -127,9 +171,67 @@ def default_device() -> torch.device:
     """
     backend = dist.get_backend() if dist.is_initialized() else "nccl"
     if torch.cuda.is_available() and "nccl" in backend:
-        local = int(os.environ.get("LOCAL_RANK", torch.cuda.current_device()))
+        given = launcher_number("LOCAL_RANK")
+        local = torch.cuda.current_device() if given is None else given
         return torch.device("cuda", local % torch.cuda.device_count())
     return torch.device("cpu")
+
+
+_LEAST = {
+    "WORLD_SIZE": 1,
+    "RANK": 0,
+    "LOCAL_RANK": 0,
+    "LOCAL_WORLD_SIZE": 1,
+    "MASTER_PORT": 1,
+}
+"""The variables of a launcher, and the least number that each can be."""
+
+MAX_PORT = 65535
+
+
+def check_launcher() -> None:
+    """Raises AnnotationError where RANK is set, and another variable that belongs to it is not, or
+    one is no number, or a number that cannot be.
+    """
+    if "RANK" not in os.environ:
+        return
+    for name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        if not os.environ.get(name):
+            raise _bad_variable(name, f"RANK is {os.environ['RANK']!r}, and {name} is not set")
+    world = launcher_number("WORLD_SIZE")
+    for name in _LEAST:
+        number = launcher_number(name)
+        if name == "RANK" and world is not None and number is not None and number >= world:
+            reason = f"RANK is {number}; it can be 0 to {world - 1} where WORLD_SIZE is {world}"
+            raise _bad_variable(name, reason)
+
+
+def launcher_number(name: str) -> int | None:
+    """Returns what the launcher has put into a variable of the environment; None: it is not set.
+    Raises AnnotationError where it is no number, or one that cannot be.
+    """
+    text = os.environ.get(name)
+    if text is None:
+        return None
+    plain = text.strip()
+    if not (plain.isascii() and plain.isdecimal()):
+        raise _bad_variable(name, f"{name} is {text!r}, which is not a whole number from 0")
+    number, least = int(plain), _LEAST[name]
+    if number < least or (name == "MASTER_PORT" and number > MAX_PORT):
+        upto = f"to {MAX_PORT}" if name == "MASTER_PORT" else "or more"
+        raise _bad_variable(name, f"{name} is {number}; it can be {least} {upto}")
+    return number
+
+
+def _bad_variable(name: str, reason: str) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="launcher-variable",
+            title=f"the environment variable {name} does not say where this process stands",
+            reason=reason,
+            hint="start the ranks with torchrun, which sets it, or unset RANK to run without one",
+        )
+    )
 
 
 def _device(type: str) -> torch.device:

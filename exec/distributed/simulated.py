@@ -31,6 +31,7 @@ from torch import Tensor
 from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.partition.placement import Reduction
 
+from .communicator import end_text
 from .sharding import joined, reduce_parts
 
 
@@ -286,8 +287,12 @@ class SimulatedCommunicator:
         self._turns = turns
         self._group = group
         self._member = rank
+        self.axis = group.axis
         self.rank = group.members.index(rank)
         self.size = len(group.members)
+
+    def __repr__(self) -> str:
+        return end_text(self)
 
     def all_reduce(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
         return self._ask("all_reduce", tensor, reduction.value)

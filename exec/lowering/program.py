@@ -74,6 +74,12 @@ class Program:
     _forward: Callable[..., Any]
     _lines: Mapping[int, int | None]
 
+    def __repr__(self) -> str:
+        kinds = [slot.kind for slot in self.slots]
+        steps = sum(step.op.startswith("call") for step in self.module.graph.nodes)
+        given = kinds.count("input")
+        return f"Program({given} inputs, {len(kinds) - given} tensors of the model, {steps} steps)"
+
     def __post_init__(self) -> None:
         self._switching = restoring(self._forward)
 

@@ -42,6 +42,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -63,7 +64,8 @@ from ..lowering.lower import lower
 from ..lowering.program import Program
 from ..lowering.setting import LoweringError, mesh_sizes, placement_of
 from .optimizers import mark_parameters, watch_gradients, watch_optimizers
-from .state import Held, add_state, copied, give_state, not_pickled, refuse_hooks, take_state
+from .same_model import check_model
+from .state import Held, add_state, copied, give_state, not_pickled, take_state
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -285,17 +287,25 @@ def parallelize(
     plan: made by `dimsolve.plan` of a graph of this model; one that was read is given its graph by
     ``plan.for_graph(graph)``. device_mesh: has the plan's axes by name, and may have others; None:
     a mesh of all ranks, or this process alone, on the model's device, where the plan is for one
-    rank. Parameters on the meta device are made here, module by module. Raises PlanError,
-    LoweringError and AgreementError where model, plan and ranks do not fit, on every rank alike.
+    rank. Ranks wait for each other as long as the process group was told to. The part is called,
+    and takes hooks, as the model does; a module inside of it is not called. Parameters on the meta
+    device are made here, module by module. Raises PlanError, TraceError, LoweringError and
+    AgreementError where model, plan and ranks do not fit, on every rank alike.
     """
     if not isinstance(plan, Plan):
         raise no_plan(plan)
     graph = plan.planned
     if graph is None:
         raise _no_graph()
-    refuse_hooks(model)
+    problem: DimsolveError | None = None
+    try:
+        check_model(model, graph)
+    except DimsolveError as error:
+        problem = error
     agreement = Agreement(plan, device_mesh)
-    agreement.agree_on_plan()
+    agreement.agree_on_plan("" if problem is None else str(problem))
+    if problem is not None:
+        raise problem
     ends = mesh_ends(plan, device_mesh, alone_on=_device_of(model))
     agreement.agree_on_weights(model)
     program = lower(graph, plan, ends.communicators, device=ends.device)
@@ -320,7 +330,8 @@ class ParallelModule(torch.nn.Module):
         self.ends = ends
         self._agreement = agreement
         self._held = held_by(plan, ends.communicators)
-        self._traced_in_training = model.training
+        traced = getattr(plan.planned, "traced", {}).get("")
+        self._traced_in_training = model.training if traced is None else traced.training
         self._depends_on_mode = depends_on_mode(plan)
         self._mesh_sizes = mesh_sizes(plan, ends.communicators)
         add_state(self, model, self._held, ends)
@@ -366,8 +377,13 @@ class ParallelModule(torch.nn.Module):
         return emit(self.program, title=title, rank=self.ends.rank, ranks=self.ends.count)
 
     def held(self, name: str) -> Held:
-        """Returns how a parameter or buffer is cut, by its qualified name."""
-        return self._held[name]
+        """Returns how a parameter or buffer is cut, by its qualified name. Raises LoweringError
+        where there is none of that name.
+        """
+        found = self._held.get(name)
+        if found is None:
+            raise _not_held(name, tuple(self._held))
+        return found
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Returns what the model returns for these arguments, which are the model's own."""
@@ -435,6 +451,20 @@ def _place_of(module: torch.nn.Module, kind: str, target: str, program: Program)
     path, _, name = target.rpartition(".")
     owner = module.get_submodule(path)
     return (owner._parameters if kind == "parameter" else owner._buffers), name
+
+
+def _not_held(name: object, names: tuple[str, ...]) -> LoweringError:
+    listed = ", ".join(get_close_matches(str(name), names) or names[:5])
+    return LoweringError(
+        Diagnostic(
+            code="not-held",
+            title=f"the part has no parameter or buffer named {name}",
+            reason=f"it has {len(names)} of other names, among them {listed}"
+            if names
+            else "it is empty",
+            hint="names are as in model.named_parameters() and model.named_buffers()",
+        )
+    )
 
 
 def _no_graph() -> LoweringError:

@@ -63,10 +63,11 @@ from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.partition.placement import Placement, Shard
 from dimsolve.partition.torch_placements import layout_to_torch
 
-from ..distributed.communicator import Communicator
+from ..distributed.communicator import Communicator, end_text
 from ..distributed.mesh import MeshEnds
 from ..distributed.sharding import blocks_of, local_part
 from ..lowering.setting import LoweringError
+from .same_model import PartModule
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -87,6 +88,17 @@ class Held:
 
     placements: tuple[Placement, ...]
     ends: tuple[Communicator, ...]
+
+    def __str__(self) -> str:
+        if self.whole:
+            return "whole on every rank"
+        return "; ".join(
+            f"{placement if isinstance(placement, Shard) else 'whole'} over {end_text(end)}"
+            for placement, end in self._cuts()
+        )
+
+    def __repr__(self) -> str:
+        return f"Held({self})"
 
     @property
     def whole(self) -> bool:
@@ -409,23 +421,6 @@ def not_pickled() -> PickleError:
     )
 
 
-def refuse_hooks(model: torch.nn.Module) -> None:
-    """Raises LoweringError where a parameter has a hook on its gradient, which would be left out:
-    it was made for the model's own parameter and for the whole gradient.
-    """
-    for name, parameter in model.named_parameters():
-        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
-            raise LoweringError(
-                Diagnostic(
-                    code="gradient-hook",
-                    title=f"{name} has a hook on its gradient",
-                    reason="a part has parameters of its own, whose gradients are parts, and the "
-                    "hook was made for the whole",
-                    hint="remove the hook, and register one on the part's parameter",
-                )
-            )
-
-
 def add_state(
     module: torch.nn.Module, model: torch.nn.Module, held: dict[str, Held], ends: MeshEnds
 ) -> None:
@@ -471,7 +466,7 @@ def _owner(module: torch.nn.Module, path: str, model: torch.nn.Module) -> torch.
     for place, name in enumerate(path.split(".") if path else ()):
         child = module._modules.get(name)
         if child is None:
-            child = torch.nn.Module()
+            child = PartModule()
             child.training = model.get_submodule(".".join(path.split(".")[: place + 1])).training
             module.add_module(name, child)
         module = child

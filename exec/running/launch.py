@@ -29,15 +29,18 @@ MAX_RANKS = 64
 def launch(options: RunOptions) -> RunReport:
     """Runs the ranks and returns the report of the first one, or what ended the run.
 
-    Raises AnnotationError, MeshError and PlanError for options and a plan that cannot be read, and
-    Interrupted where a signal ends the run (see `dimsolve.exec.running.supervisor`).
+    Raises AnnotationError, MeshError and PlanError for options, a launcher's variables and a plan
+    that cannot be read, and Interrupted where a signal ends the run (see
+    `dimsolve.exec.running.supervisor`).
     """
     count = _count(options)
     if options.plan is not None:
         read_plan_file(options.plan)
     if "RANK" in os.environ and "MASTER_ADDR" in os.environ:
+        from ..distributed.mesh import check_launcher
         from .worker import run
 
+        check_launcher()
         return run(options)
     with TemporaryDirectory(prefix="dimsolve-") as name:
         folder = Path(name)

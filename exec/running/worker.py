@@ -19,14 +19,17 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from math import isfinite
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any
 
@@ -250,6 +253,9 @@ def _no_dtype(name: str) -> AnnotationError:
 START = 60.0
 """Seconds that the ranks of a run have, at least, to start and to find each other."""
 
+LOOK_UP = 1.0
+"""Seconds more than the timeout that looking up and reaching the world's address may take."""
+
 GRACE = 15.0
 """Seconds that a rank has to end by itself after another one has failed."""
 
@@ -290,13 +296,17 @@ def run(options: RunOptions, folder: Path | None = None) -> RunReport:
     _threads(int(os.environ.get("LOCAL_WORLD_SIZE", world)))
     gpu = options.device != "cpu" and torch.cuda.is_available()
     enough = gpu and torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", world))
+    problem = unreachable(rank, options.timeout)
+    if problem:
+        return _not_joined(problem, rank, world)
     try:
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if enough else "gloo",
             timeout=timedelta(seconds=max(options.timeout, START)),
         )
     except (RuntimeError, ValueError, OSError) as error:
-        return _not_joined(error, rank, world)
+        said = next((line for line in str(error).splitlines() if line), type(error).__name__)
+        return _not_joined(said, rank, world)
     _set_pg_timeout(timedelta(seconds=options.timeout))
     guard = watch()
     assert guard is not None
@@ -336,10 +346,64 @@ def run(options: RunOptions, folder: Path | None = None) -> RunReport:
         )
 
 
-def _not_joined(error: Exception, rank: int, world: int) -> RunReport:
+def unreachable(rank: int, timeout: float) -> str:
+    """Returns why no connection to the address of the world can be made, "" where one can.
+
+    torch tries for much longer than it is told, and says less. A refused connection is tried again
+    for the timeout; a rank that waits for the first one to start has START seconds for it.
+    """
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    launcher = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # its store is there
+    holds = rank == 0 and not launcher
+    patience = timeout if launcher or holds else max(timeout, START)
+    found: SimpleQueue[str] = SimpleQueue()
+    with _listening(port) if holds else nullcontext():
+        # A name is looked up without a limit of its own, so it is waited for here.
+        connect = (address, port, patience, found)
+        threading.Thread(target=_connect, args=connect, daemon=True).start()
+        try:
+            return found.get(timeout=patience + LOOK_UP)
+        except Empty:
+            return f"{address} could not be resolved or reached within {patience:g} s"
+
+
+def _connect(address: str, port: int, patience: float, found: SimpleQueue[str]) -> None:
+    """Tries to connect, and says why it cannot, or ""."""
+    until = time.monotonic() + patience
+    while True:
+        left = max(until - time.monotonic(), 0.1)
+        try:
+            socket.create_connection((address, port), timeout=left).close()
+            return found.put("")
+        except ConnectionRefusedError:
+            if time.monotonic() > until:
+                return found.put(f"it refused every connection for {patience:g} s")
+            time.sleep(0.2)
+        except socket.gaierror as error:
+            return found.put(f"{address} cannot be resolved: {error.strerror}")
+        except TimeoutError:
+            return found.put(f"{address} did not answer within {patience:g} s")
+        except OSError as error:
+            return found.put(f"{address} cannot be reached: {error.strerror or error}")
+
+
+@contextmanager
+def _listening(port: int) -> Iterator[None]:
+    """The first rank listens while it looks whether it can be reached under its own address."""
+    try:
+        dual = socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if dual else socket.AF_INET
+        server = socket.create_server(("", port), family=family, dualstack_ipv6=dual)
+    except OSError:
+        yield  # somebody else listens, and torch says so
+        return
+    with server:
+        yield
+
+
+def _not_joined(said: str, rank: int, world: int) -> RunReport:
     """The ranks have not found each other: a wrong address, port, or number of ranks."""
     where = ":".join(os.environ.get(name, "?") for name in ("MASTER_ADDR", "MASTER_PORT"))
-    said = next((line for line in str(error).splitlines() if line), type(error).__name__)
     reason = f"it did not join the other {world - 1} at {where}: {said}"
     print(f"rank {rank}: {reason}", file=sys.stderr, flush=True)
     failure = ErrorReport(rank=rank, reason=reason)

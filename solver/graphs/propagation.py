@@ -326,6 +326,9 @@ class Propagation(Refinement):
         super().__init__(graph)
         self.missing: dict[str, str] = {}
 
+    def __repr__(self) -> str:
+        return f"Propagation(of {self.graph.name}, {len(self.missing)} functions not known)"
+
     def append(self, node: Node) -> None:
         """Adds a node with the types that are deduced for it; ShapeError where its arguments can
         never match.

@@ -25,9 +25,13 @@ class RankRaised(Exception):
 
 
 class Ranks:
-    """A world of processes on this machine. ``timeout``: of every run, in seconds."""
+    """A world of processes on this machine. ``timeout``: of every run, in seconds. patience: of
+    the process group.
+    """
 
-    def __init__(self, count: int, *, timeout: float = 90.0, backend: str = "gloo") -> None:
+    def __init__(
+        self, count: int, *, timeout: float = 90.0, backend: str = "gloo", patience: float = 60.0
+    ) -> None:
         import torch.distributed as dist
 
         self.count = count
@@ -40,7 +44,9 @@ class Ranks:
         for rank in range(count):
             here, there = context.Pipe()
             process = context.Process(
-                target=_serve, args=(there, self._store.port, rank, count, backend), daemon=True
+                target=_serve,
+                args=(there, self._store.port, rank, count, backend, patience),
+                daemon=True,
             )
             process.start()
             there.close()
@@ -82,6 +88,23 @@ class Ranks:
             raise RankRaised(f"rank {rank}: {value}")
         return value
 
+    def answers_without(self, lost: int, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """Runs a function on every rank, and returns the results of all but one that is lost."""
+        work = pickle.dumps((function, args, {}))
+        for pipe in self._pipes:
+            pipe.send_bytes(work)
+        found = []
+        for rank, pipe in enumerate(self._pipes):
+            if rank == lost:
+                continue
+            if not pipe.poll(self.timeout):
+                raise TimeoutError(f"rank {rank} did not answer within {self.timeout} s")
+            ok, value = pickle.loads(pipe.recv_bytes())
+            if not ok:
+                raise RankRaised(f"rank {rank}: {value}")
+            found.append(value)
+        return found
+
     def close(self) -> None:
         """Ends the processes."""
         for process in self.processes:
@@ -106,14 +129,16 @@ def world(count: int) -> Ranks:
     return found
 
 
-def _serve(pipe: Connection, port: int, rank: int, count: int, backend: str) -> None:
+def _serve(
+    pipe: Connection, port: int, rank: int, count: int, backend: str, patience: float
+) -> None:
     import torch
     import torch.distributed as dist
 
     torch.set_num_threads(THREADS)
     store = dist.TCPStore("127.0.0.1", port, None, False)
     dist.init_process_group(
-        backend, store=store, rank=rank, world_size=count, timeout=timedelta(seconds=60)
+        backend, store=store, rank=rank, world_size=count, timeout=timedelta(seconds=patience)
     )
     while True:
         try:

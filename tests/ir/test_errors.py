@@ -144,3 +144,28 @@ def test_what_is_missing_takes_no_line() -> None:
     assert Diagnostic("c", "title", "a b").render() == "title\n  a b"
     assert Diagnostic("c", "title", " \n ", (Span(0, 1),), "why").render() == "title\n  why"
     assert Diagnostic("c", "title", hint="do").render() == "title\n  hint: do"
+
+
+def test_ipython_shows_the_users_own_lines_and_the_message() -> None:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shown: list[list[str]] = []
+    shell = InteractiveShell()
+    shell._showtraceback = lambda kind, error, lines: shown.append(lines)
+    try:
+        dimsolve.parse("m k -> (")
+    except DimsolveError as error:
+        shell.showtraceback((type(error), error, error.__traceback__))
+        message = f"AnnotationError: {error}".splitlines()
+    place, *rest = shown[0]
+    assert place.startswith("  test_errors.py, line ")
+    assert place.endswith(': dimsolve.parse("m k -> (")')
+    assert rest == message
+
+
+def test_python_shows_the_whole_traceback() -> None:
+    try:
+        dimsolve.parse("m k -> (")
+    except DimsolveError as error:
+        text = "".join(traceback.format_exception(error))
+    assert "read_annotation.py" in text

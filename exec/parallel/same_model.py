@@ -1,0 +1,166 @@
+"""Whether a model is the one that a plan was made for: its tensors, modules and hooks.
+
+    plan of Wrapped with inner.weight (4, 4), given a Linear with weight (4, 4)
+    PlanError: the plan is for another model: Linear has no parameter inner.weight
+
+A plan's program is made of the graph alone, so what another model computes would be left out, and
+so would a hook that tracing has not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dimsolve.ir.errors import Diagnostic
+from dimsolve.ir.types import TensorType
+from dimsolve.partition.plan_data import PlanError
+
+from ..capture.traced_model import TracedModule, refuse_backward_hooks, traced_model
+from ..lowering.setting import LoweringError
+
+RETRACE = "plan the model that runs: dimsolve.plan(dimsolve.trace(model, ...), mesh)"
+
+
+def check_model(model: torch.nn.Module, graph: Any) -> None:
+    """Raises PlanError where a model is not the one whose graph was planned, LoweringError or
+    TraceError where it has hooks that would be left out.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise _other(f"a model is a torch.nn.Module, and this is {type(model).__name__}")
+    _check_tensors(model, graph)
+    _refuse_gradient_hooks(model)
+    refuse_backward_hooks(model)
+    traced: Mapping[str, TracedModule] = graph.traced
+    if traced:
+        _check_modules(traced, traced_model(model))
+
+
+def _check_tensors(model: torch.nn.Module, graph: Any) -> None:
+    held: dict[str, dict[str, Tensor]] = {
+        "parameter": dict(model.named_parameters(remove_duplicate=False)),
+        "buffer": dict(model.named_buffers(remove_duplicate=False)),
+    }
+    for entry in graph.inputs:
+        if entry.kind not in held:
+            continue
+        found = held[entry.kind].get(entry.target)
+        name, wanted = f"{entry.kind} {entry.target}", entry.value.type
+        if found is None:
+            names = ", ".join(list(held[entry.kind])[:3]) or "none"
+            kind = type(model).__name__
+            raise _other(f"{kind} has no {name}: {wanted}; its {entry.kind}s are {names}")
+        if not isinstance(wanted, TensorType):
+            continue
+        dims = wanted.dims
+        if dims is not None and tuple(found.shape) != tuple(dims) and _are_numbers(dims):
+            shape = tuple(found.shape)
+            raise _other(f"{name} is {shape}, and the traced model's is {tuple(dims)}")
+        dtype = str(found.dtype).removeprefix("torch.")
+        if wanted.dtype and wanted.dtype != dtype:
+            raise _other(f"{name} is {dtype}, and the traced model's is {wanted.dtype}")
+
+
+def _are_numbers(dims: Any) -> bool:
+    return all(isinstance(dim, int) for dim in dims)
+
+
+def _check_modules(traced: Mapping[str, TracedModule], found: Mapping[str, TracedModule]) -> None:
+    for path in [*traced, *(path for path in found if path not in traced)]:
+        before, now = traced.get(path), found.get(path)
+        name = path or "the model"
+        if before is None or now is None:
+            there = (before or now).kind  # type: ignore[union-attr]
+            where = "the traced model" if now is None else "this model"
+            raise _other(f"{where} has a module {name}, a {there}, and the other has none")
+        if before.kind != now.kind:
+            raise _other(f"{name} is a {now.kind}, and the traced model's is a {before.kind}")
+        if before.settings != now.settings:
+            raise _other(f"{name} is {now.kind}({now.settings}), traced as ({before.settings})")
+        if before.hooks != now.hooks:
+            raise _other_hooks(name, before.hooks, now.hooks)
+
+
+def _refuse_gradient_hooks(model: torch.nn.Module) -> None:
+    """A hook on a gradient was made for the model's own parameter and for the whole gradient."""
+    for name, parameter in model.named_parameters():
+        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+            raise LoweringError(
+                Diagnostic(
+                    code="gradient-hook",
+                    title=f"{name} has a hook on its gradient",
+                    reason="a part has parameters of its own, whose gradients are parts, and the "
+                    "hook was made for the whole",
+                    hint="remove the hook, and register one on the part's parameter",
+                )
+            )
+
+
+def _other(reason: str) -> PlanError:
+    return PlanError(
+        Diagnostic("other-model", "the plan is for another model", reason=reason, hint=RETRACE)
+    )
+
+
+def _other_hooks(name: str, before: tuple[str, ...], now: tuple[str, ...]) -> LoweringError:
+    listed = [", ".join(hooks) or "none" for hooks in (now, before)]
+    return LoweringError(
+        Diagnostic(
+            code="module-hook",
+            title=f"{name} has other forward hooks than when it was traced",
+            reason=f"it has {listed[0]}, and had {listed[1]}; what hooks compute is traced, and a "
+            "part runs what was traced",
+            hint="trace the model with its hooks, or register them on the part",
+        )
+    )
+
+
+class PartModule(torch.nn.Module):
+    """A module of a part: it holds parameters and buffers under their names, and is not called."""
+
+    def _never_called(self, what: str) -> LoweringError:
+        return LoweringError(
+            Diagnostic(
+                code="module-hook",
+                title=f"a module inside a part takes no {what}",
+                reason="a part runs the operators of its program and calls no module of its own, "
+                "so the hook would never be called",
+                hint="register it on the part itself, on a parameter, or on the model before it is "
+                "traced",
+            )
+        )
+
+    def register_forward_hook(self, *args: Any, **kwargs: Any) -> Any:
+        """Raises LoweringError: it would never be called."""
+        raise self._never_called("forward hook")
+
+    def register_forward_pre_hook(self, *args: Any, **kwargs: Any) -> Any:
+        """Raises LoweringError: it would never be called."""
+        raise self._never_called("forward pre-hook")
+
+    def register_full_backward_hook(self, *args: Any, **kwargs: Any) -> Any:
+        """Raises LoweringError: it would never be called."""
+        raise self._never_called("backward hook")
+
+    def register_full_backward_pre_hook(self, *args: Any, **kwargs: Any) -> Any:
+        """Raises LoweringError: it would never be called."""
+        raise self._never_called("backward pre-hook")
+
+    def register_backward_hook(self, *args: Any, **kwargs: Any) -> Any:
+        """Raises LoweringError: it would never be called."""
+        raise self._never_called("backward hook")
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Raises LoweringError: only the whole part can be called."""
+        raise LoweringError(
+            Diagnostic(
+                code="module-call",
+                title="a module inside a part cannot be called",
+                reason="it holds this rank's parts of parameters, and the part's program calls the "
+                "operators that use them",
+                hint="call the part, or trace, plan and parallelize the module by itself",
+            )
+        )

@@ -1,0 +1,90 @@
+"""Parts with hooks, on real ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import dimsolve as ds
+
+
+def model_and_part() -> tuple[nn.Module, Any, torch.Tensor]:
+    """Two linear layers, this rank's part of them, and a whole batch."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4))
+    x = torch.randn(2, 4)
+    plan = ds.plan(ds.trace(model, kwargs={"input": x}), {"tp": 2}, "tensor")
+    return model, ds.parallelize(model, plan), x
+
+
+def _noted(module: nn.Module, x: torch.Tensor) -> list[Any]:
+    calls: list[Any] = []
+
+    def shapes(values: Any) -> list[Any]:
+        return [None if value is None else tuple(value.shape) for value in values]
+
+    module.register_forward_pre_hook(
+        lambda _, args, kwargs: calls.append(("pre", shapes(args), list(kwargs))), with_kwargs=True
+    )
+    module.register_forward_hook(
+        lambda _, args, kwargs, result: calls.append(("forward", list(kwargs), result.shape)),
+        with_kwargs=True,
+    )
+    module.register_full_backward_pre_hook(
+        lambda _, given: calls.append(("backward pre", shapes(given)))
+    )
+    module.register_full_backward_hook(
+        lambda _, taken, given: calls.append(("backward", shapes(taken), shapes(given)))
+    )
+    module(x.clone().requires_grad_()).sum().backward()
+    module(input=x).sum().backward()
+    return calls
+
+
+def called() -> tuple[list[Any], list[Any]]:
+    """What the hooks of a part are told, and those of the model."""
+    model, part, x = model_and_part()
+    return _noted(part, x), _noted(model, x)
+
+
+def changing() -> float:
+    """How far the gradients of a part are off whose hooks change input, output and gradient."""
+    model, part, x = model_and_part()
+    found = []
+    for module in (model, part):
+        module.register_forward_pre_hook(lambda _, args: (args[0] + 1,))
+        module.register_forward_hook(lambda _, args, result: result * 3)
+        module.register_full_backward_pre_hook(lambda _, given: (given[0] * 2,))
+        module.register_full_backward_hook(lambda _, taken, given: (taken[0] * 5,))
+        given = x.clone().requires_grad_()
+        module(given).square().sum().backward()
+        found.append(given.grad)
+    assert found[0] is not None
+    gaps = [float((found[0] - found[1]).abs().max() / found[0].abs().max())]
+    whole = dict(model.named_parameters())
+    for name, parameter in part.named_parameters():
+        wanted = part.held(name).part(whole[name].grad)
+        gaps.append(float((parameter.grad - wanted).abs().max() / wanted.abs().max()))
+    return max(gaps)
+
+
+def held() -> tuple[str, str]:
+    """How a part's first weight is told."""
+    _, part, _ = model_and_part()
+    found = part.held("0.weight")
+    return str(found), repr(found)
+
+
+def another_model_on_one() -> str:
+    """What is raised where rank 1 gives another model."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 4)
+    plan = ds.plan(ds.trace(model, kwargs={"input": torch.randn(2, 4)}), {"tp": 2}, "tensor")
+    try:
+        ds.parallelize(nn.Linear(4, 6) if dist.get_rank() else model, plan)
+    except ds.DimsolveError as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing"
