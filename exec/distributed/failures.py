@@ -598,7 +598,7 @@ def chosen_timeout(group: Any = None) -> float | None:
     """
     from torch.distributed.constants import default_pg_nccl_timeout, default_pg_timeout
 
-    found = group if group is not None else dist.group.WORLD
+    found: Any = group if group is not None else dist.group.WORLD
     for device in found._device_types:
         options = getattr(found._get_backend(device), "options", None)
         timeout = getattr(options, "_timeout", None)
