@@ -104,6 +104,19 @@ class Plan(Model, Displayed):
         return [entry for entry in self.inputs if entry.kind == "parameter"]
 
     @property
+    def data_axes(self) -> tuple[Axis, ...]:
+        """The axes that cut data: along which some input of the caller is cut, and no parameter.
+
+        Along the others all ranks work on the same data.
+        """
+        cut = {"input": set[Axis](), "parameter": set[Axis]()}
+        for entry in self.inputs:
+            for axis, text in zip(self.mesh, entry.placements, strict=True):
+                if entry.kind in cut and text.startswith("S"):
+                    cut[entry.kind].add(axis)
+        return tuple(a for a in self.mesh if a in cut["input"] and a not in cut["parameter"])
+
+    @property
     def planned(self) -> Graph | None:
         """The graph that it was made for, or given to `for_graph`; None for a plan that was read
         and has met none.

@@ -6,13 +6,8 @@
 Ranks that do not agree would call collectives that do not fit, and wait for ever or compute
 nonsense. So they tell each other through the store of the process group, where nothing waits
 longer than the group's timeout. Sizes are agreed on when a rank meets them first; a rank that has
-met them already is asked, and answers from its watch.
-
-What ranks tell of their weights: each tensor's dtype, shape and a number for its values.
-
-    q_proj.weight      torch.float32 (64, 64) 1729 -5040
-
-Equal weights tell the same, whatever their layout in memory.
+met them already is asked, and answers from its watch. With new sizes the contents of inputs are
+compared as well; for other calls see `given_inputs.is_compared`.
 
 Where two ranks' graphs or plans first differ, in words: hashes only say that they do.
 
@@ -31,11 +26,12 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from itertools import count, zip_longest
+from itertools import count, product, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.partition.fingerprint import graph_lines
@@ -43,34 +39,12 @@ from dimsolve.partition.plan import Plan
 from dimsolve.partition.plan_queries import check_conditions
 
 from ..lowering.lengths import InputLengths
+from .digests import digest, digests
 from .failures import Failure, Stopped, Watch, chosen_timeout, rank_failure, watch
+from .given_inputs import Coordinates, GivenInputs, text_of
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
-
-
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Whole numbers by their size in bytes, which stand for any others of that size."""
-
-
-def digests(model: torch.nn.Module) -> dict[str, str]:
-    """What every parameter and buffer is, in short."""
-    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    return {name: _digest(tensor.detach()) for name, tensor in tensors.items()}
-
-
-def _digest(tensor: torch.Tensor) -> str:
-    """The dtype, the shape, and of the values' bits torch's hash and their sum: the hash alone is 0
-    for every even number of equal values. Neither depends on the order of summation.
-    """
-    said = f"{tensor.dtype} {tuple(tensor.shape)}"
-    if tensor.is_meta or not tensor.numel():
-        return said
-    if tensor.layout is not torch.strided:
-        tensor = tensor.to_dense()
-    values = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
-    bits = values.resolve_neg().contiguous().view(_BITS[values.element_size()])
-    return f"{said} {int(torch.hash_tensor(bits).view(torch.int64))} {int(bits.sum())}"
 
 
 _LENGTH = 200
@@ -139,30 +113,47 @@ _numbers = count()
 
 
 class AgreementError(DimsolveError):
-    """Ranks that have different plans, worlds or sizes."""
+    """Ranks that have different plans, worlds, sizes or inputs."""
 
     __module__ = "dimsolve"
 
 
 class _Said(NamedTuple):
-    """What a rank says of its sizes. running: it has begun with them already. cast: what autocast
-    casts to there.
+    """What a rank says of its inputs. layouts: of DTensors, in words. running: it has begun with
+    them already, and says nothing of their contents. cast: what autocast casts to there.
     """
 
-    shapes: str
+    shapes: Mapping[str, Sequence[int]]
+    layouts: str
     problem: str
     running: bool
+    digests: Mapping[str, str]
     cast: str = ""
+
+    def __str__(self) -> str:
+        return text_of(self.shapes) + f" as DTensors: {self.layouts}" * bool(self.layouts)
 
 
 class Agreement:
-    """One module's agreements. ``timeout``: in seconds."""
+    """One module's agreements.
+
+    way: how inputs are given. timeout: seconds that it waits for others to say what they have;
+    where a rank that is alive is late for a call, it waits as long as a collective would.
+    """
 
     def __init__(
-        self, plan: Plan, device_mesh: DeviceMesh | None, *, timeout: float | None = None
+        self,
+        plan: Plan,
+        device_mesh: DeviceMesh | None,
+        *,
+        way: str = "whole",
+        timeout: float | None = None,
     ) -> None:
         self.plan = plan
+        self.way = way
         self.timeout = TIMEOUT if timeout is None else timeout
+        self.patience = 0.0
+        self.ranks = [0]
         self.calls = 0
         self._known: dict[int, tuple[int, Any]] = {}
         self._said: set[str] = set()
@@ -171,6 +162,8 @@ class Agreement:
             return
         if timeout is None:
             self.timeout = self._watch.timeout or chosen_timeout() or TIMEOUT
+            self.patience = 0.0 if self._watch.timeout else _group_timeout()
+        self._device_mesh = device_mesh
         self.rank = dist.get_rank()
         self.ranks = (
             list(range(dist.get_world_size()))
@@ -183,11 +176,16 @@ class Agreement:
         if len(self.ranks) > 1:
             self._watch.duties.append(self._answer)
 
+    @property
+    def alone(self) -> bool:
+        """Whether there is no other rank to agree with."""
+        return len(self.ranks) == 1
+
     def agree_on_plan(self, problem: str = "") -> None:
         """Raises AgreementError on every rank where the ranks' plans or worlds differ, or another
         rank has a problem with the plan. problem: this rank's own, which it raises itself.
         """
-        if self._watch is None or len(self.ranks) == 1:
+        if self.alone:
             return
         said = self._exchange("plan", json.dumps({**self._identity(), "problem": problem}))
         identities = {rank: json.loads(text) for rank, text in said.items()}
@@ -198,7 +196,7 @@ class Agreement:
             if other["problem"]:
                 raise _refused(rank, other["problem"], "its model")
         for rank, other in identities.items():
-            for key in ("mesh", "world", "version", "graph", "plan"):
+            for key in ("mesh", "world", "version", "graph", "plan", "inputs argument"):
                 if other[key] != first[key]:
                     where = self._where(key, rank) if key in TOLD else ""
                     raise _differ(key, self.ranks[0], first[key], rank, other[key], where)
@@ -212,7 +210,7 @@ class Agreement:
 
     def agree_on_weights(self, model: torch.nn.Module) -> None:
         """Raises AgreementError on every rank where the ranks' models hold different values."""
-        if self._watch is None or len(self.ranks) == 1:
+        if self.alone:
             return
         said = self._exchange("weights", json.dumps(digests(model)))
         first = said[self.ranks[0]]
@@ -228,55 +226,98 @@ class Agreement:
             "mesh": ", ".join(f"{axis}={size}" for axis, size in self.plan.mesh.items()),
             "world": dist.get_world_size(),
             "version": torch.__version__,
+            "inputs argument": self.way,
         }
 
     def note(self, shapes: Any) -> None:
-        """Notes a call with sizes that were agreed on before, for ranks that have not met them."""
+        """Notes a call with sizes that were agreed on before, for ranks that have not met them.
+
+        shapes: the names of the inputs, for each a tuple that begins with its shape, the layouts of
+        DTensors in words, and what autocast casts to.
+        """
         self._known[self.calls % HISTORY] = (self.calls, shapes)
 
-    def agree_on_sizes(
+    def agree_on_inputs(
         self,
+        given: GivenInputs,
+        tensors: Mapping[str, Tensor],
         inputs: InputLengths,
-        shapes: Mapping[str, Sequence[int]],
-        dtypes: Mapping[str, torch.dtype],
         mesh: Mapping[str, int],
+        *,
+        layouts: str = "",
         cast: Mapping[str, str] | None = None,
     ) -> None:
-        """Checks sizes against the plan's conditions, on all ranks together.
+        """Checks inputs of new sizes on all ranks together: the sizes against the plan's conditions
+        and the other ranks', and the contents where ranks must have the same.
 
-        mesh: the sizes of the symbols in the plan's mesh. cast: what autocast casts to here.
-        Raises what is wrong here, or AgreementError where another rank's sizes are wrong or others.
+        tensors: as this rank was given them. mesh: the sizes of the symbols in the plan's mesh.
+        layouts: of DTensors, in words. cast: what autocast casts to here. Raises what is wrong
+        here, or AgreementError where another rank's inputs are wrong, or others.
         """
-        problem: DimsolveError | None = None
-        try:
-            inputs.check_dtypes(dtypes)
-            check_conditions(self.plan, {**inputs.sizes(shapes), **mesh})
-        except DimsolveError as error:
-            problem = error
-        if self._watch is not None and len(self.ranks) > 1:
-            wrong = "" if problem is None else str(problem)
-            mine = _Said(_text_of(shapes), wrong, False, _cast_text(cast or {}))
-            said = self._exchange(f"sizes/{self.calls}", json.dumps(mine))
+        shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        problem = self._problem(given, tensors, shapes, inputs, mesh)
+        if not self.alone:
+            assert self._watch is not None
+            told = {} if problem else {name: digest(each) for name, each in tensors.items()}
+            said_cast = _cast_text(cast or {})
+            mine = _Said(shapes, layouts, str(problem or ""), False, told, said_cast)
+            said = self._exchange(f"inputs/{self.calls}", json.dumps(mine))
             heard = {rank: _Said(*json.loads(text)) for rank, text in said.items()}
-            differ = problem or self._difference(heard)
-            if differ is not None and any(other.running for other in heard.values()):
+            problem = self._difference(heard, given, problem)
+            if problem is not None and any(other.running for other in heard.values()):
                 # The others wait in a collective by now: only the watch can reach them.
-                self._watch.report(Failure(self.rank, f"rank {self.rank}", str(differ)))
-            problem = differ
+                self._watch.report(Failure(self.rank, f"rank {self.rank}", str(problem)))
         if problem is not None:
             raise problem
 
-    def _difference(self, said: Mapping[int, _Said]) -> AgreementError | None:
+    def _problem(
+        self,
+        given: GivenInputs,
+        tensors: Mapping[str, Tensor],
+        shapes: Mapping[str, Sequence[int]],
+        inputs: InputLengths,
+        mesh: Mapping[str, int],
+    ) -> DimsolveError | None:
+        """What is wrong with the inputs of this rank, whatever those of others are."""
+        try:
+            inputs.check_dtypes({name: tensor.dtype for name, tensor in tensors.items()})
+            wholes = {name: given.whole(name, shape) for name, shape in shapes.items()}
+            check_conditions(self.plan, {**inputs.sizes(wholes), **mesh})
+        except DimsolveError as error:
+            return given.in_words(error, shapes)
+        return None
+
+    def _difference(
+        self, said: Mapping[int, _Said], given: GivenInputs, problem: DimsolveError | None
+    ) -> DimsolveError | None:
+        unequal = given.unequal_lengths({rank: other.shapes for rank, other in said.items()})
+        if unequal is not None:
+            return AgreementError(unequal)
+        if problem is not None:
+            return problem
         first = self.ranks[0]
         for rank, other in said.items():
             if other.problem:
                 return _refused(rank, other.problem)
         for rank, other in said.items():
-            if other.shapes != said[first].shapes:
-                return _other_sizes(first, said[first].shapes, rank, other.shapes)
+            if str(other) != str(said[first]):
+                return _other_sizes(first, str(said[first]), rank, str(other), given.way)
             if other.cast != said[first].cast:
                 return _other_autocast(first, said[first].cast, rank, other.cast)
-        return None
+        told = {rank: other.digests for rank, other in said.items()}
+        different = given.different_contents(told, self._places(given))
+        return None if different is None else AgreementError(different)
+
+    def _places(self, given: GivenInputs) -> dict[int, Coordinates]:
+        """The coordinates of every rank, on the axes of the plan's mesh and the device mesh's."""
+        if self._device_mesh is None:
+            return given.places(self.ranks)
+        names = self._device_mesh.mesh_dim_names or ()
+        places = product(*(range(size) for size in self._device_mesh.mesh.shape))
+        return {
+            rank: dict(zip(names, place, strict=True))
+            for rank, place in zip(self.ranks, places, strict=True)
+        }
 
     def _exchange(self, topic: str, mine: str) -> dict[int, str]:
         """Tells the others and returns what each has told, this rank's own included."""
@@ -294,11 +335,12 @@ class Agreement:
             what = "does not answer" if isinstance(error, TimeoutError) else "is gone"
             failure = guard.failure or guard.without_store(what)
             raise rank_failure(failure, f"rank {self.rank}: {here}") from error
-        blamed = guard.blame(here, self.timeout)
+        waited = guard.waited()
+        blamed = guard.blame(here, waited)
         if blamed is not None and blamed.rank != self.rank:
             raise rank_failure(blamed, f"rank {self.rank}: {here}")
         absent = [rank for rank, key in zip(self.ranks, keys, strict=True) if key in missing]
-        raise _silent(topic, absent, self.timeout)
+        raise _silent(topic, absent, waited)
 
     def _tell(self, topic: str, mine: str) -> None:
         self._store.set(f"{topic}/{self.rank}", mine)
@@ -310,11 +352,18 @@ class Agreement:
         guard = self._watch
         guard.wait_in(here, time.monotonic())
         until = time.monotonic() + self.timeout
+        late = keys[0].startswith("inputs/")
+        last = until + max(self.patience - self.timeout, 0.0) * late
+        beats = guard.beats() if last > until else None
         pause = 0.001
         while not guard.ask(lambda: self._store.check(list(keys))):
             failure = guard.failure
             if failure is None and time.monotonic() > until:
-                return guard.ask(lambda: [key for key in keys if not self._store.check([key])])
+                missing = guard.ask(lambda: [key for key in keys if not self._store.check([key])])
+                before, beats = beats, guard.beats() if time.monotonic() < last else None
+                if not self._alive(missing, before, beats):
+                    return missing
+                until = time.monotonic() + self.timeout
             try:
                 time.sleep(pause)
             except Stopped:
@@ -325,6 +374,15 @@ class Agreement:
         guard.waits = ""
         return []
 
+    def _alive(
+        self, missing: Sequence[str], before: list[int] | None, after: list[int] | None
+    ) -> bool:
+        """Whether the watches of the ranks that are missing went on beating meanwhile."""
+        if before is None or after is None:
+            return False
+        ranks = [int(key.rpartition("/")[2]) for key in missing]
+        return all(after[rank] != before[rank] for rank in ranks)
+
     def _answer(self, _: Any) -> None:
         """Says what this rank was called with, where others have asked and it knows the sizes.
 
@@ -334,17 +392,20 @@ class Agreement:
             return
         call = int(self._store.get("asked"))
         noted, shapes = self._known.get(call % HISTORY, (-1, None))
-        topic = f"sizes/{call}"
+        topic = f"inputs/{call}"
         if noted == call and topic not in self._said:
             self._said.add(topic)
-            names, sizes, cast = shapes
-            text = _text_of({name: size for name, (size, _) in zip(names, sizes, strict=True)})
-            said = _Said(text, "", True, _cast_text(cast))
+            names, key, layouts, cast = shapes
+            sizes = {name: tuple(given[0]) for name, given in zip(names, key, strict=True)}
+            said = _Said(sizes, layouts, "", True, {}, _cast_text(cast))
             self._store.set(f"{topic}/{self.rank}", json.dumps(said))
 
 
-def _text_of(shapes: Mapping[str, Sequence[int]]) -> str:
-    return ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+def _group_timeout() -> float:
+    """The seconds that a collective of the process group waits for other ranks."""
+    group: Any = dist.group.WORLD
+    backends = [group._get_backend(device) for device in group._device_types]
+    return max([each.options._timeout.total_seconds() for each in backends], default=TIMEOUT)
 
 
 def _cast_text(cast: Mapping[str, str]) -> str:
@@ -357,6 +418,7 @@ _WORDS = {
     "mesh": "the ranks have plans for different meshes",
     "world": "the ranks are in worlds of different sizes",
     "version": "the ranks run different versions of torch",
+    "inputs argument": "the ranks are given inputs in different ways",
 }
 
 
@@ -397,13 +459,16 @@ def _refused(rank: int, problem: str, what: str = "its sizes") -> AgreementError
     )
 
 
-def _other_sizes(rank: int, shapes: str, other: int, others: str) -> AgreementError:
+def _other_sizes(rank: int, shapes: str, other: int, others: str, way: str) -> AgreementError:
+    hint = "give parts of the same sizes on all ranks"
+    if way == "whole":
+        hint = "give the same whole batch on every rank; each rank takes its part"
     return AgreementError(
         Diagnostic(
             code="sizes-differ",
             title="the ranks are called with different sizes",
             reason=f"rank {rank}: {shapes}\n  rank {other}: {others}",
-            hint="give the same whole batch on every rank; each rank takes its part",
+            hint=hint,
         )
     )
 
@@ -422,7 +487,7 @@ def _other_autocast(rank: int, cast: str, other: int, others: str) -> AgreementE
 
 def _silent(topic: str, absent: Sequence[int], timeout: float) -> AgreementError:
     ranks = f"rank{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}"
-    what = "plan" if topic == "plan" else "sizes"
+    what = topic.partition("/")[0].removeprefix("lines of the ")
     return AgreementError(
         Diagnostic(
             code="no-answer",

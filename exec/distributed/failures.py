@@ -434,13 +434,13 @@ class Watch:
 
     def silent_rank(self, here: str = "", waited: float | None = None) -> Failure | None:
         """Returns the failure of a rank whose beats have stopped; None where all go on."""
-        before = self._beats()
+        before = self.beats()
         until = time.monotonic() + SILENCE
         while time.monotonic() < until:
             time.sleep(INTERVAL)
             if self.failure is not None:
                 return self.failure
-        after = self._beats()
+        after = self.beats()
         if before is None or after is None:
             return None
         silent = [r for r in range(self.world) if r != self.rank and after[r] == before[r]]
@@ -521,7 +521,9 @@ class Watch:
         self._questions.put(None)
         self._thread.join(timeout=PATIENCE)
 
-    def _beats(self) -> list[int] | None:
+    def beats(self) -> list[int] | None:
+        """Returns how often each rank has looked; None where the store does not answer."""
+
         def beats() -> list[int]:
             return [int(self._store.add(f"beat/{rank}", 0)) for rank in range(self.world)]
 

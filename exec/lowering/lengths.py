@@ -106,9 +106,12 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Where a symbol is read: (dimension ``index`` of ``value`` - rest) // divisor."""
+    """Where a symbol is read: (dimension ``index`` of ``value`` - rest) // divisor. ``input``: the
+    name under which callers give the value.
+    """
 
     value: str
+    input: str
     index: int
     divisor: Dim = 1
     rest: Dim = 0
@@ -133,7 +136,7 @@ class InputLengths:
     def _find(self) -> None:
         """Symbols that stand alone first, then those that the ones found so far leave alone."""
         rows = [
-            (entry.value.name, index, dim)
+            (entry, index, dim)
             for entry in self.inputs.values()
             for index, dim in enumerate(entry.value.dims or ())
             if dim is not None and not isinstance(dim, int)
@@ -142,11 +145,12 @@ class InputLengths:
         found = True
         while found:
             found = False
-            for value, index, dim in rows:
+            for entry, index, dim in rows:
                 left = symbols_of(dim) - self._readings.keys()
                 form = linear_in(dim, next(iter(left))) if len(left) == 1 else None
                 if form is not None:
-                    self._readings[left.pop()] = Reading(value, index, *form)
+                    value = entry.value.name
+                    self._readings[left.pop()] = Reading(value, entry.target, index, *form)
                     found = True
 
     def sizes(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:

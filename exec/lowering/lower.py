@@ -13,7 +13,7 @@ program serves every batch that satisfies the plan's conditions.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -35,6 +35,7 @@ from dimsolve.ir.graph import (
     map_argument,
 )
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType
+from dimsolve.partition.layout import Layout
 from dimsolve.partition.placement import Shard
 from dimsolve.partition.plan import InputPlan, OperatorPlan, Plan
 from dimsolve.partition.planning import network as mapped
@@ -61,27 +62,34 @@ def lower(
     communicators: Mapping[str, Communicator],
     *,
     device: torch.device | str = "cpu",
+    given: Mapping[str, Layout] | None = None,
+    kept: Sequence[str] = (),
 ) -> Program:
     """Returns the program of this rank.
 
     communicators: this rank's end of every mesh axis, by the axis' name. device: what the model's
-    own device stands for. Raises LoweringError for a graph that no program can be made of, and
+    own device stands for. given: the layouts of inputs that callers do not give whole, by name.
+    kept: axes along which outputs are returned in the parts that they are made in; along the others
+    they are returned whole. Raises LoweringError for a graph that no program can be made of, and
     PlanError for a plan that does not follow from the graph.
     """
     check_derived(plan, graph)
     ends = {axis: communicators[axis] for axis in plan.mesh}
-    return _Lowering(Setting(inlined(graph), plan, ends, torch.device(device))).program()
+    setting = Setting(
+        inlined(graph), plan, ends, torch.device(device), given=given or {}, kept=tuple(kept)
+    )
+    return _Lowering(setting).program()
 
 
 class _Lowering:
-    """``whole``: the program's arguments by the names of the graph's inputs."""
+    """``given``: the program's arguments by the names of the graph's inputs."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         reserve(setting.fx, setting.plan.mesh)
         self.graph, self.plan, self.fx = setting.graph, setting.plan, setting.fx
-        self.whole: dict[str, fx.Node] = {}
-        self.symbols = Symbols(setting, self.whole)
+        self.given: dict[str, fx.Node] = {}
+        self.symbols = Symbols(setting, self.given)
         self.lengths = self.symbols.lengths
         self.values = Values(setting, self.lengths)
         self.env = self.values.env
@@ -91,6 +99,8 @@ class _Lowering:
         self.constants: dict[str, Any] = {}
         self.operators = {entry.node: entry for entry in self.plan.operators}
         self.conversions = {entry.id: entry for entry in self.plan.conversions}
+        self.used = {value.name for node in self.graph.nodes() for value in node.operands()}
+        self.used |= {value.name for value in self.graph.outputs.values()}
 
     def program(self) -> Program:
         """Makes the program, node by node in the order of the graph."""
@@ -118,12 +128,12 @@ class _Lowering:
     def _output(self) -> tuple[str, ...]:
         """Makes the output; returns the classes of what the model returned and no graph has."""
         named = self.graph.outputs
-        sources = {named[entry.name].name: entry.source for entry in self.plan.outputs}
+        outputs = {named[entry.name].name: entry for entry in self.plan.outputs}
         absent: list[str] = []
 
         def leaf(item: Any) -> Any:
             if isinstance(item, Value):
-                return self.values.source(sources.get(item.name, item.name))
+                return self.values.returned(item.name, outputs.get(item.name))
             if isinstance(item, Constant):
                 absent.append(item.path)
                 return None
@@ -152,7 +162,7 @@ class _Lowering:
         node = self.fx.placeholder(identifier(entry.value.name))
         node.target = node.name
         node.meta["origin"] = Origin(entry.kind, entry.target)
-        self.whole[entry.value.name] = node
+        self.given[entry.value.name] = node
         self.slots.append(Slot(entry.kind, entry.target))
 
     def _input(self, entry: Input) -> None:
@@ -163,11 +173,11 @@ class _Lowering:
             assert isinstance(type, ScalarType)
             self.env[name] = type.value
             return
-        self.env[name] = self.whole[name]
+        self.env[name] = self.given[name]
         if entry.kind == "constant":
             self.constants[entry.target] = self._constant(entry, held)
-        elif entry.kind == "input" and held is not None:
-            self.env[name] = self.values.cut(self.whole[name], held)
+        elif entry.kind == "input" and held is not None and name in self.used:
+            self.env[name] = self.values.cut(self.given[name], held)
 
     def _constant(self, entry: Input, held: InputPlan | None) -> Any:
         """The part of a tensor that belongs to the program, on this device."""

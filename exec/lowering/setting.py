@@ -15,13 +15,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from keyword import iskeyword
+from math import prod
 from typing import TYPE_CHECKING
 
 import torch
 
 from dimsolve.ir.errors import Diagnostic, DimsolveError, ShapeError
 from dimsolve.ir.graph import Graph, Node, Value
-from dimsolve.partition.placement import Placement, Shard, read_placement
+from dimsolve.partition.layout import Layout
+from dimsolve.partition.placement import Placement, Replicate, Shard, read_placement
 from dimsolve.partition.plan import Plan
 from dimsolve.solver.algebra.dims import evaluate, substitute, symbols_of
 from dimsolve.solver.algebra.poly import Dim
@@ -195,7 +197,11 @@ def _graph() -> fx.Graph:
 
 @dataclass(frozen=True)
 class Setting:
-    """``fx``: the program as it grows. held: what its ``get_attr`` nodes name, by that name."""
+    """``fx``: the program as it grows. held: what its ``get_attr`` nodes name, by that name.
+
+    given: the layouts of the inputs that callers do not give whole, by the input's name. kept: the
+    axes along which outputs stay in the parts that they are made in.
+    """
 
     graph: Graph
     plan: Plan
@@ -203,6 +209,8 @@ class Setting:
     device: torch.device
     fx: fx.Graph = field(default_factory=_graph)
     held: dict[str, object] = field(default_factory=dict)
+    given: Mapping[str, Layout] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
 
     @property
     def mesh(self) -> dict[str, int]:
@@ -213,14 +221,25 @@ class Setting:
         """Returns the placement that the plan writes."""
         return placement_of(text, tuple(self.mesh.items()))
 
+    def layout(self, placements: Sequence[str]) -> Layout:
+        """Returns the placements that the plan writes, one per axis."""
+        return tuple(self.placement(text) for text in placements)
+
+    def given_as(self, name: str) -> Layout:
+        """Returns how callers give an input, by its name."""
+        return self.given.get(name, (Replicate(),) * len(self.plan.mesh))
+
     def parts(self, placements: Sequence[str], dim: int) -> int:
         """Returns in how many parts a dimension is cut."""
-        times = 1
-        for axis, text in zip(self.plan.mesh, placements, strict=False):
-            placement = self.placement(text)
-            if isinstance(placement, Shard) and placement.dim == dim:
-                times *= self.communicators[axis].size
-        return times
+        return self.parts_of(self.layout(placements), dim)
+
+    def parts_of(self, layout: Layout, dim: int) -> int:
+        """The same of a layout."""
+        return prod(
+            self.communicators[axis].size
+            for axis, placement in zip(self.plan.mesh, layout, strict=False)
+            if isinstance(placement, Shard) and placement.dim == dim
+        )
 
 
 def identifier(name: str) -> str:

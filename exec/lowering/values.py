@@ -8,7 +8,7 @@ was made without recording has no gradient.
 
 The symbols of a program: each is read once, from the mesh, an input, or a result that tells it.
 
-batch                 input_ids.size(0)
+batch                 input_ids.size(0), times the parts that callers give it in
 u0, of nonzero(x)     nonzero.size(0), times the parts that its rows are cut in
 n, of the mesh tp=n   4, known when the program is made
 
@@ -40,8 +40,9 @@ from typing import TYPE_CHECKING, Any
 
 from dimsolve.ir.graph import Node, map_argument
 from dimsolve.ir.types import TensorType
+from dimsolve.partition.layout import Layout, path
 from dimsolve.partition.placement import Placement, Replicate, Shard
-from dimsolve.partition.plan import ConversionPlan, InputPlan, OperatorPlan
+from dimsolve.partition.plan import ConversionPlan, InputPlan, OperatorPlan, OutputPlan
 from dimsolve.partition.planning.network import shares
 from dimsolve.solver.algebra.dims import symbols_of
 from dimsolve.solver.algebra.poly import Dim, Poly
@@ -67,12 +68,12 @@ if TYPE_CHECKING:
 class Symbols:
     """``lengths`` makes the nodes of lengths. inputs: the dimensions of the inputs, as given."""
 
-    def __init__(self, setting: Setting, whole: Mapping[str, fx.Node]) -> None:
+    def __init__(self, setting: Setting, given: Mapping[str, fx.Node]) -> None:
         self.setting = setting
         self.inputs = InputLengths(setting.graph.inputs)
         self.lengths = Lengths(setting.fx, self._read)
         self._mesh = setting.mesh
-        self._whole = whole
+        self._given = given
         self._told: dict[str, tuple[fx.Node, int, int]] = {}
 
     def knows(self, dim: Dim) -> bool:
@@ -103,7 +104,9 @@ class Symbols:
         found = self.inputs.reading(name)
         if found is None:
             raise unreadable(name)
-        size = self._size(self._whole[found.value], found.index, name)
+        size = self._size(self._given[found.value], found.index, name)
+        times = self.setting.parts_of(self.setting.given_as(found.input), found.index)
+        size = self._calculated(operator.mul, size, times, 1)
         size = self._calculated(operator.sub, size, self.lengths(found.rest), 0)
         return self._calculated(operator.floordiv, size, self.lengths(found.divisor), 1)
 
@@ -179,6 +182,7 @@ class Values:
         self._lengths = lengths
         self._conversions = {entry.id: entry for entry in setting.plan.conversions}
         self._without_gradient: dict[str, Any] | None = None
+        self._returned: dict[str, Any] = {}
         self._node = type(setting.fx._root)
 
     @property
@@ -214,10 +218,38 @@ class Values:
         return [self.source(operand.source) for operand in plan.operands]
 
     def cut(self, node: fx.Node, held: InputPlan) -> fx.Node:
-        """Returns the part of an input, which callers give whole."""
-        for axis, text in zip(self._setting.plan.mesh, held.placements, strict=True):
-            target = self._setting.placement(text)
-            node = self._convert(node, axis, Replicate(), target, False, held)
+        """Returns the part of an input that the plan wants of what callers give."""
+        source, target = self._setting.given_as(held.name), self._setting.layout(held.placements)
+        return self._moved(node, source, target, held)
+
+    def returned(self, name: str, entry: OutputPlan | None) -> Any:
+        """Returns what an output is handed out as: whole, but along the axes that are kept in the
+        parts that it is made in.
+        """
+        if entry is None:
+            return self.source(name)
+        made = self._setting.layout(entry.placements)
+        target = tuple(
+            placement
+            if axis in self._setting.kept and isinstance(placement, Shard)
+            else Replicate()
+            for axis, placement in zip(self._setting.plan.mesh, made, strict=True)
+        )
+        if not any(isinstance(placement, Shard) for placement in target):
+            return self.source(entry.source)
+        if name not in self._returned:
+            self._returned[name] = self._moved(self.source(entry.value), made, target, entry)
+        return self._returned[name]
+
+    def _moved(
+        self, node: fx.Node, source: Layout, target: Layout, entry: InputPlan | OutputPlan
+    ) -> fx.Node:
+        """Returns a value in another layout, a conversion for each step of the cheapest way."""
+        axes = tuple(self._setting.plan.mesh)
+        counts = tuple(self._setting.communicators[axis].size for axis in axes)
+        for move in path(source, target, counts):
+            before, after = move.before[move.axis], move.after[move.axis]
+            node = self._convert(node, axes[move.axis], before, after, False, entry)
         return node
 
     def share_gradients(self, plan: OperatorPlan) -> None:
@@ -248,7 +280,7 @@ class Values:
         source: Placement,
         target: Placement,
         shared: bool,
-        entry: ConversionPlan | InputPlan,
+        entry: ConversionPlan | InputPlan | OutputPlan,
     ) -> fx.Node:
         label = entry.id if isinstance(entry, ConversionPlan) else entry.name
         end = labelled(self._setting.communicators[axis], label)

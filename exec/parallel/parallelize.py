@@ -5,7 +5,13 @@
     loss.backward(); optimizer.step()             .grad is this rank's part of the gradient
 
 The parameters have the model's qualified names, tied ones stay tied, and the model itself is left
-as it is. Every rank of the mesh calls this, and then the module, with the same arguments.
+as it is. Every rank of the mesh calls this, and then the module. Which data each rank gives is said
+by ``inputs``:
+
+    inputs="whole"    the whole batch on every rank; each cuts its part
+    inputs="local"    its own part of the batch, as a DistributedSampler draws it
+
+Either way the loss and the gradients are those of the whole batch.
 
 Whether a graph computes something else in training than in evaluation.
 
@@ -59,10 +65,11 @@ from ..capture.dynamic import leaves_of
 from ..distributed.agreement import Agreement, AgreementError
 from ..distributed.communicator import CollectiveError, Communicator
 from ..distributed.failures import Failure, RankFailure, Stopped, failure_of, watch
+from ..distributed.given_inputs import GivenInputs, Way, is_compared
 from ..distributed.mesh import MeshEnds, mesh_ends
-from ..lowering.lower import lower
 from ..lowering.program import Program
 from ..lowering.setting import LoweringError, mesh_sizes, placement_of
+from .distributed_inputs import Form, is_dtensor, local_parts, lower_for, told_by_all
 from .optimizers import mark_parameters, watch_gradients, watch_optimizers
 from .same_model import check_model
 from .state import Held, add_state, copied, give_state, not_pickled, take_state
@@ -173,6 +180,9 @@ class CallInputs:
         missing = [name for name in self.names if found.get(name) is None]
         if missing:
             raise _absent(missing)
+        for name in self.names:
+            if not isinstance(found[name], Tensor):
+                raise _no_tensor(name, found[name])
         return found
 
     def _check(self, name: str, value: Any) -> None:
@@ -200,6 +210,17 @@ def _absent(missing: Sequence[str]) -> CallError:
             title=f"the call lacks {', '.join(missing)}",
             reason="the model was traced with a tensor there",
             hint="give a tensor, or trace the model without it",
+        )
+    )
+
+
+def _no_tensor(name: str, value: object) -> CallError:
+    return CallError(
+        Diagnostic(
+            code="no-tensor",
+            title=f"{name} is a {type(value).__name__}",
+            reason="the model was traced with a tensor there",
+            hint=f"give a tensor: torch.as_tensor({name})",
         )
     )
 
@@ -280,7 +301,11 @@ def explain_run(error: BaseException, rank: int) -> Failure:
 
 
 def parallelize(
-    model: torch.nn.Module, plan: Plan, device_mesh: DeviceMesh | None = None
+    model: torch.nn.Module,
+    plan: Plan,
+    device_mesh: DeviceMesh | None = None,
+    *,
+    inputs: Way = "whole",
 ) -> ParallelModule:
     """Returns this rank's part of a model, an ``nn.Module``.
 
@@ -291,25 +316,53 @@ def parallelize(
     and takes hooks, as the model does; a module inside of it is not called. Parameters on the meta
     device are made here, module by module. Raises PlanError, TraceError, LoweringError and
     AgreementError where model, plan and ranks do not fit, on every rank alike.
+
+    inputs: what every rank gives when it calls the module.
+
+    ``"whole"``: the whole batch, the same on all ranks. Outputs are whole.
+
+    ``"local"``: its own part of each input that the plan cuts along a data axis
+    (``plan.data_axes``), of one length on all ranks. The whole batch is the ranks' parts one after
+    the other, in blocks where the plan cuts blocks. Ranks that differ along other axes only give
+    the same parts, and what is not cut is the same on all ranks. An output that is made in parts
+    along a data axis is this rank's part, everything else is whole, so a loss that the model
+    returns is the whole batch's. A loss that is computed from such parts outside of the model is a
+    summand: gradients are those of the sum over the data axes, so divide a mean by the number of
+    ranks there.
+
+    A DTensor on the mesh of the plan (or on some of its axes: it is the same along the others) is
+    taken as the whole that it stands for, and converted where its placements are not the plan's.
+
+    Inputs that must be equal are compared between ranks, by a digest of the contents, in the first
+    4 calls, in calls whose number is a power of two or a multiple of 1024, and with sizes that were
+    not seen before. Other calls send nothing for it, and never wait. AgreementError on all ranks
+    names the inputs that differ, and the ranks.
     """
     if not isinstance(plan, Plan):
         raise no_plan(plan)
     graph = plan.planned
     if graph is None:
         raise _no_graph()
+    if inputs not in ("whole", "local"):
+        raise _no_way(inputs)
     problem: DimsolveError | None = None
     try:
         check_model(model, graph)
     except DimsolveError as error:
         problem = error
-    agreement = Agreement(plan, device_mesh)
+    agreement = Agreement(plan, device_mesh, way=inputs)
     agreement.agree_on_plan("" if problem is None else str(problem))
     if problem is not None:
         raise problem
     ends = mesh_ends(plan, device_mesh, alone_on=_device_of(model))
     agreement.agree_on_weights(model)
-    program = lower(graph, plan, ends.communicators, device=ends.device)
-    return ParallelModule(model, plan, program, ends, agreement)
+    given = GivenInputs.of(plan, ends.communicators, inputs)
+    if inputs == "local" and not plan.data_axes and 1 not in given.mesh.values():
+        raise _no_data_axis(plan)
+    if given.unusual():
+        warnings.warn(_unusual(given), stacklevel=2)
+    program = lower_for(plan, ends, given)
+    return ParallelModule(model, plan, program, ends, agreement, given)
 
 
 class ParallelModule(torch.nn.Module):
@@ -322,6 +375,7 @@ class ParallelModule(torch.nn.Module):
         program: Program,
         ends: MeshEnds,
         agreement: Agreement,
+        given: GivenInputs | None = None,
     ) -> None:
         super().__init__()
         self.training = model.training
@@ -341,7 +395,9 @@ class ParallelModule(torch.nn.Module):
         graph = plan.planned
         self._arguments = CallInputs(model.forward, names, getattr(graph, "settings", {}))
         self._rebuild = rebuilder(program.container)
-        self._admitted: set[Any] = set()
+        given = given or GivenInputs.of(plan, ends.communicators, "whole")
+        self._form = Form(program, given)
+        self._forms: dict[Any, Form] = {}
         hooks: Any = self
         hooks.register_state_dict_post_hook(give_state)
         hooks.register_load_state_dict_pre_hook(take_state)
@@ -388,20 +444,38 @@ class ParallelModule(torch.nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Returns what the model returns for these arguments, which are the model's own."""
         inputs = self._arguments(args, kwargs)
+        for value in inputs:
+            if type(value) is not Tensor and is_dtensor(value):
+                return self._called_with_dtensors(inputs)
         if torch.compiler.is_compiling():
             self._admit_compiled(inputs)
         else:
-            self._admit(inputs)
+            self._admit(inputs, self._form)
+        return self._run(inputs, self.program)
+
+    @torch.compiler.disable
+    def _called_with_dtensors(self, inputs: list[Tensor]) -> Any:
+        """The same for inputs of which some are DTensors: a program for each way they are cut."""
+        locals, layouts = local_parts(inputs, self._arguments.names, self.ends)
+        key = tuple(layouts.items())
+        if key not in self._forms:
+            given = self._form.given.with_layouts(layouts)
+            self._forms[key] = Form(lower_for(self.plan, self.ends, given), given, layouts)
+        form = self._forms[key]
+        self._admit(locals, form)
+        return self._run(locals, form.program)
+
+    def _run(self, inputs: list[Tensor], program: Program) -> Any:
         try:
-            result = self.program.run([*inputs, *[owner[key] for owner, key in self._places]])
+            result = program.run([*inputs, *[owner[key] for owner, key in self._places]])
         except Exception as error:
             if is_failure(error):
-                explain(error, self.program, self.ends)
+                explain(error, program, self.ends)
             raise
         return self._rebuild(result)
 
-    def _admit(self, inputs: list[Tensor]) -> None:
-        """Checks sizes that were not seen before, with all ranks."""
+    def _admit(self, inputs: list[Tensor], form: Form) -> None:
+        """Checks with all ranks what was not seen before, and now and then the contents."""
         agreement, names = self._agreement, self._arguments.names
         agreement.calls += 1
         if self.training is not self._traced_in_training and self._depends_on_mode:
@@ -409,17 +483,33 @@ class ParallelModule(torch.nn.Module):
         cast = autocast_now()
         sizes = tuple([(value.shape, value.dtype) for value in inputs])
         key = (sizes, *cast.items())
-        if key in self._admitted:
-            agreement.note((names, sizes, cast))
+        if key in form.admitted:
+            agreement.note((names, sizes, form.text, cast))
+            if is_compared(agreement.calls) and not agreement.alone:
+                self._compare(inputs, form)
             return
-        shapes = {name: tuple(v.shape) for name, v in zip(names, inputs, strict=True)}
-        dtypes = {name: v.dtype for name, v in zip(names, inputs, strict=True)}
-        agreement.agree_on_sizes(self.program.inputs, shapes, dtypes, self._mesh_sizes, cast)
-        self._admitted.add(key)
+        tensors = dict(zip(names, inputs, strict=True))
+        agreement.agree_on_inputs(
+            form.given,
+            tensors,
+            form.program.inputs,
+            self._mesh_sizes,
+            layouts=form.text,
+            cast=cast,
+        )
+        form.admitted.add(key)
+
+    def _compare(self, inputs: list[Tensor], form: Form) -> None:
+        """Raises AgreementError on all ranks where contents differ that must be equal."""
+        tensors = dict(zip(self._arguments.names, inputs, strict=True))
+        told = told_by_all(tensors, self.ends)
+        different = form.given.different_contents(told, form.given.places(list(told)))
+        if different is not None:
+            raise AgreementError(different)
 
     @torch.compiler.disable
     def _admit_compiled(self, inputs: list[Tensor]) -> None:
-        self._admit(inputs)
+        self._admit(inputs, self._form)
 
 
 def _loaded(module: ParallelModule, keys: Any) -> None:
@@ -474,6 +564,38 @@ def _no_graph() -> LoweringError:
             title="the plan has no graph",
             reason="it was read from JSON and has not been given the graph it is for",
             hint="plan = plan.for_graph(dimsolve.trace(model, ...))",
+        )
+    )
+
+
+def _no_way(inputs: object) -> LoweringError:
+    return LoweringError(
+        Diagnostic(
+            code="no-such-inputs",
+            title="there is no such way to give inputs",
+            reason=f"inputs is {inputs!r:.60}",
+            hint='write "whole", the whole batch on every rank, or "local", its own part',
+        )
+    )
+
+
+def _unusual(given: GivenInputs) -> str:
+    return (
+        f'inputs="local": the plan cuts {given.unusual()}, so each rank gives its part of that '
+        "dimension, and not rows of its own"
+    )
+
+
+def _no_data_axis(plan: Plan) -> LoweringError:
+    axes = " and ".join(plan.mesh)
+    return LoweringError(
+        Diagnostic(
+            code="no-data-axis",
+            title='inputs="local" needs a plan that cuts data',
+            reason=f"along {axes} this one cuts no input, or parameters too: all ranks work on the "
+            "same batch",
+            hint='give the same batch on all ranks, inputs="whole", or plan for a data axis as '
+            "well, such as {'dp': 2, 'tp': 2}",
         )
     )
 

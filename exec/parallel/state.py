@@ -385,7 +385,7 @@ def _common_seed(ends: MeshEnds) -> int:
 
 
 _SHARED = frozenset(
-    {"plan", "program", "ends", "_agreement", "_held", "_arguments", "_rebuild", "_admitted"}
+    {"plan", "program", "ends", "_agreement", "_held", "_arguments", "_rebuild", "_form", "_forms"}
 )
 """What belongs to the plan and to the world, and not to the parameters."""
 

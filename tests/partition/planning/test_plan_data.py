@@ -6,6 +6,7 @@ import json
 from math import prod
 
 import pytest
+import torch
 
 import dimsolve as ds
 from dimsolve.exec.graph import Graph
@@ -171,3 +172,13 @@ def test_a_value_needed_whole_in_two_ways_is_brought_together_once() -> None:
         ([], ["all-reduce"]),
     ]
     assert mine[1].source == mine[0].id
+
+
+def test_data_axes_cut_inputs_and_no_parameters() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 8))
+    graph = ds.trace(model, kwargs={"input": torch.ones(4, 8)}, dynamic={"input": {0: "batch"}})
+    meshes = [{"dp": 2}, {"tp": 2}, {"dp": 2, "tp": 2}, {"tp": 2, "dp": 2}]
+    found = [ds.plan(graph, mesh).data_axes for mesh in meshes]
+    assert found == [("dp",), (), ("dp",), ("dp",)]
+    assert ds.plan(graph, {"a": 2, "b": 2}, "data").data_axes == ("a", "b")
+    assert ds.plan(graph, {"dp": 2}, "replicate").data_axes == ()

@@ -1,4 +1,4 @@
-"""Ranks agree on weights of every kind of number, and see where they differ."""
+"""Ranks agree on tensors of every kind of number, and see where they differ."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import dimsolve as ds
-from dimsolve.exec.distributed.agreement import digests
+from dimsolve.exec.distributed.digests import digests
 
 from .ranks import world
 
@@ -46,6 +46,42 @@ def test_values_of_every_dtype_tell_themselves_apart(dtype: torch.dtype) -> None
 def test_equal_values_tell_themselves_apart() -> None:
     found = {digest(torch.full((4, 4), value)) for value in (0.0, 1.0, 2.0, float("nan"))}
     assert len(found) == 4
+
+
+@pytest.mark.parametrize("length", [6, 2**16 + 3, 2**18 + 2**16 + 1])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.float32, torch.float64], ids=str)
+def test_the_order_of_values_counts(dtype: torch.dtype, length: int) -> None:
+    values = torch.arange(length).remainder(251).to(dtype)
+    swapped = values.clone()
+    swapped[[1, length - 1]] = values[[length - 1, 1]]
+    others = [values, swapped, values.flip(0), values.roll(2**16), values.roll(251)]
+    for one in others:
+        for other in others:
+            assert (digest(one) == digest(other)) == torch.equal(one, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.int8], ids=str)
+def test_signs_of_any_two_values_count(dtype: torch.dtype) -> None:
+    """A sum of 64-bit words alone is blind to two changed signs."""
+    values = torch.ones(8).to(dtype)
+    found = {digest(values)}
+    for one in range(8):
+        for other in range(one):
+            changed = values.clone()
+            changed[[one, other]] *= -1
+            found.add(digest(changed))
+    assert len(found) == 29
+
+
+def test_where_values_lie_does_not_count() -> None:
+    values = torch.arange(9, dtype=torch.uint8)
+    assert digest(values[1:8]) == digest(values[1:8].clone())
+    assert digest(torch.tensor([2, 0, 255], dtype=torch.uint8).view(torch.bool)) == digest(
+        torch.tensor([True, False, True])
+    )
+    numbers = torch.randn(4, 4, dtype=torch.complex64)
+    assert digest(numbers.conj()) == digest(numbers.conj().resolve_conj())
+    assert digest(numbers.conj().imag) == digest(numbers.conj().imag.resolve_neg().clone())
 
 
 def test_what_has_no_values() -> None:
