@@ -18,6 +18,7 @@ graph's conditions are checked before anything runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, assert_never
 
 from dimsolve.ir.graph import (
@@ -32,8 +33,10 @@ from dimsolve.ir.graph import (
     MatchShape,
     Node,
     OperatorCall,
+    Region,
     Value,
     map_argument,
+    values_in,
 )
 from dimsolve.ir.types import SHAPE, Computed, Dim, ScalarType, ShapeType, TensorType
 from dimsolve.solver.algebra.dims import evaluate, symbols_of
@@ -214,6 +217,10 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
     return None
 
 
+HELD = frozenset({"parameter", "buffer", "constant"})
+"""Inputs that are tensors of the model."""
+
+
 def run(
     graph: TypedGraph,
     args: Sequence[Any],
@@ -230,13 +237,54 @@ def run(
 
 @restoring
 def _computed(graph: TypedGraph, frame: Frame) -> Any:
-    for node in graph.nodes():
-        frame.run(node)
+    frame.run_all()
     return map_argument(graph.result, frame.value)
 
 
 class Frame(Values):
     """One run of one function: its nodes, in order."""
+
+    def run_all(self) -> None:
+        """Runs all nodes; what is to be run again in the backward pass is."""
+        self._run_nodes(self.graph.nodes(), 0)
+
+    def _run_nodes(self, nodes: Sequence[Node], depth: int) -> None:
+        """Runs nodes that are all in ``depth`` regions, or in further ones within these."""
+
+        def region_of(node: Node) -> Region | None:
+            around = self.graph.regions_around(node)
+            return around[depth] if len(around) > depth else None
+
+        for region, group in groupby(nodes, region_of):
+            if region is None:
+                for node in group:
+                    self.run(node)
+            else:
+                self._run_region(region, list(group), depth + 1)
+
+    def _run_region(self, region: Region, nodes: Sequence[Node], depth: int) -> None:
+        from .recompute import run_again
+
+        inside = set(nodes)
+        made = [value for node in nodes for value in node.outputs]
+        taken = list(
+            dict.fromkeys(v for node in nodes for v in node.operands() if v.producer not in inside)
+        )
+        used = {v for n in self.graph.nodes() if n not in inside for v in n.operands()}
+        used.update(values_in(self.graph.result))
+        given = [value for value in made if value in used]
+        model = {entry.value for entry in self.graph.inputs if entry.kind in HELD}
+
+        def work(*args: Any) -> tuple[Any, ...]:
+            inner = Frame(self.graph, self.state, self.externals)
+            inner.sizes, inner.device = self.sizes, self.device
+            inner.env = {**self.env, **dict(zip(taken, args, strict=True))}
+            inner._run_nodes(nodes, depth)
+            return tuple([inner.env[value] for value in given])
+
+        args = [self.env[value] for value in taken]
+        held = [number for number, value in enumerate(taken) if value in model]
+        self.env.update(zip(given, run_again(region, restoring(work), args, held), strict=True))
 
     def run(self, node: Node) -> None:
         """Runs one node and checks what it made."""
@@ -276,8 +324,7 @@ class Frame(Values):
         frame = Frame(callee, self.state, self.externals)
         frame.sizes.update(sizes)
         frame.bind_inputs(args, kwargs)
-        for node in callee.nodes():
-            frame.run(node)
+        frame.run_all()
         return map_argument(callee.result, frame.value)
 
     def _match_shape(self, node: Node, pattern: tuple[Dim | None, ...], value: Any) -> None:

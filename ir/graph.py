@@ -261,6 +261,45 @@ Operation: TypeAlias = OperatorCall | FunctionCall | ExternalCall | MatchShape |
 
 
 @dataclass(frozen=True, slots=True)
+class Region:
+    """Nodes that are run again in the backward pass: what they make is not kept until then.
+
+    The nodes say which region they are in (``Node.region``); those of one region stand one after
+    another. ``within``: the region that this one is a part of, or ``""``. The other fields are the
+    arguments of ``torch.utils.checkpoint.checkpoint``, and mean what torch says of them.
+    """
+
+    name: str
+    within: str = ""
+    use_reentrant: bool = False
+    preserve_rng_state: bool = True
+    determinism_check: Literal["default", "none"] = "default"
+    early_stop: bool = True
+    debug: bool = False
+
+    def arguments(self) -> dict[str, bool | str]:
+        """Returns how torch is called: ``use_reentrant``, and what differs from torch's defaults.
+
+        >>> Region("block", preserve_rng_state=False).arguments()
+        {'use_reentrant': False, 'preserve_rng_state': False}
+        """
+        defaults = Region("")
+        return {
+            name: getattr(self, name)
+            for name in CONTRACT
+            if name == "use_reentrant" or getattr(self, name) != getattr(defaults, name)
+        }
+
+    def __str__(self) -> str:
+        inner = ", ".join(f"{name}={value!r}" for name, value in self.arguments().items())
+        return f"checkpoint {self.name}({inner})"
+
+
+CONTRACT = ("use_reentrant", "preserve_rng_state", "determinism_check", "early_stop", "debug")
+"""The arguments of ``torch.utils.checkpoint.checkpoint`` that a region keeps."""
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """A line of the model's own code. ``file`` is relative: to the package it was installed with,
     or to where Python ran.
@@ -280,7 +319,8 @@ class Node:
     ``several``: what it calls returns a tuple, whose fields the outputs are. ``source`` is the line
     of the model and ``module`` the path of the module (``model.layers.0.mlp``) that made the call.
     ``declaration`` is what the operator promises for this call, where its annotation is known;
-    planners read it. ``told`` is what the JSON that it was read from says of that.
+    planners read it. ``told`` is what the JSON that it was read from says of that. ``region`` is
+    the innermost region that it is in, or ``""``.
     """
 
     __slots__ = (
@@ -292,6 +332,7 @@ class Node:
         "name",
         "operation",
         "outputs",
+        "region",
         "several",
         "source",
         "told",
@@ -309,6 +350,7 @@ class Node:
         module: str = "",
         name: str = "",
         told: Declaration | None = None,
+        region: str = "",
     ) -> None:
         self.id = id
         self.operation = operation
@@ -321,6 +363,7 @@ class Node:
         self.outputs: tuple[Value, ...] = ()
         self.declaration: Declaration | None = None
         self.told = told
+        self.region = region
 
     @property
     def signature(self) -> str:
@@ -411,6 +454,8 @@ class Graph(Displayed):
     values by name. ``container`` is the import path of the class that the tree was taken from, or
     ``""``. ``settings`` are the arguments of the traced call that are no tensors: they are part of
     the graph. ``autocast``: under which autocast the call was traced, ``{"cpu": "bfloat16"}``.
+    ``regions`` are the parts that are run again in the backward pass, by name, each after the one
+    that it is within.
     """
 
     def __init__(self, name: str = "main") -> None:
@@ -427,6 +472,7 @@ class Graph(Displayed):
         self.settings: dict[str, Any] = {}
         self.autocast: dict[str, str] = {}
         self.functions: dict[str, Graph] = {}
+        self.regions: dict[str, Region] = {}
         self._nodes: list[Node] = []
         self._silent: set[str] = set()
 
@@ -448,6 +494,33 @@ class Graph(Displayed):
     def parameters(self) -> Iterator[Input]:
         """Yields the inputs that are parameters of the model."""
         return (entry for entry in self.inputs if entry.kind == "parameter")
+
+    def add_region(self, region: Region) -> None:
+        """Adds a region that nodes may be in. GraphError where its name is taken, or where the
+        region that it is within is not known.
+        """
+        if region.name in self.regions:
+            raise _malformed(f"two regions are named {region.name}")
+        if region.within and region.within not in self.regions:
+            raise _malformed(f"{region.name} is within {region.within}, which is no region before")
+        self.regions[region.name] = region
+
+    def fresh_region(self, wish: str) -> str:
+        """Returns the name of a region, numbered where it is taken."""
+        name, number = wish, 0
+        while name in self.regions:
+            number += 1
+            name = f"{wish}_{number}"
+        return name
+
+    def regions_around(self, node: Node) -> tuple[Region, ...]:
+        """Returns the regions that a node is in, the outermost first."""
+        found: list[Region] = []
+        name = node.region
+        while name:
+            found.append(self.regions[name])
+            name = found[-1].within
+        return tuple(reversed(found))
 
     def fresh_name(self, wish: str) -> str:
         """Returns the name, numbered where it is taken: ``add``, ``add_1``, ``add_2``.
@@ -506,7 +579,8 @@ class Graph(Displayed):
         """Checks that the graph is well formed; raises GraphError naming what is not.
 
         Every value is made once, before its uses, by the node it names; names are unique; outputs
-        exist; called functions exist and call no function that calls them.
+        exist; called functions exist and call no function that calls them. The nodes of a region
+        stand one after another.
         """
         made: dict[str, Value] = {}
         for entry in self.inputs:
@@ -536,6 +610,7 @@ class Graph(Displayed):
         if set(made) != set(self.values):
             stray = sorted(set(self.values) - set(made))
             raise _malformed(f"%{stray[0]} is made by no node and is no input")
+        self._verify_regions()
         self._verify_functions((self.name,))
 
     def _verify_made(self, value: Value, producer: Node | None, made: dict[str, Value]) -> None:
@@ -546,6 +621,19 @@ class Graph(Displayed):
         if self.values.get(value.name) is not value:
             raise _malformed(f"%{value.name} is not listed among the values")
         made[value.name] = value
+
+    def _verify_regions(self) -> None:
+        before: tuple[str, ...] = ()
+        ended: set[str] = set()
+        for node in self._nodes:
+            if node.region and node.region not in self.regions:
+                raise _malformed(f"{node.id} is in the region {node.region}, which there is not")
+            around = tuple([region.name for region in self.regions_around(node)])
+            ended.update(set(before) - set(around))
+            again = next((name for name in around if name in ended), None)
+            if again is not None:
+                raise _malformed(f"{node.id} is in the region {again}, which has ended before it")
+            before = around
 
     def _verify_functions(self, path: tuple[str, ...]) -> None:
 

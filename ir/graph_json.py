@@ -4,7 +4,8 @@ to be read.
     {"version": 1, "name": "main", "inputs": [...], "nodes": [...], "result": {"value": "lv1"}, ...}
 
 A dimension is text in the dimension language. Reading one is the solver's business, so
-`graph_from_json` is given a reader.
+`graph_from_json` is given a reader. A graph with regions that are run again in the backward pass is
+of version 2, which a reader of version 1 refuses: it would run the graph without them.
 
 What a registered operator promises for one call, as JSON: a graph that travels says it, because
 where it is read the function may be unknown. Planning needs the promise and not the function.
@@ -40,6 +41,7 @@ from .graph import (
     Node,
     Operation,
     OperatorCall,
+    Region,
     Source,
     Value,
 )
@@ -129,19 +131,25 @@ def _tupled(item: Json) -> Any:
     return tuple([_tupled(part) for part in item]) if isinstance(item, list) else item
 
 
-VERSION = 1
+VERSIONS = (1, 2)
 ELLIPSIS = "builtins.Ellipsis"
 AnyGraph = TypeVar("AnyGraph", bound=Graph)
 
 
 def graph_to_json(graph: Graph) -> dict[str, Json]:
     """Returns the graph as JSON data."""
-    return {"version": VERSION, **_function_to_json(graph)}
+    return {"version": 2 if _has_regions(graph) else 1, **_function_to_json(graph)}
+
+
+def _has_regions(graph: Graph) -> bool:
+    return bool(graph.regions) or any(map(_has_regions, graph.functions.values()))
 
 
 def _function_to_json(graph: Graph) -> dict[str, Json]:
+    regions = [_region_to_json(region) for region in graph.regions.values()]
     return {
         "name": graph.name,
+        **({"regions": regions} if regions else {}),
         "inputs": [_input_to_json(entry) for entry in graph.inputs],
         "nodes": [_node_to_json(node) for node in graph.nodes()],
         "result": _argument_to_json(graph.result),
@@ -165,6 +173,10 @@ def _input_to_json(entry: Input) -> Json:
     }
 
 
+def _region_to_json(region: Region) -> Json:
+    return {field.name: getattr(region, field.name) for field in fields(region)}
+
+
 def _node_to_json(node: Node) -> Json:
     data: dict[str, Json] = {
         "id": node.id,
@@ -179,6 +191,8 @@ def _node_to_json(node: Node) -> Json:
         data["several"] = True
     if node.module:
         data["module"] = node.module
+    if node.region:
+        data["region"] = node.region
     if node.source is not None:
         data["source"] = [node.source.file, node.source.line, node.source.code]
     promise = promise_of(node)
@@ -240,10 +254,11 @@ def graph_from_json(data: Json, read_dim: ReadDim, make: Callable[[str], AnyGrap
 
     read_dim reads dimension text. make makes an empty graph of a name.
     """
-    if not isinstance(data, dict) or data.get("version") != VERSION:
-        found = data.get("version") if isinstance(data, dict) else type(data).__name__
-        raise _unreadable(f"this reader knows version {VERSION}, the data say {found!r}")
-    reader = _Reader(read_dim)
+    version = data.get("version") if isinstance(data, dict) else type(data).__name__
+    if not isinstance(data, dict) or type(version) is not int or version not in VERSIONS:
+        known = " and ".join(map(str, VERSIONS))
+        raise _unreadable(f"this reader knows versions {known}, the data say {version!r}")
+    reader = _Reader(read_dim, version)
     try:
         require_shallow(data)
         return reader.function(data, make)
@@ -270,8 +285,9 @@ def _is_plain(item: object) -> bool:
 class _Reader(TypeReader):
     """Reads the parts of a graph; ``values`` are those of the function that is being read."""
 
-    def __init__(self, read_dim: ReadDim) -> None:
+    def __init__(self, read_dim: ReadDim, version: int) -> None:
         super().__init__(read_dim)
+        self.version = version
         self.values: dict[str, Value] = {}
         self.where: list[str] = []
 
@@ -285,6 +301,10 @@ class _Reader(TypeReader):
         for function in data["functions"]:
             graph.functions[function["name"]] = self.function(function, make)
         self.values = graph.values
+        for number, entry in enumerate(data.get("regions", ())):
+            self.where.append(f"region {number}")
+            graph.add_region(self.region(entry))
+            self.where.pop()
         for number, entry in enumerate(data["inputs"]):
             self.where.append(f"input {number}")
             self.input(graph, entry)
@@ -314,6 +334,24 @@ class _Reader(TypeReader):
             raise ValueError(f"an input is {', '.join(get_args(InputKind))}, and not {kind!r:.80}")
         graph.add_input(_name(data["name"]), self.type(data["type"]), kind, _name(data["target"]))
 
+    def region(self, data: Json) -> Region:
+        """Returns a region; ValueError for what is none, and in data of version 1."""
+        if self.version == 1:
+            raise ValueError("a graph of version 1 has no regions")
+        known = {field.name: field.default for field in fields(Region)}
+        for name, item in data.items():
+            if name not in known:
+                raise ValueError(f"a region has no {name!r:.80}")
+            if isinstance(known[name], bool) and not isinstance(item, bool):
+                raise ValueError(f"{name} is true or false, and not {item!r:.80}")
+        region = Region(**{**data, "name": _name(data["name"])})
+        if not isinstance(region.within, str):
+            raise ValueError(f"{region.within!r:.80} is no name")
+        if region.determinism_check not in ("default", "none"):
+            said = f"{region.determinism_check!r:.80}"
+            raise ValueError(f"determinism_check is 'default' or 'none', and not {said}")
+        return region
+
     def value(self, name: Json) -> Value:
         """Returns the value of a name; ValueError where none has been made before."""
         if _name(name) not in self.values:
@@ -332,6 +370,7 @@ class _Reader(TypeReader):
             module=data.get("module", ""),
             name=data.get("name", ""),
             told=told_from_json(promise, self.argument) if promise is not None else None,
+            region="" if data.get("region") is None else _name(data["region"]),
         )
         types = tuple(self.type(output["type"]) for output in data["outputs"])
         graph.add_node(node, types, tuple(_name(output["name"]) for output in data["outputs"]))

@@ -17,9 +17,9 @@ another conversion. Conversions stand in an order in which each comes after its 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, SerializerFunctionWrapHandler, model_serializer
 
 from dimsolve.ir.display import Displayed, render
 
@@ -39,6 +39,7 @@ from .plan_data import (
     OutputPlan,
     PlacementText,
     Randomness,
+    RegionPlan,
     Split,
 )
 
@@ -48,11 +49,13 @@ if TYPE_CHECKING:
     from .plan_queries import Memory, Traffic
 
 
-VERSION = 1
-"""Of the schema: a plan of another version is not read."""
+VERSIONS = (1, 2)
+"""Of the schema: a plan of another version is not read. One with regions is of version 2, all
+others are of version 1.
+"""
 
 __all__ = [
-    "VERSION",
+    "VERSIONS",
     "Axis",
     "Collective",
     "ConversionPlan",
@@ -69,6 +72,7 @@ __all__ = [
     "PlacementText",
     "Plan",
     "Randomness",
+    "RegionPlan",
     "Split",
 ]
 
@@ -78,11 +82,12 @@ class Plan(Model, Displayed):
 
     mesh: sizes by axis name, outer axis first. symbols, facts: those of the graph. conditions: what
     must hold of the symbols for this plan, checked before a run. reasons: for each condition where
-    it comes from. notes: which dimension was taken for
-    the batch, and what was left whole although it might have been cut, and why.
+    it comes from. notes: which dimension was taken for the batch, and what was left whole although
+    it might have been cut, and why. regions: what is run again in the backward pass, the outer ones
+    first: those of the graph, and any that whoever made the plan added.
     """
 
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 1
     graph: GraphId
     mesh: dict[Axis, Expression]
     policy: str
@@ -95,6 +100,7 @@ class Plan(Model, Displayed):
     conversions: list[ConversionPlan]
     outputs: list[OutputPlan]
     notes: list[str] = Field(default_factory=list)
+    regions: list[RegionPlan] = Field(default_factory=list)
 
     _planned: Any = PrivateAttr(default=None)
 
@@ -124,18 +130,29 @@ class Plan(Model, Displayed):
         graph: Graph | None = self._planned
         return graph
 
-    def for_graph(self, graph: Graph) -> Self:
+    def for_graph(self, graph: Graph) -> Plan:
         """Returns the plan with its graph.
 
         Raises PlanError where it was made for another graph, and where it says anything else than
         what the planner's rules derive from the graph with this mesh and these splits: a plan that
-        was edited is refused, and the error names the first difference.
+        was edited is refused, and the error names the first difference. A plan of version 1 says
+        nothing of regions that are run again in the backward pass: it is given those of the graph.
         """
         from .planning.derive import check_derived
+        from .regions import with_regions_of
 
-        check_derived(self, graph)
-        self._planned = graph
-        return self
+        plan = with_regions_of(self, graph)
+        check_derived(plan, graph)
+        plan._planned = graph
+        return plan
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What has no regions is written as in version 1."""
+        data: dict[str, Any] = write(self)
+        if not self.regions:
+            data.pop("regions", None)
+        return data
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """Returns the plan as JSON text: the same plan is the same text."""

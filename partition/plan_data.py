@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from dimsolve.ir.errors import Diagnostic, DimsolveError, shown
+from dimsolve.ir.graph import CONTRACT, Region
 
 from .legality import Legality
 
@@ -214,6 +215,29 @@ class InputPlan(LocalTensor):
     kind: Literal["input", "parameter", "buffer", "constant", "size"]
     whole: list[Expression | None] | None
     gradient: Gradient
+
+
+class RegionPlan(Model):
+    """Operators that are run again in the backward pass, so that what they make is not kept.
+
+    first, last: the operators that it begins and ends with; it has all between them, and whatever
+    conversions they need that are not made before. Two regions are apart, or one is a part of the
+    other and stands after it. The other fields are the arguments of
+    ``torch.utils.checkpoint.checkpoint``.
+    """
+
+    name: str
+    first: str
+    last: str
+    use_reentrant: bool = False
+    preserve_rng_state: bool = True
+    determinism_check: Literal["default", "none"] = "default"
+    early_stop: bool = True
+    debug: bool = False
+
+    def contract(self) -> Region:
+        """Returns the region without its place."""
+        return Region(self.name, **{name: getattr(self, name) for name in CONTRACT})
 
 
 class OutputPlan(LocalTensor):

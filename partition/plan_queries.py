@@ -25,6 +25,8 @@ The bytes that one rank needs for a training step.
 
 Activations are an estimate from above: every value that has a gradient is kept until the backward
 pass, views share the memory of what they are taken from, and kernels need no memory of their own.
+Of a region that is run again in the backward pass only what it takes and gives is kept; what it
+makes is in memory while it runs, and once more while it is run again.
 
 What a training step communicates, counted per collective, axis and direction.
 
@@ -56,6 +58,7 @@ from dimsolve.solver.shapes import dim_of_text
 from .plan import Axis, Collective, ConversionPlan, Gradient, OperatorPlan, Plan
 from .plan_data import PlanError, no_plan, plan_error
 from .planning.network import VIEWS
+from .regions import Uses, extents
 from .reshard import SENT, item_bytes
 
 TRIES = 4096
@@ -300,31 +303,94 @@ def memory_of(plan: Plan, known: Sizes, optimizer_states: int) -> Memory:
 
 
 def _activations(plan: Plan, sizes: Sizes) -> int:
-    """The peak of live bytes over the forward pass."""
-    live = _Live(plan, sizes)
-    for number, operator in enumerate(plan.operators):
-        for operand in operator.operands:
-            live.take(operand.source)
-        if operator.name not in VIEWS:
-            for output in operator.outputs:
-                live.add(output.value, sizes.bytes(output.shape, output.dtype))
-        live.drop([operand.source for operand in operator.operands], number)
-        live.drop([output.value for output in operator.outputs], number)
-    for result in plan.outputs:
-        live.take(result.source)
-    return live.peak
+    """The peak of live bytes over the forward pass, and over what is run again."""
+    return _Pass(plan, sizes).peak()
+
+
+class _Pass:
+    """The operators of a plan, run for their bytes. ``extents``: of the plan's regions."""
+
+    def __init__(self, plan: Plan, sizes: Sizes) -> None:
+        self.plan = plan
+        self.sizes = sizes
+        self.extents = extents(plan)
+        self.uses = Uses(plan)
+        self.last = _last_uses(plan)
+        self.gradient = _with_gradient(plan)
+
+    def peak(self) -> int:
+        live = _Live(self.plan, self.sizes, self.last, self._kept(None))
+        found = self._run(live, 0, len(self.plan.operators), None)
+        for result in self.plan.outputs:
+            live.take(result.source)
+        return max(found, live.peak)
+
+    def _run(self, live: _Live, start: int, stop: int, within: int | None) -> int:
+        """Runs operators; returns the peak, also of what is run again in regions directly
+        ``within`` that one.
+        """
+        found = 0
+        again = {
+            extent.stop: number
+            for number, extent in enumerate(self.extents)
+            if extent.within == within and start <= extent.start < stop
+        }
+        for number in range(start, stop):
+            live.run(self.plan.operators[number], number)
+            region = again.get(number + 1)
+            if region is not None:
+                found = max(found, self._again(live, region))
+        return max(found, live.peak)
+
+    def _again(self, live: _Live, region: int) -> int:
+        """The peak of a region's second run, beside what is kept of all before its end."""
+        extent = self.extents[region]
+        second = _Live(self.plan, self.sizes, self.last, self._kept(region))
+        for name, size in live.bytes.items():
+            if name in live.kept:
+                second.add(name, size)
+        return self._run(second, extent.start, extent.stop, region)
+
+    def _kept(self, within: int | None) -> set[str]:
+        """What stays until the backward pass where the operators directly in this region run: what
+        has a gradient, but for what is made and used in the regions there; and what these take.
+        """
+        found = set(self.gradient)
+        for extent in self.extents:
+            if extent.within != within:
+                continue
+            found -= {
+                name
+                for name in self.gradient
+                if extent.start <= self.uses.made.get(name, -1)
+                and self.last.get(name, extent.start) < extent.stop
+            }
+        for extent in self.extents:
+            if extent.within == within:
+                found.update(self.uses.kept_by(extent))
+        return found
 
 
 class _Live:
     """What is in memory while the plan runs. ``peak``: the most bytes so far."""
 
-    def __init__(self, plan: Plan, sizes: Sizes) -> None:
+    def __init__(self, plan: Plan, sizes: Sizes, last: dict[str, int], kept: set[str]) -> None:
         self.sizes = sizes
         self.conversions = {entry.id: entry for entry in plan.conversions}
-        self.kept = _with_gradient(plan)
-        self.last = _last_uses(plan)
+        self.kept = kept
+        self.last = last
         self.bytes: dict[str, int] = {}
         self.total = self.peak = 0
+
+    def run(self, operator: OperatorPlan, number: int) -> None:
+        """Runs one operator."""
+        for operand in operator.operands:
+            self.take(operand.source)
+        if operator.name not in VIEWS:
+            for output in operator.outputs:
+                self.add(output.value, self.sizes.bytes(output.shape, output.dtype))
+        self.drop([operand.source for operand in operator.operands], number)
+        self.drop([output.value for output in operator.outputs], number)
 
     def take(self, source: str) -> None:
         """A value, or a conversion, is used: what was not converted yet is converted now."""
@@ -343,7 +409,7 @@ class _Live:
             self.peak = max(self.peak, self.total)
 
     def drop(self, names: list[str], number: int) -> None:
-        """What nothing needs after this operator is freed; what has a gradient is not."""
+        """What nothing needs after this operator is freed; what is kept is not."""
         for name in names:
             if name not in self.kept and self.last.get(name, number) <= number:
                 self.total -= self.bytes.pop(name, 0)
@@ -439,6 +505,7 @@ def diff(old: Plan, new: Plan) -> str:
             *_keyed("input", _inputs(old), _inputs(new)),
             *_keyed("operator", _operators(old), _operators(new)),
             *_keyed("conversion", _conversions(old), _conversions(new)),
+            *_keyed("region", _regions(old), _regions(new)),
             *_keyed("note", _marks(old.notes), _marks(new.notes)),
         ]
     )
@@ -470,6 +537,12 @@ def _conversions(plan: Plan) -> dict[str, str]:
         entry.id: f"{', '.join(entry.before)} -> {', '.join(entry.after)}"
         + (" shared" if entry.shared_gradient else "")
         for entry in plan.conversions
+    }
+
+
+def _regions(plan: Plan) -> dict[str, str]:
+    return {
+        entry.name: f"{entry.first} .. {entry.last} {entry.contract()}" for entry in plan.regions
     }
 
 

@@ -30,8 +30,9 @@ from dimsolve.solver.shapes import dim_of_text
 from .collector import uncollected
 from .mesh import Mesh
 from .placement import read_placement
-from .plan import VERSION, ConversionPlan, LocalTensor, OperatorPlan, Plan
+from .plan import VERSIONS, ConversionPlan, LocalTensor, OperatorPlan, Plan
 from .plan_data import PLAN_AGAIN, PlanError, not_a_plan, plan_error
+from .regions import first_problem
 
 Place: TypeAlias = tuple[str | int, ...]
 
@@ -72,6 +73,12 @@ class _Form:
         for number, output in enumerate(plan.outputs):
             self.tensor(output, ("outputs", number))
             self.source(output.source, ("outputs", number, "source"))
+        if plan.regions and plan.version == 1:
+            raise not_a_plan("a plan of version 1 has no regions", ("regions",))
+        problem = first_problem(plan)
+        if problem is not None:
+            number, reason = problem
+            raise not_a_plan(reason, ("regions", number))
 
     def conversion(self, entry: ConversionPlan, place: Place) -> None:
         self.axis(entry.axis, (*place, "axis"))
@@ -153,7 +160,7 @@ def read_plan(text: str | bytes) -> Plan:
         if not isinstance(data, dict):
             raise not_a_plan(f"it is a JSON {type(data).__name__}, not an object")
         version = data.get("version")
-        if type(version) is not int or version != VERSION:
+        if type(version) is not int or version not in VERSIONS:
             raise _another_version(version)
         try:
             plan = Plan.model_validate_json(text, strict=True)
@@ -182,6 +189,7 @@ def _another_version(version: object) -> PlanError:
     return plan_error(
         "another-version",
         "the plan has another version",
-        f"its version is {shown(repr(version))}; this dimsolve reads version {VERSION}",
+        f"its version is {shown(repr(version))}; this dimsolve reads versions "
+        f"{' and '.join(map(str, VERSIONS))}",
         PLAN_AGAIN,
     )

@@ -23,6 +23,11 @@ A graph as text: one line per node, each value with its type.
 shape_example(%x: float32[n, m, 2]):
   %lv0: float32[n, m*2] = reshape(%x, (n, m*2))
   return %lv0
+
+What is run again in the backward pass stands under a line that says so:
+
+  checkpoint block(use_reentrant=False):
+    %linear: float32[n, 8] = linear(%x, %w)
 """
 
 from __future__ import annotations
@@ -42,6 +47,7 @@ from dimsolve.ir.graph import (
     MatchShape,
     Node,
     OperatorCall,
+    Region,
     Value,
     values_in,
 )
@@ -175,11 +181,17 @@ def function_text(graph: Graph) -> str:
     lines = [f"{graph.name}({head}):"]
     lines += [f"  {entry.kind} {_input_text(entry)}{_target(entry)}" for entry in held]
     module = ""
+    open_regions: tuple[Region, ...] = ()
     for node in graph.nodes():
+        around = graph.regions_around(node)
+        for depth, region in enumerate(around):
+            if around[: depth + 1] != open_regions[: depth + 1]:
+                lines.append(f"  {'  ' * depth}{region}:")
+        open_regions, indent = around, "  " * (len(around) + 1)
         if node.module != module:
             module = node.module
-            lines.append(f"  # {module}" if module else "  #")
-        lines.append(f"  {node_text(node)}")
+            lines.append(f"{indent}# {module}" if module else f"{indent}#")
+        lines.append(f"{indent}{node_text(node)}")
     lines.append(f"  return {argument_text(graph.result)}")
     return "\n".join(lines)
 

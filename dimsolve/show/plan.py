@@ -40,6 +40,7 @@ from dimsolve.partition.plan import (
     OperatorPlan,
     Plan,
 )
+from dimsolve.partition.regions import region_texts
 from dimsolve.partition.reshard import SENT
 from dimsolve.solver.shapes import dim_of_text
 
@@ -81,6 +82,7 @@ def explain(plan: Plan) -> str:
     split = [operator for operator in plan.operators if operator.splits]
     lines += _table(f"operators {len(plan.operators)}, split {len(split)}", map(_operator, split))
     lines += _table(f"conversions {len(plan.conversions)}", map(_conversion, plan.conversions))
+    lines += _table(f"run again in the backward pass {len(plan.regions)}", region_texts(plan))
     return "\n".join(lines)
 
 
@@ -95,7 +97,10 @@ def summary(plan: Plan) -> str:
     lines += ["", f"operators {len(plan.operators)}, split {split}"]
     counts = Counter(collectives(plan))
     rows = [(axis, direction, each, str(n)) for (axis, direction, each), n in counts.items()]
-    return "\n".join([*lines, *_table("collectives in a step", rows)])
+    lines += _table("collectives in a step", rows)
+    if plan.regions:
+        lines += ["", f"run again in the backward pass {len(plan.regions)}, see explain()"]
+    return "\n".join(lines)
 
 
 def collectives(plan: Plan) -> Iterator[tuple[str, str, Collective]]:

@@ -346,6 +346,20 @@ class Switches:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._outer: Value | None = None
+        self._region = ""
+
+    def within(self, region: str) -> Value | None:
+        """Enters a region that is run again in the backward pass; returns what `back` is given.
+
+        Each finds out for itself what the mode outside is: it may be another one the second time.
+        """
+        self._region = region
+        outer, self._outer = self._outer, None
+        return outer
+
+    def back(self, region: str, outer: Value | None) -> None:
+        """Goes back to the region around, where the mode outside was this."""
+        self._region, self._outer = region, outer
 
     def arguments(self, path: str, args: tuple[Argument, ...], node: Any) -> tuple[Argument, ...]:
         """Returns a call's arguments; of a switch to True, the mode outside of the model.
@@ -362,7 +376,8 @@ class Switches:
 
     def _outer_mode(self) -> Value:
         graph = self._graph
-        node = Node(graph.fresh_name("outer"), OperatorCall(OUTER), (), {}, name="is_grad_enabled")
+        name, call = graph.fresh_name("outer"), OperatorCall(OUTER)
+        node = Node(name, call, (), {}, name="is_grad_enabled", region=self._region)
         node.declaration = graph.propagation.outcome(node).declaration
         graph.add_node(node, (ScalarType("bool"),))
         return node.output

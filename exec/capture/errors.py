@@ -139,12 +139,29 @@ def function_transform(line: Source | None) -> TraceError:
     )
 
 
+def context_function(line: Source | None) -> TraceError:
+    """A checkpoint that chooses with ``context_fn`` what is kept and what is computed again."""
+    where = f" at {line}" if line is not None else ""
+    code = f"  {line.code}\n  " if line is not None and line.code else ""
+    return TraceError(
+        Diagnostic(
+            code="context-fn",
+            title=f"torch.utils.checkpoint is given a context_fn{where}",
+            reason=f"{code}it chooses among the operators that run on one device, and a rank runs "
+            "others; a region is run again as a whole",
+            hint="leave context_fn out, or checkpoint smaller parts of the model",
+        )
+    )
+
+
 def refused(error: Exception) -> DimsolveError:
     """Returns the refusal for what torch raised."""
     if isinstance(error, DimsolveError):
         return error
     line = _line_of(error)
     text = str(error)
+    if "checkpoint not implemented for" in text and "context_fn" in text:
+        return context_function(line)
     summary = _summary(text)
     where = f" at {line}" if line is not None else ""
     code, title = "not-captured", f"the model cannot be captured as one graph{where}"

@@ -38,10 +38,12 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from dimsolve.ir.errors import DimsolveError, ShapeError
 from dimsolve.ir.graph import (
+    CONTRACT,
     Argument,
     Attachment,
     Constant,
@@ -49,6 +51,7 @@ from dimsolve.ir.graph import (
     InputKind,
     Node,
     OperatorCall,
+    Region,
     Value,
     values_in,
 )
@@ -80,7 +83,14 @@ from .capture import HAND_OUT, Capture, captures, is_tensor
 from .capture import PLAIN as CAPTURE_PLAIN
 from .confirm import Confirmation, dtype_of
 from .dynamic import Dynamic, given_sizes
-from .errors import excludes_example, function_transform, replaces_data, unknown_tensor, unreachable
+from .errors import (
+    context_function,
+    excludes_example,
+    function_transform,
+    replaces_data,
+    unknown_tensor,
+    unreachable,
+)
 from .torch_dims import Guards, TorchDims, specialised
 from .traced_model import refuse_backward_hooks, traced_model
 
@@ -360,7 +370,10 @@ PLAIN = frozenset({int, str, float, bool, complex, type(None), type(...)})
 VERSION = "._lower_version_count_by_1"
 """What torch calls after ``x.data = y``, for its checks of what is written in place."""
 
-INLINED = frozenset({"tag_activation_checkpoint", "wrap", "wrap_activation_checkpoint"})
+CHECKPOINTS = frozenset({"tag_activation_checkpoint", "wrap_activation_checkpoint"})
+"""The higher-order operators that ``torch.utils.checkpoint.checkpoint`` is captured as."""
+
+INLINED = CHECKPOINTS | {"wrap"}
 """Higher-order operators that only call their body."""
 
 
@@ -375,6 +388,7 @@ class Reader:
         self.modules = {str(id(module)): name for name, module in named(model, "named_modules")}
         self.model = model
         self._paths: dict[Any, tuple[str, str]] = {}
+        self._region = ""
 
     def graph(self, name: str) -> Graph:
         """Returns the graph. Raises ShapeError where the model's guards contradict what dynamic
@@ -434,7 +448,8 @@ class Reader:
         if path == "torch.Tensor.set_":
             path, name = _written_data(node, self.held)
         if name in INLINED:
-            self._inline(node, prefix, module)
+            with self._within(name, node, prefix, module):
+                self._inline(node, prefix, module)
             return
         if TRANSFORMS.search(path) and path not in mapped.CALLS:
             raise function_transform(line_of_the_model(node))
@@ -456,6 +471,7 @@ class Reader:
             source=source_of(node.meta.get("stack_trace")),
             module=self._module(node.meta.get("nn_module_stack")),
             name=name,
+            region=self._region,
         )
         self._append(made, node)
         self.env[node] = made.outputs if made.several else made.outputs[0] if made.outputs else None
@@ -476,6 +492,26 @@ class Reader:
             name = known.name if known is not None else path.rpartition(".")[2]
             found = self._paths[target] = (path, name)
         return found
+
+    @contextmanager
+    def _within(self, name: str, node: Any, prefix: str, module: Any) -> Iterator[None]:
+        """What is read meanwhile is in the region that a checkpoint is."""
+        if name not in CHECKPOINTS:
+            yield
+            return
+        if "_checkpoint_context_fn" in getattr(module, node.args[0].target).meta:
+            raise context_function(line_of_the_model(node))
+        # torch.utils.checkpoint is reentrant where the model does not say.
+        reentrant = node.kwargs.get("use_reentrant") is not False
+        given = {**node.kwargs, "use_reentrant": reentrant}
+        contract = {key: given[key] for key in CONTRACT if key in given}
+        region = Region(self.target.fresh_region(f"{prefix}{node.name}"), self._region, **contract)
+        self.target.add_region(region)
+        around, self._region = self._region, region.name
+        outer = self.switches.within(region.name)
+        yield
+        self._region = around
+        self.switches.back(around, outer)
 
     def _inline(self, node: Any, prefix: str, module: Any) -> None:
         body_node, *rest = node.args

@@ -185,11 +185,13 @@ def rank_failure(failure: Failure, here: str) -> RankFailure:
 def failure_of(error: BaseException, rank: int, place: str, program: Program | None) -> Failure:
     """Returns what an exception on this rank says, with the operator and its local shapes."""
     reason = f"{type(error).__name__}: {error}"
+    from ..lowering.program import program_of
+
     frames = list(_frames_of_failure(error.__traceback__))
-    if program is not None:
-        for frame, line in frames:
-            if program.is_frame(frame.f_code):
-                return in_step(program.step_at(line), frame, rank, place, reason)
+    for frame, line in reversed(frames):
+        made = program_of(frame.f_code)  # of a region that is run again in a backward pass, too
+        if made is not None and program in (None, made):
+            return in_step(made.step_at(frame.f_code, line), frame, rank, place, reason)
     for frame, _ in reversed(frames):
         name = frame.f_code.co_qualname
         if name.endswith(".backward") and "ctx" in frame.f_locals:
@@ -294,7 +296,7 @@ def whereabouts(waits: str = "", *, details: bool = False) -> Doing:
 
         program = program_of(frame.f_code)
         if program is not None:
-            step = program.step_at(frame.f_lineno)
+            step = program.step_at(frame.f_code, frame.f_lineno)
             found = in_step(step, frame if details else None, 0, "", "")
             return _doing(found, waits)
     source = _line(stack[0]) if details and stack else ""

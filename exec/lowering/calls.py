@@ -161,6 +161,21 @@ class Draws:
                 number = communicator.broadcast(number.to(self.device), 0)
         self._number = int(number)
 
+    def repeating(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns the function, drawing the numbers of the run that is going on, whenever it is
+        called: also when it runs again in a backward pass, after other runs have begun.
+        """
+        number = self._number
+
+        def again(*args: Any) -> Any:
+            before, self._number = self._number, number
+            try:
+                return function(*args)
+            finally:
+                self._number = before
+
+        return again
+
     def seed(self, stream: int, differs: Sequence[str]) -> int:
         """Returns the seed of one operator on this rank in this run."""
         places = [self.communicators[axis].rank for axis in differs]

@@ -6,8 +6,10 @@
         ...
         return {"loss": loss}
 
-All ranks run the same text; only what ``emit_fn`` writes may differ from rank to rank. Registered
-functions are imported, or copied where they were registered with ``code_impl_pattern="source"``.
+A region that is run again in the backward pass is a function within ``forward``, called by torch's
+``checkpoint``. All ranks run the same text; only what ``emit_fn`` writes may differ from rank to
+rank. Registered functions are imported, or copied where they were registered with
+``code_impl_pattern="source"``.
 
 Values in emitted source: what an argument of a step is as Python text.
 
@@ -36,7 +38,7 @@ from dimsolve.partition.placement import Placement, Shard
 from ..calls import is_switch
 from .calls import RankCall
 from .lengths import ceil_divide
-from .program import Origin, Program
+from .program import Body, Origin, Program
 from .setting import not_emitted
 
 
@@ -140,25 +142,63 @@ class _Emission:
     copied: dict[str, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
+    functions: dict[Body, str] = field(default_factory=dict)
 
     def text(self) -> str:
         steps = list(self.program.module.graph.nodes)
-        self.names.update((step.name, "a variable") for step in steps)
+        for each in self.program.bodies:
+            self.names.update((step.name, "a variable") for step in each.steps())
         arguments = [step.name for step in steps if step.op == "placeholder"]
         for step in steps:
             self._step(step)
         if self.program.switches:
-            self.imports.add("from dimsolve.exec.calls import restoring")
+            self._restores()
         head = f'"""{self.title or "The program of one rank."}"""'
         imports = sorted(self.imports, key=lambda line: (line.startswith("from"), line))
         ends = sorted(self.program.axes)
         signature = ", ".join([*arguments, "*", *ends, "draws=None", 'device="cpu"'])
         wrapped = textwrap.fill(signature, 92, initial_indent=" " * 4, subsequent_indent=" " * 4)
         parts = [head, "\n".join(imports), *self.copied.values()]
-        body = "\n".join(f"    {line}" for line in self.lines)
+        body = "\n".join(f"    {line}" if line else "" for line in self.lines)
         mark = "@restoring\n" if self.program.switches else ""
         parts.append(f"{mark}def forward(\n{wrapped}\n):\n{body}")
         return "\n\n\n".join(parts).replace("\n\n\n", "\n\n", 1) + "\n"
+
+    def _restores(self) -> None:
+        self.imports.add("from dimsolve.exec.calls import restoring")
+
+    def _region(self, step: Step, body: Body) -> str:
+        """Writes a region as a function; returns the call of it."""
+        assert body.region is not None
+        name = self.functions[body] = self._free(f"run_{step.name}")
+        outer, self.lines = self.lines, []
+        for each in body.steps():
+            self._step(each)
+        inner, self.lines = self.lines, outer
+        taken = ", ".join(each.name for each in body.steps() if each.op == "placeholder")
+        mark: list[str] = []
+        if any(is_switch(each.target) for each in body.steps()):
+            self._restores()
+            mark = ["@restoring"]
+        head = [f"def {name}({taken}):"]
+        if len(head[0]) > 92:
+            wrapped = textwrap.wrap(taken, 84, initial_indent="    ", subsequent_indent="    ")
+            head = [f"def {name}(", *wrapped, "):"]
+        self.lines += ["", *mark, *head, *[f"    {line}" if line else "" for line in inner], ""]
+        self.imports.add("from torch.utils.checkpoint import checkpoint")
+        function = f"draws.repeating({name})" if body.draws else name
+        settings = [f"{key}={value!r}" for key, value in body.region.arguments().items()]
+        given = [value_text(value) for value in step.args]
+        return f"checkpoint({', '.join([function, *given, *settings])})"
+
+    def _free(self, wish: str) -> str:
+        """A name that nothing else has."""
+        name, number = wish, 1
+        while name in self.names:
+            number += 1
+            name = f"{wish}_{number}"
+        self.names[name] = "a function"
+        return name
 
     def _step(self, step: Step) -> None:
         origin: Origin | None = step.meta.get("origin")
@@ -176,6 +216,8 @@ class _Emission:
         self.lines.append(f"{line}  # {comment}" if comment else line)
 
     def _expression(self, step: Step, origin: Origin | None) -> str:
+        if origin is not None and origin.region is not None and step.target is not operator.getitem:
+            return self._region(step, origin.region)
         if origin is not None and origin.move is not None:
             return self._conversion(step, origin)
         if origin is not None and origin.call is not None:

@@ -49,6 +49,7 @@ from ..distributed.sharding import slice_part
 from .calls import Draws, RankCall, is_wide, on_whole_operands, rank_call, refuse_sparse
 from .lengths import Length
 from .program import Origin, Program, Slot
+from .regions import Regions
 from .setting import Setting, calls_function, dim_of, identifier, no_match, not_known, reserve
 from .values import Symbols, Values, overlap, with_own_memory
 
@@ -108,13 +109,19 @@ class _Lowering:
             self._placeholder(entry)
         for entry in self.graph.inputs:
             self._input(entry)
+        regions = Regions(self.setting, self.draws)
+        around = regions.around(self.plan)
         for node in self.graph.nodes():
+            regions.begin()
             self._node(node)
+            regions.end(around.get(node.id))
         absent = self._output()
+        regions.take_out()
         overlap(self.setting, gather=self.values.recorded)
         return Program.of(
             self.fx,
             self.setting.held,
+            regions.bodies,
             inputs=self.symbols.inputs,
             slots=tuple(self.slots),
             constants=self.constants,

@@ -9,14 +9,15 @@ fails, its line in the traceback tells which one it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakValueDictionary
 
 import torch
 
-from dimsolve.ir.graph import Node
+from dimsolve.ir.graph import Node, Region
 from dimsolve.partition.placement import Placement
 
 from ..calls import restoring
@@ -40,9 +41,9 @@ class Origin:
     """Where a step of the program comes from.
 
     kind: a slot's, ``operator``, ``part`` (one of several results), ``conversion``, ``begun`` (of a
-    conversion), ``share`` (of a gradient) or ``size``. label: the node, the conversion, the axis,
-    or the symbol. move: the conversion's axis, its placements before and after, and whether its
-    gradient is shared.
+    conversion), ``share`` (of a gradient), ``region`` or ``size``. label: the node, the conversion,
+    the axis, the region, or the symbol. move: the conversion's axis, its placements before and
+    after, and whether its gradient is shared. region: what is called, of a region.
     """
 
     kind: str
@@ -50,6 +51,47 @@ class Origin:
     node: Node | None = None
     call: RankCall | None = None
     move: tuple[str, Placement, Placement, bool] | None = None
+    region: Body | None = None
+
+
+class Body:
+    """A function of a program: the program itself, or a region that is run again in the backward
+    pass. ``forward`` is called with ``module`` first; ``held`` is what ``get_attr`` steps name.
+    """
+
+    def __init__(
+        self,
+        graph: fx.Graph,
+        held: Mapping[str, object],
+        name: str = "Program",
+        region: Region | None = None,
+    ) -> None:
+        from torch.fx import GraphModule
+
+        self.region = region
+        self.module = GraphModule(dict(held), graph, class_name=name)
+        self.forward: Callable[..., Any] = type(self.module).forward
+        code = graph.python_code("self")
+        start, lines = code._prologue_start, code._lineno_map or {}
+        self._lines = {line + start: number for line, number in lines.items()}
+
+    @property
+    def draws(self) -> bool:
+        """Whether it draws random numbers, itself or in what it calls."""
+        origins = [step.meta.get("origin") for step in self.steps()]
+        found = [origin for origin in origins if origin is not None]
+        calls = [origin.call for origin in found if origin.call is not None]
+        inner = [origin.region for origin in found if origin.region is not None]
+        return any(call.randomness is not None for call in calls) or any(b.draws for b in inner)
+
+    def steps(self) -> list[fx.Node]:
+        """Returns its steps, in order."""
+        return list(self.module.graph.nodes)
+
+    def step_at(self, line: int) -> fx.Node | None:
+        """Returns the step that stands on a line of the generated code."""
+        number, nodes = self._lines.get(line), self.steps()
+        return nodes[number] if number is not None and number < len(nodes) else None
 
 
 @dataclass(eq=False)
@@ -59,10 +101,11 @@ class Program:
     inputs: the inputs' dimensions. constants: tensors of the program's own, by name. container: the
     class that the model returns, as an import path. absent: classes of what the model returned and
     the program cannot return. draws: None where nothing draws random numbers. axes: of the mesh.
-    switches: whether it switches modes of torch.
+    switches: whether it switches modes of torch. bodies: its own function, and those of its
+    regions.
     """
 
-    module: fx.GraphModule
+    bodies: tuple[Body, ...]
     inputs: InputLengths
     slots: tuple[Slot, ...]
     constants: Mapping[str, Any]
@@ -71,8 +114,6 @@ class Program:
     draws: Draws | None
     axes: tuple[str, ...]
     switches: bool
-    _forward: Callable[..., Any]
-    _lines: Mapping[int, int | None]
 
     def __repr__(self) -> str:
         kinds = [slot.kind for slot in self.slots]
@@ -81,19 +122,23 @@ class Program:
         return f"Program({given} inputs, {len(kinds) - given} tensors of the model, {steps} steps)"
 
     def __post_init__(self) -> None:
+        self.module = self.bodies[0].module
+        self._forward = self.bodies[0].forward
         self._switching = restoring(self._forward)
+        self._codes = {_code(body): body for body in self.bodies}
 
     @classmethod
-    def of(cls, graph: fx.Graph, held: Mapping[str, object], **fields: Any) -> Program:
-        """Compiles an fx graph. held: what its ``get_attr`` nodes name."""
-        from torch.fx import GraphModule
-
-        module = GraphModule(dict(held), graph, class_name="Program")
-        code = graph.python_code("self")
-        start, lines = code._prologue_start, code._lineno_map or {}
-        shifted = {line + start: number for line, number in lines.items()}
-        program = cls(module=module, _forward=type(module).forward, _lines=shifted, **fields)
-        _PROGRAMS[id(program._forward.__code__)] = program
+    def of(
+        cls,
+        graph: fx.Graph,
+        held: Mapping[str, object],
+        regions: Iterable[Body] = (),
+        **fields: Any,
+    ) -> Program:
+        """Compiles an fx graph. held: what its ``get_attr`` nodes name. regions: what it calls."""
+        program = cls(bodies=(Body(graph, held), *regions), **fields)
+        for code in program._codes:
+            _PROGRAMS[id(code)] = program
         return program
 
     def run(self, values: Sequence[Any]) -> Any:
@@ -111,15 +156,21 @@ class Program:
         """The generated Python."""
         return str(self.module.code)
 
-    def step_at(self, line: int) -> fx.Node | None:
-        """Returns the step that stands on a line of the generated code."""
-        number = self._lines.get(line)
-        nodes = list(self.module.graph.nodes)
-        return nodes[number] if number is not None and number < len(nodes) else None
+    def step_at(self, code: Any, line: int) -> fx.Node | None:
+        """Returns the step that stands on a line of the generated code, of the program itself or of
+        a region.
+        """
+        body = self._codes.get(code)
+        return None if body is None else body.step_at(line)
 
     def is_frame(self, code: Any) -> bool:
-        """Whether a traceback's code is the program's own."""
-        return code is self._forward.__code__
+        """Whether a traceback's code is the program's own, or a region's."""
+        return any(_code(body) is code for body in self.bodies)
+
+
+def _code(body: Body) -> CodeType:
+    code: CodeType = body.forward.__code__
+    return code
 
 
 _PROGRAMS: WeakValueDictionary[int, Program] = WeakValueDictionary()

@@ -367,12 +367,14 @@ def _move(step: fx.Node) -> tuple[str, object, object, bool] | None:
 def _is_work(step: fx.Node) -> bool:
     """Whether a step computes with tensors."""
     origin = _origin(step)
-    return origin is not None and origin.kind == "operator"
+    return origin is not None and (origin.kind == "operator" or origin.region is not None)
 
 
 def _writes(step: fx.Node) -> bool:
     """Whether a step may change a tensor that it is given."""
     origin = _origin(step)
+    if origin is not None and origin.region is not None:
+        return any(map(_writes, origin.region.steps()))
     if origin is None or origin.node is None:
         return False
     declaration = origin.node.declaration

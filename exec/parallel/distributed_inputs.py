@@ -31,7 +31,7 @@ from ..distributed.sharding import blocks_of
 from ..lowering.lower import lower
 from ..lowering.program import Program
 from ..lowering.values import labelled
-from .parallelize import CallError
+from .call_inputs import CallError
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh

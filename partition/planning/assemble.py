@@ -44,9 +44,11 @@ from ..plan import (
     OutputPlan,
     Plan,
     Randomness,
+    RegionPlan,
     Split,
 )
 from ..plan_queries import essential
+from ..regions import regions_of
 from ..reshard import conversion, item_bytes, sends
 from .choices import Choice, Kind, R
 from .network import Network, Operator, Wire
@@ -308,13 +310,22 @@ class Assembly:
         self._texts: dict[Any, tuple[list[str], list[str | None] | None]] = {}
         self.draws = 0
 
-    def plan(self, identity: GraphId, policy: str, notes: Iterable[str]) -> Plan:
-        """Returns the plan. policy, notes: who decided, and what it said about it."""
+    def plan(
+        self,
+        identity: GraphId,
+        policy: str,
+        notes: Iterable[str],
+        regions: Iterable[RegionPlan] | None = None,
+    ) -> Plan:
+        """Returns the plan. policy, notes: who decided, and what it said about it. regions: what is
+        run again in the backward pass; None: the regions of the graph.
+        """
         for wire in self.network.wires:
             uses = [*self._uses(wire), *self._returns(wire)]
             if uses:
                 self.joints.join(wire, self.made[wire.number], uses)
         graph = self.network.graph
+        found = regions_of(graph) if regions is None else list(regions)
         operators = [self._operator(operator) for operator in self.network.operators]
         reasons = reasons_of(self.network, self.decided)
         plan = Plan(
@@ -330,6 +341,8 @@ class Assembly:
             conversions=self.joints.plans,
             outputs=self._outputs(),
             notes=list(dict.fromkeys(notes)),
+            version=2 if found else 1,
+            regions=found,
         )
         plan._planned = graph
         return plan

@@ -1,10 +1,11 @@
 """`derive`: what follows from the decisions of a plan, by the code that plans.
 
-A plan is a theorem about a graph, and its decisions are a mesh and the split of every operator
-along every axis. The split says which rule of the operator is used; where one rule has several
-forms (a fused weight cut in blocks, a partial value at one input or at two), the placements of the
-operator's own tensors say which. All else follows: conversions and what they do to gradients,
-what ranks hold, lengths, bytes, conditions. So nothing else that a plan says has to be believed.
+A plan is a theorem about a graph, and its decisions are a mesh, the split of every operator along
+every axis, and what is run again in the backward pass. The split says which rule of the operator is
+used; where one rule has several forms (a fused weight cut in blocks, a partial value at one input
+or at two), the placements of the operator's own tensors say which. All else follows: conversions
+and what they do to gradients, what ranks hold, lengths, bytes, conditions. So nothing else that a
+plan says has to be believed.
 
     linear   tp: n   R, S(0) -> S(2)    the rule of n in "* k+, n k+ -> * n": taken
     linear   tp: n   R, S(1) -> S(2)    no form of that rule: what follows is another plan
@@ -51,6 +52,7 @@ from ..plan_data import (
 from ..plan_data import (
     OperatorPlan as Plan_DataOperatorPlan,
 )
+from ..regions import check_regions
 from .assemble import Assembly
 from .choices import Choice, Kind, Refusal
 from .completion import loses_digits
@@ -78,6 +80,7 @@ def derive(plan: Plan, graph: Graph) -> Plan:
         network, mesh = Network(graph), Mesh.with_axes(dict(plan.mesh))
         check_symbols(mesh, network)
         _check_operators(plan, network, mesh)
+        check_regions(plan, graph)
         kinds = [operator.kind for operator in network.operators]
         decided: list[tuple[AxisState, Duties]] = []
         for number, (axis, count) in enumerate(mesh.axes):
@@ -87,7 +90,7 @@ def derive(plan: Plan, graph: Graph) -> Plan:
             kinds = state.local_kinds()
             decided.append((state, duties))
         assembly = Assembly(network, mesh, decided, kinds)
-        return assembly.plan(identity, plan.policy, plan.notes)
+        return assembly.plan(identity, plan.policy, plan.notes, plan.regions)
 
 
 def _check_operators(plan: Plan, network: Network, mesh: Mesh) -> None:
@@ -361,7 +364,7 @@ def _fields(where: str, mine: Model, theirs: Model) -> Iterator[str]:
 
 
 def _plain(model: Model, name: str) -> Any:
-    return model.model_dump(mode="json", include={name})[name]
+    return model.model_dump(mode="json", include={name}).get(name)
 
 
 def _leaves(mine: Any, theirs: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -761,7 +761,7 @@ class _Inlining:
             )
             for entry in graph.inputs
         }
-        self._copy_all(graph, twins, None, ())
+        self._copy_all(graph, twins, None, (), "")
         for name, value in graph.values.items():
             twin = twins[value]
             if twin.name != name and name not in made.values:
@@ -780,15 +780,20 @@ class _Inlining:
         twins: dict[Any, Any],
         lengths: Mapping[str, Dim] | None,
         path: tuple[str, ...],
+        around: str,
     ) -> None:
         """Copies the nodes of a function. lengths: of its symbols, None for the graph itself;
-        path: the ids of the calls on the way to it.
+        path: the ids of the calls on the way to it; around: the region that it is called in.
         """
+        regions = {"": around}
+        for name, region in graph.regions.items():
+            regions[name] = self.made.fresh_region("_".join((*path, name)))
+            self.made.add_region(replace(region, name=regions[name], within=regions[region.within]))
         for node in graph.nodes():
             if isinstance(node.operation, FunctionCall):
-                self._call(graph, node, twins, lengths, path)
+                self._call(graph, node, twins, lengths, path, regions[node.region])
                 continue
-            copied = self._copied(node, twins, lengths, path)
+            copied = self._copied(node, twins, lengths, path, regions[node.region])
             for old, new in zip(node.outputs, copied.outputs, strict=True):
                 if lengths is None:
                     origin = f"the type of %{old.name} is kept"
@@ -801,6 +806,7 @@ class _Inlining:
         twins: Mapping[Any, Any],
         lengths: Mapping[str, Dim] | None,
         path: tuple[str, ...],
+        region: str,
     ) -> Node:
         def leaf(item: Any) -> Any:
             return _told(_twin(item, twins), lengths)
@@ -819,6 +825,7 @@ class _Inlining:
             module=".".join(filter(None, (*path, node.module))),
             name=node.name,
             told=_promise(node, lengths),
+            region=region,
         )
         self.made.propagation.append(copied)
         self.copies.setdefault(node, []).append(copied)
@@ -831,6 +838,7 @@ class _Inlining:
         twins: dict[Any, Any],
         lengths: Mapping[str, Dim] | None,
         path: tuple[str, ...],
+        around: str,
     ) -> None:
         assert isinstance(node.operation, FunctionCall)
         callee = callee_of(graph, node.operation.function)
@@ -841,7 +849,7 @@ class _Inlining:
         }
         found = self._lengths(callee, inner, given)
         self.made.attachments = {**callee.attachments, **self.made.attachments}
-        self._copy_all(callee, inner, found, (*path, node.id))
+        self._copy_all(callee, inner, found, (*path, node.id), around)
         for old, result in zip(node.outputs, values_in(callee.result), strict=True):
             twins[old] = inner[result]
 

@@ -36,7 +36,8 @@ Building a graph: inputs, calls and outputs, each with the types that are deduce
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import index
 from typing import TYPE_CHECKING, Any, Self
 
@@ -53,6 +54,7 @@ from dimsolve.ir.graph import (
     Node,
     Operation,
     OperatorCall,
+    Region,
     Value,
     map_argument,
     values_in,
@@ -119,9 +121,13 @@ def outline(graph: TypedGraph, nodes: list[Node], name: str) -> Node:
 
     The function knows of its inputs what the graph knew, and the call gives its results the types
     that they had. The nodes must stand together: nothing between them may need what they make.
+    Raises GraphError where they are in different regions that are run again in the backward pass.
     """
     inside = set(nodes)
     ordered = [node for node in graph.nodes() if node in inside]
+    other = next((node for node in ordered if node.region != ordered[0].region), None)
+    if other is not None:
+        raise request_problems.several_regions(name, ordered[0], other)
     made = {value for node in ordered for value in node.outputs}
     needed = list(dict.fromkeys(v for node in ordered for v in node.operands() if v not in made))
     callee = type(graph)(name, strict=graph.strict)
@@ -173,7 +179,9 @@ def _call_instead(
     known = tuple(
         (name, symbol(name)) for name in callee.system.given if name in graph.system.given
     )
-    node = Node(graph.fresh_name(callee.name), FunctionCall(callee.name, known), tuple(needed), {})
+    call = FunctionCall(callee.name, known)
+    region = ordered[0].region
+    node = Node(graph.fresh_name(callee.name), call, tuple(needed), {}, region=region)
     graph.propagation.append(node)
     new_values = node.outputs
     for old, new in zip(results, new_values, strict=True):
@@ -312,6 +320,7 @@ class GraphBuilder(Answers):
         super().__init__(name)
         self.strict = strict
         self.propagation = Propagation(self)
+        self._region = ""
         for fact in facts:
             self.assume(fact)
 
@@ -463,10 +472,26 @@ class GraphBuilder(Answers):
             outputs.setdefault(value.name, value)
         self.set_result(result, outputs)
 
+    @contextmanager
+    def checkpoint(self, name: str = "checkpoint", **arguments: Any) -> Iterator[Region]:
+        """Puts the nodes that are made meanwhile into a region, which is run again in the backward
+        pass: what they make is not kept until then. Regions may stand inside of one another.
+
+        arguments: those of ``torch.utils.checkpoint.checkpoint``, with ``use_reentrant=False``.
+        """
+        outer = self._region
+        region = Region(self.fresh_region(name), outer, **arguments)
+        self.add_region(region)
+        self._region = region.name
+        try:
+            yield region
+        finally:
+            self._region = outer
+
     def _append(
         self, operation: Operation, args: tuple[Argument, ...], kwargs: dict[str, Argument]
     ) -> Any:
-        node = Node("", operation, args, kwargs, source=caller())
+        node = Node("", operation, args, kwargs, source=caller(), region=self._region)
         node.id = self.fresh_name(node.name.strip("_"))
         self.propagation.append(node)
         if node.several:

@@ -385,3 +385,19 @@ def no_shape_function(name: str, why: str) -> DimsolveError:
             hint="the safety net holds: the shapes are looked up where the graph runs",
         )
     )
+
+
+def several_regions(name: str, first: Node, other: Node) -> GraphError:
+    """Nodes of a function that is to be taken out, and not in one region."""
+    places = [
+        f"the region {node.region}" if node.region else "no region" for node in (first, other)
+    ]
+    return GraphError(
+        Diagnostic(
+            code="several-regions",
+            title=f"these nodes cannot become the function {name}",
+            reason=f"{first.id} is in {places[0]} and {other.id} in {places[1]}: what is run again "
+            "in the backward pass would be another part of the graph",
+            hint="outline nodes of one region",
+        )
+    )

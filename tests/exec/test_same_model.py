@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import dimsolve as ds
 from dimsolve.exec.lowering.setting import LoweringError
-from dimsolve.exec.parallel.parallelize import CallError
+from dimsolve.exec.parallel.call_inputs import CallError
 
 from . import hooked
 from .ranks import world

@@ -172,8 +172,9 @@ def test_json_keeps_functions_facts_and_conditions() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (None, "this reader knows version 1, the data say 'NoneType'"),
-        ({"version": 2}, "this reader knows version 1, the data say 2"),
+        (None, "this reader knows versions 1 and 2, the data say 'NoneType'"),
+        ({"version": 3}, "this reader knows versions 1 and 2, the data say 3"),
+        ({"version": True}, "this reader knows versions 1 and 2, the data say True"),
         ({"version": 1}, "the data: 'name' is missing"),
         ({**example().to_json(), "nodes": [{"id": "a", "args": []}]}, "node a calls nothing"),
         (

@@ -1,0 +1,241 @@
+"""Regions of a program: steps that run again in the backward pass, as functions that it calls.
+
+    linear = torch.nn.functional.linear(x, w)         region = region(x, w)
+    gelu = torch.nn.functional.gelu(linear)     ->
+    all_reduce = all_reduce(gelu)                     called under torch's checkpoint
+
+torch's own machinery does what it does on one device: it keeps what the function takes, runs it
+again when something in it is needed, checks that the same is made, and stops early. Collectives in
+it are run again too, by all ranks in the same order, since all run the same program. Lengths, and
+conversions of what the region takes that make it no larger, are moved out of the region.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dimsolve.ir.graph import Region
+from dimsolve.partition.plan import Plan
+from dimsolve.partition.regions import extents, stays_out
+
+from ..calls import is_switch, restoring
+from ..recompute import run_again
+from .calls import Draws
+from .lengths import ceil_divide
+from .program import Body, Origin
+from .setting import Setting, identifier, reserve
+
+if TYPE_CHECKING:
+    from torch import fx
+
+
+HELD = frozenset({"parameter", "buffer", "constant"})
+"""Slots whose tensors a model does not pass on, but has."""
+
+_ARITHMETIC = frozenset(
+    {operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, min, max}
+    | {ceil_divide}
+)
+
+
+class Regions:
+    """The regions of a program that is being made. ``bodies``: the functions that they became."""
+
+    def __init__(self, setting: Setting, draws: Draws) -> None:
+        self._setting = setting
+        self._draws = draws
+        self._regions = setting.plan.regions
+        self._extents = extents(setting.plan)
+        self._last: Any = None
+        self.bodies: list[Body] = []
+
+    def around(self, plan: Plan) -> dict[str, int]:
+        """Returns the innermost region of each operator that is in one, by the operator's node."""
+        found: dict[str, int] = {}
+        for number, extent in enumerate(self._extents):
+            for entry in plan.operators[extent.start : extent.stop]:
+                found[entry.node] = number
+        return found
+
+    def begin(self) -> None:
+        """Says that the steps of a node are made from here on."""
+        self._last = self._setting.fx._root.prev
+
+    def end(self, region: int | None) -> None:
+        """Says that they have been made, in this region."""
+        step = self._setting.fx._root.prev
+        while region is not None and step is not self._last:
+            step.meta["region"] = region
+            step = step.prev
+
+    def take_out(self) -> None:
+        """Makes functions of the regions, and calls of these in their place."""
+        for number in reversed(range(len(self._regions))):  # a part stands after its whole
+            self._move_out(number)
+            members = list(self._members(number))
+            if members:
+                self._call(number, members)
+
+    def _members(self, number: int) -> Iterator[fx.Node]:
+        return (step for step in self._setting.fx.nodes if step.meta.get("region") == number)
+
+    def _move_out(self, number: int) -> None:
+        """Moves what need not be run again to before the region."""
+        first: fx.Node | None = None
+        for step in list(self._members(number)):
+            inside = any(given.meta.get("region") == number for given in step.all_input_nodes)
+            if inside or not _is_free(step) or self._keeps_more(step, number):
+                first = first or step
+                continue
+            self._put_around(step, number)
+            if first is not None:
+                first.prepend(step)
+
+    def _keeps_more(self, step: fx.Node, number: int) -> bool:
+        """Whether the region takes what a sum is made of anyway: the sum would be kept too."""
+        if _is_identity(step):
+            return False
+        given = {user for each in step.all_input_nodes for user in each.users if user is not step}
+        return _is_move(step) and any(user.meta.get("region") == number for user in given)
+
+    def _put_around(self, step: fx.Node, number: int) -> None:
+        """Puts a step into the region that this one is a part of, if there is one."""
+        around = self._extents[number].within
+        if around is None:
+            step.meta.pop("region", None)
+        else:
+            step.meta["region"] = around
+
+    def _call(self, number: int, members: list[fx.Node]) -> None:
+        inside = set(members)
+        taken = list(
+            dict.fromkeys(g for step in members for g in step.all_input_nodes if g not in inside)
+        )
+        given = [step for step in members if any(user not in inside for user in step.users)]
+        contract = self._regions[number].contract()
+        body = self._body(contract, members, taken, given)
+        self.bodies.append(body)
+        program = self._setting.fx
+        with program.inserting_before(members[0]):
+            call = program.create_node(
+                "call_function",
+                self._function(contract, body, taken),
+                tuple(taken),
+                {},
+                name=identifier(contract.name),
+            )
+            results = [call]
+            if len(given) > 1:
+                results = [
+                    program.create_node("call_function", operator.getitem, (call, n), {}, step.name)
+                    for n, step in enumerate(given)
+                ]
+        for step in {call: None, **dict.fromkeys(results)}:
+            step.meta["origin"] = Origin("region", contract.name, region=body)
+            step.meta["region"] = number
+            self._put_around(step, number)
+        for old, new in zip(given, results, strict=True):
+            for user in list(old.users):
+                if user not in inside:
+                    user.replace_input_with(old, new)
+        for step in reversed(members):
+            program.erase_node(step)
+
+    def _body(
+        self,
+        region: Region,
+        members: Iterable[fx.Node],
+        taken: Iterable[fx.Node],
+        given: Sequence[fx.Node],
+    ) -> Body:
+        """The region as a function: from what it takes to what others use of it."""
+        from torch import fx
+
+        made = fx.Graph()
+        reserve(made, self._setting.plan.mesh)
+        twins: dict[fx.Node, fx.Node] = {}
+        for step in taken:
+            twin = twins[step] = made.placeholder(step.name)
+            origin = step.meta.get("origin")
+            twin.meta = {} if origin is None else {"origin": origin}
+        for step in members:
+            twins[step] = made.node_copy(step, twins.__getitem__)
+        results = tuple([twins[step] for step in given])
+        made.output(results[0] if len(results) == 1 else results)
+        return Body(made, {}, identifier(region.name), region)
+
+    def _function(self, region: Region, body: Body, taken: Sequence[fx.Node]) -> Callable[..., Any]:
+        """What the program calls: the region, to be run again."""
+        run = _plain(body)
+        if any(is_switch(step.target) for step in body.steps()):
+            run = _switching(run)
+        held = tuple([n for n, step in enumerate(taken) if _is_held(step)])
+        draws = self._draws if body.draws else None
+
+        def call(*args: Any) -> Any:
+            function = run if draws is None else draws.repeating(run)
+            return run_again(region, function, args, held)
+
+        # Compiled code keeps no seeds from the forward pass to the backward pass.
+        whole: Callable[..., Any] = call if draws is None else torch.compiler.disable(call)
+        whole.__name__ = identifier(region.name)
+        return whole
+
+
+def _plain(body: Body) -> Callable[..., Any]:
+    forward, module = body.forward, body.module
+
+    def run(*args: Any) -> Any:
+        return forward(module, *args)
+
+    return run
+
+
+def _switching(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Brings modes back: torch leaves a recomputation in its midst when it has what it needs."""
+    guarded = restoring(run)
+
+    def call(*args: Any) -> Any:
+        return run(*args) if torch.compiler.is_compiling() else guarded(*args)
+
+    return call
+
+
+def _is_held(step: fx.Node) -> bool:
+    """Whether a step is a tensor of the model, or what a conversion makes of one."""
+    origin: Origin | None = step.meta.get("origin")
+    if origin is None:
+        return False
+    if origin.kind == "conversion":
+        return all(_is_held(given) for given in step.all_input_nodes)
+    return origin.kind in HELD
+
+
+def _is_free(step: fx.Node) -> bool:
+    """Whether a step makes nothing more to keep: a length, a sum of what is kept, an object."""
+    origin: Origin | None = step.meta.get("origin")
+    if step.op == "get_attr":
+        return True
+    if origin is None:
+        return step.target in _ARITHMETIC
+    if origin.kind == "size":
+        return True
+    if origin.move is None:
+        return False
+    _, before, after, shared = origin.move
+    return stays_out(str(before), str(after), shared=shared)
+
+
+def _is_move(step: fx.Node) -> bool:
+    origin: Origin | None = step.meta.get("origin")
+    return origin is not None and origin.move is not None
+
+
+def _is_identity(step: fx.Node) -> bool:
+    """Whether a step is a conversion that makes no other tensor."""
+    origin: Origin | None = step.meta.get("origin")
+    return origin is not None and origin.move is not None and origin.move[1] == origin.move[2]

@@ -1,0 +1,54 @@
+"""A part of a model that is run again in the backward pass, called as torch calls it.
+
+    gelu = run_again(region, block, [x, up_weight], held=[1])      keeps x, and not what block makes
+
+All tensors that the part uses are arguments, so torch gives a gradient to each. On one device the
+tensors of the model are none, and a reentrant part all of whose arguments have no gradient gives
+none to them either; which the arguments were is not known here, so that is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from dimsolve.ir.errors import Diagnostic
+from dimsolve.ir.graph import Region
+
+from .lowering.setting import LoweringError
+
+
+def run_again(
+    region: Region, function: Callable[..., Any], args: Sequence[Any], held: Collection[int]
+) -> Any:
+    """Returns what the function returns for the arguments; it is called again where the backward
+    pass needs something that it made.
+
+    held: which of the arguments are tensors of the model. Raises LoweringError for a reentrant
+    region that only these have a gradient in.
+    """
+    if region.use_reentrant and torch.is_grad_enabled():
+        numbers = [number for number, value in enumerate(args) if _has_gradient(value)]
+        if numbers and all(number in held for number in numbers):
+            raise _without_gradient(region.name)
+    arguments: dict[str, Any] = region.arguments()
+    return checkpoint(function, *args, **arguments)
+
+
+def _has_gradient(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def _without_gradient(name: str) -> LoweringError:
+    return LoweringError(
+        Diagnostic(
+            code="reentrant-without-gradient",
+            title=f"nothing that {name} takes has a gradient, and its parameters have",
+            reason="it is checkpointed with use_reentrant=True: torch gives such parameters no "
+            "gradient, unless they are arguments",
+            hint="checkpoint(..., use_reentrant=False), or an input that requires a gradient",
+        )
+    )
