@@ -8,4 +8,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from hypothesis import settings
+
+# A timed assertion never decides a test: how long an example takes depends on the machine.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
+
 sys.path.append(str(Path(__file__).parent.parent))

@@ -39,7 +39,7 @@ guards = st.recursive(
 
 
 @given(guards)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_claims_of_a_guard_hold_exactly_where_it_does(guard: Any) -> None:
     if guard in (sympy.true, sympy.false):
         return

@@ -14,7 +14,7 @@ from .fuzz_readers import READERS, read_and_check
 from .strategies import hostile_texts
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(hostile_texts())
 def test_hostile_texts_raise_designed_errors_or_are_read(text: str) -> None:
     for read in READERS:

@@ -43,7 +43,7 @@ FACTS = (
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(lengths(), st.integers(1, 12), st.sampled_from(FACTS))
 def test_divisibility_verdicts_are_theorems(
     length: Dim, parts: int, facts: tuple[str, ...]
@@ -65,7 +65,7 @@ def test_divisibility_verdicts_are_theorems(
     assert legality.verdict != "unknown", (str(length), parts, facts)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(lengths(), lengths(), st.sampled_from(FACTS))
 def test_symbolic_counts_are_theorems(length: Dim, parts: Dim, facts: tuple[str, ...]) -> None:
     legality = check("a -> a", [(length,)], "a", str(parts), facts=facts)
@@ -132,7 +132,7 @@ def rearrange(tensor: np.ndarray, text: str, values: dict[str, int]) -> np.ndarr
     return moved.reshape(shape)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.sampled_from(REARRANGEMENTS),
     st.fixed_dictionaries({name: st.sampled_from((1, 2, 3, 4, 6)) for name in "abcd"}),
@@ -181,7 +181,7 @@ def _input(text: str, sizes: dict[str, int]) -> np.ndarray:
     return np.arange(prod(shape)).reshape(shape)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(annotations(marks=True), st.data())
 def test_every_random_annotation_is_judged_by_the_table_of_marks(
     case: object, data: st.DataObject

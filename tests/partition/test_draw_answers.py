@@ -85,7 +85,7 @@ def placements() -> st.SearchStrategy[Placement]:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(placements(), st.lists(placements(), max_size=4), st.lists(placements(), max_size=3))
 def test_placements_and_rules_are_pictures(
     one: Placement, inputs: list[Placement], outputs: list[Placement]

@@ -67,9 +67,7 @@ def test_solutions_are_the_same(
 @example(
     CheckQuestion(annotation="a -> a a", inputs=[["s"]], arguments={"a": 2}, split="a", parts=2)
 )
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_legalities_and_errors_are_the_same(client: ds.Client, question: CheckQuestion) -> None:
     asked = question.model_dump()
     order = [asked.pop(name) for name in ("annotation", "inputs", "split", "parts")]

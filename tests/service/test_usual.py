@@ -41,13 +41,13 @@ def checks(draw: st.DrawFn) -> CheckQuestion:
 
 
 @given(checks())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_both_ways_give_the_same_bytes(question: CheckQuestion) -> None:
     assert answer("check", question.model_dump_json().encode()) == answer_question(question)
 
 
 @given(question=checks())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_usual_check_never_asks_the_general_solver(question: CheckQuestion) -> None:
     if not is_usual(question):
         return

@@ -15,7 +15,7 @@ rows = st.lists(st.lists(st.integers(-2, 2), min_size=3, max_size=3), min_size=1
 LARGEST = 6
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(rows, st.none() | st.lists(st.integers(-3, 3), min_size=2, max_size=2))
 def test_minimal_solutions_by_brute_force(matrix: list[list[int]], sides: list[int] | None) -> None:
     right = [0, 0] if sides is None else sides
@@ -40,7 +40,7 @@ def test_minimal_solutions_by_brute_force(matrix: list[list[int]], sides: list[i
     assert [v for v in found if max(v) <= LARGEST] == sorted(least)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(
         st.tuples(

@@ -141,7 +141,7 @@ def test_a_negative_divisor_rounds_as_python_does(claim: str) -> None:
     assert proof.verdict == "proved"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(polynomials(2, 2), polynomials(1, 2), polynomials(1, 2), st.sampled_from(("//", "%")))
 def test_random_divisors(p: str, d: str, e: str, sign: str) -> None:
     claim = f"({p}) {sign} (({d}) - ({e})) == ({p}) {sign} (({d}) - ({e}))"

@@ -42,14 +42,14 @@ def read(texts: list[str]) -> Facts | None:
         return None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(polynomials())
 def test_the_fixed_divisor_is_the_greatest_of_all(text: str) -> None:
     length = dim(text)
     assert fixed_divisor(length, NO_FACTS) == gcd(*(evaluate(length, v) for v in POINTS))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(polynomials(), st.lists(facts(), min_size=1, max_size=2))
 def test_the_fixed_divisor_under_facts_divides(text: str, texts: list[str]) -> None:
     known = read(texts)
@@ -62,7 +62,7 @@ def test_the_fixed_divisor_under_facts_divides(text: str, texts: list[str]) -> N
             assert value % divisor == 0 if divisor else value == 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(polynomials(), polynomials(2, 2), st.lists(facts(), max_size=2))
 def test_decisions_are_theorems(dividend: str, divisor: str, texts: list[str]) -> None:
     known = read(texts)
@@ -90,7 +90,7 @@ def test_decisions_are_theorems(dividend: str, divisor: str, texts: list[str]) -
                 assert all_hold(conditions, v) == answer, (v, conditions)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(polynomials(), polynomials(2, 2), st.lists(facts(), max_size=2))
 def test_quotients_are_exact(dividend: str, divisor: str, texts: list[str]) -> None:
     known = read(texts)
@@ -147,7 +147,7 @@ def test_decisions_of_partition_counts() -> None:
 FEW = ["a <= 6", "a % 3 == 1", "b <= 4", "a*b == 12", "a + b <= 7", "b % 2 == 0", "a != b"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(polynomials(), st.lists(st.sampled_from(FEW), max_size=3, unique=True))
 def test_where_values_are_few_the_fixed_divisor_is_the_greatest(text: str, more: list[str]) -> None:
     texts = ["a <= 9", "b <= 8", "c <= 3", *more]
@@ -158,7 +158,7 @@ def test_where_values_are_few_the_fixed_divisor_is_the_greatest(text: str, more:
     assert greatest_divisor(dim(text), known) == FixedDivisor(gcd(*values), True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(polynomials(), st.lists(facts(), max_size=3))
 def test_what_is_found_under_facts_divides(text: str, texts: list[str]) -> None:
     known = read(texts)

@@ -29,7 +29,7 @@ def dim(text: str) -> Dim:
     return from_expression(read_dimension(text))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.lists(st.integers(-5, 5), min_size=4, max_size=4), min_size=1, max_size=6))
 def test_contradictory_rows_have_no_rational_point(rows: list[list[int]]) -> None:
     if not is_contradictory(rows, Budget(10**6)):
@@ -40,7 +40,7 @@ def test_contradictory_rows_have_no_rational_point(rows: list[list[int]]) -> Non
         assert any(total < 0 for total in sums)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(texts, bounds, bounds)
 def test_ranges_contain_all_values(
     text: str, lower: dict[str, int | None], width: dict[str, int | None]
@@ -61,7 +61,7 @@ def test_ranges_contain_all_values(
             assert (low is None or low <= value) and (high is None or value <= high)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(texts, min_size=1, max_size=3), st.lists(texts, max_size=1), bounds)
 def test_empty_charts_are_empty(
     nonnegative: list[str], zero: list[str], lower: dict[str, int | None]
@@ -80,7 +80,7 @@ def test_empty_charts_are_empty(
             )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(lengths(), lengths(1), st.integers(-3, 9), bounds)
 def test_what_is_shown_by_relaxation_holds(
     one: str, other: str, offset: int, lower: dict[str, int | None]
@@ -98,7 +98,7 @@ def test_what_is_shown_by_relaxation_holds(
                 assert evaluate(difference, point) >= 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(texts, texts, st.integers(-2, 2))
 def test_sums_of_squares_are_never_negative(one: str, other: str, offset: int) -> None:
     p, q = dim(one), dim(other)

@@ -31,7 +31,7 @@ def numbers(case: Case, values: dict[str, int]) -> list[tuple[int, ...]]:
     return rows
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(annotations(), st.fixed_dictionaries({n: st.integers(1, 4) for n in NAMES}), st.data())
 def test_true_lengths_are_never_contradicted(
     case: Case, true: dict[str, int], data: st.DataObject
@@ -60,7 +60,7 @@ def test_true_lengths_are_never_contradicted(
         )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(annotations(), st.data())
 def test_a_contradiction_is_one(case: Case, data: st.DataObject) -> None:
     """Random sizes: ShapeError exactly where no lengths fit."""
@@ -97,7 +97,7 @@ def lengths(draw: st.DrawFn) -> Dim:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(annotations(), st.data())
 def test_conditions_are_exact(case: Case, data: st.DataObject) -> None:
     """At every value of the symbols: the conditions can be met exactly where the shapes match."""

@@ -16,7 +16,7 @@ from .python_value import all_hold, box, says
 small = st.integers(-4, 4)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(small, small, small, small), min_size=1, max_size=3))
 def test_small_systems(rows: list[tuple[int, ...]]) -> None:
     points = product(range(-7, 8), repeat=3)

@@ -79,7 +79,7 @@ PATTERN = st.lists(st.lists(FACTORS, min_size=1, max_size=3), min_size=1, max_si
 
 
 @given(PATTERN, st.tuples(*[st.integers(1, 4)] * 3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_numbers_that_fit_are_never_refused_and_what_is_found_is_the_only_choice(
     pattern: list[list[str]], values: tuple[int, int, int]
 ) -> None:

@@ -19,7 +19,7 @@ from .claim_texts import claims, facts, identities
 from .python_value import all_hold, box, says
 
 SIZES = {0: 1, 1: 60, 2: 22, 3: 9}
-MANY = settings(max_examples=300, deadline=None)
+MANY = settings(max_examples=300)
 
 
 def answered(claim: str, given_facts: Sequence[str]) -> Proof | None:
@@ -76,7 +76,7 @@ def test_true_claims_are_never_refuted(claim: str, given_facts: list[str]) -> No
     assert proof is None or proof.verdict != "refuted", (claim, given_facts)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(identities())
 def test_true_claims_of_these_kinds_are_proved(claim: str) -> None:
     proof = answered(claim, ())

@@ -71,7 +71,7 @@ PRODUCTS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.one_of(TEXTS, PRODUCTS, SHARED))
 def test_both_hold_at_the_same_integers(text: str) -> None:
     before = claim(text)

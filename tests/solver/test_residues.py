@@ -24,7 +24,7 @@ def dim(text: str) -> Dim:
     return from_expression(read_dimension(text))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(polynomials(), st.integers(2, 9))
 def test_tables_say_where_it_divides(text: str, modulus: int) -> None:
     table = residue_table(dim(text), modulus, Budget(10**6))
@@ -35,7 +35,7 @@ def test_tables_say_where_it_divides(text: str, modulus: int) -> None:
         assert (place in table.classes) == (evaluate(dim(text), point) % modulus == 0)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(polynomials(), st.integers(2, 60), st.integers(1, 9))
 def test_a_failing_point_fails(text: str, divisor: int, least: int) -> None:
     length = dim(text)
@@ -47,7 +47,7 @@ def test_a_failing_point_fails(text: str, divisor: int, least: int) -> None:
         assert evaluate(length, point) % divisor != 0
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(polynomials(), polynomials(2, 2))
 def test_division_with_a_rest(dividend: str, divisor: str) -> None:
     a, b = dim(dividend), dim(divisor)
@@ -64,7 +64,7 @@ def test_division_with_a_rest(dividend: str, divisor: str) -> None:
             assert evaluate(a, point) % below == 0
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(1, 30), st.integers(1, 30))
 def test_congruences(a: int, b: int, m: int, n: int) -> None:
     solution = solve_congruence(a, b, m)

@@ -35,14 +35,14 @@ def value(dim: Dim, point: dict[str, int]) -> int:
     return total
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(POLYNOMIALS, st.integers(0, 5))
 def test_a_square_and_more_is_found(root: Dim, more: int) -> None:
     if not isinstance(root, int):
         assert is_sum_of_squares(root * root + more)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(POLYNOMIALS, POLYNOMIALS, st.integers(-4, 4))
 def test_what_is_called_so_is_nowhere_negative(one: Dim, other: Dim, more: int) -> None:
     for dim in (one * one + other + more, one * one - other * other + more):

@@ -11,7 +11,7 @@ from dimsolve.solver.algebra.budget import Budget
 from dimsolve.solver.algebra.signs import Run, sign_runs, value_at
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.integers(-20, 20), min_size=1, max_size=5),
     st.integers(-6, 4),

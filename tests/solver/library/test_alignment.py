@@ -44,7 +44,7 @@ def two_shapes(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return shape(primes), shape(draw(st.permutations(primes)))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(two_shapes())
 def test_every_shared_factor_may_be_cut(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     dims, sizes = shapes
@@ -66,7 +66,7 @@ def test_every_shared_factor_may_be_cut(shapes: tuple[tuple[int, ...], tuple[int
                 assert torch.equal(part.reshape(wanted.shape), wanted), (text, name, count)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(two_shapes())
 def test_the_first_dimension_is_cut_by_every_common_divisor(
     shapes: tuple[tuple[int, ...], tuple[int, ...]],

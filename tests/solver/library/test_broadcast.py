@@ -19,7 +19,7 @@ from dimsolve.solver.operators.elementwise.pointwise import broadcast
 SHAPES = st.lists(st.sampled_from([0, 1, 1, 2, 3]), max_size=4).map(tuple)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(SHAPES, min_size=1, max_size=3))
 def test_numbers(shapes: list[tuple[int, ...]]) -> None:
     try:
@@ -38,7 +38,7 @@ def test_numbers(shapes: list[tuple[int, ...]]) -> None:
 VALUES = st.sampled_from([1, 2, 5])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(VALUES, VALUES, st.sampled_from([None, 1, 2]))
 def test_symbols_have_the_right_length_wherever_they_can_be_broadcast(
     n: int, m: int, number: int | None

@@ -22,7 +22,7 @@ BOUNDS = st.none() | st.integers(-30, 30)
 STEPS = st.none() | st.integers(1, 5)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.integers(1, 24), BOUNDS, BOUNDS, STEPS)
 def test_a_slice_of_a_number(
     length: int, start: int | None, stop: int | None, step: int | None
@@ -50,7 +50,7 @@ def test_a_slice_of_a_number(
                 assert torch.equal(mine[slice(*bounds.values())], wanted), (text, found.sizes)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(1, 3), st.integers(0, 3), BOUNDS, BOUNDS, STEPS)
 def test_a_slice_of_a_symbol_has_the_length_for_every_value(
     factor: int, rest: int, start: int | None, stop: int | None, step: int | None

@@ -64,7 +64,7 @@ def calls(draw: st.DrawFn) -> tuple[torch.Tensor, Any]:
     return tensor, tuple(items) if len(items) != 1 or draw(st.booleans()) else items[0]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(calls())
 def test_what_is_read_has_the_shape_of_torch(call: tuple[torch.Tensor, Any]) -> None:
     tensor, index = call
@@ -85,7 +85,7 @@ def lies_of(verification: Verification) -> list[str]:
     return [text for text in texts if "is never a multiple of 2" not in text]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(calls())
 def test_reading_may_be_cut_as_declared(call: tuple[torch.Tensor, Any]) -> None:
     tensor, index = call
@@ -97,7 +97,7 @@ def test_reading_may_be_cut_as_declared(call: tuple[torch.Tensor, Any]) -> None:
     assert not lies_of(verification), str(verification)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(calls(), st.booleans(), st.booleans())
 def test_writing_may_be_cut_as_declared(
     call: tuple[torch.Tensor, Any], number: bool, narrow: bool
