@@ -38,7 +38,7 @@ class Ranks:
         self.timeout = timeout
         self._store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["torch", "torch.distributed", "tests.exec.ranks"])
+        context.set_forkserver_preload(["tests.exec.ranks", "tests.exec.preloaded"])
         self._pipes: list[Connection] = []
         self.processes: list[Any] = []
         for rank in range(count):
