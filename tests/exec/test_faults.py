@@ -17,6 +17,8 @@ import pytest
 from . import disagreeing, faulty
 from .ranks import Ranks, world
 
+pytestmark = pytest.mark.xdist_group("faults")  # their worlds end with them: none is shared
+
 HERE = Path(__file__).parent
 RUN = [sys.executable, "-m", "dimsolve", "run"]
 MODEL = f"{HERE}/faulty.py:model"

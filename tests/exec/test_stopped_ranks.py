@@ -7,6 +7,8 @@ import pytest
 from . import stopping
 from .ranks import Ranks
 
+pytestmark = pytest.mark.xdist_group("faults")  # their worlds end with them: none is shared
+
 MESHES = [{"tp": 2}, {"dp": 2, "tp": 2}, {"dp": 2, "cp": 2, "tp": 2}]
 
 

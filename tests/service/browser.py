@@ -27,7 +27,11 @@ OPTIONS = (
 )
 MATMUL = "m k+, k+ n -> m n"
 """The annotation that the playground shows first."""
+PATIENCE = 30_000
+"""Milliseconds after which what a page was to show is taken never to come; machines are loaded."""
 MISSING = "there is no Chromium: apt-get install chromium; CONTRIBUTING.md has more"
+
+expect.set_options(timeout=PATIENCE)
 
 
 @contextmanager
@@ -48,7 +52,7 @@ def browsing() -> Iterator[Browser]:
 def opened(browser: Browser, address: str, **options: Any) -> Iterator[Page]:
     """Opens a page of its own. An error that it logs, or a request elsewhere, fails the test."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     errors: list[str] = []
     hosts: set[str] = set()
