@@ -28,7 +28,7 @@ DEAR = {
     "tests.service.running": "service",
     "tests.service.browser": "service",
 }
-"""Helper -> group: all tests of files that use it are run by one process, unless a file says else."""
+"""Helper -> group: all tests of files that use it are run by one process, unless it says else."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
