@@ -23,10 +23,10 @@ settings.load_profile("untimed")
 sys.path.append(str(Path(__file__).parent.parent))
 
 DEAR = {
-    "tests.exec.ranks": "ranks",
+    "tests.oracles.ranks": "ranks",
     "tests.partition.planning.models": "models",
-    "tests.service.running": "service",
-    "tests.service.browser": "service",
+    "tests.face.running": "service",
+    "tests.face.browser": "service",
 }
 """Helper -> group: all tests of files that use it are run by one process, unless it says else."""
 

@@ -14,8 +14,7 @@ from dimsolve.partition.legality import Legality, check
 from dimsolve.partition.placement import Placement, Shard
 from dimsolve.solver.algebra.dims import evaluate
 from dimsolve.solver.algebra.poly import Dim, symbol
-
-from ..solver.oracle import annotations, holds
+from tests.oracles.brute_force import annotations, holds
 
 BOX = [dict(zip(("s", "t"), values, strict=True)) for values in product(range(1, 7), repeat=2)]
 

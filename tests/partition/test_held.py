@@ -15,8 +15,7 @@ from dimsolve.ir.errors import AnnotationError, ShapeError
 from dimsolve.partition.layout import Held, held, place_text
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 from dimsolve.show.placement import held_svg
-
-from ..pictures import SPACE, read_picture, titled
+from tests.oracles.pictures import SPACE, read_picture, titled
 
 
 @st.composite

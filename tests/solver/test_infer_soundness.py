@@ -11,8 +11,7 @@ from dimsolve.ir.errors import ShapeError
 from dimsolve.solver.algebra.dims import evaluate
 from dimsolve.solver.algebra.poly import Dim, symbol
 from dimsolve.solver.infer import infer
-
-from .oracle import NAMES, Case, annotations, assignments, at, holds, layout_of
+from tests.oracles.brute_force import NAMES, Case, annotations, assignments, at, holds, layout_of
 
 CALLER = ("s", "t")
 BOX = [dict(zip(CALLER, values, strict=True)) for values in product(range(1, 5), repeat=2)]
