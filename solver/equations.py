@@ -21,12 +21,12 @@ from dimsolve.ir.errors import ShapeError, Span
 from . import problems
 from .algebra.dims import floor_div, surely_positive
 from .algebra.poly import Dim, divide_exactly, product
+from .lengths import at_least, has_value, is_length
 from .proof.claims import Claim
 from .proof.divisibility import exact_quotient
 from .proof.facts import Facts, read_facts
 from .proof.prove import decide_divides
 from .proof.verdict import Always, Decision, Never, Undecided
-from .shapes import at_least, has_value, is_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,8 @@ class Bindings:
         names = [name for name in equation.names if name in self.bindings]
         known = product([equation.constant, *(self.bindings[name].value for name in names)])
         if known == 0 or equation.given == 0:
-            raise problems.zero_product(self.text, equation.span, equation.left, equation.origin)
+            where = {"pattern": equation.left, "origin": equation.origin}
+            raise problems.CONTRADICTIONS["zero-product"](self.text, equation.span, **where)
         return known
 
     def why(self, equation: Equation) -> str:

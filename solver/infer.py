@@ -37,7 +37,7 @@ from .algebra.dims import surely_positive, symbols_of
 from .algebra.poly import Dim, Poly, TooLarge, divide_exactly, symbol
 from .equations import Equation, Step
 from .layout import Layout, Pattern, identifiers_of, layout_of, star_position
-from .proof.facts import NO_FACTS, Facts, read_facts, refuse_slips
+from .proof.facts import NO_FACTS, Facts, read_facts, refuse_slips, to_facts
 from .proof.prove import decide
 from .proof.verdict import Always, Never
 from .shapes import (
@@ -45,10 +45,8 @@ from .shapes import (
     ShapeLike,
     to_arguments,
     to_dim,
-    to_facts,
     to_inputs,
     to_shape,
-    unknown_argument,
 )
 from .solution import Solution
 from .unify import Choices, IdentifierFacts, Search, Unifier
@@ -142,7 +140,9 @@ class Question:
     def _equation(self, pattern: Pattern, given: Dim, origin: str) -> Equation:
         if given == 0 and len(pattern.atoms) > 1:
             text = self.annotation.text
-            raise problems.zero_product(text, pattern.span, str(pattern), origin)
+            raise problems.CONTRADICTIONS["zero-product"](
+                text, pattern.span, pattern=pattern, origin=origin
+            )
         places = {name: pattern.span_of(name) for name in pattern.names}
         return Equation(pattern.names, pattern.constant, given, pattern.span, origin, places)
 
@@ -185,7 +185,7 @@ class Question:
                 continue
             is_known = name in self.layout.input_names or self._in_unknown_input(name)
             if not is_known and not self.explore:
-                raise problems.unbound_output(self.annotation.text, span, name)
+                raise problems.UNANSWERABLE["unbound-output"](self.annotation.text, span, name=name)
             unifier.leave_free(name, span)
 
     def _in_unknown_input(self, name: str) -> bool:
@@ -241,10 +241,10 @@ class Question:
                 case Always():
                     continue
                 case Never():
-                    where = [str(relation) for relation in known.relations]
-                    raise problems.no_positive_length(
-                        text, need.span, need.name, need.why, str(claim), where
-                    )
+                    facts = " and ".join(str(relation) for relation in known.relations)
+                    where = f" where {facts}" if facts else ""
+                    words = {"name": need.name, "why": need.why, "claim": claim, "where": where}
+                    raise problems.CONTRADICTIONS["no-positive-length"](text, need.span, **words)
             needed = decision.conditions or (str(claim),)
             unifier.require(needed, f"{need.name} is a positive integer: {need.why}")
             try:
@@ -430,7 +430,7 @@ def _asked(annotation: Any, inputs: Any, arguments: Any, facts: Any, sized: bool
             return _cached(text, shapes, named, known, sized, kinds)
         return _infer(text, shapes, named, known, sized)
     except TooLarge:
-        raise problems.too_large(text) from None
+        raise problems.UNANSWERABLE["too-large"](text) from None
 
 
 _PLAIN = frozenset({int, str, type(None), Poly})
@@ -467,7 +467,7 @@ def _infer(
         names = identifiers_of(annotation)
         for name, _ in arguments:
             if name not in names:
-                raise unknown_argument(text, name, list(names))
+                raise problems.unknown_argument(text, name, list(names))
     if shapes is None:
         layout = layout_of(text, None)
         unknown = [None] * len(annotation.inputs)

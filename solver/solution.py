@@ -12,14 +12,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dimsolve.ir.annotation import Annotation
+from dimsolve.ir.checks import to_whole
 from dimsolve.ir.display import Displayed
 from dimsolve.ir.read_annotation import read_annotation
 
 from .algebra.poly import Dim, TooLarge, product
 from .layout import Layout, Pattern
-from .problems import shape_text, too_large
+from .problems import UNANSWERABLE, shape_text
 from .proof.facts import NO_FACTS, Facts
-from .shapes import Shape, to_whole
+from .shapes import Shape
 from .symbolic import to_sympy
 from .unify import Choices
 
@@ -85,7 +86,7 @@ class Solution(Displayed):
                 ]
             )
         except TooLarge:
-            raise too_large(self.text) from None
+            raise UNANSWERABLE["too-large"](self.text) from None
 
     @cached_property
     def outputs(self) -> tuple[tuple[Any, ...] | None, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.ir.errors import AnnotationError, Problem
 
 from .algebra.dims import Call, Function, ceil_div, floor_div, maximum, minimum, mod
 from .algebra.poly import Dim, Monomial, Poly, symbol
@@ -35,6 +35,13 @@ def sympy_symbol(name: str) -> sympy.Symbol:
     return Symbol(name, integer=True, positive=True)
 
 
+_UNREADABLE = Problem(
+    AnnotationError,
+    "not-a-dimension",
+    "this SymPy expression is not a dimension",
+    "{expression!s:.80}: {why}",
+    'write it as text ("8*s"), or make it of Symbol(name, integer=True, positive=True)',
+)
 _FLOOR_TEX = r"\left\lfloor \frac{%s}{%s} \right\rfloor"
 _CEIL_TEX = r"\left\lceil \frac{%s}{%s} \right\rceil"
 _MOD_TEX = r"\left(\left(%s\right) \bmod \left(%s\right)\right)"
@@ -155,9 +162,8 @@ def from_sympy(expression: sympy.Basic) -> Dim:
     for kind, compute in _COMPUTE.items():
         if type(expression) is functions()[kind]:
             return compute(*(from_sympy(argument) for argument in expression.args))
-    raise _unreadable(
-        expression, "it is not made of integers, symbols, + - * **, and dimsolve's own functions"
-    )
+    why = "it is not made of integers, symbols, + - * **, and dimsolve's own functions"
+    raise _UNREADABLE(expression=expression, why=why)
 
 
 _COMPUTE: dict[Function, Callable[..., Dim]] = {
@@ -169,19 +175,8 @@ _COMPUTE: dict[Function, Callable[..., Dim]] = {
 
 def _from_symbol(expression: Any) -> Dim:
     if expression != sympy_symbol(expression.name):
-        raise _unreadable(expression, "its assumptions are not those of dimsolve's symbols")
+        why = "its assumptions are not those of dimsolve's symbols"
+        raise _UNREADABLE(expression=expression, why=why)
     if not expression.name.isidentifier():
-        raise _unreadable(expression, "its name is not an identifier")
+        raise _UNREADABLE(expression=expression, why="its name is not an identifier")
     return symbol(expression.name)
-
-
-def _unreadable(expression: Any, why: str) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="not-a-dimension",
-            title="this SymPy expression is not a dimension",
-            reason=f"{expression!s:.80}: {why}",
-            hint='write it as text ("8*s"), or make it of '
-            "Symbol(name, integer=True, positive=True)",
-        )
-    )

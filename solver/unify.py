@@ -303,8 +303,10 @@ class Unifier(Bindings):
     def _compare(self, equation: Equation) -> None:
         """All names are known: the product must be the given length."""
         value = product([equation.constant, *(self.bindings[n].value for n in equation.names)])
+        left = equation.left
         if value == 0 and (len(equation.names) > 1 or equation.constant > 1):
-            raise problems.zero_product(self.text, equation.span, equation.left, equation.origin)
+            where = {"pattern": left, "origin": equation.origin}
+            raise problems.CONTRADICTIONS["zero-product"](self.text, equation.span, **where)
         if value == equation.given:
             if equation.names:
                 self.steps.append(Step(f"{equation.left} = {value}", f"agrees: {equation.origin}"))
@@ -322,15 +324,18 @@ class Unifier(Bindings):
     def _mismatch(self, equation: Equation, value: Dim) -> ShapeError:
         left, names = equation.left, dict.fromkeys(equation.names)
         if not names:
-            given = f"{equation.origin} is {equation.given}, the annotation says {left}"
-            return problems.not_the_number(self.text, equation.span, left, given)
+            said = {"number": left, "origin": equation.origin, "given": equation.given}
+            return problems.CONTRADICTIONS["not-the-number"](self.text, equation.span, **said)
         known = [f"{n} = {self.bindings[n].value} ({self.bindings[n].origin})" for n in names]
         spans = (equation.span, *(self.bindings[n].span for n in names))
         if left in names:
-            second = f"{equation}{self.assuming()}"
-            return problems.two_lengths(self.text, spans, left, known[0], second)
-        makes = f"{' and '.join(known)} make it {value}{self.assuming()}"
-        return problems.two_lengths(self.text, spans, left, str(equation), makes)
+            first, second = known[0], f"{equation}{self.assuming()}"
+        else:
+            first = str(equation)
+            second = f"{' and '.join(known)} make it {value}{self.assuming()}"
+        return problems.CONTRADICTIONS["two-lengths"](
+            self.text, *spans, name=left, first=first, second=second
+        )
 
     def _bind_root(
         self, equation: Equation, name: str, degree: int, power: Dim, conditional: bool
@@ -341,7 +346,8 @@ class Unifier(Bindings):
             self.bind(name, self._positive_root(equation, name, root, degree), why, span)
             return True
         if isinstance(power, int):
-            raise problems.no_root(self.text, span, name, degree, power, why)
+            words = {"name": name, "degree": degree, "value": power, "why": why}
+            raise problems.CONTRADICTIONS["no-whole-length (no root)"](self.text, span, **words)
         if conditional:
             self.leave_free(name, span)
             self.require((f"{self.bindings[name].value}**{degree} == {power}",), why)
@@ -396,8 +402,7 @@ class Unifier(Bindings):
         else:
             impossible = isinstance(decide_divides(below, above, self.facts), Never)
         if impossible:
-            spans = tuple(equation.span for equation in used)
-            raise problems.no_solution(self.text, spans, [str(equation) for equation in used])
+            raise problems.no_solution(self.text, [equation.span for equation in used], used)
 
     def _use_cases(self, equations: list[Equation]) -> None:
         """Numbers leave finitely many cases: what they agree on is known; none is a
@@ -416,8 +421,7 @@ class Unifier(Bindings):
         search = Search(numbers, lambda case: self.admits({**bound, **case}), self.admission)
         same = agreed(search)
         if same is None:
-            spans = tuple(equation.span for equation in used)
-            raise problems.no_solution(self.text, spans, [str(equation) for equation in used])
+            raise problems.no_solution(self.text, [equation.span for equation in used], used)
         origin = " and ".join(map(str, used)) + " leave no other whole number"
         for name, value in same.items():
             place = next(equation.place(name) for equation in used if name in equation.names)
@@ -523,7 +527,9 @@ class IdentifierFacts:
             if isinstance(decision, Never):
                 known = sorted(fact.names & self.identifiers & values.keys())
                 found = ", ".join(f"{name} = {values[name]}" for name in known)
-                raise problems.fact_contradicts(text, fact.relation.text, found)
+                raise problems.CONTRADICTIONS["fact-contradicts"](
+                    text, fact=fact.relation.text, found=found
+                )
 
     def of(self, values: Mapping[str, Dim]) -> Facts:
         """Returns the facts in the caller's symbols: those about identifiers speak of what the

@@ -26,7 +26,9 @@ from functools import lru_cache
 from math import gcd
 from typing import Any
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError, shown
+from dimsolve.ir.characters import shown
+from dimsolve.ir.checks import is_slip, wrong_type
+from dimsolve.ir.errors import AnnotationError, Problem, ShapeError, problems
 from dimsolve.ir.expression import Relation
 from dimsolve.ir.read_expression import read_relations
 
@@ -35,13 +37,43 @@ from ..algebra.dims import Call, Function
 from ..algebra.evaluation import Test, names_of, predicate_of
 from ..algebra.poly import UNIT, Dim, Poly, TooLarge, terms_of
 from ..algebra.products import has_no_whole_solution
-from ..shapes import is_slip, to_facts
 from .case_splits import WORLD, Atlas, atlas_of
 from .cells import Chart, Goal
 from .claims import Claim, Sign, claim_of, claims_of_value, difference
 
+_NO_FACTS = bytes | bytearray | memoryview | Mapping
+_FACTS_HINT = 'give relations as text, such as ["k % 64 == 0", "s >= 2"]'
 STEPS = 12_000
 PER_SYMBOL = 10
+
+
+_WRONG = problems(
+    AnnotationError,
+    """
+    unknown-name: a fact about a name that the question does not have
+      '{fact}' speaks of '{name}', which is not in the question and not connected with it by facts
+      hint: did you mean '{meant}'?
+    no-value: a fact divides by zero
+      '{fact}' has no value, whatever the symbols are
+    """,
+)
+
+_CONTRADICTORY = Problem(
+    ShapeError,
+    "contradictory-facts",
+    "{title}",
+    "no positive integers satisfy {facts}",
+    "every symbol is an integer of at least 1",
+)
+
+
+def contradiction(relations: tuple[Relation, ...]) -> ShapeError:
+    """Returns the error that says that no values satisfy these facts."""
+    facts = ", ".join(f"'{relation}'" for relation in relations)
+    if len(relations) > 1:
+        return _CONTRADICTORY(title="the facts contradict each other", facts=facts)
+    (only,) = relations
+    return _CONTRADICTORY(only.text, only.span, title="this fact can never hold", facts=facts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +125,24 @@ def read_facts(facts: Iterable[str | Relation] | Facts) -> Facts:
     return _facts_of(tuple(relations), spelled) if relations else NO_FACTS
 
 
+def to_facts(facts: Any) -> tuple[str | Relation, ...]:
+    """Returns the facts, one for a single text; AnnotationError for what are no facts."""
+    if isinstance(facts, str | Relation):
+        return (facts,)
+    if not isinstance(facts, Iterable) or isinstance(
+        facts, bytes | bytearray | memoryview | Mapping
+    ):
+        raise wrong_type("facts", facts, "a list of relations", _FACTS_HINT)
+    try:
+        found = tuple(facts)
+    except TypeError:  # such as a tensor without dimensions
+        raise wrong_type("facts", facts, "a list of relations", _FACTS_HINT) from None
+    for number, fact in enumerate(found):
+        if not isinstance(fact, str | Relation):
+            raise wrong_type(f"fact {number}", fact, "a relation", _FACTS_HINT)
+    return found
+
+
 @lru_cache(maxsize=256)
 def _facts_of(relations: tuple[Relation, ...], spelled: tuple[Any, ...]) -> Facts:
     """The facts of relations in their own spelling: equal ones may be written in other words, and
@@ -106,7 +156,7 @@ def _facts_of(relations: tuple[Relation, ...], spelled: tuple[Any, ...]) -> Fact
             goals.append(difference(claim_of(relation)))
             goals.extend(difference(claim) for claim in claims_of_value(relation))
         except ZeroDivisionError:
-            raise _no_value(relation) from None
+            raise _WRONG["no-value"](relation.text, relation.span, fact=relation) from None
         except TooLarge:
             continue
         kept += 1
@@ -155,7 +205,8 @@ def refuse_slips(facts: Facts, names: Iterable[str]) -> None:
         for name in sorted(names_of(relation.left) | names_of(relation.right)):
             for meant in sorted(asked - facts.symbols):
                 if is_slip(name, meant):
-                    raise _slip(relation, name, meant)
+                    words = {"fact": relation, "name": shown(name), "meant": meant}
+                    raise _WRONG["unknown-name"](relation.text, relation.span, **words)
 
 
 def assuming(
@@ -178,48 +229,6 @@ def assuming(
     every = (*facts.relations, *relations)
     tests = (*facts.tests, *map(predicate_of, relations))
     return Facts(every, symbols, (*facts.goals, *goals), Atlas(charts, complete), tests)
-
-
-def _slip(relation: Relation, name: str, meant: str) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="unknown-name",
-            title="a fact about a name that the question does not have",
-            text=relation.text,
-            spans=(relation.span,),
-            reason=f"'{relation}' speaks of '{shown(name)}', which is not in the question and not "
-            "connected with it by facts",
-            hint=f"did you mean '{meant}'?",
-        )
-    )
-
-
-def _no_value(relation: Relation) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="no-value",
-            title="a fact divides by zero",
-            text=relation.text,
-            spans=(relation.span,),
-            reason=f"'{relation}' has no value, whatever the symbols are",
-        )
-    )
-
-
-def contradiction(relations: tuple[Relation, ...]) -> ShapeError:
-    """Returns the error that says that no values satisfy these facts."""
-    listed = ", ".join(f"'{relation}'" for relation in relations)
-    alone = len(relations) == 1
-    return ShapeError(
-        Diagnostic(
-            code="contradictory-facts",
-            title="this fact can never hold" if alone else "the facts contradict each other",
-            text=relations[0].text if alone else "",
-            spans=(relations[0].span,) if alone else (),
-            reason=f"no positive integers satisfy {listed}",
-            hint="every symbol is an integer of at least 1",
-        )
-    )
 
 
 STEPS_CONGRUENCES = 1_000

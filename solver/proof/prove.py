@@ -32,7 +32,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal as Choice
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.ir.checks import wrong_type
+from dimsolve.ir.errors import AnnotationError, Problem
 from dimsolve.ir.expression import Comparison, Literal, Relation, values_text
 from dimsolve.ir.read_expression import read_relations
 
@@ -40,7 +41,6 @@ from ..algebra.budget import Budget
 from ..algebra.dims import Call, mod, substitute, symbols_of
 from ..algebra.evaluation import Test, names_of, predicate_of, valuation
 from ..algebra.poly import Dim, TooLarge, atoms_of, divide_exactly
-from ..shapes import to_claim
 from .cells import Chart
 from .claims import (
     Claim,
@@ -71,6 +71,9 @@ from .search import points, values_apart
 from .valuations import follows_from_valuations
 from .verdict import Always, Decision, Never, Proof, Sometimes, Undecided
 
+_NO_VALUE = Problem(
+    AnnotationError, "no-value", "the claim divides by zero", "'{claim}' has no value {where}"
+)
 FIRST_POINTS = 10
 FIRST_LOOK = 400
 STEPS = 18_000
@@ -236,7 +239,10 @@ def prove(claim: str | Relation, *, facts: Iterable[str | Relation] | Facts = ()
     >>> prove("n*(n - 3) % (n - 3) == 0").conditions
     ('n != 3',)
     """
-    relations = (claim,) if isinstance(claim, Relation) else read_relations(to_claim(claim))
+    if not isinstance(claim, str | Relation):
+        hint = "write a relation as text, such as 'n*(n + 1) % 2 == 0'"
+        raise wrong_type("claim", claim, "a relation", hint)
+    relations = (claim,) if isinstance(claim, Relation) else read_relations(claim)
     known = read_facts(facts)
     try:
         claims = [claim_of(relation) for relation in relations]
@@ -390,15 +396,7 @@ def _lacks_value(relations: Sequence[Relation], point: Mapping[str, int]) -> str
 
 def _no_value(relations: Sequence[Relation], where: str) -> AnnotationError:
     relation = next((r for r in relations if _has_no_value(r)), relations[0])
-    return AnnotationError(
-        Diagnostic(
-            code="no-value",
-            title="the claim divides by zero",
-            text=relation.text,
-            spans=(relation.span,),
-            reason=f"'{_shown(relations)}' has no value {where}",
-        )
-    )
+    return _NO_VALUE(relation.text, relation.span, claim=_shown(relations), where=where)
 
 
 def _has_no_value(relation: Relation) -> bool:
