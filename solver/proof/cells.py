@@ -1,14 +1,14 @@
-"""A chart in the making: what is known so far, and the goals that are still to be added.
+"""A cell in the making: what is known so far, and the goals that are still to be added.
 
 Solved symbols are replaced everywhere at once, so what is kept is always written in the atoms that
 are left. How a length is written in them is in `dimsolve.solver.proof.floors`, the rules that add
 goals are in `dimsolve.solver.proof.elimination` and `dimsolve.solver.proof.order`.
 
-A chart: one part of the values that the facts allow, written with parameters that vary freely.
+A cell: one part of the values that the facts allow, written with parameters that vary freely.
 
-The fact ``k % 64 == 0`` becomes the chart ``k = 64*$1, $1 >= 1``; ``h*t == 6`` becomes four charts
-of constants. A question is put into every chart: it holds always when it holds in each, because the
-charts together cover all values. What no substitution expresses stays beside it as polynomials that
+The fact ``k % 64 == 0`` becomes the cell ``k = 64*$1, $1 >= 1``; ``h*t == 6`` becomes four cells
+of constants. A question is put into every cell: it holds always when it holds in each, because the
+cells together cover all values. What no substitution expresses stays beside it as polynomials that
 are not negative, zero, or not zero.
 
 An atom without a bound of its own is a symbol of the caller, at least 1; parameters begin with
@@ -41,11 +41,11 @@ Range: TypeAlias = "tuple[int | None, int | None]"
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class Cell:
     """values: symbol -> Dim in the atoms that are left. lower: atom -> bound, None for any integer;
     1 where absent.
 
-    calls: a floor, minimum or maximum -> the polynomial that it is in this chart. fresh: the
+    calls: a floor, minimum or maximum -> the polynomial that it is in this cell. fresh: the
     number of the newest parameter.
     """
 
@@ -69,7 +69,7 @@ class Chart:
         return not (self.upper or self.nonnegative or self.zero or self.nonzero)
 
 
-WHOLE = Chart()
+WHOLE = Cell()
 MAX_SHIFTED = 40
 MAX_MOVED = 150
 
@@ -200,21 +200,21 @@ MAX_NEAR = 6
 
 
 class Empty(Exception):
-    """No values satisfy the draft."""
+    """No values satisfy the partial cell."""
 
 
 class Split(Exception):
-    """The goal needs a case distinction. Each case: goals to add first, and what calls are."""
+    """The goal needs a case split. Each case: goals to add first, and what calls are."""
 
     def __init__(self, *cases: tuple[Sequence[Goal], Mapping[str, Dim]]) -> None:
         super().__init__()
         self.cases = cases
 
 
-class Draft:
-    """The content of a `Chart`, mutable, with the goals that are still to be added.
+class PartialCell:
+    """The content of a `Cell`, mutable, with the goals that are still to be added.
 
-    pending: the last one is taken first. later: those that need a case distinction, taken when
+    pending: the last one is taken first. later: those that need a case split, taken when
     nothing else is left. dropped: a goal was too large and left out. rounds: how often bounds were
     propagated.
     """
@@ -235,24 +235,24 @@ class Draft:
         "zero",
     )
 
-    def __init__(self, chart: Chart, goals: Sequence[Goal], budget: Budget) -> None:
-        self.values = dict(chart.values)
-        self.lower = dict(chart.lower)
-        self.upper = dict(chart.upper)
-        self.nonnegative = list(chart.nonnegative)
-        self.zero = list(chart.zero)
-        self.nonzero = list(chart.nonzero)
-        self.calls = dict(chart.calls)
-        self.fresh = chart.fresh
+    def __init__(self, cell: Cell, goals: Sequence[Goal], budget: Budget) -> None:
+        self.values = dict(cell.values)
+        self.lower = dict(cell.lower)
+        self.upper = dict(cell.upper)
+        self.nonnegative = list(cell.nonnegative)
+        self.zero = list(cell.zero)
+        self.nonzero = list(cell.nonzero)
+        self.calls = dict(cell.calls)
+        self.fresh = cell.fresh
         self.pending = list(reversed(goals))
         self.later: list[Goal] = []
         self.budget = budget
         self.dropped = False
         self.rounds = 0
 
-    def chart(self) -> Chart:
+    def cell(self) -> Cell:
         """Returns what was found, as data."""
-        return Chart(
+        return Cell(
             values=self.values,
             lower=self.lower,
             upper=self.upper,
@@ -263,9 +263,9 @@ class Draft:
             fresh=self.fresh,
         )
 
-    def copy(self) -> Draft:
-        """Returns an independent draft with the same content."""
-        other = Draft(self.chart(), self.pending[::-1], self.budget)
+    def copy(self) -> PartialCell:
+        """Returns an independent partial cell with the same content."""
+        other = PartialCell(self.cell(), self.pending[::-1], self.budget)
         other.later = list(self.later)
         other.dropped, other.rounds = self.dropped, self.rounds
         return other

@@ -47,7 +47,7 @@ from ..algebra.poly import (
     terms_of,
 )
 from ..algebra.signs import Run, sign_runs
-from .cells import Chart, cancelled
+from .cells import Cell, cancelled
 from .claims import Claim, Sign, difference
 from .facts import Facts
 from .floors import divided
@@ -92,11 +92,9 @@ def remainder_text(dividend: Dim, divisor: Dim) -> str:
     return str(Call(Function.MOD, (dividend, divisor)))[1:-1]
 
 
-def where_divides(
-    modulus: int, dim: Dim, charts: Sequence[Chart], budget: Budget
-) -> tuple[str, ...]:
+def where_divides(modulus: int, dim: Dim, cells: Sequence[Cell], budget: Budget) -> tuple[str, ...]:
     """Returns texts whose conjunction holds exactly where modulus divides dim, for values of the
-    charts.
+    cells.
 
     dim is a polynomial in symbols; somewhere it is divided and somewhere not.
 
@@ -116,7 +114,7 @@ def where_divides(
     parts = [modulus] if powers is None else [prime**exponent for prime, exponent in powers]
     found: list[Condition] = []
     for part in parts:
-        found.extend(_where_divides_power(part, dim, charts, budget))
+        found.extend(_where_divides_power(part, dim, cells, budget))
     return tuple(str(condition) for condition in _joined(found))
 
 
@@ -134,7 +132,7 @@ def _one_line(modulus: int, dim: Dim) -> Class | None:
 
 
 def _where_divides_power(
-    modulus: int, dim: Dim, charts: Sequence[Chart], budget: Budget
+    modulus: int, dim: Dim, cells: Sequence[Cell], budget: Budget
 ) -> Iterable[Condition]:
     terms = {m: c % modulus for m, c in terms_of(dim).items() if c % modulus}
     common = gcd(modulus, *terms.values())
@@ -144,7 +142,7 @@ def _where_divides_power(
     names = sorted(atoms_of(reduced))
     if not names or modulus ** len(names) > MAX_POINTS or any(isinstance(n, Call) for n in names):
         return (_whole(modulus, reduced),)
-    allowed = _allowed(modulus, names, charts, budget)
+    allowed = _allowed(modulus, names, cells, budget)
     budget.spend(len(allowed) * len(terms_of(reduced)))
     hits = [point for point in allowed if _value(reduced, names, point) % modulus == 0]
     described = _by_symbol(modulus, names, allowed, hits)
@@ -166,13 +164,13 @@ def _whole(modulus: int, dim: Dim) -> Whole:
 
 
 def _allowed(
-    modulus: int, names: list[str], charts: Sequence[Chart], budget: Budget
+    modulus: int, names: list[str], cells: Sequence[Cell], budget: Budget
 ) -> list[tuple[int, ...]]:
-    """The residues that the names can have in the charts; more where that is not known."""
+    """The residues that the names can have in the cells; more where that is not known."""
     everything = list(product(range(modulus), repeat=len(names)))
     found: set[tuple[int, ...]] = set()
-    for chart in charts:
-        values = [chart.values.get(name, symbol(name)) for name in names]
+    for cell in cells:
+        values = [cell.values.get(name, symbol(name)) for name in names]
         atoms = sorted(set().union(*(atoms_of(value) for value in values)))
         if modulus ** len(atoms) > MAX_POINTS:
             return everything
@@ -316,8 +314,8 @@ def _congruence(
         plain = not any(isinstance(a, Call) for a in atoms_of(dividend))
         if not plain or divisor <= 1 or not 0 <= remainder < divisor:
             return (text,)
-        charts = facts.atlas.charts
-        found = where_divides(divisor, dividend - remainder, charts, Budget(STEPS))
+        cells = facts.cover.cells
+        found = where_divides(divisor, dividend - remainder, cells, Budget(STEPS))
         if sign is Sign.ZERO:
             return found or (text,)
         return _opposite(found) or (text,)

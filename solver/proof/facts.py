@@ -2,7 +2,7 @@
 
 Facts are relations between lengths: ``k % 64 == 0``, ``s >= 2``, ``h*t == n``. A fact holds where
 it has a value and is true: ``n % (k - 1) == 0`` says that k is not 1. They are read once; their
-charts (see `dimsolve.solver.proof.cells`) are made once, and every question about them starts from
+cells (see `dimsolve.solver.proof.cells`) are made once, and every question about them starts from
 there. Facts that contradict each other are an error that says so, because everything
 would follow from them.
 
@@ -37,8 +37,8 @@ from ..algebra.dims import Call, Function
 from ..algebra.evaluation import Test, names_of, predicate_of
 from ..algebra.poly import UNIT, Dim, Poly, TooLarge, terms_of
 from ..algebra.products import has_no_whole_solution
-from .case_splits import WORLD, Atlas, atlas_of
-from .cells import Chart, Goal
+from .case_splits import EVERYTHING, Cover, cover_of
+from .cells import Cell, Goal
 from .claims import Claim, Sign, claim_of, claims_of_value, difference
 
 _NO_FACTS = bytes | bytearray | memoryview | Mapping
@@ -81,14 +81,14 @@ class Facts:
     """Facts that have been read. The same relations, spelled alike, are the same object, so that
     answers can be kept by it.
 
-    symbols: the names that occur. goals: the relations in canonical form. atlas: the values they
-    allow, in charts. tests: the relations as functions of values.
+    symbols: the names that occur. goals: the relations in canonical form. cover: the values they
+    allow, in cells. tests: the relations as functions of values.
     """
 
     relations: tuple[Relation, ...]
     symbols: frozenset[str]
     goals: tuple[Goal, ...] = field(repr=False)
-    atlas: Atlas = field(repr=False)
+    cover: Cover = field(repr=False)
     tests: tuple[Test, ...] = field(repr=False)
 
     def holds(self, values: Mapping[str, int]) -> bool:
@@ -101,7 +101,7 @@ class Facts:
         return all(test(values) is True for test in self.tests)
 
 
-NO_FACTS = Facts((), frozenset(), (), WORLD, ())
+NO_FACTS = Facts((), frozenset(), (), EVERYTHING, ())
 
 
 def read_facts(facts: Iterable[str | Relation] | Facts) -> Facts:
@@ -160,12 +160,12 @@ def _facts_of(relations: tuple[Relation, ...], spelled: tuple[Any, ...]) -> Fact
         except TooLarge:
             continue
         kept += 1
-    atlas = atlas_of(goals, Budget(STEPS + PER_SYMBOL * len(symbols)))
-    if not atlas.charts:
+    cover = cover_of(goals, Budget(STEPS + PER_SYMBOL * len(symbols)))
+    if not cover.cells:
         raise contradiction(relations)
-    complete = atlas.complete and kept == len(relations)
+    complete = cover.complete and kept == len(relations)
     tests = tuple(map(predicate_of, relations))
-    return Facts(relations, symbols, tuple(goals), Atlas(atlas.charts, complete), tests)
+    return Facts(relations, symbols, tuple(goals), Cover(cover.cells, complete), tests)
 
 
 def related(facts: Facts, symbols: Iterable[str]) -> Facts:
@@ -217,18 +217,18 @@ def assuming(
     relations say under the facts what claims say.
     """
     goals = [difference(claim) for claim in claims]
-    charts: tuple[Chart, ...] = ()
-    complete = facts.atlas.complete
-    for chart in facts.atlas.charts:
-        found = atlas_of(goals, budget, chart)
-        charts += found.charts
+    cells: tuple[Cell, ...] = ()
+    complete = facts.cover.complete
+    for cell in facts.cover.cells:
+        found = cover_of(goals, budget, cell)
+        cells += found.cells
         complete = complete and found.complete
-    if not charts:
+    if not cells:
         return None
     symbols = facts.symbols.union(*(claim.symbols() for claim in claims))
     every = (*facts.relations, *relations)
     tests = (*facts.tests, *map(predicate_of, relations))
-    return Facts(every, symbols, (*facts.goals, *goals), Atlas(charts, complete), tests)
+    return Facts(every, symbols, (*facts.goals, *goals), Cover(cells, complete), tests)
 
 
 STEPS_CONGRUENCES = 1_000

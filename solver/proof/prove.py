@@ -13,11 +13,11 @@ before it is returned.
 
 Where does a claim hold? The question behind every verdict, in the order from cheap to dear.
 
-1. Put the claim into the charts of the facts: often it is an identity there, or bounds decide it.
+1. Put the claim into the cells of the facts: often it is an identity there, or bounds decide it.
 2. Try a few small values: most false claims fail at one of them. Where a constant does not divide
    everywhere, the binomial basis names values at which it does not.
-3. Take the claim's opposite as a further fact. If that has no chart, the claim is a theorem; if it
-   has, its charts say where to look for a counterexample.
+3. Take the claim's opposite as a further fact. If that has no cell, the claim is a theorem; if it
+   has, its cells say where to look for a counterexample.
 
 Facts that have nothing to do with the claim (no symbol of theirs is connected with one of its
 symbols by facts) only lengthen the search. Where values are found that satisfy these, they are left
@@ -41,7 +41,7 @@ from ..algebra.budget import Budget
 from ..algebra.dims import Call, mod, substitute, symbols_of
 from ..algebra.evaluation import Test, names_of, predicate_of, valuation
 from ..algebra.poly import Dim, TooLarge, atoms_of, divide_exactly
-from .cells import Chart
+from .cells import Cell
 from .claims import (
     Claim,
     Sign,
@@ -53,7 +53,7 @@ from .claims import (
     zero_divisor,
 )
 from .conditions import condition_of, remainder_text
-from .divisibility import always_divides, failing_points, in_chart
+from .divisibility import always_divides, failing_points, in_cell
 from .facts import (
     PER_SYMBOL,
     Facts,
@@ -172,7 +172,7 @@ def _is_impossible_near(
 
 def _first_look(seen: Seen, claims: Sequence[Claim], names: Sequence[str], facts: Facts) -> None:
     """Tries small values, and those at which a constant is known not to divide."""
-    walk = points(facts, facts.atlas.charts, names, Budget(FIRST_LOOK + 12 * len(names)))
+    walk = points(facts, facts.cover.cells, names, Budget(FIRST_LOOK + 12 * len(names)))
     seen.look(islice(walk, FIRST_POINTS))
     for claim in claims if seen.fails is None else ():
         if (divides := claim.divisibility()) is not None:
@@ -182,13 +182,13 @@ def _first_look(seen: Seen, claims: Sequence[Claim], names: Sequence[str], facts
 
 
 def shown(claim: Claim, facts: Facts) -> str | None:
-    """Returns why the claim holds in every chart of the facts by arithmetic alone; None where it
+    """Returns why the claim holds in every cell of the facts by arithmetic alone; None where it
     takes more.
 
     Four reasons: an identity, the bounds of the symbols, a divisor of all values, congruences.
     """
     divides = claim.divisibility()
-    if divides is not None and always_divides(*divides, facts.atlas):
+    if divides is not None and always_divides(*divides, facts.cover):
         return f"{divides[0]} divides {divides[1]}"
     try:
         dim, sign = difference(claim)
@@ -201,26 +201,26 @@ def shown(claim: Claim, facts: Facts) -> str | None:
         return f"prime by prime, {congruence[0]} divides {congruence[1]}"
     if divides is not None:
         return None
-    if all(_shown_in(dim, sign, chart) for chart in facts.atlas.charts):
+    if all(_shown_in(dim, sign, cell) for cell in facts.cover.cells):
         return "both sides are the same" if sign is Sign.ZERO else "by the bounds of the symbols"
     return None
 
 
-def _shown_in(dim: Dim, sign: Sign, chart: Chart) -> bool:
+def _shown_in(dim: Dim, sign: Sign, cell: Cell) -> bool:
     try:
-        written = substitute(dim, chart.values) if chart.values else dim
+        written = substitute(dim, cell.values) if cell.values else dim
     except (TooLarge, ZeroDivisionError):
         return False
     match sign:
         case Sign.NONNEGATIVE:
-            return is_nonnegative(written, chart)
+            return is_nonnegative(written, cell)
         case Sign.NONZERO:
-            return is_nonnegative(written - 1, chart) or is_nonnegative(-written - 1, chart)
+            return is_nonnegative(written - 1, cell) or is_nonnegative(-written - 1, cell)
         case Sign.ZERO:
             calls = any(isinstance(atom, Call) for atom in atoms_of(written))
-            if calls and is_nonnegative(written, chart) and is_nonnegative(-written, chart):
+            if calls and is_nonnegative(written, cell) and is_nonnegative(-written, cell):
                 return True
-            found = in_chart(dim, chart)
+            found = in_cell(dim, cell)
             return found is not None and found[0] == 0
 
 
