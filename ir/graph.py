@@ -42,9 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A constant that is named, not written: ``torch.float32``. ``path`` says where it is imported
-    from.
-    """
+    """A constant that is named, not written: ``torch.float32``. ``path``: its import path."""
 
     path: str
 
@@ -64,9 +62,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """An object that a traced program brought along, kept in ``Graph.attachments``: no JSON
-    holds it.
-    """
+    """An object that a traced program brought along, in ``Graph.attachments``; never in JSON."""
 
     name: str
 
@@ -145,9 +141,7 @@ class Value:
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Appends a call of a torch function; torch calls this where one of its functions is given
-        a value.
-        """
+        """Appends a call of a torch function: torch calls this where one is given a value."""
         value = next(value for value in values_in((*args, *(kwargs or {}).values())))
         return value.graph.call(func, *args, **(kwargs or {}))
 
@@ -187,9 +181,7 @@ Devices and Dims.
 
 
 def values_in(argument: Argument) -> Iterator[Value]:
-    """Yields the values that occur in an argument tree, from left to right, each as often as it
-    occurs.
-    """
+    """Yields the values in an argument tree from left to right, as often as they occur."""
     if isinstance(argument, Value):
         yield argument
     elif isinstance(argument, tuple | list):
@@ -225,9 +217,7 @@ class OperatorCall:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """Calls a graph of the same module by its name. ``symbols``: lengths of its symbols that the
-    caller gives outright.
-    """
+    """Calls a graph of the same module. ``symbols``: lengths that the caller gives outright."""
 
     function: str
     symbols: tuple[tuple[str, Dim], ...] = ()
@@ -243,9 +233,7 @@ class ExternalCall:
 
 @dataclass(frozen=True, slots=True)
 class MatchShape:
-    """Matches the shape of a tensor, or a shape, to a pattern: symbols seen first are bound, the
-    rest is asserted.
-    """
+    """Matches a shape to a pattern: symbols seen first are bound, the rest is asserted."""
 
     pattern: tuple[Dim | None, ...]
 
@@ -262,9 +250,7 @@ Operation: TypeAlias = OperatorCall | FunctionCall | ExternalCall | MatchShape |
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A line of the model's own code. ``file`` is relative: to the package it was installed with,
-    or to where Python ran.
-    """
+    """A line of the model's own code; ``file`` is relative to its package or working directory."""
 
     file: str
     line: int
@@ -342,9 +328,7 @@ class Node:
 
     @property
     def inputs(self) -> tuple[Value | None, ...]:
-        """The annotated inputs, in order (None for an absent one); all values used, where there is
-        no annotation.
-        """
+        """The annotated inputs in order, None for an absent one; else all values used."""
         if self.declaration is not None:
             return tuple(self.declaration.inputs)
         return tuple(dict.fromkeys(self.operands()))
@@ -360,9 +344,7 @@ class Node:
         return [*values_in(self.args), *values_in(self.kwargs)]
 
     def algorithm(self, tag: str) -> Algorithm:
-        """Returns the way of partitioning with this tag, for ``graph.partition``. There is one,
-        ``"dim"``: along annotated dimensions. GraphError for any other.
-        """
+        """Returns the way of partitioning with this tag: ``"dim"``, along annotated dimensions."""
         if tag != "dim":
             raise GraphError(
                 Diagnostic(
@@ -404,8 +386,7 @@ class Input:
 
 
 class Graph(Displayed):
-    """A function of typed values. ``functions`` are the graphs of the module that its nodes call,
-    by name.
+    """A function of typed values. ``functions``: the graphs that its nodes call, by name.
 
     ``result`` is what the function returns, a tree whose leaves are values; ``outputs`` are these
     values by name. ``container`` is the import path of the class that the tree was taken from, or
@@ -470,9 +451,7 @@ class Graph(Displayed):
         return value
 
     def add_node(self, node: Node, types: tuple[Type, ...], names: tuple[str, ...] = ()) -> Node:
-        """Appends a node that makes values of these types, named after its id unless names are
-        given.
-        """
+        """Appends a node that makes values of these types, named after its id by default."""
         if not names:
             names = (
                 (node.id,)
@@ -605,9 +584,7 @@ class Graph(Displayed):
         self._nodes.insert(self._nodes.index(before), node)
 
     def map_nodes(self, visit: Callable[[Node], None]) -> None:
-        """Visits every node in order, also those of the functions of the module, each function
-        once.
-        """
+        """Visits every node in order, then those of each function of the module."""
         for node in self.nodes():
             visit(node)
         for function in self.functions.values():

@@ -84,9 +84,7 @@ UNKNOWN = Unknown()
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A tensor. With known dimensions the rank is their number; a known rank alone is dimensions
-    that are all unknown.
-    """
+    """A tensor. A known rank alone is a shape whose dimensions are all unknown."""
 
     rank: int | None
     dtype: str | None
@@ -117,9 +115,7 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class ShapeType:
-    """A shape as a value of its own: what ``x.size()`` returns. ``dims`` is None where its length
-    is not known.
-    """
+    """A shape as a value, as of ``x.size()``. ``dims`` is None where its length is not known."""
 
     dims: tuple[Dim | None, ...] | None
 
@@ -134,9 +130,7 @@ class ShapeType:
 
 @dataclass(frozen=True, slots=True)
 class ScalarType:
-    """A Python number. ``dtype`` is ``int``, ``float``, ``bool``, or a tensor dtype's name;
-    ``value`` is known only for integers.
-    """
+    """A Python number of a dtype, ``int`` or ``float32``; ``value`` is that of an integer, if known."""
 
     dtype: str
     value: Dim | None = None
@@ -158,9 +152,7 @@ class TupleType:
 
 @dataclass(frozen=True, slots=True)
 class ObjectType:
-    """A value that is none of the others (a random generator, a cache); only ever replicated.
-    Without a kind: any value at all.
-    """
+    """Any other value (a generator, a cache), only replicated. Without a kind: any value."""
 
     kind: str = ""
 
@@ -170,9 +162,7 @@ class ObjectType:
 
 @dataclass(frozen=True, slots=True)
 class FunctionType:
-    """A function. ``parameters`` is None where they are not known. Symbols of the parameters are
-    the function's own.
-    """
+    """A function; its symbols are its own. ``parameters`` is None where they are not known."""
 
     parameters: tuple[Type, ...] | None
     result: Type

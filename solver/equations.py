@@ -1,14 +1,11 @@
-"""What is solved and what comes out: equations, bindings and the steps between them, each with its
-origin.
-
-What is known while equations are solved: lengths, the conditions under which they are right, and
-what must be positive.
+"""Equations, the lengths found from them, and every step between with its reason.
 
     h*t = 8*s, h = 4        bind h = 4; divide: t = 2*s
     h*t = 8*s, h = 3        divide: t = 8*s//3 if s % 3 == 0, a condition that is kept
     h*t = n - 5, h = 1      need: t is positive where n - 5 >= 1
 
-`unify` decides what is used when; here every step is written down with its reason.
+`Bindings` keeps what is known while equations are solved: lengths, the conditions under which they
+are right, and what must be positive. `dimsolve.solver.unify` decides what is used when.
 """
 
 from __future__ import annotations
@@ -212,9 +209,7 @@ class Bindings:
         return floor_div(equation.given, divisor)
 
     def assuming(self) -> str:
-        """Returns the conditions that were met before, on which a contradiction may rest, as
-        words; "" where there are none.
-        """
+        """Returns the conditions met before, on which a contradiction may rest, as words."""
         needed = " and ".join(self.conditions)
         return f", where {needed}, which the other dimensions need" if needed else ""
 

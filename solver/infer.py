@@ -224,9 +224,7 @@ class Question:
         )
 
     def _require_lengths(self, unifier: Unifier, values: Mapping[str, Dim]) -> None:
-        """Identifiers are positive: keeps the conditions under which all lengths are; ShapeError
-        where one never is.
-        """
+        """Keeps the conditions under which all lengths are positive; ShapeError: never."""
         if not unifier.needs:
             return
         text = self.annotation.text
@@ -298,8 +296,7 @@ def infer(
     arguments: Mapping[str, Any] | None = None,
     facts: Iterable[str | Relation] = (),
 ) -> Solution:
-    """Returns the output shapes of an operator, the lengths of its identifiers, and the conditions
-    for both.
+    """Returns the output shapes of an operator, the lengths of its identifiers, and conditions.
 
     inputs: one shape per annotated input (see `dimsolve.solver.shapes`), or None to explore the
     operator with its identifiers as symbols. arguments: lengths of identifiers (of the arguments of
@@ -487,9 +484,7 @@ _cached = lru_cache(maxsize=16384)(_infer)
 
 
 def _are_of_caller(names: frozenset[str], shapes: Sequence[Shape | None]) -> bool:
-    """Whether names that facts and identifiers share are symbols of the shapes: such a fact says
-    nothing about an identifier.
-    """
+    """Whether names that facts and identifiers share are symbols of the shapes."""
     if not names:
         return True
     dims = [dim for shape in shapes for dim in shape or () if isinstance(dim, Poly)]
@@ -497,9 +492,7 @@ def _are_of_caller(names: frozenset[str], shapes: Sequence[Shape | None]) -> boo
 
 
 def _star_rank(annotation: Annotation, shapes: Sequence[Shape | None]) -> int | None:
-    """Returns how many dimensions ``*`` stands for, None where no given shape tells; checks all
-    ranks on the way.
-    """
+    """Returns how many dimensions ``*`` stands for, None where unknown; checks all ranks."""
     if len(shapes) != len(annotation.inputs):
         raise problems.wrong_count(annotation.text, len(annotation.inputs), len(shapes))
     found: tuple[int, int] | None = None
@@ -528,9 +521,7 @@ def _solve_quickly(
     arguments: tuple[tuple[str, Any], ...],
     sized: bool,
 ) -> dict[str, Dim] | None:
-    """Returns all lengths where nothing is doubtful; None sends the question to the general
-    solver. ``sized``: lengths may be 0.
-    """
+    """Returns all lengths where nothing is doubtful, else None. ``sized``: 0 is a length."""
     values: dict[str, Dim] = {}
     for name, value in arguments:
         if name in layout.marks:

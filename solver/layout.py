@@ -115,9 +115,7 @@ def layout_of(text: str, star_rank: int | None) -> Layout:
 
 
 def lay_out(annotation: Annotation, star_rank: int | None) -> Layout:
-    """Returns the layout for ``*`` standing for this many dimensions; None where that is not
-    known.
-    """
+    """Returns the layout for ``*`` standing for this many dimensions, None if not known."""
     identifiers = identifiers_of(annotation)
     marks = {name: identifier.mark for name, identifier in identifiers.items()}
     names = fresh_names(set(identifiers))

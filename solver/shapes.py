@@ -97,9 +97,7 @@ def to_dim(value: DimLike, place: str = "") -> Dim:
 
 @lru_cache(maxsize=8192)
 def dim_of_text(text: str) -> Dim:
-    """Returns the Dim of dimension text; the common ``s`` and ``8*s`` take a shortcut past the
-    reader.
-    """
+    """Returns the Dim of a text; the common ``s`` and ``8*s`` take a shortcut."""
     if text.isascii() and len(text) <= 64:
         if text.isdigit():
             return int(text)

@@ -106,8 +106,7 @@ class Solution(Displayed):
         return {"*": self.layout.star} if self.layout.star else {}
 
     def solutions(self, limit: int = 1000) -> Choices | None:
-        """Returns the choices of the free identifiers, ascending, at most ``limit``; None where
-        neither numbers nor facts leave finitely many.
+        """Returns the choices of the free identifiers, ascending; None where not finitely many.
 
         ``complete`` of the result says whether these are all. Raises AnnotationError for a limit
         that is no positive integer.

@@ -82,9 +82,7 @@ def functions() -> dict[Function, Callable[..., Any]]:
 
 
 def __getattr__(name: str) -> Any:
-    """Hands out the functions by name, so that ``from dimsolve.solver.symbolic import FloorDiv``
-    and pickling work.
-    """
+    """Hands out the functions by name, for imports and for pickling."""
     kinds = {"FloorDiv": Function.FLOORDIV, "Mod": Function.MOD, "CeilDiv": Function.CEILDIV}
     if name in kinds:
         return functions()[kinds[name]]
@@ -135,8 +133,7 @@ def _atom_to_sympy(atom: str) -> sympy.Expr:
 
 @lru_cache(maxsize=8192)
 def from_sympy(expression: sympy.Basic) -> Dim:
-    """Returns the Dim of a SymPy expression made of positive integer symbols, integers and our
-    functions.
+    """Returns the Dim of an expression of positive integer symbols and our functions.
 
     Raises AnnotationError for anything else: a symbol with other assumptions, a fraction, SymPy's
     Mod or floor.

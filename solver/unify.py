@@ -6,31 +6,12 @@ the certain to the open:
 1. a name that stands alone is its given length; known factors cancel by exact division;
 2. what remains is linear in exponents: the rational row span gives every product that the equations
    force (``h*t = 1024, h*d = 512, t*d = 2048`` forces ``h**2 = 256``), numbers leave finitely many
-   cases;
+   cases (`dimsolve.solver.choices`);
 3. a division that is whole under a condition on the symbols is made, and the condition is kept;
 4. what is still open stays free: a name becomes a symbol of its own and the rest follows from it.
 
 The order of the inputs never matters. `dimsolve.solver.infer` solves the usual question without
 this file; here is the general case, the reasons and the errors.
-
-Products of unknowns that equal numbers leave finitely many cases; here they are found, the
-smallest first.
-
-``h*t = 12, h*d = 18`` has four solutions: h is a common divisor of 12 and 18, the rest follows.
-They come one at a time, so whoever needs only the first ones pays for no more; the work is counted,
-and a search that was not finished says so.
-
-Facts about identifiers: what they ask of lengths that are tried, and of those that are found.
-
-A fact that names an identifier, and the caller has no symbol of that name, is about the identifier:
-
-    h*t == 24      an equation among the others
-    h*t <= 24      bounds h and t, so there are finitely many cases
-    h >= 2         narrows the cases
-    h == 3         of a solution with h = 4, a contradiction
-
-Once the identifiers are solved, such a fact says something about the caller's symbols: with
-``h = 8*s``, ``h >= 16`` is ``8*s >= 16``.
 """
 
 from __future__ import annotations
@@ -148,9 +129,7 @@ class Search:
                 yield from self._cases(rest, reduced, {**chosen, name: length})
 
     def _lengths(self, name: str, equations: list[Product]) -> Iterator[int]:
-        """What a name may be, ascending: a root where nothing else is unknown, a divisor, or any
-        number up to its bound.
-        """
+        """What a name may be, ascending: a root, a divisor, or any number up to its bound."""
         common = 0
         for exponents, value in equations:
             if name not in exponents:
@@ -265,9 +244,7 @@ class Unifier(Bindings):
         self.free.extend(name for name in opened if name not in self.free)
 
     def _settle(self, equations: list[Equation], *, conditional: bool) -> list[Equation]:
-        """Uses every equation with at most one unknown name, until none is left; returns the
-        others.
-        """
+        """Uses every equation with at most one unknown name; returns the others."""
         pending = equations
         while True:
             waiting = [equation for equation in pending if not self._use(equation, conditional)]
@@ -405,9 +382,7 @@ class Unifier(Bindings):
             raise problems.no_solution(self.text, [equation.span for equation in used], used)
 
     def _use_cases(self, equations: list[Equation]) -> None:
-        """Numbers leave finitely many cases: what they agree on is known; none is a
-        contradiction.
-        """
+        """Numbers leave finitely many cases: what they agree on is known."""
         used: list[Equation] = []
         numbers: list[tuple[dict[str, int], int]] = []
         for equation in equations:
@@ -445,9 +420,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class IdentifierFacts:
-    """Facts laid beside the identifiers that they may speak of: all whose names are not the
-    caller's.
-    """
+    """Facts beside the identifiers that they may speak of, whose names are not the caller's."""
 
     facts: Facts
     identifiers: frozenset[str]
@@ -475,9 +448,7 @@ class IdentifierFacts:
         return read_facts(fact.relation for fact in self.listed if not fact.about)
 
     def equations(self, spans: Mapping[str, Span]) -> list[Equation]:
-        """Returns the facts of the form *product of identifiers == length*, which are equations
-        like any other.
-        """
+        """Returns the facts that are equations, *product of identifiers == length*."""
         equations: list[Equation] = []
         for fact in self._about:
             if fact.relation.comparison is not Comparison.EQ:
@@ -532,9 +503,7 @@ class IdentifierFacts:
                 )
 
     def of(self, values: Mapping[str, Dim]) -> Facts:
-        """Returns the facts in the caller's symbols: those about identifiers speak of what the
-        identifiers are.
-        """
+        """Returns the facts in the caller's symbols: identifiers become what they are."""
         if self.about_symbols is self.facts:
             return self.facts
         texts: list[str | Relation] = []

@@ -9,11 +9,8 @@ floor of a floor is one floor. Everything deeper is a proof, not a normal form, 
     (4*a + 7)//4  ->  a + 1          (6*a)//4  ->  (3*a)//2          max(a, 3, 2, a)  ->  max(3, a)
     (a//b)//c  ->  a//(b*c)          (2*a + 1)//4  ->  a//2
 
-From what was written to canonical lengths.
-
-    (4*a + 7)//4  ->  a + 1          max(a, 3, 2, a)  ->  max(3, a)
-
-The work is counted: text is short, and what it stands for need not be.
+`from_expression` makes a length of what was written. Its work is counted: text is short, and what
+it stands for need not be.
 """
 
 from __future__ import annotations
@@ -57,8 +54,7 @@ class Function(Enum):
 
 
 class Call(str):
-    """An atom that is a function of Dims. It is a string: its text, which is canonical, is its
-    identity.
+    """An atom that is a function of Dims: a string, whose canonical text is its identity.
 
     >>> call = next(iter(atoms_of(floor_div(symbol("a") + 1, 2))))
     >>> call, call.function.value, [str(a) for a in call.arguments]
@@ -92,9 +88,7 @@ def _call_text(function: Function, arguments: tuple[Dim, ...]) -> str:
 
 
 def _operand_text(dim: Dim, *, left: bool = False) -> str:
-    """Brackets where reading needs them: ``8*s`` may stand bare on the left of ``//``, never on its
-    right.
-    """
+    """Brackets where reading needs them: ``8*s`` is bare only on the left of ``//``."""
     if isinstance(dim, int):
         return str(dim) if dim >= 0 else f"({dim})"
     (monomial, coefficient), *more = dim.terms.items()

@@ -1,16 +1,15 @@
-"""Case splits that no goal asks for, but a proof may need.
+"""Case analysis: cells that together cover every value that satisfies some claims.
 
-When a cell cannot be shown to be empty as it is, it is cut into parts that together are the whole:
+    h % 8 == 4, h <= 20   one cell: h = 8*$1 + 4, 0 <= $1 <= 2
+    max(a, b) == 4        two cells: a = 4, b <= 4  and  b = 4, a <= 3
+
+A cell that cannot be shown to be empty as it is is `refined`: split into parts that together are
+the whole.
 
     p != 0                     p >= 1  or  p <= -1
     2 <= x <= 5                x = 2, 3, 4, 5
     a floor of a*a by 4        a = 4*t, 4*t + 1, 4*t + 2, 4*t + 3
     x*x + y*y - 2*x*y < 0      x = y + t  or  y = x + t + 1       (one order, then the other)
-
-All the cells of some claims: together they cover every value that satisfies them.
-
-h % 8 == 4, h <= 20   ->   one cell: h = 8*$1 + 4, 0 <= $1 <= 2
-max(a, b) == 4        ->   two cells: a = 4, b <= 4  and  b = 4, a <= 3
 """
 
 from __future__ import annotations
@@ -28,8 +27,9 @@ from ..algebra.poly import Dim, Poly, TooLarge, atoms_of, replace, symbol, terms
 from .cells import WHOLE, Cell, Empty, Goal, PartialCell, Split, least_of
 from .claims import Sign
 from .elimination import class_goals, solve, solve_products
+from .emptiness import is_empty
 from .floors import express
-from .order import bound, exclude, is_empty, propagate, sharpened
+from .order import bound, exclude, propagate, sharpened
 
 MAX_CELLS = 256
 MAX_TERMS = 80
@@ -84,9 +84,7 @@ def finished(partials: Sequence[PartialCell], budget: Budget) -> Cover:
 
 
 def _worked(partial: PartialCell, room: int) -> list[PartialCell] | None:
-    """Works a partial cell off: the partial cells that replace it ([] where it is empty), or None where it is
-    done.
-    """
+    """Takes a partial cell's goals: the cells that replace it, or None where it is done."""
     try:
         while partial.pending or propagate(partial) or partial.later or sharpened(partial):
             cases = _run(partial, room)
@@ -101,9 +99,7 @@ def _worked(partial: PartialCell, room: int) -> list[PartialCell] | None:
 
 
 def _run(partial: PartialCell, room: int) -> list[PartialCell] | None:
-    """Takes all pending goals, and last those that ask for a case split; returns the cases of
-    the first one.
-    """
+    """Takes all pending goals; returns the cases of the first one that must be split."""
     last = not partial.pending and bool(partial.later)
     while partial.pending or last:
         goal = partial.later.pop(0) if last else partial.pending.pop()
@@ -155,9 +151,7 @@ OBSTRUCTIONS = {4, 7, 8, 9}
 
 
 def refined(cell: Cell, budget: Budget, depth: int) -> tuple[Cell, ...] | None:
-    """Returns cells that together cover the cell, by the first case split that applies; None
-    where none does.
-    """
+    """Returns cells that together cover the cell, or None where no case split applies."""
     ways = (_no_residue, _with_remainders, _by_sign, _by_value, _by_residue, *_TURNS[depth % 3])
     budget.spend(10 + 2 * sum(len(terms_of(dim)) for dim in _conditions(cell)))
     for way in ways:
@@ -210,9 +204,7 @@ def _by_value(cell: Cell, budget: Budget, depth: int) -> list[PartialCell] | Non
 
 
 def _by_residue(cell: Cell, budget: Budget, depth: int) -> list[PartialCell] | None:
-    """An atom inside a product inside a floor by a constant takes each residue that makes a
-    difference.
-    """
+    """An atom in a product in a floor by a constant takes each residue that matters."""
     for call in cell.calls:
         assert isinstance(call, Call)
         if call.function is not Function.FLOORDIV:
@@ -272,9 +264,7 @@ def _period(dim: Dim, atom: str, modulus: int) -> int | None:
 
 
 def _by_order(cell: Cell, budget: Budget, depth: int) -> list[PartialCell] | None:
-    """Of two atoms in a product or a square with mixed signs, one is the greater or equal
-    (successive differences).
-    """
+    """Of two atoms in a product or a square with mixed signs, one is the greater."""
     for left, right in _pairs(cell):
         partials: list[PartialCell] = []
         for greater, smaller, gap in ((left, right, 0), (right, left, 1)):
@@ -302,9 +292,7 @@ def _by_least(cell: Cell, budget: Budget, depth: int) -> list[PartialCell] | Non
 
 
 def _by_congruence(cell: Cell, budget: Budget, depth: int) -> list[PartialCell] | None:
-    """A constant that divides some terms of an equation divides the sum of the others; the sharpest
-    one is taken.
-    """
+    """A constant that divides some terms of an equation divides the sum of the others."""
     best: tuple[float, list[list[Goal]]] | None = None
     for dim in cell.zero:
         for modulus in sorted({abs(c) for m, c in terms_of(dim).items() if m} - {1}):
@@ -318,9 +306,7 @@ def _by_congruence(cell: Cell, budget: Budget, depth: int) -> list[PartialCell] 
 
 
 def _pairs(cell: Cell) -> Iterator[tuple[str, str]]:
-    """Pairs of atoms that begin at the same value and stand in one inequality of degree 2 or more
-    with mixed signs.
-    """
+    """Pairs of atoms with one least value in one inequality of degree 2 with mixed signs."""
     for dim in _conditions(cell):
         if not isinstance(dim, Poly) or len(dim.terms) > 30:
             continue

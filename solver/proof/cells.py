@@ -1,18 +1,16 @@
-"""A cell in the making: what is known so far, and the goals that are still to be added.
+"""Cells: parts of the values that the facts allow, written with parameters that vary freely.
 
-Solved symbols are replaced everywhere at once, so what is kept is always written in the atoms that
-are left. How a length is written in them is in `dimsolve.solver.proof.floors`, the rules that add
-goals are in `dimsolve.solver.proof.elimination` and `dimsolve.solver.proof.order`.
+    k % 64 == 0     one cell: k = 64*$1, $1 >= 1
+    h*t == 6        four cells of constants
 
-A cell: one part of the values that the facts allow, written with parameters that vary freely.
+A question is put into every cell: it holds always when it holds in each, because the cells together
+cover all values (`dimsolve.solver.proof.case_splits`). What no substitution expresses stays beside
+it as polynomials that are not negative, zero, or not zero. An atom without a bound of its own is a
+symbol of the caller, at least 1; parameters begin with ``$``, which no symbol does.
 
-The fact ``k % 64 == 0`` becomes the cell ``k = 64*$1, $1 >= 1``; ``h*t == 6`` becomes four cells
-of constants. A question is put into every cell: it holds always when it holds in each, because the
-cells together cover all values. What no substitution expresses stays beside it as polynomials that
-are not negative, zero, or not zero.
-
-An atom without a bound of its own is a symbol of the caller, at least 1; parameters begin with
-``$``, which no symbol does.
+A `PartialCell` is one in the making, with the goals that are still to be added. Solved symbols are
+replaced everywhere at once, so it is always written in the atoms that are left. `floors` says how a
+length is written in them; the rules that add goals are in `elimination` and `order`.
 """
 
 from __future__ import annotations
@@ -104,9 +102,7 @@ def range_of(dim: Dim, lower: Mapping[str, int | None], upper: Mapping[str, int]
 
 
 def shifted(dim: Dim, lower: Mapping[str, int | None]) -> Dim:
-    """Returns dim with every bounded atom x written as its least value plus x: then all are at
-    least 0.
-    """
+    """Returns dim with every bounded atom x as its least value plus x: all are at least 0."""
     terms = dict(terms_of(dim))
     moves = {a: move for m in terms for a, _ in m if (move := least_of(a, lower))}
     for atom, move in moves.items():
@@ -291,9 +287,7 @@ class PartialCell:
         return range_of(build({monomial: coefficient}), self.lower, self.upper)
 
     def knows(self, dim: Dim) -> bool:
-        """Whether dim >= 0 follows from the bounds of its atoms, or from these and one other
-        inequality.
-        """
+        """Whether dim >= 0 follows from its atoms' bounds, alone or with one inequality."""
         dim = tightened(dim)
         if isinstance(dim, int):
             return dim >= 0

@@ -5,14 +5,14 @@ three: ``p >= 0``, ``p == 0``, ``p != 0``; `Sign` names them and `difference` br
 
     a < b    ->  b - a - 1 >= 0          k % 8 == 0   ->  (k % 8) == 0
 
-Where does a claim have a value? Everywhere but where a divisor that is written in it is 0.
+A claim, or a fact, holds where it has a value and is true. It has a value everywhere but where a
+divisor that is written in it is 0:
 
     a % (n - 3) == 0       asks that n - 3 is not 0
     a // (b // c) >= 0     asks that c is not 0, and then that b//c is not 0
     0*(a // (n - 3)) == 0  asks for n - 3 too: what is written counts, not what is left of it
 
-A claim holds where it has a value and is true, and so does a fact. A negative divisor has a value,
-rounded as Python rounds: ``7 // (-2) == -4`` and ``7 % (-2) == -1``.
+A negative divisor rounds as in Python: ``7 // (-2) == -4`` and ``7 % (-2) == -1``.
 """
 
 from __future__ import annotations
@@ -229,9 +229,7 @@ def _valuations(relation: Relation, text: str) -> tuple[tuple[Expression, Valuat
 
 
 def has_value(relations: Iterable[Relation]) -> Test:
-    """Returns whether all of the relations have a value, as a function of the symbols' values; None
-    where that is past the limits.
-    """
+    """Returns a test of whether all relations have a value; None past the limits."""
     divisors = [
         value for relation in relations for _, value in _valuations(relation, relation.text)
     ]

@@ -6,17 +6,13 @@ Every claim is its own exact condition; this file finds a simpler one where ther
     s//4*4 == s            s % 4 == 0      3*a*b % (6*a) == 0   b % 2 == 0
     2*n == 2*m             m == n          a*b + b + 1 > b      proved, not asked here
 
-Where a constant divides a polynomial, as people write it.
+Where a constant divides a polynomial, the classes modulo each prime power are listed where they are
+few, and described symbol by symbol where they are such a product; else the polynomial itself is the
+condition, without factors that change nothing:
 
-    8*s  by 3                        s % 3 == 0
-    6*s + 2  by 8                    s % 4 == 1
-    3*a*b  by 6                      a*b % 2 == 0
-    a*b  by 2, a known to be odd     b % 2 == 0
-    9*a + b  by 8                    (a + b) % 8 == 0
-
-The classes modulo each prime power are listed where they are few, and described symbol by symbol
-where they are such a product; else the polynomial itself is the condition, without factors that
-change nothing.
+    8*s  by 3              s % 3 == 0      3*a*b  by 6                      a*b % 2 == 0
+    6*s + 2  by 8          s % 4 == 1      a*b  by 2, a known to be odd     b % 2 == 0
+    9*a + b  by 8          (a + b) % 8 == 0
 """
 
 from __future__ import annotations
@@ -93,8 +89,7 @@ def remainder_text(dividend: Dim, divisor: Dim) -> str:
 
 
 def where_divides(modulus: int, dim: Dim, cells: Sequence[Cell], budget: Budget) -> tuple[str, ...]:
-    """Returns texts whose conjunction holds exactly where modulus divides dim, for values of the
-    cells.
+    """Returns texts that hold together exactly where modulus divides dim in the cells.
 
     dim is a polynomial in symbols; somewhere it is divided and somewhere not.
 
@@ -150,9 +145,7 @@ def _where_divides_power(
 
 
 def _whole(modulus: int, dim: Dim) -> Whole:
-    """``dim % modulus == 0`` with a leading coefficient of 1 where that is possible, and small
-    others.
-    """
+    """``dim % modulus == 0`` with a leading coefficient of 1 where that is possible."""
     terms = {m: c % modulus for m, c in terms_of(dim).items()}
     for monomial in sorted(terms, key=lambda m: (-sum(e for _, e in m), m)):
         if monomial and gcd(terms[monomial], modulus) == 1:
@@ -205,9 +198,7 @@ def _by_symbol(
 
 
 def _one_class(modulus: int, name: str, possible: set[int], chosen: set[int]) -> Class | None:
-    """The shortest period of which the chosen among the possible residues are one class, or all but
-    one.
-    """
+    """The shortest period of which the chosen residues are one class, or all but one."""
     for period in (d for d in range(2, modulus + 1) if modulus % d == 0):
         for excluded in (False, True):
             residues = {x % period for x in (possible - chosen if excluded else chosen)}
@@ -260,8 +251,7 @@ MEETS = {Sign.NONNEGATIVE: (0, 1), Sign.ZERO: (0,), Sign.NONZERO: (-1, 1)}
 
 
 def condition_of(claim: Claim, facts: Facts) -> tuple[str, ...]:
-    """Returns texts whose conjunction holds exactly where the claim does, for values that satisfy
-    the facts.
+    """Returns texts that hold together exactly where the claim does under the facts.
 
     >>> from dimsolve.solver.proof.facts import NO_FACTS
     >>> from dimsolve.solver.algebra.dims import mod
@@ -281,9 +271,7 @@ def condition_of(claim: Claim, facts: Facts) -> tuple[str, ...]:
 
 
 def _as_remainder(dim: Dim) -> tuple[Dim, Dim, int] | None:
-    """(dividend, divisor, r) where ``dim == 0`` says ``dividend % divisor == r``; from ``//`` and
-    ceildiv too.
-    """
+    """(dividend, divisor, r) where ``dim == 0`` says ``dividend % divisor == r``."""
     for atom in sorted(atoms_of(dim)):
         if not isinstance(atom, Call) or len(atom.arguments) != 2:
             continue
@@ -367,9 +355,7 @@ def _polynomial(dim: Dim, sign: Sign, rising: bool) -> tuple[str, ...]:
 
 
 def _intervals(dim: Poly, sign: Sign, name: str) -> tuple[str, ...]:
-    """One unknown: ``n >= 3``, or ``n >= 3`` and ``n <= 9``, or ``n == 4``; () where it is no
-    single interval.
-    """
+    """One unknown: ``n >= 3``, also ``n <= 9``, or ``n == 4``; () for no single interval."""
     runs = sign_runs(coefficients_of(dim), 1, None, Budget(STEPS))
     inside: list[Run] = []
     outside: list[Run] = []
@@ -402,9 +388,7 @@ def _reduced(dim: Poly, sign: Sign) -> Dim:
 
 
 def _sides(dim: Dim, sign: Sign, rising: bool) -> str:
-    """The terms with a plus on one side, those with a minus on the other: ``a*b >= c + 1`` or ``c <
-    a*b``.
-    """
+    """Terms with a plus on one side, others on the other: ``a*b >= c + 1``, ``c < a*b``."""
     terms: Mapping[Monomial, int] = terms_of(dim)
     plus = build({m: c for m, c in terms.items() if c > 0})
     minus = build({m: -c for m, c in terms.items() if c < 0})

@@ -35,8 +35,8 @@ MAX_VALUES = 512
 def in_cell(dim: Dim, cell: Cell) -> tuple[Dim, PartialCell | Cell] | None:
     """Returns dim written in the cell's parameters and where their bounds stand.
 
-    A floor gets a parameter of its own, so the bounds are those of a partial cell. None where writing it
-    takes a case split or too much.
+    A floor gets a parameter of its own, so the bounds are those of a partial cell. None where
+    writing it takes a case split or too much.
     """
     if isinstance(dim, int) or (
         cell.is_whole and not any(isinstance(a, Call) for a in atoms_of(dim))
@@ -61,8 +61,7 @@ class FixedDivisor:
 
 
 def fixed_divisor(dim: Dim, facts: Facts) -> int:
-    """Returns the greatest constant that was shown to divide dim for all values that satisfy the
-    facts; 0 where dim is always 0.
+    """Returns the greatest constant shown to divide dim under the facts; 0 for 0.
 
     Without facts it is the greatest there is; `greatest_divisor` says whether it is under facts.
 
@@ -148,9 +147,7 @@ def _common_divisor(dim: Dim, facts: Facts) -> int:
 
 
 def always_divides(divisor: Dim, dividend: Dim, cover: Cover) -> bool:
-    """Whether it is proved that divisor divides dividend at all values of the cover at which
-    divisor is not 0.
-    """
+    """Whether divisor is proved to divide dividend in the cover wherever it is not 0."""
     return all(_divides_in(divisor, dividend, cell) for cell in cover.cells)
 
 
@@ -196,8 +193,7 @@ def failing_points(
 
 
 def exact_quotient(dividend: Dim, divisor: Dim, facts: Facts) -> Dim | None:
-    """Returns dividend / divisor in the caller's symbols where divisibility is a theorem under the
-    facts, else None.
+    """Returns dividend / divisor where it is proved to be whole under the facts, else None.
 
     >>> from dimsolve.solver.proof.facts import read_facts
     >>> from dimsolve.solver.algebra.poly import symbol

@@ -1,24 +1,22 @@
-"""Solving equations inside a partial cell: exact, and complete where the kind of equation has a theory.
+"""Equations in a partial cell: exact, and complete where the kind of equation has a theory.
 
-    b == a + 3            replaces b
-    6*a == 4*b + 2        linear: a = 2*t + 1, b = 3*t + 1, by Euclid's algorithm
-    n*n - n == 12         one unknown: its integer roots
-    (a + 1)*(b - c) == 0  a line in b: b = c
+    b == a + 3             replaces b
+    6*a == 4*b + 2         linear: a = 2*t + 1, b = 3*t + 1, by Euclid's algorithm
+    n*n - n == 12          one unknown: its integer roots
+    (a + 1)*(b - c) == 0   a line in b: b = c
 
-Products of positive atoms are solved together (`dimsolve.solver.proof.elimination`); some
-others leave a few cases (`dimsolve.solver.proof.case_splits`). What fits none of these stays in the
-cell as a polynomial that is zero.
+Some leave a few cases, because integers divide each other or do not:
 
-Equations between products of positive atoms, solved together inside a partial cell.
+    x*y + x == 6           x divides 6: x = 1, 2, 3 or 6
+    a*a == 4*q + 1         4 divides a*a - 1: a = 2*t + 1
+    x*(3*y + 1) == y*y     3*y + 1 divides 9*y*y, hence 1
 
-a*b == c*d, a == 2*c    the parameters of `dimsolve.solver.algebra.products` replace all of them
-h*t == 12               six cases
+Products of positive atoms are solved together, by `dimsolve.solver.algebra.products`:
 
-Equations that leave a few cases, because integers divide each other or do not.
+    a*b == c*d, a == 2*c   parameters replace all of them
+    h*t == 12              six cases
 
-x*y + x == 6        x divides 6: x = 1, 2, 3 or 6
-a*a == 4*q + 1      4 divides a*a - 1: a = 2*t + 1
-x*(3*y + 1) == y*y  3*y + 1 divides 9*y*y, hence 1
+What fits none of these stays in the cell as a polynomial that is zero.
 """
 
 from __future__ import annotations
@@ -50,9 +48,7 @@ MAX_ATOMS = 10
 
 
 def solve_products(partial: PartialCell) -> list[PartialCell] | None:
-    """Returns the cases in which all equations between products are solved; None where there are
-    none to solve.
-    """
+    """Returns the cases that solve all equations between products, or None."""
     found = {
         dim: balance for dim in partial.zero if (balance := balance_of(partial, dim)) is not None
     }
@@ -126,9 +122,7 @@ def _split_divisors(partial: PartialCell, dim: Poly) -> None:
 
 
 def _split_residues(partial: PartialCell, dim: Poly) -> None:
-    """A constant that divides some terms divides the sum of the others: the residue classes in
-    which it does.
-    """
+    """A constant that divides some terms divides the sum of the others."""
     if balance_of(partial, dim) is not None:
         return
     moduli = {
@@ -161,9 +155,7 @@ def class_goals(table: ResidueTable) -> list[list[Goal]]:
 
 
 def _split_quotient(partial: PartialCell, dim: Poly) -> None:
-    """``x * (p*y + r) == b(y)``: p*y + r divides p**k * b(y), hence the constant that is left where
-    p*y + r is 0.
-    """
+    """``x * (p*y + r) == b(y)``: p*y + r divides p**k * b(-r/p), a constant."""
     if len(atoms_of(dim)) != 2:
         return
     for name in sorted(atoms_of(dim)):
@@ -225,9 +217,7 @@ def _raise_factors(partial: PartialCell, dim: Poly) -> None:
 
 
 def _reduced(partial: PartialCell, dim: Poly) -> Dim:
-    """dim without its content and without factors that are never zero; Empty where no integers
-    solve it.
-    """
+    """dim without content and factors that are never zero; Empty: no integers solve it."""
     constant = dim.terms.get(UNIT, 0)
     common = gcd(*(c for m, c in dim.terms.items() if m))
     if constant % common:
@@ -237,9 +227,7 @@ def _reduced(partial: PartialCell, dim: Poly) -> Dim:
 
 
 def _isolate(partial: PartialCell, dim: Poly) -> bool:
-    """Replaces an atom that occurs once, alone, with coefficient 1 or -1; best one whose bounds are
-    met anyway.
-    """
+    """Replaces an atom that occurs once, with coefficient 1 or -1; best within its bounds."""
     counts: dict[str, int] = {}
     for monomial in dim.terms:
         for atom, _ in monomial:
@@ -280,9 +268,7 @@ def _fits(partial: PartialCell, atom: str, value: Dim) -> bool:
 
 
 def _step_of_euclid(partial: PartialCell, dim: Poly) -> bool:
-    """Replaces the atom with the least coefficient so that all others get smaller (Pugh's Omega
-    test, 1991).
-    """
+    """Replaces the atom with the least coefficient (Pugh's Omega test, 1991)."""
     if any(len(m) > 1 or (m and m[0][1] > 1) for m in dim.terms):
         return False
     lead = min((m for m in dim.terms if m), key=lambda m: (abs(dim.terms[m]), m))
@@ -298,9 +284,7 @@ def _step_of_euclid(partial: PartialCell, dim: Poly) -> bool:
 
 
 def _factor(partial: PartialCell, dim: Poly) -> bool:
-    """``factor * (x + rest) == 0``, found by writing dim as a line in x: x is -rest unless the
-    factor is 0.
-    """
+    """``factor * (x + rest) == 0`` as a line in x: x is -rest unless the factor is 0."""
     names = sorted(atoms_of(dim))
     if len(names) > MAX_ATOMS or len(dim.terms) > 24:
         return False

@@ -1,18 +1,16 @@
-"""Writing lengths in the atoms of a partial cell: floors, remainders, minima and maxima become
-polynomials.
+"""Lengths in the atoms of a partial cell: floors, remainders, minima and maxima become polynomials.
 
-    a % b          a - b*(a//b)
-    ceildiv(a, b)  (a + b - 1)//b for a positive b
-    a//b           divided as far as it goes; what is left is a parameter q with 0 <= a - b*q < b
-    max(a, b)      a where a >= b, b where b > a: a case split
+    a % b           a - b*(a//b)
+    ceildiv(a, b)   (a + b - 1)//b for a positive b
+    max(a, b)       a where a >= b, b where b > a: a case split
+    a//b            divided as far as it goes; what is left is a parameter q, 0 <= a - b*q < b
 
-The same floor is the same parameter, in the facts and in the claim.
+The same floor is the same parameter, in the facts and in the claim. Polynomial arithmetic knows
+some quotients and remainders already:
 
-Floors that are not open: quotients and remainders that polynomial arithmetic already knows.
-
-(a*b + b)//a        b + b//a              long division
-(n*n + n)//2        its remainder is 0    the fixed divisor of n*n + n is 2
-r//b                0                     where 0 <= r < b
+    (a*b + b)//a    b + b//a              long division
+    (n*n + n)//2    its remainder is 0    the fixed divisor of n*n + n is 2
+    r//b            0                     where 0 <= r < b
 """
 
 from __future__ import annotations
@@ -42,8 +40,7 @@ MAX_STEPS = 24
 
 
 def divided(a: Dim, b: Dim) -> tuple[Dim, Dim]:
-    """Returns (quotient, rest) with a == quotient*b + rest, where no term of rest holds b's leading
-    term.
+    """Returns (quotient, rest): a == quotient*b + rest, no term of rest holds b's leading term.
 
     A constant b leaves coefficients from 0 to b - 1.
 
@@ -78,8 +75,7 @@ def divided(a: Dim, b: Dim) -> tuple[Dim, Dim]:
 
 
 def known_remainder(a: Dim, b: Dim) -> int | None:
-    """Returns the r with a % b == r at all integers where b is not 0, if there is such a constant
-    and it is found.
+    """Returns the constant r with a % b == r wherever b is not 0, if one is found.
 
     >>> from dimsolve.solver.algebra.poly import symbol
     >>> n = symbol("n")
@@ -95,8 +91,7 @@ def known_remainder(a: Dim, b: Dim) -> int | None:
 
 
 def divides_over_rationals(divisor: Poly, dividend: Dim) -> bool:
-    """Whether dividend/divisor is a polynomial that is whole at all integers: then it divides
-    wherever it is not 0.
+    """Whether dividend/divisor is a polynomial that is whole at all integers.
 
     By Gauss's lemma the divisor without its content c divides with integer coefficients, and c
     must divide the quotient everywhere.
@@ -236,9 +231,7 @@ def _leads_down(dim: Dim) -> bool:
 
 
 def _open_floor(partial: PartialCell, a: Dim, b: Dim, least: int | None, most: int | None) -> Dim:
-    """A new parameter q with ``0 <= a - b*q < b``, or with the remainder itself where that is
-    known.
-    """
+    """A new parameter q with ``0 <= a - b*q < b``, or with the remainder where it is known."""
     quotient = partial.parameter(least, most)
     rest = a - b * quotient
     remainder = known_remainder(a, b)

@@ -7,11 +7,8 @@
     1 <= a % 8 <= 7                    a chain asks for all its comparisons
 
 A proof is a theorem about all positive integers that satisfy the facts: at each of them the claim
-has a value and is true. A claim or a fact has no value where a divisor that is written in it is 0,
-and does not hold there. A counterexample is put into the claim and the facts as they were written
-before it is returned.
-
-Where does a claim hold? The question behind every verdict, in the order from cheap to dear.
+has a value and is true. A counterexample is put into the claim and the facts as they were written
+before it is returned. `examine` goes from cheap to dear:
 
 1. Put the claim into the cells of the facts: often it is an identity there, or bounds decide it.
 2. Try a few small values: most false claims fail at one of them. Where a constant does not divide
@@ -19,10 +16,9 @@ Where does a claim hold? The question behind every verdict, in the order from ch
 3. Take the claim's opposite as a further fact. If that has no cell, the claim is a theorem; if it
    has, its cells say where to look for a counterexample.
 
-Facts that have nothing to do with the claim (no symbol of theirs is connected with one of its
-symbols by facts) only lengthen the search. Where values are found that satisfy these, they are left
-out, and the values stand beside those of an example; where none are found, they may contradict
-each other, and all facts are looked at together.
+Facts whose symbols are not connected with the claim's by facts only lengthen the search. Where
+values satisfy these they are left out, and the values stand beside those of an example; where none
+are found, the facts may contradict each other, and all are looked at together.
 """
 
 from __future__ import annotations
@@ -53,14 +49,13 @@ from .claims import (
     zero_divisor,
 )
 from .conditions import condition_of, remainder_text
+from .congruences import congruence_of, follows_from_congruences
 from .divisibility import always_divides, failing_points, in_cell
 from .facts import (
     PER_SYMBOL,
     Facts,
     assuming,
-    congruence_of,
     contradiction,
-    follows_from_congruences,
     read_facts,
     refuse_slips,
     related,
@@ -158,9 +153,7 @@ def _is_impossible_near(
     names: Sequence[str],
     budget: Budget,
 ) -> bool:
-    """Whether the claims are impossible under those facts that have to do with them: others only
-    lengthen the search.
-    """
+    """Whether the claims are impossible under the facts that have to do with them."""
     fresh = Seen(predicate)
     fresh.holds = {}  # only where it fails would end the attempt
     part = budget.part(budget.left // 2)
@@ -182,8 +175,7 @@ def _first_look(seen: Seen, claims: Sequence[Claim], names: Sequence[str], facts
 
 
 def shown(claim: Claim, facts: Facts) -> str | None:
-    """Returns why the claim holds in every cell of the facts by arithmetic alone; None where it
-    takes more.
+    """Returns why the claim holds in every cell by arithmetic alone, or None.
 
     Four reasons: an identity, the bounds of the symbols, a divisor of all values, congruences.
     """
@@ -423,8 +415,7 @@ def decide(left: Dim, comparison: Comparison, right: Dim, facts: Facts) -> Decis
 
 
 def decide_divides(divisor: Dim, dividend: Dim, facts: Facts) -> Decision:
-    """Returns when divisor is not 0 and divides dividend without a remainder, for all values that
-    satisfy the facts.
+    """Returns when divisor is not 0 and divides dividend, for all values under the facts.
 
     Raises ZeroDivisionError where the divisor is the constant 0.
 

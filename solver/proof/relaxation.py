@@ -86,9 +86,7 @@ class _Relaxation:
         return any(self._replaced(*line, scale, depth) for line in lines)
 
     def _replaced(self, call: Call, slope: Dim, rest: Dim, scale: int, depth: int) -> bool:
-        """Whether ``(slope*call + rest)/scale`` is shown to be never negative by a bound of the
-        call.
-        """
+        """Whether a bound of the call shows that ``(slope*call + rest)/scale`` is >= 0."""
         sign = self._sign(slope)
         if sign == 0:
             return False
@@ -243,9 +241,7 @@ def _asks_for_all(call: Call, slope: Dim, rest: Dim) -> bool:
 
 
 def _exactly(x: Dim, n: Dim, sign: int, rest: Dim, *, up: bool) -> Dim:
-    """What is not negative exactly where ``sign*(x//n) + rest`` is not, for n >= 1; up: rounded
-    up.
-    """
+    """What is not negative exactly where ``sign*(x//n) + rest`` is not; up: rounded up."""
     if sign > 0:
         return x + n * rest + (n - 1 if up else 0)
     return n * rest - x + (0 if up else n - 1)

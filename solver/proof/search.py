@@ -34,8 +34,7 @@ WIDE = (0, 1, 3, 9, 31, 100, 1_000, 10_000, 10**6, 10**9)
 def points(
     facts: Facts, cells: Sequence[Cell], symbols: Sequence[str], budget: Budget
 ) -> Iterator[dict[str, int]]:
-    """Yields values of the symbols that satisfy the facts, until the budget is spent. Cells take
-    turns.
+    """Yields values of the symbols that satisfy the facts, from each cell in turn.
 
     symbols must contain those of the facts.
 
@@ -66,8 +65,7 @@ def _in_turns(walks: list[Iterator[_Step]]) -> Iterator[_Step]:
 
 @lru_cache(maxsize=1024)
 def values_apart(facts: Facts, near: Facts) -> Mapping[str, int] | None:
-    """Returns values at which those facts hold that are not among the near ones, which share no
-    symbol with them; None where none were found.
+    """Returns values of the facts that are not among the near ones, or None.
 
     >>> from dimsolve.solver.proof.facts import read_facts, related
     >>> facts = read_facts(["k % 64 == 0", "h*w == n*m", "h >= 70"])
@@ -128,8 +126,7 @@ def _mixed(names: Sequence[str], numbers: Sequence[int]) -> Iterator[dict[str, i
 
 
 def all_points(facts: Facts, names: Sequence[str], limit: int) -> list[dict[str, int]] | None:
-    """Returns all values of the names that satisfy the facts; None where they are not known to be
-    finitely many, or where more than limit would be tried.
+    """Returns all values that satisfy the facts; None past limit or where not finite.
 
     >>> from dimsolve.solver.proof.facts import read_facts
     >>> all_points(read_facts(["k % 64 == 0", "k <= 200"]), ["k"], 100)
@@ -162,9 +159,7 @@ class _Step(NamedTuple):
 
 
 def _walk(cell: Cell, symbols: Sequence[str], budget: Budget) -> Iterator[_Step]:
-    """The symbols' values at the cell's parameters, which grow from their bounds in all
-    directions.
-    """
+    """The symbols' values at the cell's parameters, which grow from their bounds."""
     values = {name: cell.values.get(name, symbol(name)) for name in symbols}
     last = _solved_last(cell)
     used = set().union(*(atoms_of(dim) for dim in (*values.values(), *cell.zero)))
@@ -195,9 +190,7 @@ def _solved_last(cell: Cell) -> list[Power]:
 
 
 def _rarity(power: Power) -> tuple[int, int]:
-    """How rarely the equation has a whole solution: one in as many as the slope says, fewer for
-    roots.
-    """
+    """How rarely an equation has a whole solution: one in as many as the slope says."""
     return power.exponent, abs(power.slope) if isinstance(power.slope, int) else 10**6
 
 

@@ -21,6 +21,7 @@ from dimsolve.ir.expression import Comparison, Relation
 from ..algebra.budget import Budget, OutOfBudgetError
 from ..algebra.dims import Call, Function, evaluate, symbols_of
 from ..algebra.integers import prime_powers
+from ..algebra.linear import is_contradictory
 from ..algebra.poly import (
     UNIT,
     Dim,
@@ -32,7 +33,6 @@ from ..algebra.poly import (
     divide_exactly,
     terms_of,
 )
-from ..algebra.signs import is_contradictory
 from .cells import Goal
 from .claims import Sign, claim_of
 from .facts import Facts

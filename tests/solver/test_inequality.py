@@ -15,7 +15,7 @@ from dimsolve.solver.algebra.dims import evaluate, from_expression
 from dimsolve.solver.algebra.poly import Dim, symbol
 from dimsolve.solver.algebra.signs import is_contradictory, is_sum_of_squares
 from dimsolve.solver.proof.cells import Cell, range_of
-from dimsolve.solver.proof.order import is_empty
+from dimsolve.solver.proof.emptiness import is_empty
 from dimsolve.solver.proof.relaxation import is_nonnegative
 
 from .claim_texts import lengths, polynomials
