@@ -47,56 +47,18 @@ _MEANT = {
 _REPLACEMENT = {char: wanted for wanted, chars in _MEANT.items() for char in chars}
 
 
-_ALIKE = {
-    "a": "\u0251\u0430",
-    "c": "\u03f2\u0441",
-    "d": "\u0501",
-    "e": "\u0435\u04bd",
-    "g": "\u0261\u0581",
-    "h": "\u04bb\u0570",
-    "i": "\u0131\u03b9\u0456",
-    "j": "\u03f3\u0458",
-    "k": "\u043a",
-    "l": "\u01c0\u04cf",
-    "n": "\u0578",
-    "o": "\u03bf\u043e\u0585",
-    "p": "\u03c1\u0440",
-    "q": "\u051b\u0566",
-    "r": "\u0433",
-    "s": "\u0455",
-    "u": "\u03c5\u057d",
-    "v": "\u03bd\u0475",
-    "w": "\u0461\u051d",
-    "x": "\u0445",
-    "y": "\u0443",
-    "A": "\u0391\u0410",
-    "B": "\u0392\u0412",
-    "C": "\u03f9\u0421",
-    "E": "\u0395\u0415",
-    "G": "\u050c",
-    "H": "\u0397\u041d",
-    "I": "\u0399\u0406\u04c0",
-    "J": "\u037f\u0408",
-    "K": "\u039a\u041a",
-    "M": "\u039c\u041c",
-    "N": "\u039d",
-    "O": "\u039f\u041e\u0555",
-    "P": "\u03a1\u0420",
-    "Q": "\u051a",
-    "S": "\u0405\u054f",
-    "T": "\u03a4\u0422",
-    "U": "\u054d",
-    "V": "\u0474",
-    "W": "\u051c",
-    "X": "\u03a7\u0425",
-    "Y": "\u03a5\u04ae",
-    "Z": "\u0396",
-    "\u0413": "\u0393",
-    "\u041f": "\u03a0",
-    "\u0424": "\u03a6",
-    "\u0444": "\u03c6",
-}
-_SKELETON = {ord(twin): letter for letter, twins in _ALIKE.items() for twin in twins}
+_ALIKE = (
+    "a\u0251\u0430 c\u03f2\u0441 d\u0501 e\u0435\u04bd g\u0261\u0581 h\u04bb\u0570 "
+    "i\u0131\u03b9\u0456 j\u03f3\u0458 k\u043a l\u01c0\u04cf n\u0578 o\u03bf\u043e\u0585 "
+    "p\u03c1\u0440 q\u051b\u0566 r\u0433 s\u0455 u\u03c5\u057d v\u03bd\u0475 w\u0461\u051d "
+    "x\u0445 y\u0443 A\u0391\u0410 B\u0392\u0412 C\u03f9\u0421 E\u0395\u0415 G\u050c "
+    "H\u0397\u041d I\u0399\u0406\u04c0 J\u037f\u0408 K\u039a\u041a M\u039c\u041c N\u039d "
+    "O\u039f\u041e\u0555 P\u03a1\u0420 Q\u051a S\u0405\u054f T\u03a4\u0422 U\u054d V\u0474 "
+    "W\u051c X\u03a7\u0425 Y\u03a5\u04ae Z\u0396 \u0413\u0393 \u041f\u03a0 \u0424\u03a6 "
+    "\u0444\u03c6"
+)
+"""Each letter, and those that most fonts draw like it."""
+_SKELETON = {ord(twin): row[0] for row in _ALIKE.split() for twin in row[1:]}
 _FILLERS = {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0}
 
 

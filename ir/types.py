@@ -10,11 +10,9 @@ at run time, or nothing at all.
     ?[*]                nothing known     TensorType(None, None, Unknown())
 
 Dimensions are held, not computed with: what they mean, and joins and subtypes, live in
-`dimsolve.solver`.
+`dimsolve.solver`. As JSON a dimension is an int or text in the dimension language:
 
-Types as JSON, there and back. A dimension is an int or text in the dimension language.
-
-{"tensor": {"rank": 2, "dtype": "float32", "shape": ["n", 8]}}        float32[n, 8]
+    {"tensor": {"rank": 2, "dtype": "float32", "shape": ["n", 8]}}        float32[n, 8]
 """
 
 from __future__ import annotations
@@ -107,10 +105,8 @@ class TensorType:
         return None if self.rank is None else (None,) * self.rank
 
     def __str__(self) -> str:
-        rank = (
-            f"{self.rank}: " if self.rank is not None and isinstance(self.shape, Computed) else ""
-        )
-        return f"{self.dtype or '?'}[{rank}{self.shape}]"
+        computed = self.rank is not None and isinstance(self.shape, Computed)
+        return f"{self.dtype or '?'}[{f'{self.rank}: ' if computed else ''}{self.shape}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +126,7 @@ class ShapeType:
 
 @dataclass(frozen=True, slots=True)
 class ScalarType:
-    """A Python number of a dtype, ``int`` or ``float32``; ``value`` is that of an integer, if known."""
+    """A Python number of a dtype; ``value`` is that of an integer, where it is known."""
 
     dtype: str
     value: Dim | None = None

@@ -1,5 +1,4 @@
-"""`infer`: from an annotation and shapes to the lengths of its identifiers and the shapes of its
-outputs.
+"""`infer`: from an annotation and shapes to the lengths of identifiers and the shapes of outputs.
 
 Three ways to the same answer. A question asked before is looked up. The usual question (every
 length is given, or follows by one exact division) is solved by `_solve_quickly`, which keeps no
@@ -8,15 +7,10 @@ reasons and costs a few microseconds. Everything else, and every error and expla
 
     infer("(h t) k -> h t k", ["8*s, k"], arguments={"h": 8})     h=8, t=s, k=k -> (8, s, k)
 
-One question to the general solver: names told apart, equations made, the answer put together.
-
-Names in shapes, arguments and facts are the caller's symbols; identifiers belong to the annotation.
+Names in shapes, arguments and facts are the caller's symbols; identifiers belong to the annotation:
 
     h t -> (h t)   beside   8*s, k      h = 8*s, t = k; the output is 8*k*s
     h t -> (h t)   beside   t, h        h = t, t = h: the caller's t is not the identifier's
-
-What a fact that names an identifier says is in `identifier_facts`; how equations are solved, in
-`unify`.
 """
 
 from __future__ import annotations
@@ -35,7 +29,9 @@ from dimsolve.ir.read_annotation import read_annotation
 from . import problems
 from .algebra.dims import surely_positive, symbols_of
 from .algebra.poly import Dim, Poly, TooLarge, divide_exactly, symbol
+from .choices import Choices, Search
 from .equations import Equation, Step
+from .identifier_facts import IdentifierFacts
 from .layout import Layout, Pattern, identifiers_of, layout_of, star_position
 from .proof.facts import NO_FACTS, Facts, read_facts, refuse_slips, to_facts
 from .proof.prove import decide
@@ -49,7 +45,7 @@ from .shapes import (
     to_shape,
 )
 from .solution import Solution
-from .unify import Choices, IdentifierFacts, Search, Unifier
+from .unify import Unifier
 
 
 @dataclass(frozen=True)
@@ -411,7 +407,7 @@ def _shapes_of(inputs: Sequence[ShapeLike]) -> list[Shape | None]:
 
 
 def _asked(annotation: Any, inputs: Any, arguments: Any, facts: Any, sized: bool) -> Solution:
-    """Looks the question up; ``True`` and ``1.0`` are told apart from the 1 that they equal."""
+    """Looks the question up; ``True`` and ``1.0`` are not the 1 that they equal."""
     text = annotation if annotation.__class__ is str else _text_of(annotation)
     shapes = None if inputs is None else _as_key(inputs)
     named: tuple[tuple[str, Any], ...] = ()

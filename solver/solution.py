@@ -17,12 +17,12 @@ from dimsolve.ir.display import Displayed
 from dimsolve.ir.read_annotation import read_annotation
 
 from .algebra.poly import Dim, TooLarge, product
+from .choices import Choices
 from .layout import Layout, Pattern
 from .problems import UNANSWERABLE, shape_text
 from .proof.facts import NO_FACTS, Facts
 from .shapes import Shape
 from .symbolic import to_sympy
-from .unify import Choices
 
 if TYPE_CHECKING:
     from .equations import Step

@@ -48,11 +48,11 @@ from dimsolve.partition.mesh import MeshError
 from dimsolve.partition.plan_data import PlanError
 from dimsolve.solver.algebra.dims import symbols_of
 from dimsolve.solver.algebra.poly import Poly
+from dimsolve.solver.identifier_facts import IdentifierFacts
 from dimsolve.solver.infer import Inputs
 from dimsolve.solver.layout import identifiers_of
 from dimsolve.solver.proof.facts import read_facts, to_facts
 from dimsolve.solver.shapes import to_arguments, to_dim, to_inputs, to_shape
-from dimsolve.solver.unify import IdentifierFacts
 
 from .results import (
     retold_annotation,

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from dimsolve.ir.read_expression import read_dimension
 from dimsolve.solver.algebra.budget import Budget
 from dimsolve.solver.algebra.dims import evaluate, from_expression
+from dimsolve.solver.algebra.linear import is_contradictory
 from dimsolve.solver.algebra.poly import Dim, symbol
-from dimsolve.solver.algebra.signs import is_contradictory, is_sum_of_squares
+from dimsolve.solver.algebra.signs import is_sum_of_squares
 from dimsolve.solver.proof.cells import Cell, range_of
 from dimsolve.solver.proof.emptiness import is_empty
 from dimsolve.solver.proof.relaxation import is_nonnegative
