@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from dimsolve.ir.expression import Comparison
 
-from .algebra.dims import Call, Function, surely_positive
-from .algebra.poly import UNIT, Dim, atoms_of, symbol, terms_of
+from .algebra.dims import Call, Function, line_in_call, surely_positive
+from .algebra.poly import Dim, atoms_of, symbol
 from .proof.claims import Claim
 
 _DIVISIONS = (Function.FLOORDIV, Function.MOD, Function.CEILDIV)
@@ -49,8 +49,8 @@ def at_least(dim: Dim, least: Dim) -> Iterator[Claim]:
     >>> [str(claim) for claim in at_least(to_dim("2*(n//3) - 1"), 1)]
     ['n >= 3']
     """
-    line = _line_in_call(dim)
-    if line is None or not isinstance(least, int):
+    line = line_in_call(dim)
+    if line is None or line[0] < 1 or not isinstance(least, int):
         yield Claim(dim, Comparison.GE, least)
         return
     slope, call, offset = line
@@ -82,16 +82,3 @@ def _any_at_least(call: Call, least: int) -> Iterator[Claim]:
         yield from at_least(open_[0], least)
     else:
         yield Claim(symbol(call), Comparison.GE, least)
-
-
-def _line_in_call(dim: Dim) -> tuple[int, Call, int] | None:
-    """(a, call, b) where the dim is a*call + b with a positive; None for another form."""
-    terms = dict(terms_of(dim))
-    offset = terms.pop(UNIT, 0)
-    if len(terms) != 1:
-        return None
-    ((monomial, slope),) = terms.items()
-    if slope < 1 or len(monomial) != 1 or monomial[0][1] != 1:
-        return None
-    call = monomial[0][0]
-    return (slope, call, offset) if isinstance(call, Call) else None

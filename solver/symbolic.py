@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dimsolve.ir.errors import AnnotationError, Problem
 
-from .algebra.dims import Call, Function, ceil_div, floor_div, maximum, minimum, mod
+from .algebra.dims import Call, Function, apply, ceil_div, floor_div, maximum, minimum, mod
 from .algebra.poly import Dim, Monomial, Poly, symbol
 
 if TYPE_CHECKING:
@@ -156,18 +156,11 @@ def from_sympy(expression: sympy.Basic) -> Dim:
         case Max() | Min():
             dims = [from_sympy(argument) for argument in expression.args]
             return maximum(*dims) if isinstance(expression, Max) else minimum(*dims)
-    for kind, compute in _COMPUTE.items():
-        if type(expression) is functions()[kind]:
-            return compute(*(from_sympy(argument) for argument in expression.args))
+    for function, kind in functions().items():
+        if type(expression) is kind:
+            return apply(function, map(from_sympy, expression.args))
     why = "it is not made of integers, symbols, + - * **, and dimsolve's own functions"
     raise _UNREADABLE(expression=expression, why=why)
-
-
-_COMPUTE: dict[Function, Callable[..., Dim]] = {
-    Function.FLOORDIV: floor_div,
-    Function.MOD: mod,
-    Function.CEILDIV: ceil_div,
-}
 
 
 def _from_symbol(expression: Any) -> Dim:

@@ -23,7 +23,7 @@ from math import gcd, prod
 
 from .budget import Budget
 from .integers import factors
-from .poly import Dim, Monomial, Poly, TooLarge, atoms_of, build, terms_of
+from .poly import Dim, Monomial, Poly, TooLarge, atoms_of, build, terms_of, value_of
 
 MAX_INDICES = 4_000
 MAX_EXPONENT = 64
@@ -109,7 +109,7 @@ def failing_point(divisor: int, dim: Dim, least: Mapping[str, int]) -> dict[str,
     names = sorted(atoms_of(dim))
     for offsets in _graded(_degrees(dim, names), 64) if len(names) <= MAX_NAMES else ():
         point = {n: least.get(n, 1) + o for n, o in zip(names, offsets, strict=True)}
-        if _value_of_binomial(dim, point) % divisor:
+        if value_of(terms_of(dim), point) % divisor:
             return point
     assert isinstance(dim, Poly)
     coefficients = binomial_coefficients(dim)
@@ -152,15 +152,6 @@ def _with_sum(degrees: list[int], total: int) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-def _value_of_binomial(dim: Dim, point: Mapping[str, int]) -> int:
-    total = 0
-    for monomial, term in terms_of(dim).items():
-        for atom, exponent in monomial:
-            term *= point[atom] ** exponent
-        total += term
-    return total
-
-
 MAX_POINTS = 1_024
 
 
@@ -193,7 +184,7 @@ def residue_table(dim: Dim, modulus: int, budget: Budget) -> ResidueTable | None
     hits = {
         point
         for point in product(range(modulus), repeat=len(atoms))
-        if _value_of_residues(terms, dict(zip(atoms, point, strict=True))) % modulus == 0
+        if value_of(terms, dict(zip(atoms, point, strict=True))) % modulus == 0
     }
     periods = tuple(_period(hits, i, modulus) for i in range(len(atoms)))
     classes = {tuple(x % p for x, p in zip(hit, periods, strict=True)) for hit in hits}
@@ -213,12 +204,3 @@ def _is_period(hits: set[tuple[int, ...]], place: int, step: int, modulus: int) 
     return all(
         (*hit[:place], (hit[place] + step) % modulus, *hit[place + 1 :]) in hits for hit in hits
     )
-
-
-def _value_of_residues(terms: Mapping[Monomial, int], point: Mapping[str, int]) -> int:
-    total = 0
-    for monomial, term in terms.items():
-        for atom, exponent in monomial:
-            term *= point[atom] ** exponent
-        total += term
-    return total

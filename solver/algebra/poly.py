@@ -22,7 +22,8 @@ and rest -c.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from math import gcd
 from typing import NamedTuple, TypeAlias
 
 from .integers import integer_root
@@ -212,6 +213,33 @@ def atoms_of(dim: Dim) -> set[str]:
     return {atom for monomial in terms_of(dim) for atom, _ in monomial}
 
 
+def degree_of(dim: Dim) -> int:
+    """Returns the greatest sum of exponents in a term; 0 for a number."""
+    return max((sum(e for _, e in monomial) for monomial in terms_of(dim)), default=0)
+
+
+def value_of(terms: Mapping[Monomial, int], point: Mapping[str, int]) -> int:
+    """Returns the value of terms at integers for their atoms; calls are atoms here."""
+    total = 0
+    for monomial, term in terms.items():
+        for atom, exponent in monomial:
+            term *= point[atom] ** exponent
+        total += term
+    return total
+
+
+def common_monomial(monomials: Iterable[Monomial], allowed: Callable[[str], bool]) -> Monomial:
+    """Returns the greatest monomial of allowed atoms that divides all of these, at least one."""
+    first, *others = monomials
+    exponents = {a: e for a, e in first if allowed(a)}
+    for monomial in others:
+        if not exponents:
+            break
+        have = dict(monomial)
+        exponents = {a: min(e, have[a]) for a, e in exponents.items() if a in have}
+    return tuple(sorted(exponents.items()))
+
+
 def product(factors: Iterable[Dim]) -> Dim:
     """Returns the product; that of nothing is 1. Raises TooLarge past the limits, for ints too."""
     result: Dim = 1
@@ -245,8 +273,6 @@ def replace(dim: Dim, values: Mapping[str, Dim]) -> Dim:
 
 def content(dim: Dim) -> int:
     """Returns the greatest common divisor of the coefficients, 0 for 0."""
-    from math import gcd
-
     return gcd(*terms_of(dim).values())
 
 
@@ -337,7 +363,6 @@ def exact_root(dim: Dim, degree: int) -> Dim | None:
     The terms of r are found one by one from the highest, as in long division: the next term is the
     leading term of what is left over by ``degree * lead**(degree - 1)``.
 
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> str(exact_root((2 * symbol("s") + 3) ** 2, 2))
     '2*s + 3'
     >>> exact_root(1000, 3), exact_root(1001, 3)

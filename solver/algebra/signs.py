@@ -79,7 +79,6 @@ MAX_ROOTS = 8
 def is_sum_of_squares(dim: Dim) -> bool:
     """Whether dim is shown to be at least 0 everywhere as a sum of squares. False proves nothing.
 
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> a, b = symbol("a"), symbol("b")
     >>> is_sum_of_squares((5 * a - 2 * b) ** 2 + 1), is_sum_of_squares(a**2 - b**2)
     (True, False)

@@ -28,6 +28,7 @@ from ..algebra.poly import (
     TooLarge,
     atoms_of,
     build,
+    common_monomial,
     divide_exactly,
     replace,
     symbol,
@@ -82,7 +83,6 @@ def least_of(atom: str, lower: Mapping[str, int | None]) -> int | None:
 def range_of(dim: Dim, lower: Mapping[str, int | None], upper: Mapping[str, int]) -> Range:
     """Returns bounds of dim's values, from the bounds of its atoms alone; None where there is none.
 
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> a, b = symbol("a"), symbol("b")
     >>> range_of(a * b + 2 * a, {}, {}), range_of(a - b, {}, {"a": 4})
     ((3, None), (None, 3))
@@ -152,12 +152,7 @@ def _monomial_range(monomial: Monomial, bounds: Mapping[str, Range]) -> Range:
 
 def _power_range(base: Range, exponent: int) -> Range:
     low, high = base
-    if exponent == 1 or (low is not None and low >= 0):
-        return (
-            None if low is None else low**exponent,
-            None if high is None else high**exponent,
-        )
-    if exponent % 2:
+    if exponent % 2 or (low is not None and low >= 0):
         return (None if low is None else low**exponent, None if high is None else high**exponent)
     if high is not None and high <= 0:
         return high**exponent, None if low is None else low**exponent
@@ -200,11 +195,11 @@ class Empty(Exception):
 
 
 class Split(Exception):
-    """The goal needs a case split. Each case: goals to add first, and what calls are."""
+    """The goal needs a case split. Of each case: the goals to add first, and what calls are."""
 
-    def __init__(self, *cases: tuple[Sequence[Goal], Mapping[str, Dim]]) -> None:
+    def __init__(self, *cases: Sequence[Goal], calls: Sequence[Mapping[str, Dim]] = ()) -> None:
         super().__init__()
-        self.cases = cases
+        self.cases = tuple(zip(cases, calls or [{}] * len(cases), strict=True))
 
 
 class PartialCell:
@@ -307,14 +302,7 @@ class PartialCell:
 
     def common_factor(self, monomials: Sequence[Monomial]) -> Monomial:
         """Returns the greatest monomial of positive atoms that divides all of these."""
-        first, *others = monomials
-        exponents = {a: e for a, e in first if self.is_positive(a)}
-        for monomial in others:
-            if not exponents:
-                break
-            have = dict(monomial)
-            exponents = {a: min(e, have[a]) for a, e in exponents.items() if a in have}
-        return tuple(sorted(exponents.items()))
+        return common_monomial(monomials, self.is_positive)
 
     def set(self, atom: str, value: Dim) -> None:
         """Replaces an atom everywhere; its bounds, and all that mentions it, become goals again."""

@@ -36,11 +36,13 @@ from ..algebra.poly import (
     atoms_of,
     build,
     coefficients_of,
+    common_monomial,
     content,
     divide_exactly,
     line_in,
     symbol,
     terms_of,
+    value_of,
 )
 from ..algebra.signs import Run, sign_runs
 from .cells import Cell, cancelled
@@ -139,7 +141,11 @@ def _where_divides_power(
         return (_whole(modulus, reduced),)
     allowed = _allowed(modulus, names, cells, budget)
     budget.spend(len(allowed) * len(terms_of(reduced)))
-    hits = [point for point in allowed if _value(reduced, names, point) % modulus == 0]
+    hits = [
+        point
+        for point in allowed
+        if value_of(terms_of(reduced), dict(zip(names, point, strict=True))) % modulus == 0
+    ]
     described = _by_symbol(modulus, names, allowed, hits)
     return (_whole(modulus, reduced),) if described is None else described
 
@@ -169,7 +175,8 @@ def _allowed(
             return everything
         budget.spend(modulus ** len(atoms) * len(names))
         for point in product(range(modulus), repeat=len(atoms)):
-            found.add(tuple(_value(value, atoms, point) % modulus for value in values))
+            at = dict(zip(atoms, point, strict=True))
+            found.add(tuple(value_of(terms_of(value), at) % modulus for value in values))
         if len(found) == len(everything):
             return everything
     return sorted(found)
@@ -235,16 +242,6 @@ def _join(a: Condition, b: Condition) -> Condition | None:
             return None
 
 
-def _value(dim: Dim, names: Sequence[str], point: Sequence[int]) -> int:
-    values: Mapping[str, int] = dict(zip(names, point, strict=True))
-    total = 0
-    for monomial, term in terms_of(dim).items():
-        for atom, exponent in monomial:
-            term *= values[atom] ** exponent
-        total += term
-    return total
-
-
 STEPS = 8_000
 MEETS = {Sign.NONNEGATIVE: (0, 1), Sign.ZERO: (0,), Sign.NONZERO: (-1, 1)}
 """What is asked of an expression -> the signs of the values that meet it."""
@@ -255,7 +252,6 @@ def condition_of(claim: Claim, facts: Facts) -> tuple[str, ...]:
 
     >>> from dimsolve.solver.proof.facts import NO_FACTS
     >>> from dimsolve.solver.algebra.dims import mod
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> condition_of(Claim(mod(8 * symbol("s"), 3), Comparison.EQ, 0), NO_FACTS)
     ('s % 3 == 0',)
     """
@@ -325,21 +321,15 @@ def _opposite(conditions: tuple[str, ...]) -> tuple[str, ...]:
 def _cancelled_both(dividend: Dim, divisor: Poly) -> tuple[Dim, Dim]:
     """Both without their common factors: ``6*a*b`` by ``4*a*c`` is ``3*b`` by ``2*c``."""
     common = gcd(content(dividend), content(divisor))
-    factor = _shared([*terms_of(dividend), *terms_of(divisor)])
+    factor = common_monomial([*terms_of(dividend), *terms_of(divisor)], _is_symbol)
     shared = common * build({factor: 1})
     left, right = divide_exactly(dividend, shared), divide_exactly(divisor, shared)
     assert left is not None and right is not None
     return left, right
 
 
-def _shared(monomials: list[Monomial]) -> Monomial:
-    """The greatest monomial of symbols that divides all of them; symbols are positive."""
-    first, *others = monomials
-    exponents = {a: e for a, e in first if not isinstance(a, Call)}
-    for monomial in others:
-        have = dict(monomial)
-        exponents = {a: min(e, have[a]) for a, e in exponents.items() if a in have}
-    return tuple(sorted(exponents.items()))
+def _is_symbol(atom: str) -> bool:
+    return not isinstance(atom, Call)
 
 
 def _polynomial(dim: Dim, sign: Sign, rising: bool) -> tuple[str, ...]:
@@ -383,7 +373,7 @@ def _reduced(dim: Poly, sign: Sign) -> Dim:
     if sign is not Sign.NONNEGATIVE:
         common = gcd(common, constant)
     terms = {m: c // common for m, c in dim.terms.items() if c // common}
-    factor = _shared(list(terms))
+    factor = common_monomial(terms, _is_symbol)
     return cancelled(build(terms), factor)
 
 

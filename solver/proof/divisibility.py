@@ -66,7 +66,6 @@ def fixed_divisor(dim: Dim, facts: Facts) -> int:
     Without facts it is the greatest there is; `greatest_divisor` says whether it is under facts.
 
     >>> from dimsolve.solver.proof.facts import NO_FACTS, read_facts
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> n = symbol("n")
     >>> fixed_divisor(n * (n + 1), NO_FACTS), fixed_divisor(3 * n, read_facts(["n % 8 == 0"]))
     (2, 24)
@@ -83,7 +82,6 @@ def greatest_divisor(dim: Dim, facts: Facts) -> FixedDivisor:
     all tried; else the primes between the two are asked about one by one.
 
     >>> from dimsolve.solver.proof.facts import read_facts
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> greatest_divisor(symbol("n"), read_facts(["n % 4 == 0", "n >= 9", "n <= 12"]))
     FixedDivisor(value=12, is_greatest=True)
     """
@@ -196,7 +194,6 @@ def exact_quotient(dividend: Dim, divisor: Dim, facts: Facts) -> Dim | None:
     """Returns dividend / divisor where it is proved to be whole under the facts, else None.
 
     >>> from dimsolve.solver.proof.facts import read_facts
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> n = symbol("n")
     >>> str(exact_quotient(n, 8, read_facts(["n % 8 == 0"])))
     'n//8'
@@ -232,7 +229,6 @@ def simplify(dim: Dim, facts: Facts) -> Dim:
     """Returns dim with symbols replaced that the facts say in terms of the caller's other symbols.
 
     >>> from dimsolve.solver.proof.facts import read_facts
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> str(simplify(symbol("n") + 1, read_facts(["n == 8*m"])))
     '8*m + 1'
     """

@@ -118,7 +118,7 @@ def _split_divisors(partial: PartialCell, dim: Poly) -> None:
     values = [v for v in values if (least is None or v >= least) and (most is None or v <= most)]
     if not values:
         raise Empty
-    raise Split(*(([(symbol(name) - value, Sign.ZERO)], {}) for value in values))
+    raise Split(*([(symbol(name) - value, Sign.ZERO)] for value in values))
 
 
 def _split_residues(partial: PartialCell, dim: Poly) -> None:
@@ -138,7 +138,7 @@ def _split_residues(partial: PartialCell, dim: Poly) -> None:
             raise Empty
         if table.is_everything or len(table.classes) > MAX_CLASSES:
             continue
-        raise Split(*((goals, {}) for goals in class_goals(table)))
+        raise Split(*class_goals(table))
 
 
 def class_goals(table: ResidueTable) -> list[list[Goal]]:
@@ -171,7 +171,7 @@ def _split_quotient(partial: PartialCell, dim: Poly) -> None:
         found = divisors(abs(constant), MAX_DIVISORS) if constant else None
         if found is not None:
             values = [-d for d in reversed(found)] + found
-            raise Split(*(([(slope - value, Sign.ZERO)], {}) for value in values))
+            raise Split(*([(slope - value, Sign.ZERO)] for value in values))
 
 
 MAX_ROOTS = 16
@@ -299,7 +299,7 @@ def _factor(partial: PartialCell, dim: Poly) -> bool:
         if misses_zero(partial.range(slope)):
             partial.pending.append((line, Sign.ZERO))
             return True
-        raise Split(([(slope, Sign.ZERO)], {}), ([(slope, Sign.NONZERO), (line, Sign.ZERO)], {}))
+        raise Split([(slope, Sign.ZERO)], [(slope, Sign.NONZERO), (line, Sign.ZERO)])
     return False
 
 
@@ -323,7 +323,7 @@ def _roots(partial: PartialCell, dim: Poly) -> bool:
     if len(roots) == 1:
         partial.pending.append((symbol(name) - roots[0], Sign.ZERO))
         return True
-    raise Split(*(([(symbol(name) - root, Sign.ZERO)], {}) for root in sorted(roots)))
+    raise Split(*([(symbol(name) - root, Sign.ZERO)] for root in sorted(roots)))
 
 
 def _zeros(runs: Sequence[Run]) -> list[int]:

@@ -23,6 +23,7 @@ from ..algebra.poly import (
     Poly,
     TooLarge,
     atoms_of,
+    degree_of,
     divide_monomials,
     symbol,
     terms_of,
@@ -44,7 +45,6 @@ MAX_EQUATIONS = 12
 def is_empty(cell: Cell, budget: Budget) -> bool:
     """Whether it is proved that no values satisfy what the cell says. False proves nothing.
 
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> a, b = symbol("a"), symbol("b")
     >>> is_empty(Cell(nonnegative=(a - 2 * b, b - a - 1)), Budget(1000))
     True
@@ -56,9 +56,9 @@ def is_empty(cell: Cell, budget: Budget) -> bool:
         return False
     if _contradict(given, cell.lower, budget) or _clash(cell.zero, budget):
         return True
-    if any(_degree(dim) > 1 and _is_below_zero(dim, cell, budget) for dim in cell.nonnegative):
+    if any(degree_of(dim) > 1 and _is_below_zero(dim, cell, budget) for dim in cell.nonnegative):
         return True
-    if max((_degree(dim) for dim in given), default=0) < 2:
+    if max((degree_of(dim) for dim in given), default=0) < 2:
         return False
     for more in (_lifted, _products):
         found = more(given, cell, budget)
@@ -172,7 +172,7 @@ def _factors(given: list[Dim], budget: Budget) -> tuple[list[Poly], int]:
     """The short inequalities, and the degree that products of them may have."""
     short = [dim for dim in given if isinstance(dim, Poly) and len(dim.terms) <= 8]
     budget.spend(4 * len(short))
-    return short[-MAX_FACTORS:], max(2, *(_degree(dim) for dim in given))
+    return short[-MAX_FACTORS:], max(2, *(degree_of(dim) for dim in given))
 
 
 def _lifted(given: list[Dim], cell: Cell, budget: Budget) -> list[Dim]:
@@ -184,7 +184,7 @@ def _lifted(given: list[Dim], cell: Cell, budget: Budget) -> list[Dim]:
     for dim in short:
         budget.spend(len(dim.terms) * len(wanted))
         for factor in _cofactors(dim, wanted, bounded):
-            if _degree(dim) + sum(e for _, e in factor) <= limit:
+            if degree_of(dim) + sum(e for _, e in factor) <= limit:
                 budget.spend(2 * len(dim.terms))
                 found.append(dim * Poly({factor: 1}))
     return found[:MAX_CANDIDATES]
@@ -195,7 +195,7 @@ def _products(given: list[Dim], cell: Cell, budget: Budget) -> list[Dim]:
     short, limit = _factors(given, budget)
     found: list[Dim] = []
     for left, right in combinations_with_replacement(short, 2):
-        if _degree(left) + _degree(right) <= limit:
+        if degree_of(left) + degree_of(right) <= limit:
             budget.spend(2 * len(left.terms) * len(right.terms))
             found.append(left * right)
     return found[:MAX_CANDIDATES]
@@ -210,7 +210,3 @@ def _cofactors(dim: Poly, wanted: set[Monomial], bounded: set[str]) -> list[Mono
             if factor and all(atom in bounded for atom, _ in factor):
                 found.add(factor)
     return sorted(found)
-
-
-def _degree(dim: Dim) -> int:
-    return max((sum(e for _, e in m) for m in terms_of(dim)), default=0)

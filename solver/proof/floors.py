@@ -33,7 +33,7 @@ from ..algebra.poly import (
     symbol,
     terms_of,
 )
-from .cells import Goal, PartialCell, Range, Split, cancelled
+from .cells import PartialCell, Range, Split, cancelled
 from .claims import Sign
 
 MAX_STEPS = 24
@@ -44,7 +44,6 @@ def divided(a: Dim, b: Dim) -> tuple[Dim, Dim]:
 
     A constant b leaves coefficients from 0 to b - 1.
 
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> x = symbol("x")
     >>> [str(part) for part in divided(x**2 + 3 * x + 5, x + 1)]
     ['x + 2', '3']
@@ -77,7 +76,6 @@ def divided(a: Dim, b: Dim) -> tuple[Dim, Dim]:
 def known_remainder(a: Dim, b: Dim) -> int | None:
     """Returns the constant r with a % b == r wherever b is not 0, if one is found.
 
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> n = symbol("n")
     >>> known_remainder(n * (n + 1), 2), known_remainder(n, 2)
     (0, None)
@@ -175,15 +173,15 @@ def _new_call(partial: PartialCell, call: Call) -> Dim:
     for chosen in call.arguments:
         if all(partial.knows((chosen - other) * sign) for other in call.arguments):
             return chosen
-    cases: list[tuple[list[Goal], dict[str, Dim]]] = []
-    for i, chosen in enumerate(call.arguments):
-        goals = [
+    cases = [
+        [
             ((chosen - other) * sign - (1 if j < i else 0), Sign.NONNEGATIVE)
             for j, other in enumerate(call.arguments)
             if j != i
         ]
-        cases.append((goals, {call: chosen}))
-    raise Split(*cases)
+        for i, chosen in enumerate(call.arguments)
+    ]
+    raise Split(*cases, calls=[{call: chosen} for chosen in call.arguments])
 
 
 def _new_floor(partial: PartialCell, a: Dim, b: Dim) -> Dim:
@@ -197,7 +195,7 @@ def _new_floor(partial: PartialCell, a: Dim, b: Dim) -> Dim:
     if not partial.knows(b - 1):
         if partial.knows(-b - 1):
             return express_call(partial, Function.FLOORDIV, (-a, -b))
-        raise Split(([(b - 1, Sign.NONNEGATIVE)], {}), ([(-b - 1, Sign.NONNEGATIVE)], {}))
+        raise Split([(b - 1, Sign.NONNEGATIVE)], [(-b - 1, Sign.NONNEGATIVE)])
     if partial.knows(b - 1 - a) and partial.knows(a):
         return 0
     if partial.knows(-1 - a) and partial.knows(a + b):

@@ -80,7 +80,7 @@ def _bound_one(partial: PartialCell, dim: Poly) -> bool:
         return False
     cases = [_within(name, piece) for piece in pieces]
     if len(cases) > 1:
-        raise Split(*((case, {}) for case in cases))
+        raise Split(*cases)
     partial.pending.extend(cases[0])
     return True
 

@@ -43,7 +43,6 @@ def is_nonnegative(dim: Dim, cell: Cell) -> bool:
     """Whether bounds alone show that dim is never negative. False proves nothing.
 
     >>> from dimsolve.solver.proof.cells import WHOLE
-    >>> from dimsolve.solver.algebra.dims import floor_div
     >>> from dimsolve.solver.algebra.poly import symbol
     >>> s, h = symbol("s"), symbol("h")
     >>> is_nonnegative(8 * floor_div(s + 7, 8) - s, WHOLE)

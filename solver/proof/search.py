@@ -38,7 +38,6 @@ def points(
 
     symbols must contain those of the facts.
 
-    >>> from dimsolve.solver.proof.facts import read_facts
     >>> facts = read_facts(["k % 64 == 0"])
     >>> next(points(facts, facts.cover.cells, ["k"], Budget(1000)))
     {'k': 64}
@@ -67,7 +66,6 @@ def _in_turns(walks: list[Iterator[_Step]]) -> Iterator[_Step]:
 def values_apart(facts: Facts, near: Facts) -> Mapping[str, int] | None:
     """Returns values of the facts that are not among the near ones, or None.
 
-    >>> from dimsolve.solver.proof.facts import read_facts, related
     >>> facts = read_facts(["k % 64 == 0", "h*w == n*m", "h >= 70"])
     >>> values_apart(facts, related(facts, ["k"]))
     {'h': 70, 'm': 1, 'n': 70, 'w': 1}
@@ -128,7 +126,6 @@ def _mixed(names: Sequence[str], numbers: Sequence[int]) -> Iterator[dict[str, i
 def all_points(facts: Facts, names: Sequence[str], limit: int) -> list[dict[str, int]] | None:
     """Returns all values that satisfy the facts; None past limit or where not finite.
 
-    >>> from dimsolve.solver.proof.facts import read_facts
     >>> all_points(read_facts(["k % 64 == 0", "k <= 200"]), ["k"], 100)
     [{'k': 64}, {'k': 128}, {'k': 192}]
     """
