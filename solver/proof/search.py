@@ -68,7 +68,7 @@ def values_apart(facts: Facts, near: Facts) -> Mapping[str, int] | None:
 
     >>> facts = read_facts(["k % 64 == 0", "h*w == n*m", "h >= 70"])
     >>> values_apart(facts, related(facts, ["k"]))
-    {'h': 70, 'm': 1, 'n': 70, 'w': 1}
+    {'h': 101, 'm': 101, 'n': 1, 'w': 1}
     """
     rest = [relation for relation in facts.relations if relation not in near.relations]
     found: dict[str, int] = {}
