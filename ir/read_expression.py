@@ -48,52 +48,6 @@ from .expression import (
 
 _TOKENS = frozenset(["+", "-", "*", "//", "%", "(", ")", ",", "==", "!=", "<=", ">=", "<", ">"])
 
-_NO_BRACKETS = "nothing is indexed, and a shape needs no brackets"
-_ONE_FACT = "one text says one fact"
-_QUOTE = (
-    "a quote in an expression",
-    "an expression is made of numbers, names and operators; no part of it is text",
-    "leave out the quotes",
-)
-_FOREIGN = {
-    "/": (
-        "'/' may leave a fraction",
-        "a dimension is a whole number",
-        "write '//' to round down, or ceildiv(a, b) to round up",
-    ),
-    "=>": (
-        "'=>' is no comparison",
-        "values are compared with ==, !=, <=, <, >= and >",
-        "write '>='",
-    ),
-    "=<": (
-        "'=<' is no comparison",
-        "values are compared with ==, !=, <=, <, >= and >",
-        "write '<='",
-    ),
-    "=": ("'=' is no comparison", "values are compared with ==, !=, <=, <, >= and >", "write '=='"),
-    "!": ("'!' is no comparison", "values are compared with ==, !=, <=, <, >= and >", "write '!='"),
-    "^": ("'^' is no power", "'^' is a mark of annotations", "write '**' for a power"),
-    "[": ("'[' in an expression", _NO_BRACKETS, "write '(' to group"),
-    "]": ("']' in an expression", _NO_BRACKETS, "write ')' to group"),
-    "?": (
-        "'?' in an expression",
-        "'?' belongs to annotations",
-        "write None as the whole shape, or a name for a dimension that is not known",
-    ),
-    "&": ("'&' in an expression", _ONE_FACT, "give two facts"),
-    "|": ("'|' in an expression", _ONE_FACT, "write 's % 8 == 0' to say that 8 divides s"),
-    '"': _QUOTE,
-    "'": _QUOTE,
-    ":": ("':' in an expression", "nothing is defined or sliced here", ""),
-    ".": (
-        "'.' in an expression",
-        "a dimension is a whole number, and names have no attributes",
-        "",
-    ),
-}
-"""What is written -> title, reason and hint."""
-
 _SPELLINGS = {
     "floor": "write a//b, which rounds down",
     "ceil": "write ceildiv(a, b)",
@@ -170,9 +124,52 @@ _WRONG = problems(
     bad-name: neither a name nor a number
       '{word}' begins with {char}, and a name with a letter or '_'
       hint: {hint}
-    unknown-character: {title}
-      {reason}
+    unknown-character: a character that no expression has
+      {char} is no part of the dimension language
       hint: {hint}
+    unknown-character (/): '/' may leave a fraction
+      a dimension is a whole number
+      hint: write '//' to round down, or ceildiv(a, b) to round up
+    unknown-character (=>): '=>' is no comparison
+      values are compared with ==, !=, <=, <, >= and >
+      hint: write '>='
+    unknown-character (=<): '=<' is no comparison
+      values are compared with ==, !=, <=, <, >= and >
+      hint: write '<='
+    unknown-character (=): '=' is no comparison
+      values are compared with ==, !=, <=, <, >= and >
+      hint: write '=='
+    unknown-character (!): '!' is no comparison
+      values are compared with ==, !=, <=, <, >= and >
+      hint: write '!='
+    unknown-character (^): '^' is no power
+      '^' is a mark of annotations
+      hint: write '**' for a power
+    unknown-character ([): '[' in an expression
+      nothing is indexed, and a shape needs no brackets
+      hint: write '(' to group
+    unknown-character (]): ']' in an expression
+      nothing is indexed, and a shape needs no brackets
+      hint: write ')' to group
+    unknown-character (?): '?' in an expression
+      '?' belongs to annotations
+      hint: write None as the whole shape, or a name for a dimension that is not known
+    unknown-character (&): '&' in an expression
+      one text says one fact
+      hint: give two facts
+    unknown-character (|): '|' in an expression
+      one text says one fact
+      hint: write 's % 8 == 0' to say that 8 divides s
+    unknown-character ("): a quote in an expression
+      an expression is made of numbers, names and operators; no part of it is text
+      hint: leave out the quotes
+    unknown-character ('): a quote in an expression
+      an expression is made of numbers, names and operators; no part of it is text
+      hint: leave out the quotes
+    unknown-character (:): ':' in an expression
+      nothing is defined or sliced here
+    unknown-character (.): '.' in an expression
+      a dimension is a whole number, and names have no attributes
     """,
 )
 
@@ -240,16 +237,12 @@ def _bad_word(text: str, word: str, span: Span) -> AnnotationError:
 def _unknown_character(text: str, offset: int) -> AnnotationError:
     """``a/b``, ``a = b``, ``a[0]``, ``a.b``: any character that belongs to no token."""
     for foreign in (text[offset : offset + 2], text[offset]):
-        if foreign in _FOREIGN:
-            title, reason, hint = _FOREIGN[foreign]
-            span = Span(offset, offset + len(foreign))
-            return _WRONG["unknown-character"](text, span, title=title, reason=reason, hint=hint)
+        if problem := _WRONG.get(f"unknown-character ({foreign})"):
+            return problem(text, Span(offset, offset + len(foreign)))
+    char = text[offset]
+    hint = hint_for(char, _TOKENS)
     return _WRONG["unknown-character"](
-        text,
-        Span(offset, offset + 1),
-        title="a character that no expression has",
-        reason=f"{describe(text[offset])} is no part of the dimension language",
-        hint=hint_for(text[offset], _TOKENS),
+        text, Span(offset, offset + 1), char=describe(char), hint=hint
     )
 
 

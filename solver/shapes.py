@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from operator import index
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from dimsolve.ir.checks import (
     described,
@@ -173,7 +173,7 @@ def to_shape(value: ShapeLike, place: str = "") -> Shape | None:
     raise failed
 
 
-def _is_sequence(value: object) -> bool:
+def _is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview)
 
 

@@ -322,11 +322,11 @@ def _from_expression(expression: Expression, budget: Budget) -> Dim:
             budget.spend(sum(_size(dim) for dim in dims))
             match operator:
                 case Operator.MULTIPLY:
-                    return _times(*dims, budget)
+                    return _times(dims[0], dims[1], budget)
                 case Operator.NEGATE:
                     return -dims[0]
                 case Operator.POWER:
-                    return _power(*dims, budget)
+                    return _power(dims[0], dims[1], budget)
                 case _:
                     return apply(Function(operator.value), dims)
         case _:

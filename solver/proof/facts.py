@@ -32,7 +32,7 @@ from .case_splits import EVERYTHING, Cover, cover_of
 from .cells import Cell, Goal
 from .claims import Claim, claim_of, claims_of_value, difference
 
-_NO_FACTS = bytes | bytearray | memoryview | Mapping
+_NO_FACTS = (bytes, bytearray, memoryview, Mapping)
 _FACTS_HINT = 'give relations as text, such as ["k % 64 == 0", "s >= 2"]'
 STEPS = 12_000
 PER_SYMBOL = 10
