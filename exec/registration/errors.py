@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic, OperatorError, shown
+from dimsolve.ir.characters import shown
+from dimsolve.ir.errors import AnnotationError, Diagnostic, OperatorError
 
 REDUCTIONS = ("sum", "max", "min", "prod", "avg")
 

@@ -41,7 +41,7 @@ import torch
 from torch import Tensor
 
 from dimsolve.ir.annotation import Annotation, Opaque
-from dimsolve.ir.errors import written
+from dimsolve.ir.checks import written
 from dimsolve.ir.operator import Operator
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.layout import Layout, Pattern, layout_of, star_position

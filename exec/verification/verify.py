@@ -41,14 +41,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError, OperatorError, written, wrong_type
+from dimsolve.ir.checks import (
+    to_whole,
+    written,
+    wrong_type,
+)
+from dimsolve.ir.errors import Diagnostic, DimsolveError, OperatorError
 from dimsolve.ir.operator import Operator, operator_of
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.partition.rules.table import with_rules
 from dimsolve.solver.graphs.deduction import find_operator
 from dimsolve.solver.graphs.names import path_of
 from dimsolve.solver.layout import identifiers_of
-from dimsolve.solver.shapes import to_whole
 
 from ..calls import Arguments, resolve
 from ..registration.operator import Parameter, Promise
