@@ -58,6 +58,7 @@ from dimsolve.solver.graphs.match import match
 from dimsolve.solver.graphs.names import path_of
 
 from ..calls import Arguments
+from ..capture.argument_objects import Copy, mapped, place_name, walk
 from ..capture.dynamic import leaves_of
 from ..parallel.parallelize import DROPS, ParallelModule, depends_on_mode
 from ..parallel.state import Held
@@ -206,19 +207,15 @@ def batch_of(
     example: Mapping[str, Any], dynamic: Mapping[str, Any] | None, sizes: Sizes, seed: int = 0
 ) -> dict[str, Any]:
     """Returns the example with its dynamic dimensions at these sizes, and other values."""
-    from torch.utils import _pytree as pytree
-
     leaves = leaves_of(_nothing, (), example, dynamic)
     generator = torch.Generator().manual_seed(seed)
-    _, spec = pytree.tree_flatten(dict(example))
-    values = [
-        _drawn(leaf.value, leaf.dims, sizes, generator)
+    values = {
+        leaf.place: _drawn(leaf.value, leaf.dims, sizes, generator)
         if isinstance(leaf.value, Tensor)
         else leaf.value
         for leaf in leaves
-    ]
-    made: dict[str, Any] = pytree.tree_unflatten(values, spec)
-    return made
+    }
+    return Copy([], lambda place, _: values[place]).call((), example)[1]
 
 
 def _nothing(**_: Any) -> None:
@@ -352,6 +349,7 @@ class CheckedRun:
         return modes
 
     def _step(self, batch: Mapping[str, Any]) -> CheckedStep:
+        own = mapped(batch, _own)  # a cache is written to: each run has its own
         self.part.zero_grad()
         self._synchronize()
         start = time.perf_counter()
@@ -360,7 +358,8 @@ class CheckedRun:
         trained = _backward(loss)
         self._synchronize()
         seconds = time.perf_counter() - start
-        differences = None if self.model is None else self._compare(batch, result, loss)
+        handed = (result, batch)
+        differences = None if self.model is None else self._compare(own, handed, loss)
         start = time.perf_counter()
         if self.optimizer is not None:
             self.optimizer.step()
@@ -369,14 +368,15 @@ class CheckedRun:
         number = None if loss is None else float(loss.detach())
         return CheckedStep(number, seconds, differences, trained)
 
-    def _compare(self, batch: Mapping[str, Any], result: Any, loss: Tensor | None) -> Differences:
+    def _compare(self, batch: Mapping[str, Any], handed: Any, loss: Tensor | None) -> Differences:
+        """handed: what the part returned, and its batch as it left it."""
         assert self.model is not None
         self.model.zero_grad()
         whole = self.model(**batch)
         whole_loss = loss_of(whole)
         _backward(whole_loss)
         found = [
-            [(0.0, 0.0), *self._outputs(result, whole)],
+            [(0.0, 0.0), *self._outputs(handed, (whole, batch))],
             [(0.0, 0.0), *_losses(loss, whole_loss)],
             [(0.0, 0.0), *[_measured(d, p) for _, p, d in self.gradient_differences()]],
         ]
@@ -390,7 +390,7 @@ class CheckedRun:
         return Differences(*mine.tolist())
 
     def _outputs(self, result: Any, whole: Any) -> Iterator[tuple[float, float]]:
-        found, wanted = dict(tensors_of(result)), dict(tensors_of(whole))
+        found, wanted = _all_tensors(result), _all_tensors(whole)
         for name, tensor in wanted.items():
             if name in found:
                 yield _measured(relative(found[name], tensor), tensor)
@@ -481,6 +481,19 @@ def tensors_of(result: Any) -> list[tuple[str, Tensor]]:
         for key, item in items
         for place, tensor in tensors_of(item)
     ]
+
+
+def _all_tensors(value: Any) -> dict[str, Tensor]:
+    """The tensors of a value and of the objects in it, by their places."""
+    leaves = walk((), value, {})
+    return {place_name(place): leaf for place, leaf, _ in leaves if isinstance(leaf, Tensor)}
+
+
+def _own(leaf: Any) -> Any:
+    """A leaf of arguments for a second run: a tensor of the same values."""
+    if not isinstance(leaf, Tensor):
+        return leaf
+    return leaf.detach().clone().requires_grad_(leaf.requires_grad)
 
 
 def _measured(amount: float, tensor: Tensor) -> tuple[float, float]:

@@ -559,6 +559,25 @@ def find(path: str) -> Operator | None:
     )
 
 
+OWN_SHAPES = frozenset(
+    [
+        "addbmm",
+        "addmm",
+        "addmv",
+        "addr",
+        "baddbmm",
+        "index_add",
+        "index_copy",
+        "index_fill",
+        "index_put",
+        "scatter",
+        "scatter_add",
+        "scatter_reduce",
+    ]
+)
+"""Functions whose other tensors are not broadcast to the first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Declare:
     """Gives the Declaration of one call; what the entry does not know of is declared as ``?``, with
@@ -592,7 +611,10 @@ class Declare:
                 raise errors.missing_argument(self.entry.path, missing) from None
             reason = f"{self.entry.path} is not known with these arguments: {problem}"
             return opaque(tensors_in([*args, *kwargs.values()]), 1, reason)
-        return with_reason(in_place(declaration) if self.writes else declaration)
+        if self.writes:
+            broadcast = self.entry.path.rpartition(".")[2] not in OWN_SHAPES
+            declaration = in_place(declaration, broadcast=broadcast)
+        return with_reason(declaration)
 
     def _check_operands(self, args: tuple[Any, ...]) -> None:
         """An element-wise function of torch takes tensors: numbers and texts alone are refused."""

@@ -261,10 +261,12 @@ def spread(tensors: Sequence[Any], outputs: int = 1) -> Declaration:
     )
 
 
-def in_place(declaration: Declaration) -> Declaration:
+def in_place(declaration: Declaration, *, broadcast: bool = True) -> Declaration:
     """Returns the declaration of the variant that writes the result to its first input.
 
-    Raises ShapeError where the first input would have to be broadcast.
+    broadcast: whether the others are broadcast to it; those of ``index_copy_`` and ``addmm_`` have
+    shapes of their own, of which their annotation says all. Raises ShapeError where the first input
+    would have to be broadcast.
     """
     before, after = declaration.annotation.split(" -> ")
     first = before.split(", ")[0]
@@ -276,7 +278,8 @@ def in_place(declaration: Declaration) -> Declaration:
         if wrong:
             shapes = [dims_of(tensor) for tensor in declaration.inputs]
             raise errors.in_place_broadcast(shapes)
-    _need_room(declaration.inputs)
+    if broadcast:
+        _need_room(declaration.inputs)
     dtype, result = (
         dtype_of(declaration.inputs[0]),
         declaration.dtypes[0] if declaration.dtypes else None,
