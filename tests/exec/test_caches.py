@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 import dimsolve as ds
 from dimsolve.exec.distributed.agreement import Agreement
@@ -314,3 +315,100 @@ def test_dimensions_are_named_for_all_tensors_of_an_argument_that_have_them() ->
         assert str(graph.values["memory_layers_0_keys"].type) == "float32[4, past, 8]"
     with pytest.raises(ds.AnnotationError, match="no tensor in 'memory' has dim 3"):
         ds.trace(model, example, dynamic={"memory": {3: "past"}})
+
+
+# ---- with what else a call may do
+
+
+class Settling(nn.Module):
+    """Sets a plain attribute in its first call, and grows a memory in every one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kind: str | None = None
+
+    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+        if self.kind is None:
+            self.kind = "sum"
+        memory.keys = torch.cat([memory.keys, x], 1)
+        return memory.keys.sum(1)
+
+
+def test_what_is_left_is_that_of_the_call_that_is_captured() -> None:
+    x, memory = torch.randn(4, 3, 8), Memory(torch.ones(4, 5, 8))
+    part = alone(Settling(), (x, memory))
+    assert torch.equal(part(x, memory), memory.keys.sum(1))
+    assert torch.equal(memory.keys, torch.cat([torch.ones(4, 5, 8), x], 1))
+
+
+class Named(nn.Module):
+    """Has a parameter with the name of an argument, and returns both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(8))
+
+    def forward(self, x: Tensor, scale: Any) -> Any:
+        return x * self.scale, scale
+
+
+def test_an_argument_is_not_the_parameter_of_its_name() -> None:
+    x = torch.randn(4, 8)
+    assert alone(Named(), (x, None))(x, None)[1] is None
+
+
+class Checkpointed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+        made: Any = checkpoint(self.up, x, use_reentrant=False)
+        memory.keys = torch.cat([memory.keys, made.tanh()], 1)
+        return made.sum(1)
+
+
+def test_what_a_region_makes_can_be_left() -> None:
+    torch.manual_seed(0)
+    model = Checkpointed().double()
+    x, keys = torch.randn(4, 3, 8).double(), torch.randn(4, 5, 8).double()
+    graph = ds.trace(model, (x, Memory(keys)), dynamic={"x": {0: "b"}, "memory": {0: "b"}})
+    assert graph.regions
+    assert graph.left
+
+    def trained(module: nn.Module) -> Any:
+        memory = Memory(keys)
+        loss = module(x, memory).sum() + memory.keys.square().sum()
+        loss.backward()
+        return loss.detach(), memory.keys.detach(), module.get_parameter("up.weight").grad
+
+    plan = ds.plan(graph, {"dp": 2}, "data")
+    expected = trained(model)
+    for rank in SimulatedWorld[Any]({"dp": 2}).run(
+        lambda member: trained(*parts(model, [plan], member))
+    ):
+        assert_same(rank, expected)
+
+
+def written() -> dict[str, Any]:
+    example = torch.randn(4, 3, 8), Memory(torch.zeros(4, 5, 8))
+    data: dict[str, Any] = ds.trace(Appending("dataclass"), example).to_json()
+    return data
+
+
+def test_a_graph_of_version_1_has_no_objects() -> None:
+    data = written()
+    assert data["version"] == 2
+    with pytest.raises(ds.GraphError, match="a graph of version 1 returns no objects"):
+        ds.Graph.from_json({**data, "version": 1})
+
+
+def test_what_a_graph_from_outside_returns_by_its_path_must_be_trusted() -> None:
+    data = written()
+    of = [["returned", 9], "constant", "os.system", []]
+    with pytest.raises(ds.GraphError, match=r"os\.system"):
+        ds.Graph.from_json({**data, "objects": [*data["objects"], of]})
+    place, parts, removed = data["left"][0]
+    parts = [*parts, ["of", {"constant": "os.system"}]]
+    with pytest.raises(ds.GraphError, match=r"os\.system"):
+        ds.Graph.from_json({**data, "left": [[place, parts, removed]]})
