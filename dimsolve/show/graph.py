@@ -192,6 +192,10 @@ def function_text(graph: Graph) -> str:
             module = node.module
             lines.append(f"{indent}# {module}" if module else f"{indent}#")
         lines.append(f"{indent}{node_text(node)}")
+    for place, left in graph.left.items():
+        name = ".".join(map(str, place))
+        lines += [f"  {name}.{key} = {argument_text(x)}" for key, x in left.parts.items()]
+        lines += [f"  del {name}.{key}" for key in left.removed]
     lines.append(f"  return {argument_text(graph.result)}")
     return "\n".join(lines)
 

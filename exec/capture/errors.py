@@ -170,6 +170,11 @@ def refused(error: Exception) -> DimsolveError:
         code = "data-dependent"
         title = f"what the model does depends on data{where}"
         hint = "write it with tensor operators (torch.where), or register it as an operator"
+    if "convert all Tensors to FakeTensors" in text and "device='meta'" in text:
+        hint = (
+            "on meta torch.tensor(...) cannot be captured: make it by torch.full or torch.arange, "
+            "or trace the model on cpu"
+        )
     code_line = [f"  {line.code}"] if line is not None and line.code else []
     return TraceError(Diagnostic(code, title, reason="\n  ".join([*code_line, summary]), hint=hint))
 
