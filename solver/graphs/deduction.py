@@ -84,9 +84,7 @@ from dimsolve.ir.types import (
     TupleType,
     Type,
 )
-from dimsolve.ir.types import (
-    Dim as TypesDim,
-)
+from dimsolve.ir.types import Dim as TypesDim
 
 from ..algebra.dims import substitute, symbols_of
 from ..algebra.poly import Dim, Poly, product, symbol
@@ -464,7 +462,7 @@ def _placed(declaration: Declaration) -> Declaration:
 
 
 def place_values(declaration: Declaration, values: Sequence[Value]) -> Declaration:
-    """Returns the declaration of one call: its inputs are the call's values."""
+    """Declares one call: its inputs are the call's values."""
     inputs = tuple([None if place is None else values[place] for place in declaration.inputs])
     return replace(declaration, inputs=inputs, places=declaration.inputs)
 

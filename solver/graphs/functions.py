@@ -286,10 +286,7 @@ def _inner(callee: GraphBuilder, name: str) -> str:
 
 
 def _boundary(
-    graph: GraphBuilder,
-    callee: GraphBuilder,
-    pairs: list[tuple[Value, Any]],
-    given: dict[str, Dim],
+    graph: GraphBuilder, callee: GraphBuilder, pairs: list[tuple[Value, Any]], given: dict[str, Dim]
 ) -> Match:
     names = (*callee.system.given, *callee.system.open)
     apart: dict[str, Dim] = {name: symbol(_inner(callee, name)) for name in names}

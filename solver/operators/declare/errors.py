@@ -259,10 +259,7 @@ def no_tensor(path: str, args: Sequence[Any]) -> ShapeError:
 def mixed_dtypes(path: str, first: str, second: str) -> ShapeError:
     """A product of reals and whole numbers."""
     return _error(
-        "dtype",
-        "the dtypes differ",
-        f"{path} is given {first} and {second}",
-        "convert one of them",
+        "dtype", "the dtypes differ", f"{path} is given {first} and {second}", "convert one of them"
     )
 
 

@@ -52,7 +52,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {"threshold": (0.1, -1.0), "leaky_relu"
 def softmax(
     input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Declaration:
-    """Returns the declaration of a function of whole rows along ``dim``."""
+    """Declares a function of whole rows along ``dim``."""
     dims = dims_of(input)
     names = Names()
     if dim is None:
@@ -69,19 +69,19 @@ def softmax(
 
 
 def plain_softmax(input: Any, dim: int, dtype: Any = None) -> Declaration:
-    """Returns the declaration of torch.softmax and its method, which take dim and dtype."""
+    """Declares torch.softmax and its method, which take dim and dtype."""
     return softmax(input, dim, dtype=dtype)
 
 
 def gumbel_softmax(
     logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Declaration:
-    """Returns the declaration of a softmax of noisy logits."""
+    """Declares a softmax of noisy logits."""
     return replace(softmax(logits, dim), random=True)
 
 
 def glu(input: Any, dim: int = -1) -> Declaration:
-    """Returns the declaration of ``a * sigmoid(b)`` for the halves a and b of a dimension."""
+    """Declares ``a * sigmoid(b)`` for the halves a and b of a dimension."""
     dims = dims_of(input)
     if not dims:
         raise errors.wrong_rank("glu", "input", dims, "at least 1 dimension")
@@ -95,7 +95,7 @@ def glu(input: Any, dim: int = -1) -> Declaration:
 
 
 def prelu(input: Any, weight: Any) -> Declaration:
-    """Returns the declaration of a leaky ReLU with a slope per channel, or one for all."""
+    """Declares a leaky ReLU with a slope per channel, or one for all."""
     dims, (count,) = dims_of(input), dims_of(weight, "the weight")
     if count == 1 or len(dims) < 2:
         text = "*, 1 -> *"
@@ -114,7 +114,7 @@ def rrelu(
     training: bool = False,
     inplace: bool = False,
 ) -> Declaration:
-    """Returns the declaration of a leaky ReLU with a random slope while training."""
+    """Declares a leaky ReLU with a random slope while training."""
     return Declaration(
         "* -> *",
         (input,),
@@ -127,7 +127,7 @@ def rrelu(
 def dropout(
     input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Declaration:
-    """Returns the declaration of dropout of single elements: linear where nothing is drawn."""
+    """Declares dropout of single elements: linear where nothing is drawn."""
     drawn = bool(training) and p != 0
     return Declaration(
         "* -> *",
@@ -142,9 +142,7 @@ def dropout(
 def channel_dropout(
     input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Declaration:
-    """Returns the declaration of dropout that drops whole channels: the dimensions behind them stay
-    whole.
-    """
+    """Declares dropout that drops whole channels: the dimensions behind them stay whole."""
     dims = dims_of(input)
     names = Names()
     row = [names.one("" if n < 2 else "^") for n in range(len(dims))]
@@ -152,9 +150,7 @@ def channel_dropout(
 
 
 def spatial_dropout(spatial: int) -> Form:
-    """Returns the declaration of dropout1d, 2d, 3d: an input without a batch has its channels
-    first.
-    """
+    """Declares dropout1d, 2d, 3d: an input without a batch has its channels first."""
 
     def declare(
         input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
@@ -169,10 +165,7 @@ def spatial_dropout(spatial: int) -> Form:
     return declare
 
 
-_ROWS = (
-    example(t(12, 24), dim=-1),
-    example(t(12, 6, 4), 1),
-)
+_ROWS = (example(t(12, 24), dim=-1), example(t(12, 6, 4), 1))
 _MASKED = (example(t(12, 24), 0.5, False), example(t(12, 24), p=0.0))
 _CHANNELS = (example(t(12, 6, 4, 2), 0.5, False), example(t(12, 6, 4, 2), p=0.0))
 

@@ -222,7 +222,7 @@ class Pointwise:
     linear: str = "no"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Declaration:
-        """Returns the declaration of one call."""
+        """Declares one call."""
         bound = bind(self.parameters, args, kwargs)
         operands = [
             bound[name] for name in self.parameters[: self.tensors] if bound.get(name) is not None
@@ -243,9 +243,7 @@ class Pointwise:
 
 
 def spread(tensors: Sequence[Any], outputs: int = 1) -> Declaration:
-    """Returns the declaration of tensors that are broadcast together, with ``outputs`` results of
-    the common shape.
-    """
+    """Declares tensors that are broadcast together, with ``outputs`` results of the common shape."""
     if len(tensors) == 1:
         return Declaration(f"* -> {', '.join(['*'] * outputs)}", tuple(tensors))
     shapes = [dims_of(tensor, f"input {number}") for number, tensor in enumerate(tensors)]
@@ -262,7 +260,7 @@ def spread(tensors: Sequence[Any], outputs: int = 1) -> Declaration:
 
 
 def in_place(declaration: Declaration) -> Declaration:
-    """Returns the declaration of the variant that writes the result to its first input.
+    """Declares the variant that writes the result to its first input.
 
     Raises ShapeError where the first input would have to be broadcast.
     """
@@ -384,29 +382,21 @@ _PAIRS: dict[tuple[str, str], dict[tuple[Example, ...], str]] = {
         _TWO_WHOLE: "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift "
         "gcd lcm",
     },
-    ("real", "no"): {
-        _TWO_TENSORS: "atan2 copysign",
-        _TWO_POSITIVE: "xlogy",
-    },
-    ("bool", "no"): {
-        _TWO: "eq ge gt le lt ne",
-        _TWO_TENSORS: "logical_and logical_or logical_xor",
-    },
+    ("real", "no"): {_TWO_TENSORS: "atan2 copysign", _TWO_POSITIVE: "xlogy"},
+    ("bool", "no"): {_TWO: "eq ge gt le lt ne", _TWO_TENSORS: "logical_and logical_or logical_xor"},
 }
 """Functions ``torch.NAME(input, other)`` by dtype rule, linearity and example."""
 
 
 def divide(input: Any, other: Any, *, rounding_mode: str | None = None) -> Declaration:
-    """Returns the declaration of a division, which is linear in the dividend where nothing is
-    rounded.
-    """
+    """Declares a division, which is linear in the dividend where nothing is rounded."""
     exact = rounding_mode is None
     form = Pointwise(("input", "other"), 2, "real" if exact else "same", "first" if exact else "no")
     return form(input, other)
 
 
 def frexp(input: Any) -> Declaration:
-    """Returns the declaration of mantissas and exponents."""
+    """Declares mantissas and exponents."""
     return Declaration("* -> *, *", (input,), dtypes=(dtype_of(input), "int32"), returns="tuple")
 
 
@@ -434,10 +424,7 @@ shifted_chebyshev_polynomial_w
 """
 """Functions ``torch.special.NAME(input, n)``, in which torch has no gradient."""
 
-_THREE = (
-    example(t(12, 24), t(12, 24), t(12, 24)),
-    example(t(12, 24), t(24), t(12, 1)),
-)
+_THREE = (example(t(12, 24), t(12, 24), t(12, 24)), example(t(12, 24), t(24), t(12, 1)))
 
 ENTRIES = (
     *_tables(),
@@ -564,24 +551,14 @@ ENTRIES = (
         Pointwise(("abs", "angle"), 2, "complex"),
         example(between(1, 2, 12, 24), t(12, 24)),
     ),
-    entry(
-        "torch.round",
-        Pointwise(("input", "decimals")),
-        *_ANY,
-        example(t(12, 24), decimals=1),
-    ),
+    entry("torch.round", Pointwise(("input", "decimals")), *_ANY, example(t(12, 24), decimals=1)),
     entry(
         "torch.nan_to_num",
         Pointwise(("input", "nan", "posinf", "neginf")),
         *_ANY,
         example(t(12, 24), nan=0.5),
     ),
-    entry(
-        "torch.sigmoid",
-        Pointwise(("input",), dtype="real"),
-        *_ANY,
-        example(whole(3, 12, 24)),
-    ),
+    entry("torch.sigmoid", Pointwise(("input",), dtype="real"), *_ANY, example(whole(3, 12, 24))),
     entry(
         "torch.pow",
         Pointwise(("input", "exponent"), 2),

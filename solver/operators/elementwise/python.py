@@ -33,41 +33,39 @@ from .pointwise import Pointwise, in_place
 
 
 def value(result: Any) -> Declaration:
-    """Returns the declaration of a call that computes no tensor: its result is known without
-    running.
-    """
+    """Declares a call that computes no tensor: its result is known without running."""
     return Declaration("-> ?", (), returns="value", value=result)
 
 
 def size(input: Any, dim: Any = None) -> Declaration:
-    """Returns the declaration of Tensor.size."""
+    """Declares Tensor.size."""
     dims = dims_of(input)
     return value(dims if dim is None else dims[axis(dim, len(dims))])
 
 
 def rank(input: Any) -> Declaration:
-    """Returns the declaration of Tensor.dim."""
+    """Declares Tensor.dim."""
     return value(len(dims_of(input)))
 
 
 def count(input: Any) -> Declaration:
-    """Returns the declaration of Tensor.numel."""
+    """Declares Tensor.numel."""
     dims = dims_of(input)
     return value(None if None in dims else product(d for d in dims if d is not None))
 
 
 def length(input: Any) -> Declaration:
-    """Returns the declaration of len: of a tensor, its first length."""
+    """Declares len: of a tensor, its first length."""
     return size(input, 0) if is_tensor(input) else value(len(input))
 
 
 def nothing(*args: Any, **kwargs: Any) -> Declaration:
-    """Returns the declaration of a switch or a log: it gives None and touches no tensor."""
+    """Declares a switch or a log: it gives None and touches no tensor."""
     return value(None)
 
 
 def predicate(test: Callable[[str], bool]) -> Form:
-    """Returns the declaration of is_floating_point and its kin, which ask about the dtype."""
+    """Declares is_floating_point and its kin, which ask about the dtype."""
 
     def declare(input: Any) -> Declaration:
         dtype = dtype_of(input)
@@ -79,9 +77,7 @@ def predicate(test: Callable[[str], bool]) -> Form:
 
 
 def attribute(input: Any, name: str, *default: Any) -> Declaration:
-    """Returns the declaration of getattr: lengths and dtypes are values, transposed views are
-    operators.
-    """
+    """Declares getattr: lengths and dtypes are values, transposed views are operators."""
     if not is_tensor(input):
         return value(getattr(input, name, *default))
     match name:
@@ -102,7 +98,7 @@ def attribute(input: Any, name: str, *default: Any) -> Declaration:
 
 
 def _extreme(function: Callable[..., Any]) -> Form:
-    """Returns the declaration of torch.sym_max, sym_min and Python's max, min of lengths."""
+    """Declares torch.sym_max, sym_min and Python's max, min of lengths."""
 
     def declare(*values: Any) -> Declaration:
         given = values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
@@ -114,14 +110,14 @@ def _extreme(function: Callable[..., Any]) -> Form:
 
 
 def sym_sum(args: Any) -> Declaration:
-    """Returns the declaration of torch.sym_sum."""
+    """Declares torch.sym_sum."""
     if not all(is_dim(x) for x in args):
         raise NotKnown("only lengths are known of")
     return value(sum(args[1:], args[0]) if args else 0)
 
 
 def _whole_number(a: Any) -> Declaration:
-    """Returns the declaration of torch.sym_int, math.floor, math.ceil, int of a length."""
+    """Declares torch.sym_int, math.floor, math.ceil, int of a length."""
     if is_tensor(a):
         raise NotKnown("a number that is read from a tensor")
     if not is_dim(a) and not isinstance(a, float | bool):
@@ -130,7 +126,7 @@ def _whole_number(a: Any) -> Declaration:
 
 
 def item(input: Any) -> Declaration:
-    """Returns the declaration of Tensor.item: a number that only running can tell."""
+    """Declares Tensor.item: a number that only running can tell."""
     raise NotKnown("a number that is read from a tensor")
 
 
@@ -197,9 +193,7 @@ operator.
 
 
 def _binary(name: str, *, writes: bool = False) -> Form:
-    """Returns the declaration of ``operator.NAME``: of tensors an element-wise operator, of lengths
-    a value.
-    """
+    """Declares ``operator.NAME``: of tensors an element-wise operator, of lengths a value."""
     function, dtype, linear = _ARITHMETIC[name]
     form = Pointwise(("a", "b"), 2, dtype, linear)
 
@@ -218,22 +212,22 @@ def _binary(name: str, *, writes: bool = False) -> Form:
 
 
 def _product(a: Any, b: Any) -> Declaration:
-    """Returns the declaration of ``a @ b``."""
+    """Declares ``a @ b``."""
     return matmul(a, b)
 
 
 def _negative(a: Any) -> Declaration:
-    """Returns the declaration of ``-a``."""
+    """Declares ``-a``."""
     return Pointwise(("a",), linear="first")(a) if is_tensor(a) else value(-a)
 
 
 def _inverted(a: Any) -> Declaration:
-    """Returns the declaration of ``~a``."""
+    """Declares ``~a``."""
     return Pointwise(("a",))(a) if is_tensor(a) else value(~a)
 
 
 def _absolute(a: Any) -> Declaration:
-    """Returns the declaration of ``abs(a)``."""
+    """Declares ``abs(a)``."""
     if is_tensor(a):
         return Pointwise(("a",), dtype="abs")(a)
     if isinstance(a, Poly):
@@ -242,7 +236,7 @@ def _absolute(a: Any) -> Declaration:
 
 
 def _positive(a: Any) -> Declaration:
-    """Returns the declaration of ``+a``."""
+    """Declares ``+a``."""
     return Pointwise(("a",), linear="first")(a) if is_tensor(a) else value(a)
 
 

@@ -24,9 +24,7 @@ from ..elementwise.pointwise import broadcast
 
 
 def einsum(equation: Any, *operands: Any) -> Declaration:
-    """Returns the declaration of an einsum. Raises ShapeError for an equation that does not fit its
-    operands.
-    """
+    """Declares an einsum. Raises ShapeError for an equation that does not fit its operands."""
     if not isinstance(equation, str):
         raise NotKnown("einsum with lists of numbers is not known of")
     tensors = (

@@ -42,7 +42,7 @@ def matrices(
     arguments: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Declaration:
-    """Returns the declaration of functions of matrices, whose batch dimensions are broadcast.
+    """Declares functions of matrices, whose batch dimensions are broadcast.
 
     inner: the words of the last dimensions of each tensor; outputs: those of each result.
     """
@@ -74,7 +74,7 @@ def matrices(
 def _square(
     *outputs: str, real: Sequence[int] = (), whole: Sequence[int] = (), whole_as: str = "int32"
 ) -> Any:
-    """Returns the declaration of a function of one square matrix; ``real`` results have real
+    """Declares a function of one square matrix; ``real`` results have real
     dtypes, ``whole`` integers.
     """
 
@@ -98,7 +98,7 @@ def _shortest(A: Any, arguments: dict[str, Any]) -> str:
 
 
 def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> Declaration:
-    """Returns the declaration of the singular value decomposition."""
+    """Declares the singular value decomposition."""
     arguments: dict[str, Any] = {}
     k = _shortest(A, arguments)
     left, right = ("m^", "n^") if full_matrices else (k, k)
@@ -108,14 +108,14 @@ def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> Declaratio
 
 
 def svdvals(A: Any, *, driver: Any = None) -> Declaration:
-    """Returns the declaration of the singular values."""
+    """Declares the singular values."""
     arguments: dict[str, Any] = {}
     k = _shortest(A, arguments)
     return matrices([A], [["m^", "n^"]], [[k]], [real_of(dtype_of(A))], arguments)
 
 
 def qr(A: Any, mode: str = "reduced") -> Declaration:
-    """Returns the declaration of the QR decomposition."""
+    """Declares the QR decomposition."""
     arguments: dict[str, Any] = {}
     k = _shortest(A, arguments)
     if mode == "r":
@@ -130,14 +130,14 @@ def qr(A: Any, mode: str = "reduced") -> Declaration:
 def pinv(
     A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Declaration:
-    """Returns the declaration of the pseudo-inverse; a tolerance may be one of each matrix."""
+    """Declares the pseudo-inverse; a tolerance may be one of each matrix."""
     return _tolerant(A, (rcond, atol, rtol), ["n^", "m^"], dtype_of(A))
 
 
 def matrix_rank(
     A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Declaration:
-    """Returns the declaration of the rank of each matrix; a tolerance may be one of each."""
+    """Declares the rank of each matrix; a tolerance may be one of each."""
     return _tolerant(A, (tol, atol, rtol), [], "int64")
 
 
@@ -152,12 +152,12 @@ def _tolerant(
 
 
 def condition(A: Any, p: Any = None) -> Declaration:
-    """Returns the declaration of the condition number of each matrix."""
+    """Declares the condition number of each matrix."""
     return matrices([A], [["m^", "n^"]], [[]], [real_of(dtype_of(A))])
 
 
 def eig(*outputs: str) -> Form:
-    """Returns the declaration of eig and eigvals, whose results are complex."""
+    """Declares eig and eigvals, whose results are complex."""
 
     def declare(A: Any) -> Declaration:
         dtype = complex_of(dtype_of(A))
@@ -167,7 +167,7 @@ def eig(*outputs: str) -> Form:
 
 
 def solve(A: Any, B: Any, *, left: bool = True) -> Declaration:
-    """Returns the declaration of a linear system: the columns of B are solved one by one."""
+    """Declares a linear system: the columns of B are solved one by one."""
     a, b = dims_of(A), dims_of(B, "the right side")
     if len(b) == 1 or (len(b) == len(a) - 1 and b == a[:-1]):
         return matrices([A, B], [["n^", "n^"], ["n^"]], [["n^"]], [dtype_of(B)], linear=((1,),))
@@ -182,27 +182,27 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Declaration:
 def solve_triangular(
     A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Declaration:
-    """Returns the declaration of a triangular system."""
+    """Declares a triangular system."""
     side = ["n^", "k"] if left else ["k", "n^"]
     return matrices([A, B], [["n^", "n^"], side], [side], [dtype_of(B)], linear=((1,),))
 
 
 def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Declaration:
-    """Returns the declaration of a system whose Cholesky factor is given."""
+    """Declares a system whose Cholesky factor is given."""
     return matrices(
         [B, L], [["n^", "k"], ["n^", "n^"]], [["n^", "k"]], [dtype_of(B)], linear=((0,),)
     )
 
 
 def lu_factor(A: Any, *, pivot: bool = True) -> Declaration:
-    """Returns the declaration of an LU decomposition in one matrix, with its pivots."""
+    """Declares an LU decomposition in one matrix, with its pivots."""
     arguments: dict[str, Any] = {}
     k = _shortest(A, arguments)
     return matrices([A], [["m^", "n^"]], [["m^", "n^"], [k]], [dtype_of(A), "int32"], arguments)
 
 
 def matrix_power(A: Any, n: int) -> Declaration:
-    """Returns the declaration of a power of each matrix."""
+    """Declares a power of each matrix."""
     return matrices([A], [["n^", "n^"]], [["n^", "n^"]], [dtype_of(A)])
 
 

@@ -53,7 +53,7 @@ from ..elementwise.pointwise import broadcast, laid_on
 
 
 def cross(input: Any, other: Any, dim: Any = None) -> Declaration:
-    """Returns the declaration of torch.cross; the dimension is written out, for without it the
+    """Declares torch.cross; the dimension is written out, for without it the
     first of length 3 is taken.
     """
     shapes = [dims_of(input), dims_of(other, "the other tensor")]
@@ -65,7 +65,7 @@ def cross(input: Any, other: Any, dim: Any = None) -> Declaration:
 
 
 def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Declaration:
-    """Returns the declaration of torch.linalg.cross."""
+    """Declares torch.linalg.cross."""
     return _crossed([input, other], dim, fixed=False)
 
 
@@ -93,7 +93,7 @@ def _crossed(tensors: list[Any], dim: int, *, fixed: bool) -> Declaration:
 
 
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Declaration:
-    """Returns the declaration of inner products along a dimension."""
+    """Declares inner products along a dimension."""
     shapes = [dims_of(x), dims_of(y, "the other tensor")]
     if len(shapes[0]) != len(shapes[1]):
         raise NotKnown("vecdot of tensors with different numbers of dimensions is not known of")
@@ -116,7 +116,7 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Declaration:
 
 
 def block_diag(*tensors: Any) -> Declaration:
-    """Returns the declaration of matrices along a diagonal."""
+    """Declares matrices along a diagonal."""
     names, arguments = Names(), dict[str, Any]()
     rows: list[list[str]] = []
     totals: list[Dim] = [0, 0]
@@ -139,9 +139,7 @@ def block_diag(*tensors: Any) -> Declaration:
 
 
 def covariance(input: Any, **options: Any) -> Declaration:
-    """Returns the declaration of cov and corrcoef: rows are compared with each other over all
-    columns.
-    """
+    """Declares cov and corrcoef: rows are compared with each other over all columns."""
     if len(dims_of(input)) != 2 or any(value is not None for value in options.values()):
         raise NotKnown("only a matrix without weights is known of")
     rows = dims_of(input)[0]
@@ -161,7 +159,7 @@ _EACH = ((0,), (1,))
 def contraction(
     tensors: Sequence[Any], inputs: Sequence[Pattern], output: Pattern, **more: Any
 ) -> Declaration:
-    """Returns the declaration of a product that is linear in each factor."""
+    """Declares a product that is linear in each factor."""
     linear = more.pop("linear", tuple((n,) for n in range(len(tensors))))
     return Declaration(
         annotation(inputs, [output]),
@@ -173,9 +171,7 @@ def contraction(
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Declaration:
-    """Returns the declaration of ``input @ weight.T + bias``; a weight with one dimension is one
-    row.
-    """
+    """Declares ``input @ weight.T + bias``; a weight with one dimension is one row."""
     rank = len(dims_of(weight, "the weight"))
     if not dims_of(input):
         raise errors.wrong_rank("linear", "input", (), "at least 1 dimension")
@@ -209,9 +205,7 @@ def _bias(dims: Lengths, columns: Dim | None) -> tuple[str, set[str]]:
 
 
 def matmul(input: Any, other: Any) -> Declaration:
-    """Returns the declaration of a product of vectors, matrices or batches of matrices, batches
-    broadcast.
-    """
+    """Declares a product of vectors, matrices or batches of matrices, batches broadcast."""
     a, b = dims_of(input), dims_of(other, "the other tensor")
     if not a or not b:
         raise errors.wrong_rank("matmul", "a tensor", (), "at least 1 dimension")
@@ -232,7 +226,7 @@ def matmul(input: Any, other: Any) -> Declaration:
 
 
 def fixed_product(text: str) -> Form:
-    """Returns the declaration of a product of two tensors with one annotation: mm, bmm, mv, dot."""
+    """Declares a product of two tensors with one annotation: mm, bmm, mv, dot."""
 
     def declare(input: Any, mat2: Any) -> Declaration:
         return Declaration(text, (input, mat2), dtypes=(result_type((input, mat2)),), linear=_EACH)
@@ -245,17 +239,17 @@ bmm = fixed_product("b m k+, b k+ n -> b m n")
 
 
 def mv(input: Any, vec: Any) -> Declaration:
-    """Returns the declaration of a matrix times a vector."""
+    """Declares a matrix times a vector."""
     return fixed_product("m k+, k+ -> m")(input, vec)
 
 
 def dot(input: Any, tensor: Any) -> Declaration:
-    """Returns the declaration of the inner product of two vectors."""
+    """Declares the inner product of two vectors."""
     return fixed_product("k+, k+ -> ()")(input, tensor)
 
 
 def inner(input: Any, other: Any) -> Declaration:
-    """Returns the declaration of inner products over the last dimensions."""
+    """Declares inner products over the last dimensions."""
     a, b = dims_of(input), dims_of(other, "the other tensor")
     if not a or not b:
         return Declaration(
@@ -270,12 +264,12 @@ def inner(input: Any, other: Any) -> Declaration:
 
 
 def outer(input: Any, vec2: Any) -> Declaration:
-    """Returns the declaration of all products of two vectors' elements."""
+    """Declares all products of two vectors' elements."""
     return contraction((input, vec2), [["m"], ["n"]], ["m", "n"])
 
 
 def kron(input: Any, other: Any) -> Declaration:
-    """Returns the declaration of the Kronecker product."""
+    """Declares the Kronecker product."""
     a, b = len(dims_of(input)), len(dims_of(other, "the other tensor"))
     names = Names()
     left, right = names.take(a), names.take(b)
@@ -289,7 +283,7 @@ def kron(input: Any, other: Any) -> Declaration:
 
 
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Declaration:
-    """Returns the declaration of a contraction of given dimensions."""
+    """Declares a contraction of given dimensions."""
     ranks = len(dims_of(a)), len(dims_of(b, "the other tensor"))
     if isinstance(dims, int):
         pairs = (tuple(range(ranks[0] - dims, ranks[0])), tuple(range(dims)))
@@ -319,7 +313,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Declaration:
 
 
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Declaration:
-    """Returns the declaration of ``x1 @ W @ x2 + b`` for every row."""
+    """Declares ``x1 @ W @ x2 + b`` for every row."""
     tensors = (input1, input2, weight) if bias is None else (input1, input2, weight, bias)
     text = "* i+, * j+, o i+ j+" + (", o" if bias is not None else "")
     each = (0, 1, 2)
@@ -333,9 +327,7 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Declara
 
 
 def chain(*matrices: Any) -> Declaration:
-    """Returns the declaration of a product of several matrices: the lengths between two of them are
-    summed.
-    """
+    """Declares a product of several matrices: the lengths between two of them are summed."""
     listed = (
         list(matrices[0])
         if len(matrices) == 1 and isinstance(matrices[0], list | tuple)
@@ -356,9 +348,7 @@ def chain(*matrices: Any) -> Declaration:
 def grouped_mm(
     input: Any, weight: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None
 ) -> Declaration:
-    """Returns the declaration of a product of row groups with one matrix each; ``offs`` tells where
-    the groups end.
-    """
+    """Declares a product of row groups with one matrix each; ``offs`` tells where the groups end."""
     if offs is None or bias is not None or len(dims_of(input)) != 2 or len(dims_of(weight)) != 3:
         raise NotKnown("only (rows, k) by (groups, k, n) with offs is known of")
     return Declaration(
@@ -367,8 +357,7 @@ def grouped_mm(
 
 
 def sum_of_product(product: Sequence[Pattern], output: Sequence[str]) -> Form:
-    """Returns the declaration of ``beta * input + alpha * (x @ y)``: addmm, baddbmm, addmv, addr,
-    addbmm.
+    """Declares ``beta * input + alpha * (x @ y)``: addmm, baddbmm, addmv, addr, addbmm.
 
     ``input`` is a summand and is broadcast to the output.
     """
@@ -384,11 +373,7 @@ def sum_of_product(product: Sequence[Pattern], output: Sequence[str]) -> Form:
         names = Names({"b", "k", "m", "n"})
         row, whole = laid_on(dims, [lengths[word] for word in output], output, names)
         found = contraction(
-            (input, x, y),
-            [row, *product],
-            output,
-            value_split=(0,),
-            linear=((0, 1), (0, 2)),
+            (input, x, y), [row, *product], output, value_split=(0,), linear=((0, 1), (0, 2))
         )
         return replace(found, annotation=freeze_some(found.annotation, whole))
 

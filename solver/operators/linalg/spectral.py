@@ -31,7 +31,7 @@ reals.
 def transformed(
     input: Any, places: Sequence[int], sizes: Sequence[Any] | None, kind: Kind
 ) -> Declaration:
-    """Returns the declaration of a transform of these dimensions, padded or cut to ``sizes``."""
+    """Declares a transform of these dimensions, padded or cut to ``sizes``."""
     dims = dims_of(input)
     names, arguments = Names(), dict[str, Any]()
     row = [names.one("^" if n in places else "") for n in range(len(dims))]
@@ -69,7 +69,7 @@ def _length(length: Dim | None, size: Any, kind: Kind) -> Dim:
 
 
 def _one(kind: Kind) -> Form:
-    """Returns the declaration of a transform of one dimension."""
+    """Declares a transform of one dimension."""
 
     def declare(input: Any, n: Any = None, dim: int = -1, norm: Any = None) -> Declaration:
         return transformed(
@@ -80,7 +80,7 @@ def _one(kind: Kind) -> Form:
 
 
 def _two(kind: Kind) -> Form:
-    """Returns the declaration of a transform of two dimensions."""
+    """Declares a transform of two dimensions."""
 
     def declare(input: Any, s: Any = None, dim: Any = (-2, -1), norm: Any = None) -> Declaration:
         return transformed(input, axes(dim, len(dims_of(input))), s, kind)
@@ -89,7 +89,7 @@ def _two(kind: Kind) -> Form:
 
 
 def _many(kind: Kind) -> Form:
-    """Returns the declaration of a transform of any dimensions; sizes alone mean the last ones."""
+    """Declares a transform of any dimensions; sizes alone mean the last ones."""
 
     def declare(input: Any, s: Any = None, dim: Any = None, norm: Any = None) -> Declaration:
         rank = len(dims_of(input))
@@ -101,7 +101,7 @@ def _many(kind: Kind) -> Form:
 
 
 def shift(input: Any, dim: Any = None) -> Declaration:
-    """Returns the declaration of fftshift and ifftshift: a roll by half a dimension."""
+    """Declares fftshift and ifftshift: a roll by half a dimension."""
     rank = len(dims_of(input))
     places = axes(dim, rank)
     names = Names()

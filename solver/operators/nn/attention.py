@@ -42,9 +42,7 @@ def scaled_dot_product_attention(
     scale: Any = None,
     enable_gqa: bool = False,
 ) -> Declaration:
-    """Returns the declaration of attention; the query heads of a group share a key head where
-    ``enable_gqa`` says so.
-    """
+    """Declares attention; the query heads of a group share a key head where ``enable_gqa`` says so."""
     shapes = [
         dims_of(x, w) for x, w in ((query, "the query"), (key, "the key"), (value, "the value"))
     ]
@@ -59,11 +57,7 @@ def scaled_dot_product_attention(
         leading, output, arguments = spread.inputs, spread.output, spread.arguments
     rows, keys = names.one("^" if is_causal else ""), names.one("^")
     inner, outer = names.one("^"), names.one()
-    patterns = [
-        [*leading[0], rows, inner],
-        [*leading[1], keys, inner],
-        [*leading[2], keys, outer],
-    ]
+    patterns = [[*leading[0], rows, inner], [*leading[1], keys, inner], [*leading[2], keys, outer]]
     inputs = [query, key, value]
     doubtful: set[str] = set()
     if attn_mask is not None:
@@ -163,9 +157,7 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> Declaration:
-    """Returns the declaration of the whole layer as one function: only the batch can be cut, see
-    the note.
-    """
+    """Declares the whole layer as one function: only the batch can be cut, see the note."""
     unusual = (bias_k, bias_v, q_proj_weight, static_k, static_v, key_padding_mask, in_proj_weight)
     if any(x is not None for x in unusual[:-1]) or add_zero_attn or unusual[-1] is None:
         raise NotKnown("only one joint projection without further biases is known of")

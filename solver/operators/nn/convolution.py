@@ -126,8 +126,7 @@ def slide_back(
     if length is None:
         raise NotKnown("the length of a dimension with windows is not known")
     refusal = errors.not_understood(
-        "a transposed convolution",
-        f"output_padding is {extra}, beside a stride of {window.stride}",
+        "a transposed convolution", f"output_padding is {extra}, beside a stride of {window.stride}"
     )
     need(extra, GE, 0, refusal)
     need(extra, LT, maximum(window.stride, window.dilation), refusal)
@@ -176,7 +175,7 @@ def _channels(
 
 
 def convolution(spatial: int) -> Form:
-    """Returns the declaration of conv1d, conv2d, conv3d."""
+    """Declares conv1d, conv2d, conv3d."""
 
     def declare(
         input: Any,
@@ -197,10 +196,7 @@ def convolution(spatial: int) -> Form:
             slide(n, w, names, arguments) for n, w in zip(dims[-spatial:], windows, strict=True)
         ]
         sides = _kernel_words(kernel[2:], names)
-        inputs = [
-            [*batch, group(g, c), *(before for before, _ in pairs)],
-            [group(g, o), c, *sides],
-        ]
+        inputs = [[*batch, group(g, c), *(before for before, _ in pairs)], [group(g, o), c, *sides]]
         output = [*batch, group(g, o), *(after for _, after in pairs)]
         return _joined(input, weight, bias, inputs, output, group(g, o), g, arguments)
 
@@ -208,9 +204,7 @@ def convolution(spatial: int) -> Form:
 
 
 def transposed_convolution(spatial: int) -> Form:
-    """Returns the declaration of conv_transpose1d, 2d, 3d, whose weight has its input channels
-    first.
-    """
+    """Declares conv_transpose1d, 2d, 3d, whose weight has its input channels first."""
 
     def declare(
         input: Any,
@@ -288,7 +282,7 @@ def _joined(
 
 
 def pixel_shuffle(input: Any, upscale_factor: int) -> Declaration:
-    """Returns the declaration of channels laid out as larger images."""
+    """Declares channels laid out as larger images."""
     rank, arguments = len(dims_of(input)), dict[str, Any]()
     names = Names({"c", "h", "w"})
     batch, r = names.take(rank - 3), _factor_word(upscale_factor, names, arguments)
@@ -304,7 +298,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Declaration:
 
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Declaration:
-    """Returns the declaration of images laid out as channels."""
+    """Declares images laid out as channels."""
     rank, arguments = len(dims_of(input)), dict[str, Any]()
     names = Names({"c", "h", "w"})
     batch, r = names.take(rank - 3), _factor_word(downscale_factor, names, arguments)
@@ -326,7 +320,7 @@ def _factor_word(factor: Any, names: Names, arguments: dict[str, Any]) -> str:
 
 
 def channel_shuffle(input: Any, groups: Any) -> Declaration:
-    """Returns the declaration of channels dealt out over the groups."""
+    """Declares channels dealt out over the groups."""
     dims = dims_of(input)
     need(groups, GE, 1, errors.not_understood("channel_shuffle", f"groups is {groups}"))
     names = Names({"n", "g", "c"})
@@ -344,7 +338,7 @@ def channel_shuffle(input: Any, groups: Any) -> Declaration:
 def unfold(
     input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Declaration:
-    """Returns the declaration of F.unfold: every window a column."""
+    """Declares F.unfold: every window a column."""
     dims = dims_of(input)
     if len(dims) not in (3, 4):
         raise errors.wrong_rank("unfold", "input", dims, "3 or 4 dimensions")
@@ -375,7 +369,7 @@ def fold(
     padding: Any = 0,
     stride: Any = 1,
 ) -> Declaration:
-    """Returns the declaration of F.fold: columns added up into images."""
+    """Declares F.fold: columns added up into images."""
     dims = dims_of(input)
     if len(dims) not in (2, 3):
         raise errors.wrong_rank("fold", "input", dims, "2 or 3 dimensions")

@@ -19,7 +19,7 @@ from ..elementwise.pointwise import broadcast
 
 
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Declaration:
-    """Returns the declaration of distances between rows: the coordinates stay whole."""
+    """Declares distances between rows: the coordinates stay whole."""
     a, b = dims_of(x1), dims_of(x2, "the other tensor")
     names = Names()
     batch = broadcast([a[:-2], b[:-2]], names)
@@ -39,7 +39,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Declara
 
 
 def pdist(input: Any, p: float = 2.0) -> Declaration:
-    """Returns the declaration of distances between all pairs of rows."""
+    """Declares distances between all pairs of rows."""
     rows, _ = dims_of(input)
     arguments: dict[str, Any] = {}
     count = None if rows is None else floor_div(rows * (rows - 1), 2)
@@ -67,7 +67,7 @@ def _way_to_compute(p: float, mode: Any, rows: Any, columns: Any) -> dict[str, A
 
 
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Declaration:
-    """Returns the declaration of the cosine between vectors along one dimension."""
+    """Declares the cosine between vectors along one dimension."""
     shapes = [dims_of(x1), dims_of(x2, "the other tensor")]
     rank = max(map(len, shapes))
     place = axis(dim, rank)
@@ -88,7 +88,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Decl
 def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Declaration:
-    """Returns the declaration of distances between vectors in the last dimension."""
+    """Declares distances between vectors in the last dimension."""
     names = Names()
     spread = broadcast([dims_of(x1), dims_of(x2, "the other tensor")], names)
     last = len(spread.output) - 1

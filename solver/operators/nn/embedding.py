@@ -33,9 +33,7 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Declaration:
-    """Returns the declaration of a look-up; gradients scaled by frequency need all ids on every
-    rank.
-    """
+    """Declares a look-up; gradients scaled by frequency need all ids on every rank."""
     rank = len(dims_of(input, "the ids"))
     mark = "^" if scale_grad_by_freq or max_norm is not None else ""
     names = Names({"v", "d"})
@@ -60,7 +58,7 @@ def torch_embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Declaration:
-    """Returns the declaration of torch.embedding, which takes the table first."""
+    """Declares torch.embedding, which takes the table first."""
     rank = len(dims_of(indices, "the ids"))
     names = Names({"v", "d"})
     ids = names.take(rank, "^" if scale_grad_by_freq else "")
@@ -85,7 +83,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Declaration:
-    """Returns the declaration of look-ups that are summed, averaged or compared per bag."""
+    """Declares look-ups that are summed, averaged or compared per bag."""
     if max_norm is not None:
         raise NotKnown(_RENORMED)
     tied = "^" if scale_grad_by_freq else ""
@@ -114,7 +112,7 @@ def embedding_bag(
 
 
 def one_hot(input: Any, num_classes: Any = -1) -> Declaration:
-    """Returns the declaration of one_hot; without a number of classes only running can tell it."""
+    """Declares one_hot; without a number of classes only running can tell it."""
     row = Names().take(len(dims_of(input)))
     word = Names(row).one("^")
     given = isinstance(num_classes, int) and num_classes < 0

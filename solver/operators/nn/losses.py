@@ -82,7 +82,7 @@ def pointwise_loss(
     weighted_mean: bool = False,
     alike: Sequence[Any] = (),
 ) -> Declaration:
-    """Returns the declaration of an element-wise loss of tensors that are broadcast together.
+    """Declares an element-wise loss of tensors that are broadcast together.
 
     weighted_mean: the mean divides by the sum of a weight. alike: tensors that torch does not
     broadcast: they must have the shape of the first.
@@ -130,9 +130,7 @@ def loss_of_pairs(
     reduction: str = "mean",
     weight: Any = None,
 ) -> Declaration:
-    """Returns the declaration of mse_loss and l1_loss, whose mean divides by the sum of a weight
-    where there is one.
-    """
+    """Declares mse_loss and l1_loss, whose mean divides by the sum of a weight where there is one."""
     tensors = [x for x in (input, target, weight) if x is not None]
     return pointwise_loss(
         tensors,
@@ -150,14 +148,14 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Declaration:
-    """Returns the declaration of smooth_l1_loss."""
+    """Declares smooth_l1_loss."""
     return pointwise_loss([input, target], reduction_of(reduction, size_average, reduce))
 
 
 def soft_margin_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
 ) -> Declaration:
-    """Returns the declaration of soft_margin_loss."""
+    """Declares soft_margin_loss."""
     need_within(input, target)
     return pointwise_loss([input, target], reduction_of(reduction, size_average, reduce))
 
@@ -165,7 +163,7 @@ def soft_margin_loss(
 def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Declaration:
-    """Returns the declaration of huber_loss, whose mean divides by the number of elements."""
+    """Declares huber_loss, whose mean divides by the number of elements."""
     tensors = [x for x in (input, target, weight) if x is not None]
     return pointwise_loss(tensors, reduction_of(reduction), alike=tensors[2:])
 
@@ -178,7 +176,7 @@ def hinge_embedding_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Declaration:
-    """Returns the declaration of hinge_embedding_loss."""
+    """Declares hinge_embedding_loss."""
     return pointwise_loss([input, target], reduction_of(reduction, size_average, reduce))
 
 
@@ -191,7 +189,7 @@ def margin_ranking_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Declaration:
-    """Returns the declaration of margin_ranking_loss."""
+    """Declares margin_ranking_loss."""
     return pointwise_loss([input1, input2, target], reduction_of(reduction, size_average, reduce))
 
 
@@ -208,8 +206,7 @@ _PAIR = (t(12, 6), t(12, 6))
 def class_loss(
     input: Any, target: Any, weight: Any, reduction: Reduction, *, probabilities: bool
 ) -> Declaration:
-    """Returns the declaration of cross_entropy and nll_loss: classes at dimension 1, or at 0
-    without a batch.
+    """Declares cross_entropy and nll_loss: classes at dimension 1, or at 0 without a batch.
 
     A mean over class targets divides by the weights of those that are not ignored: by what the data
     count.
@@ -249,9 +246,7 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Declaration:
-    """Returns the declaration of cross_entropy with class targets, or with probabilities of the
-    input's shape.
-    """
+    """Declares cross_entropy with class targets, or with probabilities of the input's shape."""
     shape: Lengths = dims_of(input)
     probabilities = len(dims_of(target, "the target")) == len(shape)
     return class_loss(
@@ -272,7 +267,7 @@ def nll_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Declaration:
-    """Returns the declaration of nll_loss."""
+    """Declares nll_loss."""
     return class_loss(
         input, target, weight, reduction_of(reduction, size_average, reduce), probabilities=False
     )
@@ -290,7 +285,7 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     options: Any = None,
 ) -> Declaration:
-    """Returns the declaration of cross_entropy of a linear layer, for rows and class targets."""
+    """Declares cross_entropy of a linear layer, for rows and class targets."""
     if len(dims_of(input)) != 2 or len(dims_of(target, "the target")) != 1:
         raise NotKnown("only rows and class targets are known of")
     kind = reduction_of(reduction)
@@ -322,9 +317,7 @@ def binary_cross_entropy(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Declaration:
-    """Returns the declaration of binary_cross_entropy: its weight does not change what the mean
-    divides by.
-    """
+    """Declares binary_cross_entropy: its weight does not change what the mean divides by."""
     kind = reduction_of(reduction, size_average, reduce)
     return _weighted(input, target, [weight], kind)
 
@@ -338,7 +331,7 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Any = None,
 ) -> Declaration:
-    """Returns the declaration of binary_cross_entropy_with_logits."""
+    """Declares binary_cross_entropy_with_logits."""
     kind = reduction_of(reduction, size_average, reduce)
     return _weighted(input, target, [weight, pos_weight], kind)
 
@@ -359,7 +352,7 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Declaration:
-    """Returns the declaration of kl_div; ``batchmean`` divides by the first length only, so only
+    """Declares kl_div; ``batchmean`` divides by the first length only, so only
     that one is averaged.
     """
     if reduction != "batchmean":
@@ -384,7 +377,7 @@ def poisson_nll_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Declaration:
-    """Returns the declaration of poisson_nll_loss."""
+    """Declares poisson_nll_loss."""
     return pointwise_loss([input, target], reduction_of(reduction, size_average, reduce))
 
 
@@ -396,9 +389,7 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Declaration:
-    """Returns the declaration of gaussian_nll_loss; a variance without the last dimension is one
-    for all of it.
-    """
+    """Declares gaussian_nll_loss; a variance without the last dimension is one for all of it."""
     shapes = dims_of(input), dims_of(var, "the variance") if is_tensor(var) else ()
     if not is_tensor(var) or len(shapes[0]) != len(shapes[1]):
         raise NotKnown("the variance must have the dimensions of the input")
@@ -416,9 +407,7 @@ _UNIT = (between(0.1, 0.9, 12, 6), between(0.1, 0.9, 12, 6))
 def row_loss(
     tensors: Sequence[Any], rows: Sequence[Pattern], reduction: Reduction, **more: Any
 ) -> Declaration:
-    """Returns the declaration of a loss per row ``n``, whose other dimensions stay whole; no ``n``
-    is one row.
-    """
+    """Declares a loss per row ``n``, whose other dimensions stay whole; no ``n`` is one row."""
     mark = "" if reduction == "none" else "+"
     patterns = [[f"n{mark}" if word == "n" else word for word in row] for row in rows]
     batch = any("n" in row for row in rows)
@@ -441,7 +430,7 @@ def cosine_embedding_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Declaration:
-    """Returns the declaration of cosine_embedding_loss."""
+    """Declares cosine_embedding_loss."""
     row = ["n", "d^"] if len(dims_of(input1)) == 2 else ["d^"]
     rows = [row, row, row[:-1]]
     return row_loss([input1, input2, target], rows, reduction_of(reduction, size_average, reduce))
@@ -459,7 +448,7 @@ def triplet_margin_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Declaration:
-    """Returns the declaration of triplet_margin_loss."""
+    """Declares triplet_margin_loss."""
     shapes = {dims_of(x) for x in (anchor, positive, negative)}
     if len(shapes) > 1 or len(dims_of(anchor)) > 2:
         raise NotKnown("only three tensors of one shape with a batch are known of")
@@ -479,7 +468,7 @@ def multi_margin_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Declaration:
-    """Returns the declaration of multi_margin_loss."""
+    """Declares multi_margin_loss."""
     row = ["n", "c^"] if len(dims_of(input)) == 2 else ["c^"]
     tensors, rows = (
         [input, target],
@@ -493,7 +482,7 @@ def multi_margin_loss(
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
 ) -> Declaration:
-    """Returns the declaration of multilabel_margin_loss."""
+    """Declares multilabel_margin_loss."""
     row = ["n", "c^"] if len(dims_of(input)) == 2 else ["c^"]
     return row_loss([input, target], [row, row], reduction_of(reduction, size_average, reduce))
 
@@ -506,9 +495,7 @@ def multilabel_soft_margin_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Declaration:
-    """Returns the declaration of multilabel_soft_margin_loss: a mean over classes, then the
-    reduction.
-    """
+    """Declares multilabel_soft_margin_loss: a mean over classes, then the reduction."""
     if len(dims_of(input)) != 2:
         raise NotKnown("only a batch of rows is known of")
     tensors, rows = [input, target], [["n", "c^"], ["n", "c^"]]
@@ -526,7 +513,7 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Declaration:
-    """Returns the declaration of ctc_loss for padded targets and lengths in tensors."""
+    """Declares ctc_loss for padded targets and lengths in tensors."""
     if len(dims_of(log_probs)) != 3 or not (is_tensor(input_lengths) and is_tensor(target_lengths)):
         raise NotKnown("only a batch with its lengths in tensors is known of")
     if len(dims_of(targets, "the targets")) != 2:
@@ -598,10 +585,7 @@ ENTRIES = (
         ),
     ),
     entry(
-        "torch.nn.functional.kl_div",
-        kl_div,
-        *three(*_UNIT),
-        example(*_UNIT, reduction="batchmean"),
+        "torch.nn.functional.kl_div", kl_div, *three(*_UNIT), example(*_UNIT, reduction="batchmean")
     ),
     entry(
         "torch.nn.functional.poisson_nll_loss",

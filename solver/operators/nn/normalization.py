@@ -44,7 +44,7 @@ def layer_norm(
     eps: float = 1e-5,
     *rest: Any,
 ) -> Declaration:
-    """Returns the declaration of a norm over the last dimensions."""
+    """Declares a norm over the last dimensions."""
     dims = dims_of(input)
     rank = len(dims)
     count = len(normalized_shape) if isinstance(normalized_shape, list | tuple) else 1
@@ -67,14 +67,14 @@ def layer_norm(
 def rms_norm(
     input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None
 ) -> Declaration:
-    """Returns the declaration of a root-mean-square norm over the last dimensions."""
+    """Declares a root-mean-square norm over the last dimensions."""
     return layer_norm(input, normalized_shape, weight)
 
 
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *rest: Any
 ) -> Declaration:
-    """Returns the declaration of a norm over each group of channels."""
+    """Declares a norm over each group of channels."""
     dims = dims_of(input)
     if len(dims) < 2:
         raise errors.wrong_rank("group_norm", "input", dims, "at least 2 dimensions")
@@ -111,7 +111,7 @@ def instance_norm(
     eps: float = 1e-5,
     *rest: Any,
 ) -> Declaration:
-    """Returns the declaration of a norm of each channel of each sample.
+    """Declares a norm of each channel of each sample.
 
     Running statistics are averaged over the batch while they are written, so the batch stays whole
     then.
@@ -147,7 +147,7 @@ def batch_norm(
     eps: float = 1e-5,
     *rest: Any,
 ) -> Declaration:
-    """Returns the declaration of a norm of each channel, by the batch or running statistics."""
+    """Declares a norm of each channel, by the batch or running statistics."""
     dims = dims_of(input)
     if len(dims) < 2:
         raise errors.wrong_rank("batch_norm", "input", dims, "at least 2 dimensions")
@@ -171,7 +171,7 @@ def torch_batch_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Declaration:
-    """Returns the declaration of torch.batch_norm, which takes its tensors in another order."""
+    """Declares torch.batch_norm, which takes its tensors in another order."""
     found = batch_norm(input, running_mean, running_var, weight, bias, training)
     order = [x for x in (input, weight, bias, running_mean, running_var) if x is not None]
     statistics = () if running_mean is None else (len(order) - 2, len(order) - 1)
@@ -188,7 +188,7 @@ def torch_batch_norm(
 def local_response_norm(
     input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Declaration:
-    """Returns the declaration of a norm over neighbouring channels."""
+    """Declares a norm over neighbouring channels."""
     dims = dims_of(input)
     need(size, GE, 1, errors.not_understood("local_response_norm", f"size is {size}"))
     row = Names().take(len(dims))
@@ -199,7 +199,7 @@ def local_response_norm(
 def normalize(
     input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None
 ) -> Declaration:
-    """Returns the declaration of division by a norm along dimensions."""
+    """Declares division by a norm along dimensions."""
     dims = dims_of(input)
     places = axes(dim, len(dims))
     names = Names()

@@ -55,9 +55,7 @@ def image_words(input: Any, spatial: int) -> tuple[Lengths, Names, list[str]]:
 def pooled(
     input: Any, spatial: int, windows: Sequence[Window], *, linear: bool, indices: bool = False
 ) -> Declaration:
-    """Returns the declaration of windows that slide; indices count in the whole image, so that one
-    stays whole then.
-    """
+    """Declares windows that slide; indices count in the whole image, so that one stays whole then."""
     dims, names, leading = image_words(input, spatial)
     arguments: dict[str, Any] = {}
     pairs = []
@@ -100,7 +98,7 @@ def windows_of(
 
 
 def max_pool(spatial: int, *, with_indices: bool = False) -> Form:
-    """Returns the declaration of max_pool1d, 2d, 3d."""
+    """Declares max_pool1d, 2d, 3d."""
 
     def declare(
         input: Any,
@@ -118,7 +116,7 @@ def max_pool(spatial: int, *, with_indices: bool = False) -> Form:
 
 
 def avg_pool(spatial: int) -> Form:
-    """Returns the declaration of avg_pool1d, 2d, 3d."""
+    """Declares avg_pool1d, 2d, 3d."""
 
     def declare(
         input: Any,
@@ -141,7 +139,7 @@ def avg_pool(spatial: int) -> Form:
 
 
 def lp_pool(spatial: int) -> Form:
-    """Returns the declaration of lp_pool1d, 2d, 3d."""
+    """Declares lp_pool1d, 2d, 3d."""
 
     def declare(
         input: Any, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
@@ -211,7 +209,7 @@ def _adaptive_word(
 
 
 def adaptive_pool(spatial: int, *, mean: bool, with_indices: bool = False) -> Form:
-    """Returns the declaration of adaptive_avg_pool and adaptive_max_pool in so many dimensions."""
+    """Declares adaptive_avg_pool and adaptive_max_pool in so many dimensions."""
 
     def declare(input: Any, output_size: Any, return_indices: bool = False) -> Declaration:
         dims, names, leading = image_words(input, spatial)
@@ -258,9 +256,7 @@ def _whole_image(
 
 
 def max_unpool(spatial: int) -> Form:
-    """Returns the declaration of max_unpool1d, 2d, 3d: values put back to their places in the whole
-    image.
-    """
+    """Declares max_unpool1d, 2d, 3d: values put back to their places in the whole image."""
 
     def declare(
         input: Any,
@@ -297,7 +293,7 @@ def max_unpool(spatial: int) -> Form:
 
 
 def fractional(spatial: int) -> Form:
-    """Returns the declaration of fractional_max_pool2d, 3d, whose windows are drawn."""
+    """Declares fractional_max_pool2d, 3d, whose windows are drawn."""
 
     def declare(
         input: Any,

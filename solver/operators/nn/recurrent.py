@@ -18,7 +18,7 @@ from ..declare.writing import Names, NotKnown, annotation, dims_of, is_tensor, l
 
 
 def layer(states: int) -> Form:
-    """Returns the declaration of lstm (two states), gru and rnn (one)."""
+    """Declares lstm (two states), gru and rnn (one)."""
 
     def declare(
         input: Any,
@@ -57,9 +57,7 @@ def layer(states: int) -> Form:
 
 
 def cell(states: int) -> Form:
-    """Returns the declaration of lstm_cell (two states), gru_cell and rnn cells (one): one step of
-    a batch.
-    """
+    """Declares lstm_cell (two states), gru_cell and rnn cells (one): one step of a batch."""
 
     def declare(
         input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None

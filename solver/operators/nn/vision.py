@@ -34,9 +34,7 @@ def interpolate(
     recompute_scale_factor: Any = None,
     antialias: bool = False,
 ) -> Declaration:
-    """Returns the declaration of a resized image: only copies of whole elements leave a dimension
-    free to be cut.
-    """
+    """Declares a resized image: only copies of whole elements leave a dimension free to be cut."""
     dims = dims_of(input)
     spatial = len(dims) - 2
     if spatial not in (1, 2, 3) or (size is None) == (scale_factor is None):
@@ -120,7 +118,7 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: Any = None,
 ) -> Declaration:
-    """Returns the declaration of an image looked up at the places of a grid."""
+    """Declares an image looked up at the places of a grid."""
     spatial = len(dims_of(input)) - 2
     if spatial not in (2, 3):
         raise errors.wrong_rank("grid_sample", "input", dims_of(input), "4 or 5 dimensions")
@@ -135,7 +133,7 @@ def grid_sample(
 
 
 def affine_grid(theta: Any, size: Any, align_corners: Any = None) -> Declaration:
-    """Returns the declaration of the places of an image under affine maps, one map per image."""
+    """Declares the places of an image under affine maps, one map per image."""
     spatial = len(size) - 2
     if not all(is_dim(length) for length in size):
         raise NotKnown("the lengths of the image are not known")

@@ -74,7 +74,7 @@ def reduced(
     empty_means_all: bool = True,
     linear: bool = False,
 ) -> Declaration:
-    """Returns the declaration of a reduction; ``mark`` is that of the dimensions that go away."""
+    """Declares a reduction; ``mark`` is that of the dimensions that go away."""
     dims = dims_of(input)
     places = axes(dim, len(dims), empty_means_all=empty_means_all)
     names = Names()
@@ -95,9 +95,7 @@ def reduced(
 
 
 def _summing(reduction: ReductionName, rule: str, *, linear: bool) -> Form:
-    """Returns the declaration of sum, mean and their kin: ``(input, dim=None, keepdim=False,
-    dtype=None)``.
-    """
+    """Declares sum, mean and their kin: ``(input, dim=None, keepdim=False, dtype=None)``."""
 
     def declare(
         input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
@@ -109,7 +107,7 @@ def _summing(reduction: ReductionName, rule: str, *, linear: bool) -> Form:
 
 
 def _extreme(reduction: ReductionName, rule: str) -> Form:
-    """Returns the declaration of amax, amin, any and all over any dimensions."""
+    """Declares amax, amin, any and all over any dimensions."""
 
     def declare(input: Any, dim: Any = None, keepdim: bool = False) -> Declaration:
         # any and all over no dimension reduce nothing.
@@ -123,13 +121,13 @@ def _extreme(reduction: ReductionName, rule: str) -> Form:
 
 
 def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Declaration:
-    """Returns the declaration of a product over one dimension, or over all."""
+    """Declares a product over one dimension, or over all."""
     result = dtype_name(dtype) or summed(dtype_of(input))
     return reduced(input, dim, keepdim, reduction="prod", dtype=result)
 
 
 def _spread(outputs: int) -> Form:
-    """Returns the declaration of var, std, var_mean, std_mean: what varies must be seen whole."""
+    """Declares var, std, var_mean, std_mean: what varies must be seen whole."""
 
     def declare(
         input: Any,
@@ -148,25 +146,25 @@ def _spread(outputs: int) -> Form:
 
 
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of the logarithm of a sum of exponentials."""
+    """Declares the logarithm of a sum of exponentials."""
     return reduced(input, dim, keepdim, mark="^", dtype=floating(dtype_of(input)))
 
 
 def count_nonzero(input: Any, dim: Any = None) -> Declaration:
-    """Returns the declaration of a count."""
+    """Declares a count."""
     return reduced(input, dim, False, dtype="int64")
 
 
 def nanmean(
     input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Declaration:
-    """Returns the declaration of a mean without NaN: parts may have different counts."""
+    """Declares a mean without NaN: parts may have different counts."""
     result = dtype_name(dtype) or dtype_of(input)
     return reduced(input, dim, keepdim, mark="^", dtype=result)
 
 
 def sum_to_size(input: Any, *size: Any, **named: Any) -> Declaration:
-    """Returns the declaration of the sum that undoes an expand."""
+    """Declares the sum that undoes an expand."""
     dims: Lengths = dims_of(input)
     sizes: tuple[Any, ...] = rest_of(size, named, "size")
     new = len(dims) - len(sizes)
@@ -199,7 +197,7 @@ def sum_to_size(input: Any, *size: Any, **named: Any) -> Declaration:
 
 
 def trace(input: Any) -> Declaration:
-    """Returns the declaration of the sum of a diagonal."""
+    """Declares the sum of a diagonal."""
     dims = dims_of(input)
     if len(dims) != 2:
         raise errors.wrong_rank("trace", "input", dims, "2 dimensions")
@@ -215,7 +213,7 @@ def trace(input: Any) -> Declaration:
 def allclose(
     input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Declaration:
-    """Returns the declaration of a comparison whose result is a Python bool."""
+    """Declares a comparison whose result is a Python bool."""
     raise NotKnown("the result is a Python bool that depends on all elements")
 
 
@@ -244,7 +242,7 @@ _NORMS: dict[Any, tuple[str, ReductionName]] = {
 def vector_norm(
     x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Declaration:
-    """Returns the declaration of a norm of vectors."""
+    """Declares a norm of vectors."""
     mark, reduction = _NORMS.get(ord, ("^", "sum"))
     result = dtype_name(dtype) or RULES["abs"](dtype_of(x))
     return reduced(x, dim, keepdim, mark=mark, reduction=reduction, dtype=result)
@@ -258,7 +256,7 @@ def norm(
     out: Any = None,
     dtype: Any = None,
 ) -> Declaration:
-    """Returns the declaration of torch.norm: a vector norm, or the Frobenius norm, which is one."""
+    """Declares torch.norm: a vector norm, or the Frobenius norm, which is one."""
     if p == "nuc":
         raise NotKnown("the nuclear norm is not known of")
     return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
@@ -267,9 +265,7 @@ def norm(
 def linalg_norm(
     A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Declaration:
-    """Returns the declaration of torch.linalg.norm where it is a vector norm; of matrices all is
-    whole.
-    """
+    """Declares torch.linalg.norm where it is a vector norm; of matrices all is whole."""
     rank = len(dims_of(A))
     places = axes(dim, rank)
     if ord is None:
@@ -282,12 +278,12 @@ def linalg_norm(
 def matrix_norm(
     A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Declaration:
-    """Returns the declaration of a norm of matrices."""
+    """Declares a norm of matrices."""
     return reduced(A, dim, keepdim, mark="^", dtype=dtype_name(dtype) or RULES["abs"](dtype_of(A)))
 
 
 def dist(input: Any, other: Any, p: Any = 2) -> Declaration:
-    """Returns the declaration of the norm of a difference."""
+    """Declares the norm of a difference."""
     mark, reduction = _NORMS.get(p, ("^", "sum"))
     spread = broadcast([dims_of(input), dims_of(other, "the other tensor")], Names(), mark)
     return Declaration(
@@ -300,7 +296,7 @@ def dist(input: Any, other: Any, p: Any = 2) -> Declaration:
 
 
 def weight_norm(v: Any, g: Any, dim: int = 0) -> Declaration:
-    """Returns the declaration of ``v*(g/norm(v))``, with one norm for every place of a dimension;
+    """Declares ``v*(g/norm(v))``, with one norm for every place of a dimension;
     -1 means one norm of all, and ``g`` is then a number.
     """
     dims, scales = dims_of(v), dims_of(g, "g")
@@ -324,7 +320,7 @@ def weight_norm(v: Any, g: Any, dim: int = 0) -> Declaration:
 
 
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Declaration:
-    """Returns the declaration of one norm for every place of a dimension; -1 means one of all."""
+    """Declares one norm for every place of a dimension; -1 means one of all."""
     rank = len(dims_of(v))
     if dim == -1:
         return vector_norm(v, pow)
@@ -333,9 +329,7 @@ def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Declaration:
 
 
 def _chosen(reduction: ReductionName) -> Form:
-    """Returns the declaration of max, min: of two tensors, of all elements, or with indices along
-    one dimension.
-    """
+    """Declares max, min: of two tensors, of all elements, or with indices along one dimension."""
 
     def declare(
         input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
@@ -356,14 +350,12 @@ def _chosen(reduction: ReductionName) -> Form:
 
 
 def _index(input: Any, dim: Any = None, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of argmax, argmin: a place among all elements."""
+    """Declares argmax, argmin: a place among all elements."""
     return reduced(input, dim, keepdim, mark="^", dtype="int64")
 
 
 def _pair(input: Any, dim: Any = None, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of median, nanmedian, mode: one result, or values and indices along a
-    dimension.
-    """
+    """Declares median, nanmedian, mode: one result, or values and indices along a dimension."""
     dtype = dtype_of(input)
     if dim is None:
         return reduced(input, None, False, mark="^", dtype=dtype)
@@ -371,12 +363,12 @@ def _pair(input: Any, dim: Any = None, keepdim: bool = False) -> Declaration:
 
 
 def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of the most frequent value and its place."""
+    """Declares the most frequent value and its place."""
     return _pair(input, dim, keepdim)
 
 
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of the k-th smallest value and its place."""
+    """Declares the k-th smallest value and its place."""
     dims = dims_of(input)
     length = dims[axis(dim, len(dims))] if dims else 1
     if length is not None and is_dim(k):
@@ -387,14 +379,14 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Declar
 
 
 def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of both extremes: one reduction cannot join the two outputs."""
+    """Declares both extremes: one reduction cannot join the two outputs."""
     return reduced(input, dim, keepdim, mark="^", dtype=dtype_of(input), outputs=2)
 
 
 def quantile(
     input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Declaration:
-    """Returns the declaration of quantiles; a tensor of them comes first in the result."""
+    """Declares quantiles; a tensor of them comes first in the result."""
     found = reduced(input, dim, keepdim, mark="^", dtype=dtype_of(input))
     if not is_tensor(q) or not dims_of(q):
         return found
@@ -456,12 +448,7 @@ ENTRIES = (
         example(t(12, 4, 6), t(12, 1, 1)),
         example(t(12, 4, 6), t(1, 1, 6), 2),
     ),
-    entry(
-        "torch.norm_except_dim",
-        norm_except_dim,
-        example(t(12, 4, 6)),
-        example(t(12, 6), 1, 1),
-    ),
+    entry("torch.norm_except_dim", norm_except_dim, example(t(12, 4, 6)), example(t(12, 6), 1, 1)),
     entry(
         "torch.norm",
         norm,

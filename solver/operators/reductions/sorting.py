@@ -45,7 +45,7 @@ def searchsorted(
     side: Any = None,
     sorter: Any = None,
 ) -> Declaration:
-    """Returns the declaration of a search in sorted rows, or in one row for all."""
+    """Declares a search in sorted rows, or in one row for all."""
     dtype = "int32" if out_int32 else "int64"
     if sorter is not None:
         raise NotKnown("searchsorted with a sorter is not known of")
@@ -65,14 +65,14 @@ def searchsorted(
 def bucketize(
     input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False
 ) -> Declaration:
-    """Returns the declaration of a search in one sorted row."""
+    """Declares a search in one sorted row."""
     return Declaration(
         "*, n^ -> *", (input, boundaries), dtypes=("int32" if out_int32 else "int64",)
     )
 
 
 def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0) -> Declaration:
-    """Returns the declaration of a histogram: between written bounds counts are summed."""
+    """Declares a histogram: between written bounds counts are summed."""
     rank = len(dims_of(input))
     bounded = not is_tensor(min) and not is_tensor(max) and min != max
     need(bins, GE, 1, errors.not_understood("histc", f"bins is {bins}"))
@@ -92,9 +92,7 @@ def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0) -> Declaratio
 
 
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Declaration:
-    """Returns the declaration of counts of whole numbers: how many there are, only running can
-    tell.
-    """
+    """Declares counts of whole numbers: how many there are, only running can tell."""
     inputs = [input] if weights is None else [input, weights]
     return Declaration(
         annotation([["a^"]] * len(inputs), [["b^"]]),
@@ -112,7 +110,7 @@ def unique(
     return_counts: bool = False,
     dim: Any = None,
 ) -> Declaration:
-    """Returns the declaration of the different elements: how many, only running can tell."""
+    """Declares the different elements: how many, only running can tell."""
     dims = dims_of(input)
     if dim is not None:
         raise NotKnown("unique along a dimension is not known of")
@@ -131,12 +129,12 @@ def unique(
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
 ) -> Declaration:
-    """Returns the declaration of elements that differ from the one before."""
+    """Declares elements that differ from the one before."""
     return unique(input, True, return_inverse, return_counts, dim)
 
 
 def nonzero(input: Any, *, as_tuple: bool = False) -> Declaration:
-    """Returns the declaration of the places of nonzero elements: only running tells how many."""
+    """Declares the places of nonzero elements: only running tells how many."""
     dims = dims_of(input)
     row = Names({"u"}).take(len(dims), "^")
     outputs = [["u^"]] * max(len(dims), 1) if as_tuple else [["u^", str(len(dims))]]
@@ -153,7 +151,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Declaration:
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Declaration:
-    """Returns the declaration of membership: every element is looked for among all others."""
+    """Declares membership: every element is looked for among all others."""
     if not (is_tensor(elements) and is_tensor(test_elements)):
         raise NotKnown("isin with a number is not known of")
     row = Names().take(len(dims_of(elements)))
@@ -174,7 +172,7 @@ def along(
     linear: bool = False,
     length: Any = None,
 ) -> Declaration:
-    """Returns the declaration of a function of whole rows; ``length`` is the new length of the
+    """Declares a function of whole rows; ``length`` is the new length of the
     dimension, where it changes.
     """
     dims = dims_of(input)
@@ -198,46 +196,46 @@ def along(
 
 
 def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Declaration:
-    """Returns the declaration of a running sum."""
+    """Declares a running sum."""
     return along(input, dim, (dtype_name(dtype) or summed(dtype_of(input)),), linear=True)
 
 
 def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Declaration:
-    """Returns the declaration of a running product."""
+    """Declares a running product."""
     return along(input, dim, (dtype_name(dtype) or summed(dtype_of(input)),))
 
 
 def running(input: Any, dim: int) -> Declaration:
-    """Returns the declaration of cummax, cummin: values and places."""
+    """Declares cummax, cummin: values and places."""
     return along(input, dim, (dtype_of(input), "int64"))
 
 
 def logcumsumexp(input: Any, dim: int) -> Declaration:
-    """Returns the declaration of a running logsumexp."""
+    """Declares a running logsumexp."""
     return along(input, dim, (dtype_of(input),))
 
 
 def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Declaration:
-    """Returns the declaration of torch.sort: values and places."""
+    """Declares torch.sort: values and places."""
     return along(input, dim, (dtype_of(input), "int64"))
 
 
 def argsort(
     input: Any, dim: int = -1, descending: bool = False, *, stable: Any = None
 ) -> Declaration:
-    """Returns the declaration of torch.argsort."""
+    """Declares torch.argsort."""
     return along(input, dim, ("int64",))
 
 
 def msort(input: Any) -> Declaration:
-    """Returns the declaration of a sort along dimension 0."""
+    """Declares a sort along dimension 0."""
     return along(input, 0, (dtype_of(input),))
 
 
 def topk(
     input: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Declaration:
-    """Returns the declaration of the k largest elements and their places."""
+    """Declares the k largest elements and their places."""
     if not is_dim(k):
         raise NotKnown("k is not known")
     dims = dims_of(input)
@@ -248,7 +246,7 @@ def topk(
 
 
 def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1) -> Declaration:
-    """Returns the declaration of an integral along a dimension."""
+    """Declares an integral along a dimension."""
     dims = dims_of(y)
     if x is not None and (not is_tensor(x) or dims_of(x) != dims):
         raise NotKnown("only places of the shape of the values are known of")
@@ -266,7 +264,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1) -> Declara
 
 
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1) -> Declaration:
-    """Returns the declaration of a running integral, one element shorter than the values."""
+    """Declares a running integral, one element shorter than the values."""
     dims = dims_of(y)
     length = dims[axis(dim, len(dims))]
     if x is not None or length is None:
@@ -275,9 +273,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1)
 
 
 def renorm(input: Any, p: Any, dim: int, maxnorm: Any) -> Declaration:
-    """Returns the declaration of slices along a dimension scaled down to a norm: only that
-    dimension may be cut.
-    """
+    """Declares slices along a dimension scaled down to a norm: only that dimension may be cut."""
     dims = dims_of(input)
     place = axis(dim, len(dims))
     names = Names()
@@ -318,17 +314,11 @@ ENTRIES = (
     entry("torch.histc", histc, example(t(12, 6), 8, -2, 2), example(t(12, 6), 4)),
     entry("torch.bincount", bincount, example(whole(9, 12))),
     entry(
-        "torch.unique",
-        unique,
-        example(whole(9, 12, 6)),
-        example(whole(9, 12), return_counts=True),
+        "torch.unique", unique, example(whole(9, 12, 6)), example(whole(9, 12), return_counts=True)
     ),
     entry("torch.unique_consecutive", unique_consecutive, example(whole(3, 12))),
     entry(
-        "torch.nonzero",
-        nonzero,
-        example(whole(2, 12, 6)),
-        example(whole(2, 12, 6), as_tuple=True),
+        "torch.nonzero", nonzero, example(whole(2, 12, 6)), example(whole(2, 12, 6), as_tuple=True)
     ),
     entry("torch.argwhere", nonzero, example(whole(2, 12, 6))),
     entry("torch.isin", isin, example(whole(9, 12, 6), whole(9, 4))),

@@ -47,7 +47,7 @@ POSITIONS = "every element depends on where it stands in the whole"
 def made(
     sizes: Sequence[Any], parameter: str, dtype: str | None, *, mark: str = "", **more: Any
 ) -> Declaration:
-    """Returns the declaration of a tensor of these sizes, which stand in ``parameter``."""
+    """Declares a tensor of these sizes, which stand in ``parameter``."""
     if not all(is_dim(size) for size in sizes):
         raise NotKnown("a size is not known")
     for size in sizes:
@@ -67,7 +67,7 @@ def made(
 
 
 def filled(*size: Any, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of zeros, ones, empty: sizes one by one or as a sequence."""
+    """Declares zeros, ones, empty: sizes one by one or as a sequence."""
     given = rest.pop("size", None)
     return made(
         listed((given,) if given is not None else size), "size", dtype_name(dtype) or DEFAULT
@@ -75,9 +75,7 @@ def filled(*size: Any, dtype: Any = None, **rest: Any) -> Declaration:
 
 
 def uninitialised(form: Form) -> Form:
-    """Returns the declaration of empty and its kin: what is in it is as undetermined as what is
-    drawn.
-    """
+    """Declares empty and its kin: what is in it is as undetermined as what is drawn."""
 
     def declare(*args: Any, **kwargs: Any) -> Declaration:
         return replace(form(*args, **kwargs), random=True)
@@ -86,18 +84,18 @@ def uninitialised(form: Form) -> Form:
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of a tensor of one value."""
+    """Declares a tensor of one value."""
     guessed = result_type((fill_value,)) if not is_tensor(fill_value) else dtype_of(fill_value)
     return made(listed((size,)), "size", dtype_name(dtype) or guessed)
 
 
 def drawn(*size: Any, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of rand and randn."""
+    """Declares rand and randn."""
     return replace(filled(*size, dtype=dtype, **rest), random=True)
 
 
 def randint(*args: Any, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of randint(high, size) and randint(low, high, size)."""
+    """Declares randint(high, size) and randint(low, high, size)."""
     size = rest.get("size", args[-1] if args else None)
     if not isinstance(size, list | tuple):
         raise NotKnown("the sizes of randint are not known")
@@ -113,31 +111,29 @@ def need_range(low: Any, high: Any) -> None:
 
 
 def like(input: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of zeros_like, ones_like, empty_like."""
+    """Declares zeros_like, ones_like, empty_like."""
     return Declaration("* -> *", (input,), dtypes=(dtype_name(dtype) or dtype_of(input),))
 
 
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of full_like."""
+    """Declares full_like."""
     return like(input, dtype=dtype)
 
 
 def drawn_like(input: Any, *args: Any, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of rand_like, randn_like, randint_like, bernoulli: elements drawn one
-    by one.
-    """
+    """Declares rand_like, randn_like, randint_like, bernoulli: elements drawn one by one."""
     return replace(like(input, dtype=dtype), random=True)
 
 
 def randint_like(input: Any, *args: Any, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of randint_like(input, high) and randint_like(input, low, high)."""
+    """Declares randint_like(input, high) and randint_like(input, low, high)."""
     low, high = (args[0], args[1]) if len(args) > 1 else (0, args[0] if args else None)
     need_range(rest.get("low", low), rest.get("high", high))
     return drawn_like(input, dtype=dtype)
 
 
 def new_filled(input: Any, *size: Any, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of Tensor.new_zeros, new_ones, new_empty."""
+    """Declares Tensor.new_zeros, new_ones, new_empty."""
     given = rest.pop("size", None)
     sizes = listed((given,) if given is not None else size)
     return made(sizes, "size", dtype_name(dtype) or dtype_of(input))
@@ -146,23 +142,23 @@ def new_filled(input: Any, *size: Any, dtype: Any = None, **rest: Any) -> Declar
 def new_full(
     input: Any, size: Any, fill_value: Any, *, dtype: Any = None, **rest: Any
 ) -> Declaration:
-    """Returns the declaration of Tensor.new_full."""
+    """Declares Tensor.new_full."""
     return made(listed((size,)), "size", dtype_name(dtype) or dtype_of(input))
 
 
 def new_tensor(input: Any, data: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of Tensor.new_tensor."""
+    """Declares Tensor.new_tensor."""
     return tensor(data, dtype=dtype or input.dtype)
 
 
 def randperm(n: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of a random order."""
+    """Declares a random order."""
     found = made((n,), "", dtype_name(dtype) or "int64", mark="^", frozen=POSITIONS)
     return replace(found, random=True)
 
 
 def tensor(data: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of a tensor written out: every rank has all of it."""
+    """Declares a tensor written out: every rank has all of it."""
     if is_tensor(data):
         return Declaration("* -> *", (data,), dtypes=(dtype_name(dtype) or dtype_of(data),))
     sizes: list[int] = []
@@ -177,7 +173,7 @@ def tensor(data: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
 
 
 def normal(mean: Any, std: Any = 1.0, size: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of torch.normal, drawn from sizes or element by element."""
+    """Declares torch.normal, drawn from sizes or element by element."""
     if size is not None:
         return replace(
             made(listed((size,)), "size", dtype_name(rest.get("dtype")) or DEFAULT), random=True
@@ -186,14 +182,14 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, **rest: Any) -> Declarat
 
 
 def binomial(count: Any, prob: Any, generator: Any = None) -> Declaration:
-    """Returns the declaration of binomial draws, element by element."""
+    """Declares binomial draws, element by element."""
     return replace(spread([count, prob]), dtypes=(dtype_of(count),), random=True)
 
 
 def multinomial(
     input: Any, num_samples: Any, replacement: bool = False, **rest: Any
 ) -> Declaration:
-    """Returns the declaration of draws from rows of probabilities."""
+    """Declares draws from rows of probabilities."""
     dims = dims_of(input)
     names = Names()
     batch, classes = names.take(len(dims) - 1), names.one("^")
@@ -214,9 +210,7 @@ def multinomial(
 
 
 def written(dtype_rule: Callable[[Any], str | None] = dtype_of, *, random: bool = False) -> Form:
-    """Returns the declaration of zero_, fill_, normal_ and their kin: every element is written, and
-    none is read.
-    """
+    """Declares zero_, fill_, normal_ and their kin: every element is written, and none is read."""
 
     def declare(input: Any, *args: Any, **kwargs: Any) -> Declaration:
         return Declaration(
@@ -227,7 +221,7 @@ def written(dtype_rule: Callable[[Any], str | None] = dtype_of, *, random: bool 
 
 
 def copy(input: Any, src: Any, non_blocking: bool = False) -> Declaration:
-    """Returns the declaration of copy_: the other tensor is broadcast to this one."""
+    """Declares copy_: the other tensor is broadcast to this one."""
     return in_place(spread([input, src]))
 
 
@@ -236,7 +230,7 @@ _SIZES = (example(12, 6), example((2, 12)), example(12, dtype=DType("int64")))
 
 
 def arange(*bounds: Any, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of a sequence of numbers: end; start, end; or start, end, step."""
+    """Declares a sequence of numbers: end; start, end; or start, end, step."""
     given = [*bounds, *(rest[name] for name in ("start", "end", "step") if name in rest)]
     start, end, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
     numbers = (start, end, step)
@@ -276,23 +270,23 @@ def _ceil(value: float) -> int:
 def linspace(
     start: Any, end: Any, steps: Any, *rest: Any, dtype: Any = None, **more: Any
 ) -> Declaration:
-    """Returns the declaration of linspace and logspace."""
+    """Declares linspace and logspace."""
     return made((steps,), "", dtype_name(dtype) or DEFAULT, mark="^", frozen=POSITIONS)
 
 
 def eye(n: Any, m: Any = None, *, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of an identity matrix."""
+    """Declares an identity matrix."""
     sizes = (n, n if m is None else m)
     return made(sizes, "", dtype_name(dtype) or DEFAULT, mark="^", frozen=POSITIONS)
 
 
 def window(window_length: Any, *args: Any, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of hann_window and its kin."""
+    """Declares hann_window and its kin."""
     return made((window_length,), "", dtype_name(dtype) or DEFAULT, mark="^", frozen=POSITIONS)
 
 
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Declaration:
-    """Returns the declaration of all choices of r elements, one a row."""
+    """Declares all choices of r elements, one a row."""
     (length,) = known(dims_of(input))
     if not isinstance(length, int):
         raise NotKnown("how many combinations there are is not known")
@@ -307,7 +301,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Decl
 
 
 def meshgrid(*tensors: Any, indexing: str | None = None) -> Declaration:
-    """Returns the declaration of coordinates: one result per tensor, each with all dimensions."""
+    """Declares coordinates: one result per tensor, each with all dimensions."""
     rows = (
         list(tensors[0])
         if len(tensors) == 1 and isinstance(tensors[0], list | tuple)
@@ -327,7 +321,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> Declaration:
 
 
 def cartesian_prod(*tensors: Any) -> Declaration:
-    """Returns the declaration of all combinations of elements, one a row."""
+    """Declares all combinations of elements, one a row."""
     words = Names().take(len(tensors))
     target = [f"({' '.join(words)})", str(len(tensors))] if len(tensors) > 1 else words
     return Declaration(
@@ -338,7 +332,7 @@ def cartesian_prod(*tensors: Any) -> Declaration:
 
 
 def vander(x: Any, N: Any = None, increasing: bool = False) -> Declaration:
-    """Returns the declaration of a Vandermonde matrix: powers of each element in a row."""
+    """Declares a Vandermonde matrix: powers of each element in a row."""
     (length,) = dims_of(x)
     width = length if N is None else N
     if width is None:

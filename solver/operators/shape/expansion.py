@@ -40,9 +40,7 @@ from .reshape import moved
 
 
 def expanded(input: Any, sizes: Sequence[Any], parameter: str) -> Declaration:
-    """Returns the declaration of an expand to these sizes. Raises ShapeError where a size breaks
-    its rules.
-    """
+    """Declares an expand to these sizes. Raises ShapeError where a size breaks its rules."""
     dims = dims_of(input)
     if not all(is_dim(size) for size in sizes):
         raise NotKnown("a size is not known")
@@ -109,17 +107,17 @@ def _one_dim(
 
 
 def expand(input: Any, *size: Any, implicit: bool = False, **named: Any) -> Declaration:
-    """Returns the declaration of Tensor.expand."""
+    """Declares Tensor.expand."""
     return expanded(input, rest_of(size, named, "size"), "size")
 
 
 def broadcast_to(input: Any, size: Any) -> Declaration:
-    """Returns the declaration of torch.broadcast_to."""
+    """Declares torch.broadcast_to."""
     return expanded(input, listed((size,)), "size")
 
 
 def expand_as(input: Any, other: Any) -> Declaration:
-    """Returns the declaration of an expand to another tensor's shape; that tensor is cut alike."""
+    """Declares an expand to another tensor's shape; that tensor is cut alike."""
     sizes = dims_of(other, "the other tensor")
     if any(size is None for size in sizes):
         raise NotKnown("a length of the other tensor is not known")
@@ -137,9 +135,7 @@ def expand_as(input: Any, other: Any) -> Declaration:
 
 
 def repeated(input: Any, repeats: Sequence[Any], parameter: str) -> Declaration:
-    """Returns the declaration of a repeat with one count per dimension; leading counts make new
-    dimensions.
-    """
+    """Declares a repeat with one count per dimension; leading counts make new dimensions."""
     dims = dims_of(input)
     if not all(is_dim(count) for count in repeats):
         raise NotKnown("a repeat count is not known")
@@ -172,12 +168,12 @@ def repeated(input: Any, repeats: Sequence[Any], parameter: str) -> Declaration:
 
 
 def repeat(input: Any, *repeats: Any, **named: Any) -> Declaration:
-    """Returns the declaration of Tensor.repeat."""
+    """Declares Tensor.repeat."""
     return repeated(input, rest_of(repeats, named, "repeats"), "repeats")
 
 
 def tile(input: Any, *dims: Any, **named: Any) -> Declaration:
-    """Returns the declaration of torch.tile: counts for the last dimensions, 1 for the others."""
+    """Declares torch.tile: counts for the last dimensions, 1 for the others."""
     counts = rest_of(dims, named, "dims")
     missing = len(dims_of(input)) - len(counts)
     return repeated(input, (*[1] * max(missing, 0), *counts), "dims")
@@ -186,9 +182,7 @@ def tile(input: Any, *dims: Any, **named: Any) -> Declaration:
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: Any = None, *, output_size: Any = None
 ) -> Declaration:
-    """Returns the declaration of elements repeated one by one, along a dimension or of the
-    flattened tensor.
-    """
+    """Declares elements repeated one by one, along a dimension or of the flattened tensor."""
     dims = dims_of(input)
     if repeats is None or (is_tensor(repeats) and dim is None and len(dims) > 1):
         raise NotKnown("repeat counts for a flattened tensor are not known of")

@@ -411,7 +411,7 @@ def _common_lengths(
 
 
 def getitem(input: Any, index: Any) -> Declaration:
-    """Returns the declaration of reading a subscript; of a tuple or a dict the item itself."""
+    """Declares reading a subscript; of a tuple or a dict the item itself."""
     if not is_tensor(input):
         return Declaration("-> ?", (), returns="value", value=input[index])
     found = read_subscript(dims_of(input), index, Names())
@@ -427,9 +427,7 @@ def getitem(input: Any, index: Any) -> Declaration:
 
 
 def setitem(input: Any, index: Any, value: Any) -> Declaration:
-    """Returns the declaration of writing to a subscript: what is written is the tensor as it is
-    afterwards.
-    """
+    """Declares writing to a subscript: what is written is the tensor as it is afterwards."""
     dims = dims_of(input)
     names = Names()
     found = read_subscript(dims, index, names)
@@ -487,9 +485,7 @@ _READS = (
 
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Declaration:
-    """Returns the declaration of a choice element by element; with a condition alone, of its
-    places.
-    """
+    """Declares a choice element by element; with a condition alone, of its places."""
     if input is None and other is None:
         from ..reductions.sorting import nonzero
 
@@ -504,7 +500,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Declaration:
 
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Declaration:
-    """Returns the declaration of a value written where a mask is set."""
+    """Declares a value written where a mask is set."""
     tensors = [input, mask, *([value] if is_tensor(value) and dims_of(value) else [])]
     scalars = [value] if is_tensor(value) and not dims_of(value) else []
     found = Pointwise(("input", "mask", "value"), 3, "first")(*tensors, *scalars)
@@ -513,7 +509,7 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Declaration:
 
 
 def index_select(input: Any, dim: int, index: Any) -> Declaration:
-    """Returns the declaration of whole slices picked along a dimension."""
+    """Declares whole slices picked along a dimension."""
     dims, count = dims_of(input), dims_of(index, "the index")
     names = Names()
     row = names.take(len(dims))
@@ -553,9 +549,7 @@ def _rows(dims: Lengths, index: Lengths, place: int, names: Names) -> tuple[list
 
 
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Declaration:
-    """Returns the declaration of elements picked along a dimension, one for each place of the
-    index.
-    """
+    """Declares elements picked along a dimension, one for each place of the index."""
     dims, places = dims_of(input), dims_of(index, "the index")
     source, picked = _rows(dims, places, axis(dim, len(dims)), Names())
     return Declaration(
@@ -570,7 +564,7 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> De
 
 
 def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Declaration:
-    """Returns the declaration of gather with broadcasting of the other dimensions; without dim the
+    """Declares gather with broadcasting of the other dimensions; without dim the
     tensor is flattened.
     """
     dims, places = dims_of(input), dims_of(indices, "the index")
@@ -594,7 +588,7 @@ def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Declaration:
 
 
 def take(input: Any, index: Any) -> Declaration:
-    """Returns the declaration of elements of the flattened tensor."""
+    """Declares elements of the flattened tensor."""
     names = Names()
     row = names.take(len(dims_of(input)), "^")
     picked = names.take(len(dims_of(index, "the index")))
@@ -607,12 +601,12 @@ def take(input: Any, index: Any) -> Declaration:
 
 
 def index(input: Any, indices: Sequence[Any]) -> Declaration:
-    """Returns the declaration of reading places of index tensors."""
+    """Declares reading places of index tensors."""
     return getitem(input, tuple(slice(None) if i is None else i for i in indices))
 
 
 def masked_select(input: Any, mask: Any) -> Declaration:
-    """Returns the declaration of the elements where a mask is set: only running tells how many."""
+    """Declares the elements where a mask is set: only running tells how many."""
     names = Names({"u"})
     spread = broadcast([dims_of(input), dims_of(mask, "the mask")], names, "^")
     return Declaration(

@@ -71,7 +71,7 @@ def blocks(
 
 
 def cat(tensors: Any, dim: int = 0) -> Declaration:
-    """Returns the declaration of a concatenation."""
+    """Declares a concatenation."""
     tensors = list(tensors)
     shapes = [dims_of(tensor, f"tensor {n}") for n, tensor in enumerate(tensors)]
     rank = max(len(shape) for shape in shapes)
@@ -105,7 +105,7 @@ def _length_at(shape: Lengths, place: int, rank: int) -> Dim | None:
 
 
 def stack(tensors: Any, dim: int = 0) -> Declaration:
-    """Returns the declaration of equal tensors along a new dimension."""
+    """Declares equal tensors along a new dimension."""
     tensors = list(tensors)
     row = Names().take(len(dims_of(tensors[0])))
     place = axis(dim, len(row) + 1)
@@ -118,9 +118,7 @@ def stack(tensors: Any, dim: int = 0) -> Declaration:
 
 
 def _stacked(dim: int, least: int) -> Form:
-    """Returns the declaration of hstack, vstack and dstack: a concatenation of what has at least so
-    many dimensions.
-    """
+    """Declares hstack, vstack and dstack: a concatenation of what has at least so many dimensions."""
 
     def declare(tensors: Any) -> Declaration:
         ranks = {len(dims_of(tensor)) for tensor in tensors}
@@ -134,7 +132,7 @@ def _stacked(dim: int, least: int) -> Form:
 
 
 def column_stack(tensors: Any) -> Declaration:
-    """Returns the declaration of vectors as columns, or of matrices side by side."""
+    """Declares vectors as columns, or of matrices side by side."""
     tensors = list(tensors)
     if {len(dims_of(tensor)) for tensor in tensors} == {1}:
         return stack(tensors, 1)
@@ -142,7 +140,7 @@ def column_stack(tensors: Any) -> Declaration:
 
 
 def broadcast_tensors(*tensors: Any) -> Declaration:
-    """Returns the declaration of tensors expanded to a common shape, one result each."""
+    """Declares tensors expanded to a common shape, one result each."""
     given = list(listed(tensors))
     found = spread(given, len(given))
     return replace(found, dtypes=tuple(map(dtype_of, given)), returns="tuple")
@@ -159,7 +157,7 @@ _JOINED = (
 def apart(
     input: Any, place: int, lengths: Sequence[Dim], sizes_as: str = "", *, rigid: bool = False
 ) -> Declaration:
-    """Returns the declaration of a dimension taken apart into these lengths, in order.
+    """Declares a dimension taken apart into these lengths, in order.
 
     sizes_as: the parameter that holds the lengths, as ``"size:one"`` for all parts or
     ``"sizes:all"`` of them. rigid: the cuts are written in the call in a form that a rank cannot
@@ -199,9 +197,7 @@ def _parted(length: Dim | None) -> Dim:
 
 
 def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Declaration:
-    """Returns the declaration of torch.split: parts of one size, the last may be smaller, or parts
-    of given sizes.
-    """
+    """Declares torch.split: parts of one size, the last may be smaller, or parts of given sizes."""
     dims = dims_of(tensor)
     place = axis(dim, len(dims))
     length = _parted(dims[place])
@@ -236,7 +232,7 @@ def _equal_parts(length: Dim, size: Dim) -> list[Dim]:
 
 
 def split_with_sizes(tensor: Any, split_sizes: Any, dim: int = 0) -> Declaration:
-    """Returns the declaration of split_with_sizes."""
+    """Declares split_with_sizes."""
     dims = dims_of(tensor)
     place = axis(dim, len(dims))
     length = _parted(dims[place])
@@ -245,9 +241,7 @@ def split_with_sizes(tensor: Any, split_sizes: Any, dim: int = 0) -> Declaration
 
 
 def chunk(input: Any, chunks: int, dim: int = 0) -> Declaration:
-    """Returns the declaration of torch.chunk: at most ``chunks`` parts of one size, the last may be
-    smaller.
-    """
+    """Declares torch.chunk: at most ``chunks`` parts of one size, the last may be smaller."""
     dims = dims_of(input)
     place = axis(dim, len(dims))
     length = _parted(dims[place])
@@ -270,7 +264,7 @@ def _chunks(length: Dim, chunks: int) -> list[Dim]:
 
 
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Declaration:
-    """Returns the declaration of torch.tensor_split: so many parts whose lengths differ by at most
+    """Declares torch.tensor_split: so many parts whose lengths differ by at most
     1, or cuts at indices.
     """
     dims = dims_of(input)
@@ -294,7 +288,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Declarat
 
 
 def split_along(dim: int) -> Form:
-    """Returns the declaration of hsplit, vsplit, dsplit: tensor_split along a fixed dimension."""
+    """Declares hsplit, vsplit, dsplit: tensor_split along a fixed dimension."""
 
     def declare(input: Any, indices_or_sections: Any) -> Declaration:
         rank = len(dims_of(input))
@@ -304,7 +298,7 @@ def split_along(dim: int) -> Form:
 
 
 def unbind(input: Any, dim: int = 0) -> Declaration:
-    """Returns the declaration of a dimension taken apart into its elements."""
+    """Declares a dimension taken apart into its elements."""
     dims = dims_of(input)
     row = Names().take(len(dims))
     place = axis(dim, len(dims))

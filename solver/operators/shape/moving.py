@@ -49,9 +49,7 @@ from .reshape import moved
 
 
 def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Declaration:
-    """Returns the declaration of F.pad: pairs (before, after), the last dimension first; a negative
-    pad cuts off.
-    """
+    """Declares F.pad: pairs (before, after), the last dimension first; a negative pad cuts off."""
     dims = dims_of(input)
     if len(pad) % 2 or len(pad) > 2 * len(dims):
         raise errors.wrong_number("paddings", len(pad), 2 * len(dims))
@@ -98,9 +96,7 @@ def _need_room(mode: str, length: Dim, before: Dim, after: Dim) -> None:
 
 
 def whole_dims(input: Any, dims: Sequence[int]) -> Declaration:
-    """Returns the declaration of a function that moves elements along these dimensions, which stay
-    whole.
-    """
+    """Declares a function that moves elements along these dimensions, which stay whole."""
     names = Names()
     lengths = dims_of(input)
     row = ["1" if d == 1 else names.one("^" if n in dims else "") for n, d in enumerate(lengths)]
@@ -108,30 +104,30 @@ def whole_dims(input: Any, dims: Sequence[int]) -> Declaration:
 
 
 def roll(input: Any, shifts: Any, dims: Any = None) -> Declaration:
-    """Returns the declaration of torch.roll; without dims it rolls the flattened tensor."""
+    """Declares torch.roll; without dims it rolls the flattened tensor."""
     rank = len(dims_of(input))
     places = dims if isinstance(dims, list | tuple) else () if dims is None else (dims,)
     return whole_dims(input, [axis(dim, rank) for dim in places] or range(rank))
 
 
 def flip(input: Any, *dims: Any, **named: Any) -> Declaration:
-    """Returns the declaration of torch.flip."""
+    """Declares torch.flip."""
     places = rest_of(dims, named, "dims")
     return whole_dims(input, axes(places, len(dims_of(input)), empty_means_all=False))
 
 
 def fliplr(input: Any) -> Declaration:
-    """Returns the declaration of a flip of dimension 1."""
+    """Declares a flip of dimension 1."""
     return flip(input, 1)
 
 
 def flipud(input: Any) -> Declaration:
-    """Returns the declaration of a flip of dimension 0."""
+    """Declares a flip of dimension 0."""
     return flip(input, 0)
 
 
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Declaration:
-    """Returns the declaration of a rotation in the plane of two dimensions."""
+    """Declares a rotation in the plane of two dimensions."""
     rank = len(dims_of(input))
     a, b = axes(tuple(dims), rank)
     names = Names()
@@ -143,7 +139,7 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Declaration:
 
 
 def narrow(input: Any, dim: int, start: Any, length: Any) -> Declaration:
-    """Returns the declaration of a slice given by its start and its length."""
+    """Declares a slice given by its start and its length."""
     dims = dims_of(input)
     place = axis(dim, len(dims))
     if is_tensor(start):
@@ -176,7 +172,7 @@ def narrow(input: Any, dim: int, start: Any, length: Any) -> Declaration:
 
 
 def select(input: Any, dim: int, index: Any) -> Declaration:
-    """Returns the declaration of one element of a dimension."""
+    """Declares one element of a dimension."""
     dims = dims_of(input)
     place = axis(dim, len(dims))
     if is_dim(index):
@@ -189,7 +185,7 @@ def select(input: Any, dim: int, index: Any) -> Declaration:
 def diff(
     input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None
 ) -> Declaration:
-    """Returns the declaration of differences along a dimension of tensors put together."""
+    """Declares differences along a dimension of tensors put together."""
     dims = dims_of(input)
     place = axis(dim, len(dims))
     names = Names()
@@ -219,9 +215,7 @@ def diff(
 
 
 def _triangle_indices(*, lower: bool) -> Form:
-    """Returns the declaration of tril_indices, triu_indices: one column for each place of a
-    triangle.
-    """
+    """Declares tril_indices, triu_indices: one column for each place of a triangle."""
 
     def declare(
         row: Any, col: Any, offset: int = 0, *, dtype: Any = None, **rest: Any
@@ -236,7 +230,7 @@ def _triangle_indices(*, lower: bool) -> Form:
 
 
 def triangle(input: Any, diagonal: int = 0) -> Declaration:
-    """Returns the declaration of tril and triu: batches may be cut, matrices not."""
+    """Declares tril and triu: batches may be cut, matrices not."""
     rank = len(dims_of(input))
     if rank < 2:
         raise errors.wrong_rank("a triangle", "input", dims_of(input), "at least 2 dimensions")
@@ -252,7 +246,7 @@ def triangle(input: Any, diagonal: int = 0) -> Declaration:
 
 
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Declaration:
-    """Returns the declaration of the elements on a diagonal, as a last dimension."""
+    """Declares the elements on a diagonal, as a last dimension."""
     dims = dims_of(input)
     a, b = axis(dim1, len(dims)), axis(dim2, len(dims))
     rows, columns = dims[a], dims[b]
@@ -285,12 +279,12 @@ _diagonal = diagonal
 def torch_diagonal_of_linalg(
     A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1
 ) -> Declaration:
-    """Returns the declaration of torch.linalg.diagonal, by default of the last dimensions."""
+    """Declares torch.linalg.diagonal, by default of the last dimensions."""
     return diagonal(A, offset, dim1, dim2)
 
 
 def diag(input: Any, diagonal: int = 0) -> Declaration:
-    """Returns the declaration of torch.diag: a vector to a matrix, or a matrix to its diagonal."""
+    """Declares torch.diag: a vector to a matrix, or a matrix to its diagonal."""
     dims = dims_of(input)
     if len(dims) == 2:
         return _diagonal(input, diagonal)
@@ -298,7 +292,7 @@ def diag(input: Any, diagonal: int = 0) -> Declaration:
 
 
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Declaration:
-    """Returns the declaration of vectors laid on the diagonals of matrices."""
+    """Declares vectors laid on the diagonals of matrices."""
     dims = dims_of(input)
     names = Names()
     batch, last = names.take(len(dims) - 1), names.one("^")
@@ -320,7 +314,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> D
 
 
 def diagflat(input: Any, offset: int = 0) -> Declaration:
-    """Returns the declaration of a flattened tensor on a diagonal."""
+    """Declares a flattened tensor on a diagonal."""
     dims = known(dims_of(input))
     side = product(dims) + abs(offset)
     names, arguments = Names(), dict[str, Any]()
@@ -339,7 +333,7 @@ def diagflat(input: Any, offset: int = 0) -> Declaration:
 def diagonal_scatter(
     input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Declaration:
-    """Returns the declaration of a diagonal replaced."""
+    """Declares a diagonal replaced."""
     found = diagonal(input, offset, dim1, dim2)
     row, target = found.annotation.split(" -> ")
     word, given = target.rpartition(" ")[2], dims_of(src, "the source")[-1]

@@ -213,15 +213,13 @@ LINEAR = ((0,),)
 
 
 def moved(input: Any, source: Pattern, target: Pattern, **more: Any) -> Declaration:
-    """Returns the declaration of a function that moves elements and computes nothing."""
+    """Declares a function that moves elements and computes nothing."""
     text = annotation([source], [target])
     return Declaration(text, (input,), dtypes=(dtype_of(input),), linear=LINEAR, **more)
 
 
 def squeeze(input: Any, dim: Any = None) -> Declaration:
-    """Returns the declaration of dropping dimensions of length 1; lengths that are symbols are
-    taken as longer.
-    """
+    """Declares dropping dimensions of length 1; lengths that are symbols are taken as longer."""
     dims = dims_of(input)
     wanted = axes(dim, len(dims), empty_means_all=False)
     dropped = tuple(n for n in wanted if dims[n] == 1)
@@ -236,14 +234,14 @@ def squeeze(input: Any, dim: Any = None) -> Declaration:
 
 
 def unsqueeze(input: Any, dim: int) -> Declaration:
-    """Returns the declaration of a new dimension of length 1."""
+    """Declares a new dimension of length 1."""
     row = Names().take(len(dims_of(input)))
     place = axis(dim, len(row) + 1)
     return moved(input, row, [*row[:place], "1", *row[place:]])
 
 
 def permute(input: Any, *dims: Any, **named: Any) -> Declaration:
-    """Returns the declaration of dimensions in another order."""
+    """Declares dimensions in another order."""
     row = Names().take(len(dims_of(input)))
     order = axes(rest_of(dims, named, "dims"), len(row), empty_means_all=False)
     if len(order) != len(row):
@@ -252,7 +250,7 @@ def permute(input: Any, *dims: Any, **named: Any) -> Declaration:
 
 
 def transpose(input: Any, dim0: int, dim1: int) -> Declaration:
-    """Returns the declaration of two dimensions exchanged."""
+    """Declares two dimensions exchanged."""
     row = Names().take(len(dims_of(input)))
     a, b = axis(dim0, len(row)), axis(dim1, len(row))
     turned = list(row)
@@ -262,12 +260,12 @@ def transpose(input: Any, dim0: int, dim1: int) -> Declaration:
 
 
 def swapaxes(input: Any, axis0: int, axis1: int) -> Declaration:
-    """Returns the declaration of transpose under NumPy's name."""
+    """Declares transpose under NumPy's name."""
     return transpose(input, axis0, axis1)
 
 
 def matrix_transpose(input: Any) -> Declaration:
-    """Returns the declaration of ``t``, ``mT``, ``adjoint``: the last dimensions exchanged."""
+    """Declares ``t``, ``mT``, ``adjoint``: the last dimensions exchanged."""
     rank = len(dims_of(input))
     return (
         transpose(input, -2, -1)
@@ -277,13 +275,13 @@ def matrix_transpose(input: Any) -> Declaration:
 
 
 def reversed_dims(input: Any) -> Declaration:
-    """Returns the declaration of ``x.T``: all dimensions in reverse order."""
+    """Declares ``x.T``: all dimensions in reverse order."""
     row = Names().take(len(dims_of(input)))
     return moved(input, row, row[::-1])
 
 
 def movedim(input: Any, source: Any, destination: Any) -> Declaration:
-    """Returns the declaration of dimensions moved to other places, the others in their order."""
+    """Declares dimensions moved to other places, the others in their order."""
     row = Names().take(len(dims_of(input)))
     origins, places = axes(as_tuple(source), len(row)), axes(as_tuple(destination), len(row))
     if len(origins) != len(places):
@@ -294,7 +292,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Declaration:
 
 
 def atleast(rank: int) -> Form:
-    """Returns the declaration of atleast_1d, 2d, 3d for one tensor."""
+    """Declares atleast_1d, 2d, 3d for one tensor."""
     rows = {
         1: {0: ["1"]},
         2: {0: ["1", "1"], 1: ["1", "a"]},
@@ -357,7 +355,7 @@ def _without_common(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[list[Dim], list
 
 
 def reshaped(input: Any, sizes: Sequence[Any], parameter: str = "") -> Declaration:
-    """Returns the declaration of a reshape; ``parameter`` is the one that holds the sizes."""
+    """Declares a reshape; ``parameter`` is the one that holds the sizes."""
     if not all(is_dim(size) for size in sizes):
         raise NotKnown("a size is not known")
     dims = opened(dims_of(input))
@@ -373,7 +371,7 @@ def reshaped(input: Any, sizes: Sequence[Any], parameter: str = "") -> Declarati
 
 
 def view(input: Any, *size: Any, **named: Any) -> Declaration:
-    """Returns the declaration of Tensor.view, with sizes or with a dtype."""
+    """Declares Tensor.view, with sizes or with a dtype."""
     if "dtype" in named:
         return view_dtype(input, named["dtype"])
     sizes = rest_of(size, named, "size")
@@ -383,9 +381,7 @@ def view(input: Any, *size: Any, **named: Any) -> Declaration:
 
 
 def view_dtype(input: Any, dtype: Any) -> Declaration:
-    """Returns the declaration of a view with another dtype: bytes of the last dimension are read
-    anew.
-    """
+    """Declares a view with another dtype: bytes of the last dimension are read anew."""
     old, new = dtype_of(input), dtype_name(dtype)
     if old is None or new is None:
         raise NotKnown("the dtype is not known")
@@ -400,12 +396,12 @@ def view_dtype(input: Any, dtype: Any) -> Declaration:
 
 
 def reshape(input: Any, *shape: Any, **named: Any) -> Declaration:
-    """Returns the declaration of reshape, as a function or a method."""
+    """Declares reshape, as a function or a method."""
     return reshaped(input, rest_of(shape, named, "shape"), "shape")
 
 
 def view_as(input: Any, other: Any) -> Declaration:
-    """Returns the declaration of a view with the shape of another tensor, which is cut alike."""
+    """Declares a view with the shape of another tensor, which is cut alike."""
     dims, sizes = opened(dims_of(input)), opened(dims_of(other, "the other tensor"))
     found = align(dims, resolve_sizes(dims, sizes))
     return Declaration(
@@ -418,7 +414,7 @@ def view_as(input: Any, other: Any) -> Declaration:
 
 
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Declaration:
-    """Returns the declaration of a merge of neighbouring dimensions."""
+    """Declares a merge of neighbouring dimensions."""
     dims = dims_of(input)
     if not dims:
         return moved(input, [], ["1"])
@@ -432,7 +428,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Declaration:
 
 
 def unflatten(input: Any, dim: int, sizes: Any) -> Declaration:
-    """Returns the declaration of a split of one dimension into several."""
+    """Declares a split of one dimension into several."""
     dims = opened(dims_of(input))
     place = axis(dim, len(dims))
     inner = listed(sizes if isinstance(sizes, list | tuple) else (sizes,))
@@ -449,9 +445,7 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Declaration:
 
 
 def unfold(input: Any, dimension: int, size: int, step: int) -> Declaration:
-    """Returns the declaration of Tensor.unfold: windows of a dimension, cut freely where they do
-    not overlap.
-    """
+    """Declares Tensor.unfold: windows of a dimension, cut freely where they do not overlap."""
     dims = dims_of(input)
     row = Names().take(len(dims))
     place = axis(dimension, len(dims))
@@ -473,7 +467,7 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Declaration:
 
 
 def ravel(input: Any) -> Declaration:
-    """Returns the declaration of flatten without parameters."""
+    """Declares flatten without parameters."""
     return flatten(input)
 
 

@@ -37,7 +37,7 @@ from .indexing import _rows, need_place, setitem, slice_length
 def scattered(
     input: Any, dim: int, index: Any, src: Any, *, summed: bool, mutates: bool = False
 ) -> Declaration:
-    """Returns the declaration of elements written or added along a dimension.
+    """Declares elements written or added along a dimension.
 
     Where they are added, the places that are written from may be cut: every rank adds its own, and
     the tensor is a summand.
@@ -90,7 +90,7 @@ def _with_source(
 def scatter(
     input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: Any = None
 ) -> Declaration:
-    """Returns the declaration of torch.scatter."""
+    """Declares torch.scatter."""
     if reduce == "multiply":
         raise NotKnown("scatter with multiply is not known of")
     return scattered(
@@ -103,14 +103,14 @@ def scatter(
 
 
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Declaration:
-    """Returns the declaration of torch.scatter_add."""
+    """Declares torch.scatter_add."""
     return scattered(input, dim, index, src, summed=True)
 
 
 def scatter_reduce(
     input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
 ) -> Declaration:
-    """Returns the declaration of torch.scatter_reduce: only sums that keep the tensor itself can be
+    """Declares torch.scatter_reduce: only sums that keep the tensor itself can be
     cut where they write from.
     """
     return scattered(input, dim, index, src, summed=reduce == "sum" and include_self)
@@ -129,7 +129,7 @@ def _sliced(
 
 
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Declaration:
-    """Returns the declaration of slices added along a dimension."""
+    """Declares slices added along a dimension."""
     row, word, slices = _sliced(input, dim, index, source, "+")
     return Declaration(
         annotation([row, word, slices], [row]),
@@ -141,7 +141,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
 
 
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Declaration:
-    """Returns the declaration of slices written along a dimension."""
+    """Declares slices written along a dimension."""
     row, word, slices = _sliced(input, dim, index, source, "^")
     return Declaration(
         annotation([row, word, slices], [row]), (input, index, source), dtypes=(dtype_of(input),)
@@ -149,7 +149,7 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Declaration:
 
 
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Declaration:
-    """Returns the declaration of a value written to slices along a dimension."""
+    """Declares a value written to slices along a dimension."""
     row, word, _ = _sliced(input, dim, index, None, "^")
     inputs = [input, index, *([value] if is_tensor(value) else [])]
     rows = [row, word, *([[]] if is_tensor(value) else [])]
@@ -159,13 +159,13 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Declaration:
 def index_put(
     input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False
 ) -> Declaration:
-    """Returns the declaration of values written to places of index tensors."""
+    """Declares values written to places of index tensors."""
     found = setitem(input, tuple(slice(None) if i is None else i for i in indices), values)
     return replace(found, mutates=(), returns="tensor", sizes={})
 
 
 def masked_scatter(input: Any, mask: Any, source: Any) -> Declaration:
-    """Returns the declaration of a source written element by element where a mask is set."""
+    """Declares a source written element by element where a mask is set."""
     names = Names()
     spread = broadcast([dims_of(input), dims_of(mask, "the mask")], names, "^")
     other = names.take(len(dims_of(source, "the source")), "^")
@@ -180,7 +180,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Declaration:
 
 
 def select_scatter(input: Any, src: Any, dim: int, index: Any) -> Declaration:
-    """Returns the declaration of one slice replaced."""
+    """Declares one slice replaced."""
     dims = dims_of(input)
     names = Names()
     place = axis(dim, len(dims))
@@ -198,7 +198,7 @@ def select_scatter(input: Any, src: Any, dim: int, index: Any) -> Declaration:
 def slice_scatter(
     input: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
 ) -> Declaration:
-    """Returns the declaration of a range of slices replaced."""
+    """Declares a range of slices replaced."""
     dims, values = dims_of(input), dims_of(src, "the source")
     names = Names()
     place = axis(dim, len(dims))
