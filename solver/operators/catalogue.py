@@ -622,7 +622,7 @@ class Declare:
         if isinstance(self.entry.declare, Pointwise) and self.entry.path.startswith("torch."):
             plain = [isinstance(a, str | int | Poly) or type(a) is float for a in args]
             if args and all(plain):
-                raise errors.no_tensor(self.entry.path, args)
+                raise errors.no_tensor(self.entry.path, ", ".join(map(repr, args)))
 
     def _missing(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The first parameter that has no default and is not given; "" where there is none, or a

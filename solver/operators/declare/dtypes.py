@@ -240,7 +240,9 @@ def check_dtypes(path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
     refused = dtypes if path in NUMBERS else [] if first is None else [first]
     for dtype in refused:
         if kind(dtype) < least:
-            raise errors.refused_dtype(path, dtype, "real numbers" if least == 2 else "numbers")
+            raise errors.refused_dtype(
+                path.rpartition(".")[2], dtype, path, "real numbers" if least == 2 else "numbers"
+            )
 
 
 def _converted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -107,7 +107,7 @@ def _one_place(
         return ["1" if length == 1 else word for length in lengths], word
     numbers = [length for length in distinct if isinstance(length, int)]
     if len(numbers) > 1 or never_broadcast(distinct):
-        raise errors.cannot_broadcast(shapes, position, distinct)
+        raise errors.cannot_broadcast(shapes, distinct, position)
     for a, b in combinations([length for length in distinct if length is not None], 2):
         need_equal_or_one(a, b, one=[length for length in (a, b) if isinstance(length, Poly)])
     # Unknown lengths need not agree with each other, so each has a word of its own.

@@ -63,7 +63,7 @@ class Window:
 
     def result(self, length: Dim) -> Dim:
         """Returns how many windows there are. Raises ShapeError where not even one fits."""
-        refusal = errors.window_too_long(length, self.size, self.before + self.after, self.dilation)
+        refusal = errors.window_too_long(self.size, self.dilation, length, self.before + self.after)
         for number in (self.size, self.stride, self.dilation):
             need(number, GE, 1, refusal)
         room = length + self.before + self.after - self.dilation * (self.size - 1) - 1
@@ -137,7 +137,7 @@ def slide_back(
         + window.dilation * (window.size - 1)
     )
     total = result + extra + 1
-    need(total, GE, 1, errors.window_too_long(length, window.size, 0, window.dilation))
+    need(total, GE, 1, errors.window_too_long(window.size, window.dilation, length, 0))
     before = "1" if length == 1 else names.one("^")
     return before, length_word(names, arguments, total)
 

@@ -131,7 +131,7 @@ def avg_pool(spatial: int) -> Form:
         if spatial == 3:  # there torch wants a window to fit without the padding
             for length, window in zip(dims_of(input)[-3:], windows, strict=True):
                 if length is not None:
-                    refusal = errors.window_too_long(length, window.size, 0, 1)
+                    refusal = errors.window_too_long(window.size, 1, length, 0)
                     need(length, GE, window.size, refusal)
         return pooled(input, spatial, windows, linear=True)
 

@@ -52,7 +52,7 @@ def made(
         raise NotKnown("a size is not known")
     for size in sizes:
         if isinstance(size, int) and size < 0:
-            raise errors.negative_size(sizes, size)
+            raise errors.negative_size(size, sizes)
     names = Names()
     arguments: dict[str, Any] = {}
     row = [length_word(names, arguments, size, mark) for size in sizes]

@@ -68,10 +68,10 @@ def expand_words(
     arguments: dict[str, Any] = {}
     for position, size in enumerate(sizes):
         if isinstance(size, int) and size < -1:
-            raise errors.negative_size(sizes, size)
+            raise errors.negative_size(size, sizes)
         if position < new:
             if size == -1:
-                raise errors.expand_new_dim(sizes, position)
+                raise errors.expand_new_dim(position, sizes)
             target.append(length_word(names, arguments, size, ""))
             continue
         length = dims[position - new]
@@ -149,7 +149,7 @@ def repeated(input: Any, repeats: Sequence[Any], parameter: str) -> Declaration:
     counts: list[str] = []
     for position, count in enumerate(repeats):
         if isinstance(count, int) and count < 0:
-            raise errors.negative_size(repeats, count)
+            raise errors.negative_size(count, repeats)
         word = length_word(names, arguments, count, "")
         counts.append(word)
         if position < new:

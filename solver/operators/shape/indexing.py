@@ -245,7 +245,7 @@ class _Reader:
             return
         place = len(self.found.source)
         if place >= len(self.dims):
-            raise errors.too_many_indices(len(self.dims), place + 1)
+            raise errors.too_many_indices(place + 1, len(self.dims))
         length = self.dims[place]
         if isinstance(item, slice):
             self._slice(position, item, length)

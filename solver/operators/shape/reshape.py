@@ -318,20 +318,20 @@ def resolve_sizes(dims: Sequence[Dim], sizes: Sequence[Dim]) -> tuple[Dim, ...]:
     """
     below = [size for size in sizes if isinstance(size, int) and size < -1]
     if below:
-        raise errors.negative_size(sizes, below[0])
+        raise errors.negative_size(below[0], sizes)
     given = tuple(size for size in sizes if size != -1)
     for size in given:
-        need(size, GE, 0, errors.negative_size(sizes, size))
+        need(size, GE, 0, errors.negative_size(size, sizes))
     total, rest = product(dims), product(given)
     if len(given) == len(sizes):
         if never_equal(total, rest):
-            raise errors.cannot_view(dims, sizes, total, rest)
+            raise errors.cannot_view(dims, total, sizes, rest)
         left, right = _without_common(dims, given)
-        need(product(left), EQ, product(right), errors.cannot_view(dims, sizes, total, rest))
+        need(product(left), EQ, product(right), errors.cannot_view(dims, total, sizes, rest))
         return tuple(sizes)
     if len(given) < len(sizes) - 1:
         raise errors.two_unknown_sizes(sizes)
-    refusal = errors.no_remainder(dims, sizes, total, rest)
+    refusal = errors.no_remainder(dims, total, rest, sizes)
     need(rest, GE, 1, refusal)
     quotient = divide_exactly(total, rest)
     if quotient is None:
