@@ -45,7 +45,6 @@ from dimsolve.ir.types import (
     TupleType,
     Type,
 )
-from dimsolve.ir.types import Dim as Dim
 
 from ..algebra.dims import substitute, symbols_of
 from ..algebra.poly import Dim, Poly, product, symbol

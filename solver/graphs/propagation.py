@@ -246,9 +246,8 @@ class Refinement(Calls):
             return TensorType(len(dims), dtype, Known(dims))
         known = old if old.dims is not None else new
         if known.dims is not None:
-            return TensorType(
-                None, dtype, Known(opened_dims(self.graph.system, known.dims, value.name))
-            )
+            dims = opened_dims(self.graph.system, known.dims, value.name)
+            return TensorType(None, dtype, Known(dims))
         shape = new.shape if isinstance(old.shape, Unknown) else old.shape
         return TensorType(None, dtype, shape)
 

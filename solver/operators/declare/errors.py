@@ -57,10 +57,7 @@ no_such_dim_in = _row(
     "dim can be {first} to {last}",
 )
 dim_twice = _row(
-    "dimension-twice",
-    "one dimension, named twice",
-    "dim is {dims}",
-    "name every dimension once",
+    "dimension-twice", "one dimension, named twice", "dim is {dims}", "name every dimension once"
 )
 wrong_number = _row(
     "wrong-number", "the number of {what} does not match", "{given} given, {wanted} wanted"
@@ -87,10 +84,7 @@ no_remainder = _row(
     "{dims} has {total} elements, and {rest} of {sizes} does not divide it",
 )
 two_unknown_sizes = _row(
-    "view",
-    "more than one size is -1",
-    "the sizes are {sizes}",
-    "leave one size open, not more",
+    "view", "more than one size is -1", "the sizes are {sizes}", "leave one size open, not more"
 )
 negative_size = _row(
     "negative-size", "a size is negative", "{size} in {sizes}", "a size is 0 or more"

@@ -18,6 +18,7 @@ from ...algebra.poly import divide_exactly
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, floating
 from ..declare.entry import Entry, Form, between, entry, example, t
+from ..declare.forms import declared
 from ..declare.writing import Names, annotation, axis, dims_of, freeze_some, group
 from .pointwise import Pointwise, laid_on
 
@@ -60,9 +61,10 @@ def softmax(
     place = axis(dim, len(dims))
     row = [names.one("^" if n == place else "") for n in range(len(dims))]
     result = floating(dtype_name(dtype) or dtype_of(input))
-    return Declaration(
-        annotation([row], [row]),
+    return declared(
         (input,),
+        [row],
+        [row],
         dtypes=(result,),
         frozen="" if len(dims) > 1 else "every element depends on the whole row",
     )
@@ -91,7 +93,7 @@ def glu(input: Any, dim: int = -1) -> Declaration:
         raise errors.not_a_multiple("half a dimension of glu", length, 2)
     output = Names().take(len(dims))
     halves = [group("2", word) if n == place else word for n, word in enumerate(output)]
-    return Declaration(annotation([halves], [output]), (input,), dtypes=(dtype_of(input),))
+    return declared((input,), [halves], [output])
 
 
 def prelu(input: Any, weight: Any) -> Declaration:

@@ -243,7 +243,7 @@ class Pointwise:
 
 
 def spread(tensors: Sequence[Any], outputs: int = 1) -> Declaration:
-    """Declares tensors that are broadcast together, with ``outputs`` results of the common shape."""
+    """Declares tensors that are broadcast together; all results have the common shape."""
     if len(tensors) == 1:
         return Declaration(f"* -> {', '.join(['*'] * outputs)}", tuple(tensors))
     shapes = [dims_of(tensor, f"input {number}") for number, tensor in enumerate(tensors)]

@@ -18,8 +18,9 @@ from ...algebra.poly import Dim
 from ..declare import errors
 from ..declare.dtypes import result_type
 from ..declare.entry import entry, example, t
+from ..declare.forms import declared
 from ..declare.needs import never_equal
-from ..declare.writing import Lengths, Names, NotKnown, annotation, dims_of
+from ..declare.writing import Lengths, Names, NotKnown, dims_of
 from ..elementwise.pointwise import broadcast
 
 
@@ -74,9 +75,10 @@ def _declaration(
         output += (
             spread.output if part == "..." else [marks[part] if lengths.get(part) != 1 else "1"]
         )
-    return Declaration(
-        annotation(rows, [output]),
-        tuple(tensors),
+    return declared(
+        tensors,
+        rows,
+        [output],
         arguments=arguments,
         fresh=tuple(spread.fresh),
         dtypes=(result_type(tensors),),

@@ -19,15 +19,8 @@ from ...algebra.dims import minimum
 from ..declare import errors
 from ..declare.dtypes import complex_of, dtype_of, real_of
 from ..declare.entry import Entry, Form, Sample, between, constant, entry, example, t
-from ..declare.writing import (
-    Names,
-    NotKnown,
-    annotation,
-    dims_of,
-    freeze_text,
-    is_tensor,
-    length_word,
-)
+from ..declare.forms import declared
+from ..declare.writing import Names, NotKnown, dims_of, freeze_text, is_tensor, length_word
 from ..elementwise.pointwise import broadcast
 
 _VECTORS_OR_MATRIX = "a part of the batch may be taken for another kind of right side"
@@ -59,9 +52,10 @@ def matrices(
     open_ = bool(spread.output) or any(
         w.rstrip("^+") == w and not w.isdecimal() for row in inner for w in row
     )
-    return Declaration(
-        annotation(rows, [[*spread.output, *words] for words in outputs]),
-        tuple(tensors),
+    return declared(
+        tensors,
+        rows,
+        [[*spread.output, *words] for words in outputs],
         arguments={**spread.arguments, **(arguments or {})},
         fresh=tuple(spread.fresh),
         dtypes=tuple(dtypes),

@@ -34,13 +34,13 @@ from ...algebra.poly import Dim
 from ..declare import errors
 from ..declare.dtypes import dtype_of, result_type
 from ..declare.entry import Form, entry, example, t
+from ..declare.forms import declared
 from ..declare.needs import NE, need
 from ..declare.writing import (
     Lengths,
     Names,
     NotKnown,
     Pattern,
-    annotation,
     as_tuple,
     axes,
     axis,
@@ -80,9 +80,10 @@ def _crossed(tensors: list[Any], dim: int, *, fixed: bool) -> Declaration:
     rests = [shape[:place] + shape[place + 1 :] for shape in shapes]
     spread = broadcast(rests, names)
     rows = [[*row[:place], "3", *row[place:]] for row in (*spread.inputs, spread.output)]
-    return Declaration(
-        annotation(rows[:2], rows[2:]),
-        tuple(tensors),
+    return declared(
+        tensors,
+        rows[:2],
+        rows[2:],
         arguments=spread.arguments,
         fresh=tuple(spread.fresh),
         fixed={"dim": place} if fixed else {},
@@ -105,9 +106,10 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Declaration:
         [*row[:place], *word, *row[place:]]
         for row, word in zip(spread.inputs, along.inputs, strict=True)
     ]
-    return Declaration(
-        annotation(rows, [spread.output]),
+    return declared(
         (x, y),
+        rows,
+        [spread.output],
         arguments=spread.arguments,
         fresh=tuple(spread.fresh),
         dtypes=(result_type((x, y)),),
@@ -128,9 +130,10 @@ def block_diag(*tensors: Any) -> Declaration:
         sides = (*(1,) * (2 - len(dims)), *known(dims))
         totals = [a + b for a, b in zip(totals, sides, strict=True)]
     target = [length_word(names, arguments, total) for total in totals]
-    return Declaration(
-        annotation(rows, [target]),
-        tuple(tensors),
+    return declared(
+        tensors,
+        rows,
+        [target],
         arguments=arguments,
         dtypes=(result_type(tensors),),
         linear=(tuple(range(len(tensors))),),
@@ -161,12 +164,8 @@ def contraction(
 ) -> Declaration:
     """Declares a product that is linear in each factor."""
     linear = more.pop("linear", tuple((n,) for n in range(len(tensors))))
-    return Declaration(
-        annotation(inputs, [output]),
-        tuple(tensors),
-        dtypes=(result_type(tensors),),
-        linear=linear,
-        **more,
+    return declared(
+        tensors, inputs, [output], dtypes=(result_type(tensors),), linear=linear, **more
     )
 
 
@@ -348,7 +347,7 @@ def chain(*matrices: Any) -> Declaration:
 def grouped_mm(
     input: Any, weight: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None
 ) -> Declaration:
-    """Declares a product of row groups with one matrix each; ``offs`` tells where the groups end."""
+    """Declares a product of row groups with one matrix each; ``offs`` is where the groups end."""
     if offs is None or bias is not None or len(dims_of(input)) != 2 or len(dims_of(weight)) != 3:
         raise NotKnown("only (rows, k) by (groups, k, n) with offs is known of")
     return Declaration(

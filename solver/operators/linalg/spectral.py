@@ -18,9 +18,9 @@ from ...algebra.poly import Dim
 from ..declare import errors
 from ..declare.dtypes import complex_of, dtype_of, floating, real_of
 from ..declare.entry import Entry, Form, entry, example, t
+from ..declare.forms import moved
 from ..declare.needs import GE, need
-from ..declare.writing import Names, NotKnown, annotation, axes, axis, dims_of, length_word
-from ..shape.reshape import moved
+from ..declare.writing import Names, NotKnown, axes, axis, dims_of, length_word
 
 Kind = Literal["full", "half", "real"]
 """full: as many frequencies as elements; half: the frequencies of reals; real: back from those to
@@ -46,12 +46,12 @@ def transformed(
         if result != length or length is None:
             target[place] = length_word(names, arguments, result)
     dtype = floating(dtype_of(input))
-    return Declaration(
-        annotation([row], [target]),
-        (input,),
+    return moved(
+        input,
+        row,
+        target,
         arguments=arguments,
         dtypes=(real_of(dtype) if kind == "real" else complex_of(dtype),),
-        linear=((0,),),
         frozen="" if len(places) < len(dims) else "every frequency needs all elements",
     )
 

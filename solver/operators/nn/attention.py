@@ -17,6 +17,7 @@ from dimsolve.ir.operator import Declaration
 from ..declare import errors
 from ..declare.dtypes import dtype_of
 from ..declare.entry import entry, example, mask, t
+from ..declare.forms import declared
 from ..declare.needs import EQ, GE, need, need_multiple, quotient
 from ..declare.writing import (
     Lengths,
@@ -42,7 +43,7 @@ def scaled_dot_product_attention(
     scale: Any = None,
     enable_gqa: bool = False,
 ) -> Declaration:
-    """Declares attention; the query heads of a group share a key head where ``enable_gqa`` says so."""
+    """Declares attention; with ``enable_gqa`` the query heads of a group share a key head."""
     shapes = [
         dims_of(x, w) for x, w in ((query, "the query"), (key, "the key"), (value, "the value"))
     ]
@@ -178,9 +179,10 @@ def multi_head_attention_forward(
     weights = ["n", "l^", "s^"] if average_attn_weights else ["n", str(num_heads), "l^", "s^"]
     outputs: list[list[str] | None] = [["l^", "n", "e^"], weights if need_weights else None]
     dtype = dtype_of(query)
-    return Declaration(
-        annotation(rows, outputs),
-        tuple(inputs),
+    return declared(
+        inputs,
+        rows,
+        outputs,
         dtypes=(dtype, dtype if need_weights else None),
         random=bool(training and dropout_p),
         returns="tuple",

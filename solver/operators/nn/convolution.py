@@ -33,19 +33,11 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import ceil_div, floor_div, maximum, minimum
 from ...algebra.poly import Dim, divide_exactly, product
 from ..declare import errors
-from ..declare.dtypes import dtype_of, result_type
+from ..declare.dtypes import result_type
 from ..declare.entry import Form, entry, example, t
+from ..declare.forms import declared, moved
 from ..declare.needs import EQ, GE, LT, at_least, need, quotient
-from ..declare.writing import (
-    Names,
-    NotKnown,
-    annotation,
-    dims_of,
-    group,
-    is_dim,
-    length_word,
-    per_dim,
-)
+from ..declare.writing import Names, NotKnown, dims_of, group, is_dim, length_word, per_dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,9 +262,10 @@ def _joined(
         tensors.append(bias)
         inputs.append([channels])
         linear = ((0, 2), (1, 2))
-    return Declaration(
-        annotation(inputs, [output]),
-        tuple(tensors),
+    return declared(
+        tensors,
+        inputs,
+        [output],
         arguments=arguments,
         sizes={} if groups == "1" else {"groups": groups},
         value_split=() if bias is None else (2,),
@@ -286,14 +279,11 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Declaration:
     rank, arguments = len(dims_of(input)), dict[str, Any]()
     names = Names({"c", "h", "w"})
     batch, r = names.take(rank - 3), _factor_word(upscale_factor, names, arguments)
-    return Declaration(
-        annotation(
-            [[*batch, group("c", r, r), "h", "w"]], [[*batch, "c", group("h", r), group("w", r)]]
-        ),
-        (input,),
+    return moved(
+        input,
+        [*batch, group("c", r, r), "h", "w"],
+        [*batch, "c", group("h", r), group("w", r)],
         arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
     )
 
 
@@ -302,14 +292,11 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Declaration:
     rank, arguments = len(dims_of(input)), dict[str, Any]()
     names = Names({"c", "h", "w"})
     batch, r = names.take(rank - 3), _factor_word(downscale_factor, names, arguments)
-    return Declaration(
-        annotation(
-            [[*batch, "c", group("h", r), group("w", r)]], [[*batch, group("c", r, r), "h", "w"]]
-        ),
-        (input,),
+    return moved(
+        input,
+        [*batch, "c", group("h", r), group("w", r)],
+        [*batch, group("c", r, r), "h", "w"],
         arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
     )
 
 
@@ -325,13 +312,12 @@ def channel_shuffle(input: Any, groups: Any) -> Declaration:
     need(groups, GE, 1, errors.not_understood("channel_shuffle", f"groups is {groups}"))
     names = Names({"n", "g", "c"})
     rest = names.take(len(dims) - 2)
-    return Declaration(
-        annotation([["n", "(g c)", *rest]], [["n", "(c g)", *rest]]),
-        (input,),
+    return moved(
+        input,
+        ["n", "(g c)", *rest],
+        ["n", "(c g)", *rest],
         arguments={"g": groups},
         sizes={"groups": "g"},
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
     )
 
 
@@ -352,12 +338,8 @@ def unfold(
     sides = names.take(2, "^")
     word = length_word(names, arguments, count)
     kernel = [_factor_word(size, names, arguments) for size in sizes]
-    return Declaration(
-        annotation([[*batch, "c", *sides]], [[*batch, group("c", *kernel), word]]),
-        (input,),
-        arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
+    return moved(
+        input, [*batch, "c", *sides], [*batch, group("c", *kernel), word], arguments=arguments
     )
 
 
@@ -383,12 +365,8 @@ def fold(
         need(dims[-1], EQ, count, errors.lengths_differ("the columns of a fold", dims[-1], count))
     sides = [length_word(names, arguments, size) for size in wanted]
     kernel = [_factor_word(size, names, arguments) for size in sizes]
-    return Declaration(
-        annotation([[*batch, group("c", *kernel), column]], [[*batch, "c", *sides]]),
-        (input,),
-        arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
+    return moved(
+        input, [*batch, group("c", *kernel), column], [*batch, "c", *sides], arguments=arguments
     )
 
 

@@ -14,6 +14,7 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import floor_div
 from ..declare.dtypes import dtype_of, floating, result_type
 from ..declare.entry import entry, example, t
+from ..declare.forms import declared
 from ..declare.writing import Names, annotation, axis, bare, dims_of, length_word
 from ..elementwise.pointwise import broadcast
 
@@ -75,9 +76,10 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Decl
     spread = broadcast(shapes, names)
     inputs = [_frozen_at(row, place - (rank - len(row))) for row in spread.inputs]
     output = [word for n, word in enumerate(spread.output) if n != place]
-    return Declaration(
-        annotation(inputs, [output]),
+    return declared(
         (x1, x2),
+        inputs,
+        [output],
         arguments={k: v for k, v in spread.arguments.items() if k in map(bare, output)},
         fresh=tuple(name for name in spread.fresh if name in map(bare, output)),
         dtypes=(floating(result_type((x1, x2))),),
@@ -94,9 +96,10 @@ def pairwise_distance(
     last = len(spread.output) - 1
     inputs = [_frozen_at(row, len(row) - 1) for row in spread.inputs]
     output = spread.output[:last] + ["1"] * keepdim
-    return Declaration(
-        annotation(inputs, [output]),
+    return declared(
         (x1, x2),
+        inputs,
+        [output],
         arguments={k: v for k, v in spread.arguments.items() if k in map(bare, output)},
         fresh=tuple(name for name in spread.fresh if name in map(bare, output)),
         dtypes=(floating(result_type((x1, x2))),),

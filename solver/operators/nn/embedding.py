@@ -17,8 +17,9 @@ from dimsolve.ir.operator import Declaration
 from ..declare import errors
 from ..declare.dtypes import dtype_of
 from ..declare.entry import entry, example, t, whole
+from ..declare.forms import declared
 from ..declare.needs import GE, need
-from ..declare.writing import Names, NotKnown, annotation, bare, dims_of
+from ..declare.writing import Names, NotKnown, bare, dims_of
 from ..shape.indexing import need_place
 
 _RENORMED = "max_norm writes to the rows that are looked up, so every rank must look up all"
@@ -41,9 +42,10 @@ def embedding(
     if padding_idx is not None:
         need_place(padding_idx, dims_of(weight, "the table")[0])
     width = "d^" if max_norm is not None else "d"
-    return Declaration(
-        annotation([ids, ["v^", width]], [[*ids, width]]),
+    return declared(
         (input, weight),
+        [ids, ["v^", width]],
+        [[*ids, width]],
         dtypes=(dtype_of(weight),),
         linear=() if max_norm is not None else ((1,),),
         mutates=() if max_norm is None else (1,),
@@ -62,12 +64,7 @@ def torch_embedding(
     rank = len(dims_of(indices, "the ids"))
     names = Names({"v", "d"})
     ids = names.take(rank, "^" if scale_grad_by_freq else "")
-    return Declaration(
-        annotation([["v^", "d"], ids], [[*ids, "d"]]),
-        (weight, indices),
-        dtypes=(dtype_of(weight),),
-        linear=((0,),),
-    )
+    return declared((weight, indices), [["v^", "d"], ids], [[*ids, "d"]], linear=((0,),))
 
 
 def embedding_bag(
@@ -118,9 +115,10 @@ def one_hot(input: Any, num_classes: Any = -1) -> Declaration:
     given = isinstance(num_classes, int) and num_classes < 0
     if not given:
         need(num_classes, GE, 1, errors.not_understood("one_hot", f"{num_classes} classes"))
-    return Declaration(
-        annotation([row], [[*row, word]]),
+    return declared(
         (input,),
+        [row],
+        [[*row, word]],
         arguments={} if given else {bare(word): num_classes},
         fresh=(bare(word),) if given else (),
         dtypes=("int64",),

@@ -47,8 +47,9 @@ from ...algebra.poly import product
 from ..declare import errors
 from ..declare.dtypes import dtype_of, result_type
 from ..declare.entry import between, constant, entry, example, signs, t, whole
+from ..declare.forms import declared
 from ..declare.needs import EQ, need, need_equal_or_one
-from ..declare.writing import Lengths, Names, NotKnown, Pattern, annotation, dims_of, is_tensor
+from ..declare.writing import Lengths, Names, NotKnown, Pattern, dims_of, is_tensor
 from ..elementwise.pointwise import broadcast
 
 COUNTED = "the mean divides by what the data count, and parts of the batch may count differently"
@@ -94,9 +95,10 @@ def pointwise_loss(
     shapes = [dims_of(tensor, f"input {n}") for n, tensor in enumerate(tensors)]
     spread = broadcast(shapes, Names(), mark)
     none = reduction == "none"
-    return Declaration(
-        annotation(spread.inputs, [spread.output if none else []]),
-        tuple(tensors),
+    return declared(
+        tensors,
+        spread.inputs,
+        [spread.output if none else []],
         arguments=spread.arguments if none else {},
         fresh=tuple(spread.fresh) if none else (),
         reduction="avg" if reduction == "mean" else "sum",
@@ -130,7 +132,7 @@ def loss_of_pairs(
     reduction: str = "mean",
     weight: Any = None,
 ) -> Declaration:
-    """Declares mse_loss and l1_loss, whose mean divides by the sum of a weight where there is one."""
+    """Declares mse_loss and l1_loss, whose mean divides by the sum of a given weight."""
     tensors = [x for x in (input, target, weight) if x is not None]
     return pointwise_loss(
         tensors,
@@ -227,9 +229,10 @@ def class_loss(
     if weight is not None:
         inputs, patterns = [*inputs, weight], [*patterns, ["c^"]]
     frozen = COUNTED if counted else "one row of classes is seen whole"
-    return Declaration(
-        annotation(patterns, [rest if reduction == "none" else []]),
-        tuple(inputs),
+    return declared(
+        inputs,
+        patterns,
+        [rest if reduction == "none" else []],
         reduction="avg" if reduction == "mean" else "sum",
         dtypes=(dtype_of(input),),
         frozen=frozen if counted or not rest else "",
@@ -295,9 +298,10 @@ def linear_cross_entropy(
         if tensor is not None:
             inputs.append(tensor)
             rows.append(["c^"])
-    return Declaration(
-        annotation(rows, [["n"] if kind == "none" else []]),
-        tuple(inputs),
+    return declared(
+        inputs,
+        rows,
+        [["n"] if kind == "none" else []],
         dtypes=(dtype_of(input),),
         frozen=COUNTED if kind == "mean" else "",
     )
@@ -362,9 +366,7 @@ def kl_div(
         raise NotKnown("batchmean with broadcasting is not known of")
     names = Names()
     row = [names.one("+" if n == 0 else "^") for n in range(len(dims))]
-    return Declaration(
-        annotation([row, row], [[]]), (input, target), reduction="avg", dtypes=(dtype_of(input),)
-    )
+    return declared((input, target), [row, row], [[]], reduction="avg")
 
 
 def poisson_nll_loss(
@@ -411,11 +413,11 @@ def row_loss(
     mark = "" if reduction == "none" else "+"
     patterns = [[f"n{mark}" if word == "n" else word for word in row] for row in rows]
     batch = any("n" in row for row in rows)
-    return Declaration(
-        annotation(patterns, [["n"] if reduction == "none" and batch else []]),
-        tuple(tensors),
+    return declared(
+        tensors,
+        patterns,
+        [["n"] if reduction == "none" and batch else []],
         reduction="avg" if reduction == "mean" else "sum",
-        dtypes=(dtype_of(tensors[0]),),
         frozen="" if batch else "one row is seen whole",
         **more,
     )

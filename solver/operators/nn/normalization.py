@@ -17,10 +17,10 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import floor_div, surely_positive
 from ...algebra.poly import Dim, divide_exactly, product
 from ..declare import errors
-from ..declare.dtypes import dtype_of
 from ..declare.entry import between, constant, entry, example, t
+from ..declare.forms import declared
 from ..declare.needs import EQ, GE, NE, need, need_multiple, never_equal
-from ..declare.writing import Names, Pattern, annotation, axes, dims_of, group, is_dim, known
+from ..declare.writing import Names, Pattern, axes, dims_of, group, is_dim, known
 
 
 def _with_optional(
@@ -28,10 +28,10 @@ def _with_optional(
 ) -> Declaration:
     """The declaration of one tensor and of those optional ones that are there."""
     there = [(tensor, pattern) for tensor, pattern in optional if tensor is not None]
-    return Declaration(
-        annotation([row, *(pattern for _, pattern in there)], [row]),
+    return declared(
         (input, *(tensor for tensor, _ in there)),
-        dtypes=(dtype_of(input),),
+        [row, *(pattern for _, pattern in there)],
+        [row],
         **more,
     )
 

@@ -25,12 +25,12 @@ from ...algebra.poly import Dim, divide_exactly
 from ..declare import errors
 from ..declare.dtypes import dtype_of
 from ..declare.entry import Entry, Form, Sample, distinct, entry, example, places, t
+from ..declare.forms import declared
 from ..declare.needs import GE, LE, need
 from ..declare.writing import (
     Lengths,
     Names,
     NotKnown,
-    annotation,
     bare,
     dims_of,
     group,
@@ -55,7 +55,7 @@ def image_words(input: Any, spatial: int) -> tuple[Lengths, Names, list[str]]:
 def pooled(
     input: Any, spatial: int, windows: Sequence[Window], *, linear: bool, indices: bool = False
 ) -> Declaration:
-    """Declares windows that slide; indices count in the whole image, so that one stays whole then."""
+    """Declares windows that slide; indices count in the whole image, which then stays whole."""
     dims, names, leading = image_words(input, spatial)
     arguments: dict[str, Any] = {}
     pairs = []
@@ -71,9 +71,10 @@ def pooled(
     source = [*leading, *(before for before, _ in pairs)]
     target = [*leading, *(after for _, after in pairs)]
     dtype = dtype_of(input)
-    return Declaration(
-        annotation([source], [target] * (1 + indices)),
+    return declared(
         (input,),
+        [source],
+        [target] * (1 + indices),
         arguments=arguments,
         dtypes=(dtype, "int64") if indices else (dtype,),
         linear=((0,),) if linear else (),
@@ -226,9 +227,10 @@ def adaptive_pool(spatial: int, *, mean: bool, with_indices: bool = False) -> Fo
             source, target, arguments = _whole_image(dims[-spatial:], sizes, names)
             remade = False
         dtype = dtype_of(input)
-        return Declaration(
-            annotation([[*leading, *source]], [[*leading, *target]] * (1 + indices)),
+        return declared(
             (input,),
+            [[*leading, *source]],
+            [[*leading, *target]] * (1 + indices),
             arguments=arguments,
             sizes={"output_size": " ".join(target)} if remade or spatial == 1 else {},
             reduction="avg" if mean else "sum",
@@ -282,11 +284,11 @@ def max_unpool(spatial: int) -> Form:
             result = (length - 1) * window.stride - 2 * window.before + window.size
             target.append(length_word(names, arguments, result))
         row = [*leading, *source]
-        return Declaration(
-            annotation([row, row], [[*leading, *target]]),
+        return declared(
             (input, indices),
+            [row, row],
+            [[*leading, *target]],
             arguments={k: v for k, v in arguments.items() if k in map(bare, target)},
-            dtypes=(dtype_of(input),),
         )
 
     return declare
@@ -310,12 +312,8 @@ def fractional(spatial: int) -> Form:
         source, target, arguments = _whole_image(
             dims[-spatial:], per_dim(output_size, spatial), names
         )
-        found = Declaration(
-            annotation([[*leading, *source]], [[*leading, *target]]),
-            (input,),
-            arguments=arguments,
-            dtypes=(dtype_of(input),),
-            random=True,
+        found = declared(
+            (input,), [[*leading, *source]], [[*leading, *target]], arguments=arguments, random=True
         )
         if not return_indices:
             return found

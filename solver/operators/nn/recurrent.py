@@ -14,7 +14,8 @@ from dimsolve.ir.operator import Declaration
 
 from ..declare.dtypes import dtype_of
 from ..declare.entry import Form, entry, example, t
-from ..declare.writing import Names, NotKnown, annotation, dims_of, is_tensor, length_word
+from ..declare.forms import declared
+from ..declare.writing import Names, NotKnown, dims_of, is_tensor, length_word
 
 
 def layer(states: int) -> Form:
@@ -44,9 +45,10 @@ def layer(states: int) -> Form:
         word = length_word(names, arguments, width * (2 if bidirectional else 1))
         output = [*row[:2], word]
         dtype = dtype_of(input)
-        return Declaration(
-            annotation([row, *carried, *weights], [output, *carried]),
+        return declared(
             (input, *first, *params),
+            [row, *carried, *weights],
+            [output, *carried],
             arguments=arguments,
             dtypes=(dtype,) * (1 + len(first)),
             random=bool(dropout and train),
@@ -73,9 +75,10 @@ def cell(states: int) -> Form:
             ["g^", "h^"],
             *[["g^"]] * len(biases),
         ]
-        return Declaration(
-            annotation(rows, [["n", "h^"]] * states),
+        return declared(
             (input, *first, w_ih, w_hh, *biases),
+            rows,
+            [["n", "h^"]] * states,
             dtypes=(dtype_of(input),) * states,
             returns="tuple" if states > 1 else "tensor",
         )

@@ -17,10 +17,10 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import floor_div
 from ...algebra.poly import Dim, divide_exactly
 from ..declare import errors
-from ..declare.dtypes import dtype_of
 from ..declare.entry import between, entry, example, t
+from ..declare.forms import declared, moved
 from ..declare.needs import EQ, GE, need
-from ..declare.writing import Names, NotKnown, annotation, dims_of, is_dim, length_word, per_dim
+from ..declare.writing import Names, NotKnown, dims_of, is_dim, length_word, per_dim
 
 _NEAREST = ("nearest", "nearest-exact")
 
@@ -57,13 +57,7 @@ def interpolate(
         )
     if size is not None and any("^" not in word for word in source):
         source, target, arguments = _whole(dims[2:], per_dim(size, spatial))
-    return Declaration(
-        annotation([[*leading, *source]], [[*leading, *target]]),
-        (input,),
-        arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
-    )
+    return moved(input, [*leading, *source], [*leading, *target], arguments=arguments)
 
 
 def _factor(length: Dim | None, number: int, size: Any, scale: Any, spatial: int) -> int | None:
@@ -124,10 +118,10 @@ def grid_sample(
         raise errors.wrong_rank("grid_sample", "input", dims_of(input), "4 or 5 dimensions")
     names = Names({"n", "c"})
     image, places = names.take(spatial, "^"), names.take(spatial)
-    return Declaration(
-        annotation([["n", "c", *image], ["n", *places, str(spatial)]], [["n", "c", *places]]),
+    return declared(
         (input, grid),
-        dtypes=(dtype_of(input),),
+        [["n", "c", *image], ["n", *places, str(spatial)]],
+        [["n", "c", *places]],
         linear=((0,),),
     )
 
@@ -145,13 +139,12 @@ def affine_grid(theta: Any, size: Any, align_corners: Any = None) -> Declaration
     names, arguments = Names({"n"}), dict[str, Any]()
     image = [length_word(names, arguments, length) for length in size[2:]]
     rows = ["n", str(spatial), str(spatial + 1)]
-    return Declaration(
-        annotation([rows], [["n", *image, str(spatial)]]),
-        (theta,),
+    return moved(
+        theta,
+        rows,
+        ["n", *image, str(spatial)],
         arguments=arguments,
         sizes={"size": " ".join(["n", *map(str, size[1:])])},
-        dtypes=(dtype_of(theta),),
-        linear=((0,),),
     )
 
 

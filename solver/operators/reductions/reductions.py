@@ -35,12 +35,12 @@ from dimsolve.ir.operator import Declaration, ReductionName
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, floating, real_of, summed
 from ..declare.entry import Form, between, distinct, entry, example, mask, t, whole
+from ..declare.forms import declared, moved
 from ..declare.needs import EQ, GE, LE, need, need_equal_or_one, never_equal
 from ..declare.writing import (
     Lengths,
     Names,
     NotKnown,
-    annotation,
     axes,
     axis,
     dims_of,
@@ -83,9 +83,10 @@ def reduced(
         ("1" if n in places else word) for n, word in enumerate(row) if keepdim or n not in places
     ]
     whole_input = bool(row) and mark == "^" and len(places) == len(row)
-    return Declaration(
-        annotation([row], [kept] * outputs),
+    return declared(
         (input,),
+        [row],
+        [kept] * outputs,
         reduction=reduction,
         dtypes=(dtype,) * outputs,
         linear=((0,),) if linear else (),
@@ -186,13 +187,12 @@ def sum_to_size(input: Any, *size: Any, **named: Any) -> Declaration:
             need_equal_or_one(wanted, length, one=(wanted,))
             row[new + n] = freeze_word(row[new + n])
             target[n] = length_word(names, arguments, wanted)
-    return Declaration(
-        annotation([row], [target]),
-        (input,),
+    return moved(
+        input,
+        row,
+        target,
         arguments=arguments,
         sizes={} if arguments else {"size": " ".join(target) or "()"},
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
     )
 
 
@@ -286,11 +286,11 @@ def dist(input: Any, other: Any, p: Any = 2) -> Declaration:
     """Declares the norm of a difference."""
     mark, reduction = _NORMS.get(p, ("^", "sum"))
     spread = broadcast([dims_of(input), dims_of(other, "the other tensor")], Names(), mark)
-    return Declaration(
-        annotation(spread.inputs, [[]]),
+    return declared(
         (input, other),
+        spread.inputs,
+        [[]],
         reduction=reduction,
-        dtypes=(dtype_of(input),),
         frozen="the result needs all elements at once" if mark == "^" else "",
     )
 
@@ -310,10 +310,10 @@ def weight_norm(v: Any, g: Any, dim: int = 0) -> Declaration:
         wanted = dims[n] if n == place else 1
         if length is not None and wanted is not None:
             need(length, EQ, wanted, errors.lengths_differ("g and its place", length, wanted))
-    return Declaration(
-        annotation([row, scale], [row]),
+    return declared(
         (v, g),
-        dtypes=(dtype_of(v),),
+        [row, scale],
+        [row],
         linear=((1,),),
         frozen="" if place is not None else "the norm needs all elements at once",
     )

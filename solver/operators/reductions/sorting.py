@@ -23,6 +23,7 @@ from dimsolve.ir.operator import Declaration
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, summed
 from ..declare.entry import Entry, ascending, distinct, entry, example, t, whole
+from ..declare.forms import declared
 from ..declare.needs import GE, LE, need
 from ..declare.writing import (
     Names,
@@ -82,11 +83,11 @@ def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0) -> Declaratio
     row = names.take(rank, "+" if bounded else "^")
     arguments: dict[str, Any] = {}
     word = length_word(names, arguments, bins)
-    return Declaration(
-        annotation([row], [[word]]),
+    return declared(
         (input,),
+        [row],
+        [[word]],
         arguments=arguments,
-        dtypes=(dtype_of(input),),
         frozen="" if bounded else "the bounds are those of all elements",
     )
 
@@ -94,9 +95,10 @@ def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0) -> Declaratio
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Declaration:
     """Declares counts of whole numbers: how many there are, only running can tell."""
     inputs = [input] if weights is None else [input, weights]
-    return Declaration(
-        annotation([["a^"]] * len(inputs), [["b^"]]),
-        tuple(inputs),
+    return declared(
+        inputs,
+        [["a^"]] * len(inputs),
+        [["b^"]],
         fresh=("b",),
         dtypes=("int64" if weights is None else "float64",),
         frozen="the number of counts depends on the largest element",
@@ -116,9 +118,10 @@ def unique(
         raise NotKnown("unique along a dimension is not known of")
     row = Names({"u"}).take(len(dims), "^")
     outputs = [["u^"], *([row] if return_inverse else []), *([["u^"]] if return_counts else [])]
-    return Declaration(
-        annotation([row], outputs),
+    return declared(
         (input,),
+        [row],
+        outputs,
         fresh=("u",),
         dtypes=(dtype_of(input), *["int64"] * (len(outputs) - 1)),
         frozen="equal elements may lie in different parts",
@@ -138,9 +141,10 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Declaration:
     dims = dims_of(input)
     row = Names({"u"}).take(len(dims), "^")
     outputs = [["u^"]] * max(len(dims), 1) if as_tuple else [["u^", str(len(dims))]]
-    return Declaration(
-        annotation([row], outputs),
+    return declared(
         (input,),
+        [row],
+        outputs,
         fresh=("u",),
         dtypes=("int64",) * len(outputs),
         frozen="how many places there are depends on the data",
@@ -156,9 +160,7 @@ def isin(
         raise NotKnown("isin with a number is not known of")
     row = Names().take(len(dims_of(elements)))
     others = [f"{word}^" for word in Names(set(row)).take(len(dims_of(test_elements)))]
-    return Declaration(
-        annotation([row, others], [row]), (elements, test_elements), dtypes=("bool",)
-    )
+    return declared((elements, test_elements), [row, others], [row], dtypes=("bool",))
 
 
 _WHOLE = "every element depends on its place among all others"
@@ -184,9 +186,10 @@ def along(
         found: dict[str, Any] = {}
         target[place] = length_word(names, found, length)
         arguments = found
-    return Declaration(
-        annotation([row], [target] * len(dtypes)),
+    return declared(
         (input,),
+        [row],
+        [target] * len(dtypes),
         arguments=arguments,
         dtypes=dtypes,
         linear=((0,),) if linear else (),
@@ -254,9 +257,10 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1) -> Declara
     place = axis(dim, len(dims))
     row = [names.one("^" if n == place else "") for n in range(len(dims))]
     tensors = [y] if x is None else [y, x]
-    return Declaration(
-        annotation([row] * len(tensors), [[word for n, word in enumerate(row) if n != place]]),
-        tuple(tensors),
+    return declared(
+        tensors,
+        [row] * len(tensors),
+        [[word for n, word in enumerate(row) if n != place]],
         dtypes=(dtype_of(y),),
         linear=((0,),),
         frozen="" if len(dims) > 1 else _WHOLE,
@@ -278,7 +282,7 @@ def renorm(input: Any, p: Any, dim: int, maxnorm: Any) -> Declaration:
     place = axis(dim, len(dims))
     names = Names()
     row = [names.one("" if n == place else "^") for n in range(len(dims))]
-    return Declaration(annotation([row], [row]), (input,), dtypes=(dtype_of(input),))
+    return declared((input,), [row], [row])
 
 
 _ROWS = (example(t(12, 6), 1), example(t(2, 12, 6), -1))

@@ -27,6 +27,7 @@ from ...algebra.dims import ceil_div
 from ..declare import errors
 from ..declare.dtypes import DEFAULT, dtype_name, dtype_of, result_type
 from ..declare.entry import DType, Form, between, constant, entry, example, t, whole
+from ..declare.forms import declared
 from ..declare.needs import GE, GT, LE, NE, at_least, need
 from ..declare.writing import (
     Names,
@@ -200,9 +201,10 @@ def multinomial(
         if not replacement:
             need(num_samples, LE, dims[-1], refusal)
     word = length_word(names, arguments, num_samples)
-    return Declaration(
-        annotation([[*batch, classes]], [[*batch, word]]),
+    return declared(
         (input,),
+        [[*batch, classes]],
+        [[*batch, word]],
         arguments=arguments,
         dtypes=("int64",),
         random=True,
@@ -312,9 +314,10 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> Declaration:
     target = [word if row else "1" for word, row in zip(words, inputs, strict=True)]
     if indexing == "xy" and len(target) > 1:
         target[:2] = target[1::-1]
-    return Declaration(
-        annotation(inputs, [target] * len(rows)),
-        tuple(rows),
+    return declared(
+        rows,
+        inputs,
+        [target] * len(rows),
         dtypes=tuple(dtype_of(row) for row in rows),
         returns="tuple",
     )
@@ -324,11 +327,7 @@ def cartesian_prod(*tensors: Any) -> Declaration:
     """Declares all combinations of elements, one a row."""
     words = Names().take(len(tensors))
     target = [f"({' '.join(words)})", str(len(tensors))] if len(tensors) > 1 else words
-    return Declaration(
-        annotation([[word] for word in words], [target]),
-        tuple(tensors),
-        dtypes=(dtype_of(tensors[0]),),
-    )
+    return declared(tensors, [[word] for word in words], [target])
 
 
 def vander(x: Any, N: Any = None, increasing: bool = False) -> Declaration:
@@ -341,13 +340,7 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Declaration:
     word = length_word(Names({"a"}), arguments, width)
     fixed = {"N": N} if N is not None else {}
     mark = "" if N is not None else "^"
-    return Declaration(
-        annotation([[f"a{mark}"]], [[f"a{mark}", word]]),
-        (x,),
-        arguments=arguments,
-        fixed=fixed,
-        dtypes=(dtype_of(x),),
-    )
+    return declared((x,), [[f"a{mark}"]], [[f"a{mark}", word]], arguments=arguments, fixed=fixed)
 
 
 ENTRIES = (

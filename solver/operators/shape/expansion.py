@@ -18,14 +18,13 @@ from dimsolve.ir.operator import Declaration
 
 from ...algebra.poly import Dim, product
 from ..declare import errors
-from ..declare.dtypes import dtype_of
 from ..declare.entry import entry, example, t
+from ..declare.forms import declared, moved
 from ..declare.needs import EQ, need, need_equal_or_one, never_equal
 from ..declare.writing import (
     Lengths,
     Names,
     NotKnown,
-    annotation,
     axis,
     bare,
     dims_of,
@@ -36,7 +35,6 @@ from ..declare.writing import (
     listed,
     rest_of,
 )
-from .reshape import moved
 
 
 def expanded(input: Any, sizes: Sequence[Any], parameter: str) -> Declaration:
@@ -125,11 +123,11 @@ def expand_as(input: Any, other: Any) -> Declaration:
         dims_of(input), tuple(s for s in sizes if s is not None)
     )
     given = {bare(word) for word in target}
-    return Declaration(
-        annotation([source, target], [target]),
+    return declared(
         (input, other),
+        [source, target],
+        [target],
         arguments={k: v for k, v in arguments.items() if k not in given},
-        dtypes=(dtype_of(input),),
         linear=((0,),),
     )
 
@@ -220,12 +218,12 @@ def _by_counts(
     counts = (
         ["1"] if dims_of(repeats) in ((1,),) else [f"{row[place]}^"] if dims_of(repeats) else []
     )
-    return Declaration(
-        annotation([source, counts], [[*row[:place], word, *row[place + 1 :]]]),
+    return declared(
         (input, repeats),
+        [source, counts],
+        [[*row[:place], word, *row[place + 1 :]]],
         arguments=arguments,
         fresh=(bare(word),) if output_size is None else (),
-        dtypes=(dtype_of(input),),
     )
 
 

@@ -47,6 +47,7 @@ from ...algebra.poly import Dim, divide_exactly
 from ..declare import errors
 from ..declare.dtypes import dtype_of
 from ..declare.entry import entry, example, mask, t, whole
+from ..declare.forms import declared
 from ..declare.needs import GE, LE, at_least, common_divisor, need
 from ..declare.writing import (
     Lengths,
@@ -415,13 +416,13 @@ def getitem(input: Any, index: Any) -> Declaration:
     if not is_tensor(input):
         return Declaration("-> ?", (), returns="value", value=input[index])
     found = read_subscript(dims_of(input), index, Names())
-    return Declaration(
-        annotation([found.source, *found.index_words], [found.target]),
+    return declared(
         (input, *found.indices),
+        [found.source, *found.index_words],
+        [found.target],
         arguments=found.arguments,
         sizes=found.sizes,
         fresh=tuple(found.fresh),
-        dtypes=(dtype_of(input),),
         linear=((0,),),
     )
 
@@ -514,16 +515,14 @@ def index_select(input: Any, dim: int, index: Any) -> Declaration:
     names = Names()
     row = names.take(len(dims))
     if not dims:
-        return Declaration(
-            annotation([[], ["1"] * len(count)], [[]]), (input, index), dtypes=(dtype_of(input),)
-        )
+        return declared((input, index), [[], ["1"] * len(count)], [[]])
     place = axis(dim, len(dims))
     word = names.one() if count else "1"
     source = [*row[:place], f"{row[place]}^", *row[place + 1 :]]
-    return Declaration(
-        annotation([source, [word] if count else []], [[*row[:place], word, *row[place + 1 :]]]),
+    return declared(
         (input, index),
-        dtypes=(dtype_of(input),),
+        [source, [word] if count else []],
+        [[*row[:place], word, *row[place + 1 :]]],
         linear=((0,),),
     )
 
@@ -552,10 +551,10 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> De
     """Declares elements picked along a dimension, one for each place of the index."""
     dims, places = dims_of(input), dims_of(index, "the index")
     source, picked = _rows(dims, places, axis(dim, len(dims)), Names())
-    return Declaration(
-        annotation([source, picked], [picked]),
+    return declared(
         (input, index),
-        dtypes=(dtype_of(input),),
+        [source, picked],
+        [picked],
         linear=((0,),),
         frozen=""
         if any("^" not in word and not word.isdecimal() for word in picked)
@@ -579,12 +578,7 @@ def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Declaration:
     old, new = names.one("^"), names.one()
     rows = [[*r[:place], w, *r[place:]] for r, w in zip(spread.inputs, (old, new), strict=True)]
     target = [*spread.output[:place], new, *spread.output[place:]]
-    return Declaration(
-        annotation(rows, [target]),
-        (input, indices),
-        arguments=spread.arguments,
-        dtypes=(dtype_of(input),),
-    )
+    return declared((input, indices), rows, [target], arguments=spread.arguments)
 
 
 def take(input: Any, index: Any) -> Declaration:
@@ -592,12 +586,7 @@ def take(input: Any, index: Any) -> Declaration:
     names = Names()
     row = names.take(len(dims_of(input)), "^")
     picked = names.take(len(dims_of(index, "the index")))
-    return Declaration(
-        annotation([row, picked], [picked]),
-        (input, index),
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
-    )
+    return declared((input, index), [row, picked], [picked], linear=((0,),))
 
 
 def index(input: Any, indices: Sequence[Any]) -> Declaration:
@@ -609,11 +598,11 @@ def masked_select(input: Any, mask: Any) -> Declaration:
     """Declares the elements where a mask is set: only running tells how many."""
     names = Names({"u"})
     spread = broadcast([dims_of(input), dims_of(mask, "the mask")], names, "^")
-    return Declaration(
-        annotation(spread.inputs, [["u^"]]),
+    return declared(
         (input, mask),
+        spread.inputs,
+        [["u^"]],
         fresh=("u",),
-        dtypes=(dtype_of(input),),
         frozen="how many elements there are depends on the data",
     )
 

@@ -29,13 +29,13 @@ from ...algebra.poly import Dim, divide_exactly
 from ..declare import errors
 from ..declare.dtypes import dtype_of, result_type
 from ..declare.entry import Form, entry, example, t
+from ..declare.forms import declared
 from ..declare.needs import EQ, GE, common_divisor, need, never_equal
 from ..declare.writing import (
     Lengths,
     Names,
     NotKnown,
     PartsNotKnown,
-    annotation,
     axis,
     bare,
     dims_of,
@@ -89,9 +89,10 @@ def cat(tensors: Any, dim: int = 0) -> Declaration:
     patterns: list[list[str]] = [["0"] for _ in shapes]
     for n, word in zip(joined, words, strict=True):
         patterns[n] = [*row[:place], word, *row[place + 1 :]]
-    return Declaration(
-        annotation(patterns, [[*row[:place], total, *row[place + 1 :]]]),
-        tuple(tensors),
+    return declared(
+        tensors,
+        patterns,
+        [[*row[:place], total, *row[place + 1 :]]],
         arguments=arguments,
         dtypes=(result_type(tensors),),
         linear=(tuple(range(len(tensors))),),
@@ -109,16 +110,17 @@ def stack(tensors: Any, dim: int = 0) -> Declaration:
     tensors = list(tensors)
     row = Names().take(len(dims_of(tensors[0])))
     place = axis(dim, len(row) + 1)
-    return Declaration(
-        annotation([row] * len(tensors), [[*row[:place], str(len(tensors)), *row[place:]]]),
-        tuple(tensors),
+    return declared(
+        tensors,
+        [row] * len(tensors),
+        [[*row[:place], str(len(tensors)), *row[place:]]],
         dtypes=(result_type(tensors),),
         linear=(tuple(range(len(tensors))),),
     )
 
 
 def _stacked(dim: int, least: int) -> Form:
-    """Declares hstack, vstack and dstack: a concatenation of what has at least so many dimensions."""
+    """Declares hstack, vstack and dstack: a concatenation of tensors with ``least`` dimensions."""
 
     def declare(tensors: Any) -> Declaration:
         ranks = {len(dims_of(tensor)) for tensor in tensors}
@@ -175,12 +177,10 @@ def apart(
     if sizes_as and not total.endswith("^"):
         name, _, form = sizes_as.partition(":")
         sizes = {name: words[0] if form == "one" else " ".join(words)}
-    return Declaration(
-        annotation(
-            [[*row[:place], total, *row[place + 1 :]]],
-            [[*row[:place], word, *row[place + 1 :]] for word in words],
-        ),
+    return declared(
         (input,),
+        [[*row[:place], total, *row[place + 1 :]]],
+        [[*row[:place], word, *row[place + 1 :]] for word in words],
         arguments=arguments,
         sizes=sizes,
         dtypes=(dtype_of(input),) * len(lengths),
@@ -306,9 +306,10 @@ def unbind(input: Any, dim: int = 0) -> Declaration:
     if not isinstance(length, int):
         raise PartsNotKnown("how many tensors unbind gives is not known")
     rest = [*row[:place], *row[place + 1 :]]
-    return Declaration(
-        annotation([[*row[:place], str(length), *row[place + 1 :]]], [rest] * length),
+    return declared(
         (input,),
+        [[*row[:place], str(length), *row[place + 1 :]]],
+        [rest] * length,
         dtypes=(dtype_of(input),) * length,
         linear=((0,),),
         returns="tuple",

@@ -28,11 +28,11 @@ from ...algebra.poly import Dim, product
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, result_type
 from ..declare.entry import Form, entry, example, t
+from ..declare.forms import declared, moved
 from ..declare.needs import EQ, GE, GT, LE, at_least, less, need
 from ..declare.writing import (
     Names,
     NotKnown,
-    annotation,
     axes,
     axis,
     bare,
@@ -45,7 +45,6 @@ from ..declare.writing import (
 )
 from .creation import POSITIONS, made
 from .indexing import from_start, need_place, slice_dim
-from .reshape import moved
 
 
 def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Declaration:
@@ -71,13 +70,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
         _need_room(mode, length, before, after)
         target.append(length_word(names, arguments, padded))
     linear = ((0,),) if mode != "constant" or not value else ()
-    return Declaration(
-        annotation([source], [target]),
-        (input,),
-        arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=linear,
-    )
+    return declared((input,), [source], [target], arguments=arguments, linear=linear)
 
 
 def _need_room(mode: str, length: Dim, before: Dim, after: Dim) -> None:
@@ -204,9 +197,10 @@ def diff(
         patterns.append([*row[:place], word, *row[place + 1 :]])
     target = [*row[:place], length_word(names, arguments, total), *row[place + 1 :]]
     dtype = dtype_of(input)
-    return Declaration(
-        annotation(patterns, [target]),
-        tuple(order),
+    return declared(
+        order,
+        patterns,
+        [target],
         arguments=arguments,
         dtypes=("bool" if dtype == "bool" else result_type(order),),
         linear=(tuple(range(len(order))),) if dtype != "bool" else (),
@@ -236,13 +230,7 @@ def triangle(input: Any, diagonal: int = 0) -> Declaration:
         raise errors.wrong_rank("a triangle", "input", dims_of(input), "at least 2 dimensions")
     names = Names()
     row = [names.one("^" if n >= rank - 2 else "") for n in range(rank)]
-    return Declaration(
-        annotation([row], [row]),
-        (input,),
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
-        frozen=POSITIONS if rank == 2 else "",
-    )
+    return moved(input, row, row, frozen=POSITIONS if rank == 2 else "")
 
 
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Declaration:
@@ -262,13 +250,12 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Decla
         )
     word = length_word(names, arguments, length)
     rest = [w for n, w in enumerate(row) if n not in (a, b)]
-    return Declaration(
-        annotation([row], [[*rest, word]]),
-        (input,),
+    return moved(
+        input,
+        row,
+        [*rest, word],
         arguments=arguments,
         fresh=(bare(word),) if length is None else (),
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
         frozen="" if rest else POSITIONS,
     )
 
@@ -303,13 +290,8 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> D
     a, b = axis(dim1, rank), axis(dim2, rank)
     rest = iter(batch)
     target = [side if n in (a, b) else next(rest) for n in range(rank)]
-    return Declaration(
-        annotation([[*batch, last]], [target]),
-        (input,),
-        arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
-        frozen="" if batch else POSITIONS,
+    return moved(
+        input, [*batch, last], target, arguments=arguments, frozen="" if batch else POSITIONS
     )
 
 
@@ -320,14 +302,7 @@ def diagflat(input: Any, offset: int = 0) -> Declaration:
     names, arguments = Names(), dict[str, Any]()
     row = names.take(len(dims), "^")
     word = length_word(names, arguments, side)
-    return Declaration(
-        annotation([row], [[word, word]]),
-        (input,),
-        arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
-        frozen=POSITIONS,
-    )
+    return moved(input, row, [word, word], arguments=arguments, frozen=POSITIONS)
 
 
 def diagonal_scatter(

@@ -38,12 +38,12 @@ from ...algebra.poly import Dim, divide_exactly, product, symbol
 from ..declare import errors
 from ..declare.dtypes import bits, dtype_name, dtype_of
 from ..declare.entry import DType, Form, entry, example, t
+from ..declare.forms import LINEAR, declared, moved
 from ..declare.needs import EQ, GE, LE, NE, common_divisor, need, need_multiple, never_equal
 from ..declare.writing import (
     Lengths,
     Names,
     NotKnown,
-    Pattern,
     annotation,
     as_tuple,
     axes,
@@ -207,15 +207,6 @@ def _in_reading_order(
 def elements(dims: Sequence[Dim]) -> Dim:
     """Returns the number of elements of a shape."""
     return product(dims)
-
-
-LINEAR = ((0,),)
-
-
-def moved(input: Any, source: Pattern, target: Pattern, **more: Any) -> Declaration:
-    """Declares a function that moves elements and computes nothing."""
-    text = annotation([source], [target])
-    return Declaration(text, (input,), dtypes=(dtype_of(input),), linear=LINEAR, **more)
 
 
 def squeeze(input: Any, dim: Any = None) -> Declaration:
@@ -392,7 +383,7 @@ def view_dtype(input: Any, dtype: Any) -> Declaration:
     factor = str(max(bits(old), bits(new)) // min(bits(old), bits(new)))
     long = [*row[:-1], f"({row[-1]} {factor})"]
     pair = (row, long) if bits(old) > bits(new) else (long, row)
-    return Declaration(annotation([pair[0]], [pair[1]]), (input,), dtypes=(new,))
+    return declared((input,), [pair[0]], [pair[1]], dtypes=(new,))
 
 
 def reshape(input: Any, *shape: Any, **named: Any) -> Declaration:
@@ -404,11 +395,11 @@ def view_as(input: Any, other: Any) -> Declaration:
     """Declares a view with the shape of another tensor, which is cut alike."""
     dims, sizes = opened(dims_of(input)), opened(dims_of(other, "the other tensor"))
     found = align(dims, resolve_sizes(dims, sizes))
-    return Declaration(
-        annotation([found.input, found.output], [found.output]),
+    return declared(
         (input, other),
+        [found.input, found.output],
+        [found.output],
         arguments=found.arguments,
-        dtypes=(dtype_of(input),),
         linear=LINEAR,
     )
 

@@ -17,12 +17,12 @@ from dimsolve.ir.operator import Declaration
 from ..declare import errors
 from ..declare.dtypes import dtype_of
 from ..declare.entry import Sample, entry, example, mask, t, whole
+from ..declare.forms import declared
 from ..declare.needs import EQ, LE, need
 from ..declare.writing import (
     Lengths,
     Names,
     NotKnown,
-    annotation,
     axis,
     bare,
     dims_of,
@@ -57,9 +57,10 @@ def scattered(
         rows = _with_source(source, picked, places, dims_of(src, "the source"), names)
     elif summed:
         rows = [freeze(source), freeze(picked)]
-    return Declaration(
-        annotation(rows, [rows[0]]),
-        tuple(inputs),
+    return declared(
+        inputs,
+        rows,
+        [rows[0]],
         value_split=(0,) if summed else (),
         dtypes=(dtype_of(input),),
         mutates=(0,) if mutates else (),
@@ -131,21 +132,15 @@ def _sliced(
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Declaration:
     """Declares slices added along a dimension."""
     row, word, slices = _sliced(input, dim, index, source, "+")
-    return Declaration(
-        annotation([row, word, slices], [row]),
-        (input, index, source),
-        value_split=(0,),
-        dtypes=(dtype_of(input),),
-        linear=((0, 2),),
+    return declared(
+        (input, index, source), [row, word, slices], [row], value_split=(0,), linear=((0, 2),)
     )
 
 
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Declaration:
     """Declares slices written along a dimension."""
     row, word, slices = _sliced(input, dim, index, source, "^")
-    return Declaration(
-        annotation([row, word, slices], [row]), (input, index, source), dtypes=(dtype_of(input),)
-    )
+    return declared((input, index, source), [row, word, slices], [row])
 
 
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Declaration:
@@ -153,7 +148,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Declaration:
     row, word, _ = _sliced(input, dim, index, None, "^")
     inputs = [input, index, *([value] if is_tensor(value) else [])]
     rows = [row, word, *([[]] if is_tensor(value) else [])]
-    return Declaration(annotation(rows, [row]), tuple(inputs), dtypes=(dtype_of(input),))
+    return declared(inputs, rows, [row], dtypes=(dtype_of(input),))
 
 
 def index_put(
@@ -169,12 +164,12 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Declaration:
     names = Names()
     spread = broadcast([dims_of(input), dims_of(mask, "the mask")], names, "^")
     other = names.take(len(dims_of(source, "the source")), "^")
-    return Declaration(
-        annotation([*spread.inputs, other], [spread.output]),
+    return declared(
         (input, mask, source),
+        [*spread.inputs, other],
+        [spread.output],
         arguments=spread.arguments,
         fresh=tuple(spread.fresh),
-        dtypes=(dtype_of(input),),
         frozen="where an element of the source goes depends on all of the mask before",
     )
 
@@ -187,12 +182,7 @@ def select_scatter(input: Any, src: Any, dim: int, index: Any) -> Declaration:
     if is_dim(index):
         need_place(index, dims[place])
     row = [names.one("^" if n == place else "") for n in range(len(dims))]
-    return Declaration(
-        annotation([row, [*row[:place], *row[place + 1 :]]], [row]),
-        (input, src),
-        dtypes=(dtype_of(input),),
-        linear=((0, 1),),
-    )
+    return declared((input, src), [row, [*row[:place], *row[place + 1 :]]], [row], linear=((0, 1),))
 
 
 def slice_scatter(
@@ -208,11 +198,8 @@ def slice_scatter(
     if whole is not None and given is not None:
         taken = slice_length(whole, slice(start, end, step))
         need(taken, EQ, given, errors.lengths_differ("the slice and the source", taken, given))
-    return Declaration(
-        annotation([row, [*row[:place], word, *row[place + 1 :]]], [row]),
-        (input, src),
-        dtypes=(dtype_of(input),),
-        linear=((0, 1),),
+    return declared(
+        (input, src), [row, [*row[:place], word, *row[place + 1 :]]], [row], linear=((0, 1),)
     )
 
 
