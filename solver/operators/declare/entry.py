@@ -1,11 +1,9 @@
 """One line of the library: a torch callable, its declaration, and calls that show and verify it.
 
-Example calls as data: tensors are described here and made where they are needed.
+The calls are data: a `Sample` has a shape and a dtype, so it can stand for a tensor in a
+declaration; torch is imported only when one is built.
 
-A `Sample` has a shape and a dtype, so it can stand for a tensor in a declaration; torch is imported
-only when one is built.
-
-    example(t(12, 24), t(6, 24), bias=t(6))     a call of linear
+    entry("torch.nn.functional.linear", linear, example(t(12, 24), t(6, 24), bias=t(6)))
 """
 
 from __future__ import annotations

@@ -1,25 +1,19 @@
-"""Element-wise operators: one declaration for all of them, with broadcasting, dtypes and linearity
-from a table.
+"""Element-wise functions of one tensor, and of tensors and numbers that are broadcast.
 
-Pointwise(("input", "other", "alpha"), tensors=2, dtype="same", linear="together")      torch.add
-add(x, y)    (batch, seq, d) (d,)      a b c, c -> a b c      linear in both together
+One declaration serves them all; a table gives parameters, the rule of the dtype and the linearity.
 
-Broadcasting: the shapes of one element-wise call as patterns that share identifiers.
+    torch.cos       * -> *
+    torch.add       a b, 1 b -> a b       of (12, 24) and (1, 24), linear in both together
+    torch.where     *, *, * -> *
 
-Lengths at one place, counted from the end, that are equal share an identifier; a length of 1 beside
-another is the number 1; a missing leading dimension is missing. Symbols that are not known to agree
-may each be 1, so nothing is split there: each keeps a frozen identifier of its own, and the output
-has the only length that can be right.
+Shapes that are broadcast share identifiers: lengths at one place, counted from the end, that are
+equal share one; a length of 1 beside another is the number 1. Symbols that are not known to agree
+may each be 1, so nothing is split there: each has a frozen identifier, and the output has the only
+length that is possible.
 
     (batch, 1, d)  (seq, d)      a 1 b, c b -> a c b
     (n,)  (m,)                   a^, b^ -> c^         c = max(n, m): n == m, n == 1 or m == 1
     (n,)  (8,)                   a^, b^ -> b^         n is 8 or 1
-
-Element-wise functions of one tensor, and of tensors and numbers that are broadcast.
-
-torch.cos     * -> *
-torch.add     a b, 1 b -> a b          from the shapes (12, 24) and (1, 24)
-torch.where   *, *, * -> *
 """
 
 from __future__ import annotations

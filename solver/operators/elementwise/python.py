@@ -1,16 +1,12 @@
-"""What a captured graph calls besides tensor operators: sizes, arithmetic on them, attributes,
+"""What a captured graph calls besides tensor operators: sizes, Python's operators, attributes,
 switches.
 
     x.size(0)                      the length itself, known without running
-    operator.mul(batch, 4)         arithmetic on lengths; on tensors it is torch.mul
+    operator.mul(x, y)             *, * -> *         the same as torch.mul
+    operator.mul(batch, 4)         4*batch           of lengths it is a value
+    operator.iadd(x, y)            *, * -> *         and x is written to
     getattr(x, "shape")            the lengths; "T" and "mT" are operators
     torch._C._set_grad_enabled     nothing
-
-Python's operators: element-wise on tensors, arithmetic on lengths.
-
-operator.mul(x, y)         *, * -> *         the same as torch.mul
-operator.mul(batch, 4)     4*batch           a value, known without running
-operator.iadd(x, y)        *, * -> *         and x is written to
 """
 
 from __future__ import annotations

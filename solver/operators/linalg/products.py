@@ -1,25 +1,14 @@
-"""Matrix products and what is made of them.
+"""Matrix products, products of vectors, and products that are added to a tensor.
 
-linear(x, w, b)      * k+, n k+, n -> * n        b is a summand
-matmul(x, y)         a b k+, k+ n -> a b n        batches broadcast
-tensordot(x, y, 2)   a b+ c+, b+ c+ d -> a d
+    linear(x, w, b)       * k+, n k+, n -> * n           b is a summand
+    matmul(x, y)          a b k+, k+ n -> a b n          batches broadcast
+    tensordot(x, y, 2)    a b+ c+, b+ c+ d -> a d
+    cross(x, y)           a 3, a 3 -> a 3
+    block_diag(x, y)      a^ b^, c^ d^ -> e^ f^          e = a + c, f = b + d
+    addmm(b, x, y)        n, m k+, k+ n -> m n           b is a summand: one rank adds it
+    addbmm(b, x, y)       m n, b+ m k+, b+ k+ n -> m n   the batch is summed too
 
-Products that are written in letters are in `einsum`, those that are added to a tensor in
-`added_products`.
-
-Products of vectors, and what sets them beside each other.
-
-cross(x, y)         a 3, a 3 -> a 3
-vecdot(x, y)        a b+, a b+ -> a
-block_diag(x, y)    a^ b^, c^ d^ -> e^ f^        e = a + c, f = b + d
-
-A product added to a tensor: ``beta * input + alpha * (x @ y)``, where the tensor is broadcast.
-
-addmm(b, x, y)       n, m k+, k+ n -> m n               b is a summand: one rank adds it
-addbmm(b, x, y)      m n, b+ m k+, b+ k+ n -> m n       the batch is summed too
-addr(b, x, y)        m n, m, n -> m n                   nothing is summed but b
-
-They are kept apart from the plain products because partial sums must hold the summand once.
+Products that are written in letters are in `einsum`.
 """
 
 from __future__ import annotations

@@ -1,26 +1,20 @@
-"""Convolutions, and what takes windows apart and puts them together.
+"""Convolutions, and images taken apart into windows or channels and put together.
 
-conv2d(x, w, b)            n c+ h^ w^, o c+ k^ l^, o -> n o i^ j^       b is a summand
-conv2d(x, w, b, groups=4)  n (g c+) h^ w^, (g o) c+ k^ l^, (g o) -> n (g o) i^ j^
-depthwise                  n g h^ w^, g 1 k^ l^, g -> n g i^ j^         a rank's groups: its g
-patches, 16 by 16          n c+ (h 16) (w 16), o c+ 16 16 -> n o h w    stride 16
-conv_transpose2d           n (g c+) h^ w^, (g c+) o k^ l^, (g o) -> n (g o) i^ j^
-pixel_shuffle(x, 2)        n (c 2 2) h w -> n c (h 2) (w 2)
+    conv2d(x, w, b)            n c+ h^ w^, o c+ k^ l^, o -> n o i^ j^       b is a summand
+    conv2d(x, w, b, groups=4)  n (g c+) h^ w^, (g o) c+ k^ l^, (g o) -> n (g o) i^ j^
+    depthwise                  n g h^ w^, g 1 k^ l^, g -> n g i^ j^         a rank's groups: its g
+    patches, 16 by 16          n c+ (h 16) (w 16), o c+ 16 16 -> n o h w    stride 16
+    conv_transpose2d           n (g c+) h^ w^, (g c+) o k^ l^, (g o) -> n (g o) i^ j^
+    pixel_shuffle(x, 2)        n (c 2 2) h w -> n c (h 2) (w 2)
+    channel_shuffle(x, 4)      n (g c) a b -> n (c g) a b                   g=4
+    unfold(x, 3)               n c h^ w^ -> n (c 3 3) a^
 
-Windows that slide along a dimension: how long the result is, and whether the dimension may be
-cut.
+A `Window` says how long the result of a dimension is, and whether the dimension may be split:
+neighbouring windows share elements, so only windows that do not overlap leave it free.
 
-    length 32, window 3, padding 1     h^ -> o^      o = 32: neighbouring windows share elements
-    length 32, window 1                h -> h
-    length 32, window 4, stride 4      (h 4) -> h    windows that do not overlap
+    length 32, window 3, padding 1     h^ -> o^      o = 32
+    length 32, window 4, stride 4      (h 4) -> h
     a transposed one, 4 and 4          h -> (h 4)
-
-Images taken apart into windows or channels, and put together.
-
-pixel_shuffle(x, 2)       n (c 2 2) h w -> n c (h 2) (w 2)
-channel_shuffle(x, 4)     n (g c) a b -> n (c g) a b          g=4, a rank's groups are its g
-unfold(x, 3)              n c h^ w^ -> n (c 3 3) a^
-fold(x, (4, 4), 2)        n (c 2 2) a^ -> n c h^ w^
 """
 
 from __future__ import annotations

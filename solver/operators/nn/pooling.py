@@ -1,15 +1,10 @@
-"""Pooling.
+"""Pooling: with windows that slide, to a size, and back.
 
-max_pool2d(x, 2)                n c (h 2) (w 2) -> n c h w    windows do not overlap: cut
+max_pool2d(x, 2)                n c (h 2) (w 2) -> n c h w    windows do not overlap: split
 max_pool2d(x, 3, 1, 1)          n c h^ w^ -> n c i^ j^
 adaptive_avg_pool2d(x, 1)       n c h+ w+ -> n c 1 1          P(avg)
 adaptive_avg_pool2d(x, (4, 1))  n c (h 6) w+ -> n c h 1       of (24, w): a rank asks for (h, 1)
-
-Pooling to a size, and back.
-
-adaptive_avg_pool2d(x, 1)       n c h+ w+ -> n c 1 1        P(avg)
-adaptive_avg_pool2d(x, (4, 1))  n c (h 6) w+ -> n c h 1     of (24, w): a rank asks for (h, 1)
-adaptive_max_pool2d(x, 3)       n c h^ w^ -> n c i^ j^      windows of different lengths
+adaptive_max_pool2d(x, 3)       n c h^ w^ -> n c i^ j^        windows of different lengths
 max_unpool2d(x, places, 2)      n c h^ w^, n c h^ w^ -> n c i^ j^
 """
 

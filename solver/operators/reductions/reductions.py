@@ -1,27 +1,14 @@
-"""Reductions: what joins the parts of the dimension that goes away.
+"""Reductions, norms and order statistics: what joins the parts of a dimension that goes away.
 
-sum(x, -1)          a b+ -> a            P(sum)
-mean(x, -1)         a b+ -> a            P(avg): equal parts have equal counts
-amax(x, (0, 1))     a+ b+ c -> c         P(max)
-all(x)              a+ b+ -> ()          P(min) of bools
-var(x, -1)          a b^ -> a            no reduction joins variances
-
-Norms are in `norms`; what asks for a place in an order, such as a median, is in `order_statistics`.
-
-Norms: which of them parts have, and what joins them.
-
+sum(x, -1)                   a b+ -> a          P(sum)
+mean(x, -1)                  a b+ -> a          P(avg): equal parts have equal counts
+amax(x, (0, 1))              a+ b+ c -> c       P(max)
+all(x)                       a+ b+ -> ()        P(min) of bools
+var(x, -1)                   a b^ -> a          no reduction joins variances
 norm(x, 1, -1)               a b+ -> a          the sum of absolute values
-norm(x, float("inf"), -1)    a b+ -> a          P(max)
 norm(x)                      a^ b^ -> ()        a root of a sum is no sum of roots
-dist(x, y, 1)                a+ b+, a+ b+ -> ()
-
-Order statistics: the greatest, the median, the k-th smallest, and where they stand.
-
-max(x)               a+ b+ -> ()         P(max): of values alone the parts can be joined
-max(x, -1)           a b^ -> a, a        a place among all elements is none among a part's
-quantile(x, q, 0)    a^ b, c -> c b      a tensor of quantiles comes first
-
-Only the extremes of values are reductions; everything else must see the dimension whole.
+max(x, -1)                   a b^ -> a, a       a part does not know places in the whole
+quantile(x, q, 0)            a^ b, c -> c b     a tensor of quantiles comes first
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""Sorting, searching and running sums: the dimension itself stays whole, all others may be cut.
+"""Sorting, searching, counting and running sums: the dimension itself stays whole.
 
 sort(x, -1)            a b^ -> a b^, a b^
 topk(x, 3)             a b^ -> a c^, a c^        c=3
 cumsum(x, 1)           a b^ c -> a b^ c
-searchsorted(x, y)     a b^, a c -> a c
-histc(x, 10, 0, 9)     a+ b+ -> c^               c=10, counts are summed
-
-Elements looked for: in sorted rows, among all others, and how many there are.
-
 searchsorted(x, y)     a b^, a c -> a c
 histc(x, 10, 0, 9)     a+ b+ -> c^               c=10, counts are summed
 unique(x)              a^ b^ -> u^               only running can tell u

@@ -1,13 +1,8 @@
-"""Tensors made from sizes: every rank makes its part.
+"""Tensors made from sizes: every rank makes its part, unless elements depend on their place.
 
-zeros(b, s)                 -> a b             a=b, b=s, a rank's sizes are its a and b
-zeros_like(x)               * -> *
-x.new_ones(b, s)            -> a b             x only lends its dtype, so it is no annotated input
-arange(n)                   -> a^              a part begins at another number
-tril(x)                     a b^ c^ -> a b^ c^ which elements stay depends on where they stand
-
-Tensors in which every element depends on where it stands: a part of one is not one of its part.
-
+zeros(b, s)           -> a b               a=b, b=s; a rank's sizes are its a and b
+zeros_like(x)         * -> *
+x.new_ones(b, s)      -> a b               x only gives its dtype: it is no annotated input
 arange(n)             -> a^                a part begins at another number
 vander(x)             a^ -> a^ b^          b = a: a part would have fewer powers
 meshgrid(x, y)        a, b -> a b, a b     each result is one of its inputs, repeated

@@ -1,37 +1,20 @@
-"""Elements picked and written by index tensors.
+"""Elements read by index tensors, and subscripts: ``x[...]`` and ``x[...] = value``.
 
-index_select(x, 0, i)      a^ b, c -> c b              i may be cut, what it picks from not
-gather(x, 1, i)            a b^, a c -> a c
-scatter_add(x, 1, i, v)    a b^, a c+, a c+ -> a b^    x is a summand where c is cut
-where(m, x, y)             a b, b, a 1 -> a b
-masked_fill(x, m, 0)       a b, a 1 -> a b
-masked_select(x, m)        a^ b^, a^ b^ -> c^          c is known only when it runs
+    index_select(x, 0, i)      a^ b, c -> c b              i may be split, what it picks from not
+    gather(x, 1, i)            a b^, a c -> a c
+    masked_select(x, m)        a^ b^, a^ b^ -> c^          only running tells c
+    x[:, None, :, 0]           a b c^ -> a 1 b
+    x[mask]                    a^ b^ c, a^ b^ -> d^ c      only running tells d
+    table[ids]                 a^ b, c d -> c d b
+    x[:, 0] = v                a b^ c, a c -> a b^ c
 
-One slice of one dimension: the words of the dimension before and after, and the bounds of a
-rank's slice.
+Where the bounds of a slice and the length have a common divisor w, the dimension is so many blocks
+of w and the slice takes whole blocks: w may be split, and each rank has its part of every block.
 
-Where the bounds and the length have a common divisor w, the dimension is so many blocks of w and
-the slice takes whole blocks: w may be cut, each rank has its part of every block.
-
-    [:, :64] of 128           (2 w) -> w        stop: w
-    [..., 64:96] of 128       (4 w) -> w        start: (2 w), stop: (3 w)
-    [..., 0::2] of 64         (w 2) -> w
-    [:, 1:] of n              n^ -> m^          m = n - 1
-
-A subscript laid on a tensor: which words its items take, and which they leave.
-
-x[:, None, :, 0]           a b c^ -> a 1 b
-x[..., :64]                a b (2 c) -> a b c          a rank's stop is its c
-x[mask]                    a^ b^ c, a^ b^ -> d^ c      d is known only when it runs
-
-Reading and writing (`subscripts`) use it alike: what is read by one is written by the other.
-
-``x[...]`` and ``x[...] = value``: ints, slices, None, Ellipsis, index tensors and masks.
-
-x[:, None, :, 0]           a b c^ -> a 1 b
-x[..., :64]                a b (2 c) -> a b c          a rank's stop is its c
-table[ids]                 a^ b, c d -> c d b          ids may be cut, the rows of the table not
-x[:, 0] = v                a b^ c, a c -> a b^ c
+    [:, :64] of 128            (2 w) -> w                  stop: w
+    [..., 64:96] of 128        (4 w) -> w                  start: (2 w), stop: (3 w)
+    [..., 0::2] of 64          (w 2) -> w
+    [:, 1:] of n               n^ -> m^                    m = n - 1
 """
 
 from __future__ import annotations

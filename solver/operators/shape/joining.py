@@ -1,19 +1,12 @@
-"""Tensors put together along one dimension.
+"""Tensors put together along one dimension, and taken apart again: blocks one after the other.
 
-cat((x, y), -1)           a b, a b -> a (2 b)           b is cut in both at once: S(1, blocks=2)
+cat((x, y), -1)           a b, a b -> a (2 b)           b is split in both: S(1, blocks=2)
 cat of 8 and 16           a (1 b), a (2 b) -> a (3 b)   b=8
-cat of 8 and 9            a b^, a c^ -> a d^            d=17: no cut falls between the two
+cat of 8 and 9            a b^, a c^ -> a d^            d=17: no split falls between the two
 stack((x, y))             a b, a b -> 2 a b
-
-What takes a tensor apart again is in `taking_apart`; both lay `blocks` one after the other.
-
-A tensor taken apart along one dimension: how long each part is, and what a rank's call says.
-
 split(x, 4, -1) of 12     a (3 b) -> a b, a b, a b      a rank's size is its b
 chunk(x, 2, -1)           a (2 b) -> a b, a b
 unbind(x, 0) of 3         3 b -> b, b, b
-
-The inverse of `joining`: parts that are so many blocks of one length may be cut, all at once.
 """
 
 from __future__ import annotations

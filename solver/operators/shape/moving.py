@@ -1,18 +1,14 @@
-"""Elements that move along a dimension, which stays whole; the others may be cut.
+"""Elements that move along dimensions, and diagonals and triangles of matrices.
 
-pad(x, (1, 0))        a b^ -> a c^      c = b + 1
-roll(x, 1, -1)        a b^ -> a b^
-narrow(x, 1, 8, 8)    a (3 b) -> a b    of 24: the second of three blocks; a rank starts at
-                                        its b, and takes its b
-diff(x)               a b^ -> a c^      c = b - 1
+What depends on where an element stands keeps its dimension whole; the others may be split.
 
-Diagonals and triangles of matrices: what stays, or is read, depends on row and column together.
-
-tril(x)               a b^ c^ -> a b^ c^   which elements stay depends on where they stand
-diagonal(x, 0, 1, 2)  a b^ c^ -> a d^      d = min(b, c)
-diag_embed(x)         a b^ -> a b^ b^
-
-A part of a matrix has another diagonal, so matrices stay whole and batches of them may be cut.
+    pad(x, (1, 0))        a b^ -> a c^         c = b + 1
+    roll(x, 1, -1)        a b^ -> a b^
+    narrow(x, 1, 8, 8)    a (3 b) -> a b       of 24: the second of three blocks; a rank's is its b
+    diff(x)               a b^ -> a c^         c = b - 1
+    tril(x)               a b^ c^ -> a b^ c^
+    diagonal(x, 0, 1, 2)  a b^ c^ -> a d^      d = min(b, c)
+    diag_embed(x)         a b^ -> a b^ b^
 """
 
 from __future__ import annotations

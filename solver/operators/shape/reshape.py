@@ -1,28 +1,18 @@
-"""Functions that read the same elements in another shape.
+"""Functions that read the same elements in another shape, and that add, drop and move dimensions.
 
-view(x, b, s, 8, 64)         a b (c d) -> a b c d    c=8, d=64; a rank's sizes: its a, b, c, d
-flatten(x, 1)                a b c -> a (b c)
-unflatten(x, 1, (4, -1))     a (b c) -> a b c        b=4
-unfold(x, 1, 4, 4)           a (b 4) -> a b 4
+    view(x, b, s, 8, 64)         a b (c d) -> a b c d    c=8, d=64; a rank's sizes: its a, b, c, d
+    flatten(x, 1)                a b c -> a (b c)
+    unflatten(x, 1, (4, -1))     a (b c) -> a b c        b=4
+    permute(x, 2, 0, 1)          a b c -> c a b
+    squeeze(x)                   a 1 b -> a b            a rank names the dimension
+    unsqueeze(x, 1)              a b -> a 1 b
 
-The annotation of a reshape, from the two shapes: factors that both sides have at the same place
-share an identifier.
+A row-major tensor may be split at a factor wherever the same product of lengths stands before it
+(or behind it) on both sides. `align` finds such factors group by group between equal prefixes,
+first from the left, then from the right; what is left in the middle stays frozen.
 
-A row-major tensor may be cut at a factor wherever the same product of lengths stands before it (or
-behind it) on both sides. Such factors are found group by group between equal prefixes, first from
-the left, then from the right; what is left in the middle is in both sides but not at one place, and
-stays frozen.
-
-    (b, s, 512) -> (b, s, 8, 64)     a b (c d) -> a b c d      c=8, d=64
-    (b*s, d)    -> (b, s, d)         (a b) c -> a b c
-    (6, 4)      -> (4, 6)            (a 3) (2 b) -> (a 2) (3 b)      a=2, b=2
-
-Functions that add, drop and move dimensions.
-
-permute(x, 2, 0, 1)       a b c -> c a b
-squeeze(x)                a 1 b -> a b    a rank says which dimension, so that a part of length
-                                          1 stays
-unsqueeze(x, 1)           a b -> a 1 b
+    (b*s, d) -> (b, s, d)        (a b) c -> a b c
+    (6, 4)   -> (4, 6)           (a 3) (2 b) -> (a 2) (3 b)      a=2, b=2
 """
 
 from __future__ import annotations
