@@ -14,6 +14,8 @@ from typing import Any, Literal, TypeAlias
 
 from dimsolve.ir.operator import Declaration
 
+from ..paths import read_paths
+
 Kind = Literal["normal", "uniform", "whole", "distinct", "ascending", "signs", "places", "definite"]
 
 
@@ -168,6 +170,18 @@ def example(*args: Any, **kwargs: Any) -> Example:
     return Example(args, kwargs)
 
 
+def shapes(*texts: str) -> tuple[Example, ...]:
+    """Returns one call for each text, of tensors with the shapes in it.
+
+    >>> [sample.shape for sample in shapes("12 24, 24 6, ()")[0].args]
+    [(12, 24), (24, 6), ()]
+    """
+    return tuple(
+        Example(tuple(t(*map(int, shape.strip("() ").split())) for shape in text.split(",")))
+        for text in texts
+    )
+
+
 Form: TypeAlias = "Callable[..., Declaration]"
 """Takes the arguments of one call of a torch callable and returns what it promises for it."""
 
@@ -194,3 +208,12 @@ def entry(path: str, declare: Form, *examples: Example, note: str = "") -> Entry
     'torch.cos'
     """
     return Entry(path, declare, examples, note)
+
+
+def entries(paths: str, declare: Form, *examples: Example, note: str = "") -> list[Entry]:
+    """Returns an Entry for each of several paths that are declared alike.
+
+    >>> [item.path for item in entries("torch. cos sin", Declaration)]
+    ['torch.cos', 'torch.sin']
+    """
+    return [Entry(path, declare, examples, note) for path in read_paths(paths)]

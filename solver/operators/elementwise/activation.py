@@ -17,12 +17,12 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.poly import divide_exactly
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, floating
-from ..declare.entry import Entry, Form, between, entry, example, t
+from ..declare.entry import Entry, Form, between, entries, entry, example, shapes, t
 from ..declare.forms import declared
 from ..declare.writing import Names, annotation, axis, dims_of, freeze_some, group
 from .pointwise import Pointwise, laid_on
 
-_ANY = (example(t(12, 24)), example(t(2, 12, 6)))
+_ANY = shapes("12 24", "2 12 6")
 
 _FUNCTIONAL = {
     "celu": "alpha inplace",
@@ -190,23 +190,24 @@ ENTRIES = (
         "torch.nn.functional.prelu",
         prelu,
         example(t(12, 6, 4), between(0.1, 0.3, 6)),
-        example(t(12, 24), t(1)),
+        *shapes("12 24, 1"),
     ),
     entry("torch.nn.functional.rrelu", rrelu, *_ANY),
-    entry("torch.nn.functional.glu", glu, example(t(12, 24)), example(t(12, 24, 4), 1)),
-    entry("torch.nn.functional.softmax", softmax, *_ROWS),
-    entry("torch.nn.functional.log_softmax", softmax, *_ROWS),
-    entry("torch.nn.functional.softmin", softmax, *_ROWS),
-    entry("torch.softmax", plain_softmax, *_ROWS),
-    entry("torch.log_softmax", plain_softmax, *_ROWS),
+    entry("torch.nn.functional.glu", glu, *shapes("12 24"), example(t(12, 24, 4), 1)),
+    *entries("torch.nn.functional. softmax log_softmax softmin", softmax, *_ROWS),
+    *entries("torch. softmax log_softmax", plain_softmax, *_ROWS),
     entry(
         "torch.nn.functional.gumbel_softmax",
         gumbel_softmax,
-        example(t(12, 24)),
+        *shapes("12 24"),
         note="random: never compared by value",
     ),
-    entry("torch.nn.functional.dropout", dropout, *_MASKED, note="random while training"),
-    entry("torch.nn.functional.alpha_dropout", dropout, *_MASKED, note="random while training"),
+    *entries(
+        "torch.nn.functional. dropout alpha_dropout",
+        dropout,
+        *_MASKED,
+        note="random while training",
+    ),
     entry(
         "torch.dropout",
         lambda input, p, train: dropout(input, p, train),

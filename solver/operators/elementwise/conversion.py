@@ -13,7 +13,7 @@ from typing import Any
 from dimsolve.ir.operator import Declaration
 
 from ..declare.dtypes import complex_of, dtype_name, dtype_of, kind, real_of
-from ..declare.entry import DType, Form, entry, example, t
+from ..declare.entry import DType, Form, entries, entry, example, shapes, t
 from ..declare.writing import NotKnown, is_tensor
 
 _DTYPE = re.compile(r"torch\.(bool|u?int\d+|b?float\d+\w*|complex\d+)")
@@ -111,7 +111,7 @@ ENTRIES = (
         example(t(12, 6), "cpu"),
     ),
     *(
-        entry(f"torch.Tensor.{name}", as_type(dtype), example(t(12, 6)))
+        entry(f"torch.Tensor.{name}", as_type(dtype), *shapes("12 6"))
         for name, dtype in _METHODS.items()
     ),
     entry("torch.Tensor.type", typed, example(t(12, 6), DType("float32"))),
@@ -128,8 +128,7 @@ ENTRIES = (
         )
         for name in _SAME.split()
     ),
-    entry("torch.clone", same, example(t(12, 6))),
-    entry("torch.detach", same, example(t(12, 6))),
-    entry("torch.view_as_complex", as_complex, example(t(12, 6, 2))),
+    *entries("torch. clone detach", same, *shapes("12 6")),
+    entry("torch.view_as_complex", as_complex, *shapes("12 6 2")),
     entry("torch.view_as_real", as_real, example(t(12, 6, dtype="complex128"))),
 )

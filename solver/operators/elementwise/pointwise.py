@@ -38,7 +38,19 @@ from ..declare.dtypes import (
     real_of,
     result_type,
 )
-from ..declare.entry import Entry, Example, between, constant, entry, example, mask, t, whole
+from ..declare.entry import (
+    Entry,
+    Example,
+    between,
+    constant,
+    entries,
+    entry,
+    example,
+    mask,
+    shapes,
+    t,
+    whole,
+)
 from ..declare.needs import EQ, need, need_equal_or_one, never_equal
 from ..declare.writing import (
     Lengths,
@@ -314,7 +326,7 @@ def _need_room(
             need(*((result, EQ, length) if isinstance(length, int) else (length, EQ, result)))
 
 
-_ANY = (example(t(12, 24)), example(t(12)), example(t(2, 12, 3, 4)))
+_ANY = shapes("12 24", "12", "2 12 3 4")
 
 
 def _within(low: float, high: float) -> tuple[Example, ...]:
@@ -348,12 +360,7 @@ _SPECIAL = {
 }
 """Functions ``torch.special.NAME(input)``: reals."""
 
-_TWO = (
-    example(t(12, 24), t(12, 24)),
-    example(t(12, 24), t(24)),
-    example(t(12, 1, 6), t(4, 6)),
-    example(t(12, 24), 2.5),
-)
+_TWO = (*shapes("12 24, 12 24", "12 24, 24", "12 1 6, 4 6"), example(t(12, 24), 2.5))
 _TWO_POSITIVE = (
     example(between(0.5, 2, 12, 24), between(0.5, 2, 12, 24)),
     example(between(0.5, 2, 12, 1, 6), between(0.5, 2, 4, 6)),
@@ -418,13 +425,13 @@ shifted_chebyshev_polynomial_w
 """
 """Functions ``torch.special.NAME(input, n)``, in which torch has no gradient."""
 
-_THREE = (example(t(12, 24), t(12, 24), t(12, 24)), example(t(12, 24), t(24), t(12, 1)))
+_THREE = shapes("12 24, 12 24, 12 24", "12 24, 24, 12 1")
 
 ENTRIES = (
     *_tables(),
-    entry("torch.add", Pointwise(("input", "other", "alpha"), 2, linear="together"), *_TWO),
-    entry("torch.sub", Pointwise(("input", "other", "alpha"), 2, linear="together"), *_TWO),
-    entry("torch.rsub", Pointwise(("input", "other", "alpha"), 2, linear="together"), *_TWO),
+    *entries(
+        "torch. add sub rsub", Pointwise(("input", "other", "alpha"), 2, linear="together"), *_TWO
+    ),
     entry("torch.mul", Pointwise(("input", "other"), 2, linear="each"), *_TWO),
     *(
         entry(
@@ -466,27 +473,18 @@ ENTRIES = (
         Pointwise(("input", "n"), 2, "real"),
         example(between(0.5, 3, 12, 24), 1),
     ),
-    entry("torch.neg", Pointwise(("input",), linear="first"), *_ANY),
-    entry("torch.positive", Pointwise(("input",), linear="first"), *_ANY),
+    *entries("torch. neg positive", Pointwise(("input",), linear="first"), *_ANY),
     entry("torch.abs", Pointwise(("input",), dtype="abs"), *_ANY),
     entry(
         "torch.angle", Pointwise(("input",), dtype="abs"), example(t(12, 24, dtype="complex128"))
     ),
-    entry(
-        "torch.conj", Pointwise(("input",), linear="first"), example(t(12, 24, dtype="complex128"))
-    ),
-    entry(
-        "torch.resolve_conj",
+    *entries(
+        "torch. conj resolve_conj",
         Pointwise(("input",), linear="first"),
         example(t(12, 24, dtype="complex128")),
     ),
-    entry(
-        "torch.real",
-        Pointwise(("input",), dtype="abs", linear="first"),
-        example(t(12, 24, dtype="complex128")),
-    ),
-    entry(
-        "torch.imag",
+    *entries(
+        "torch. real imag",
         Pointwise(("input",), dtype="abs", linear="first"),
         example(t(12, 24, dtype="complex128")),
     ),
@@ -538,7 +536,7 @@ ENTRIES = (
     entry(
         "torch.complex",
         Pointwise(("real", "imag"), 2, "complex", "together"),
-        example(t(12, 24), t(12, 24)),
+        *shapes("12 24, 12 24"),
     ),
     entry(
         "torch.polar",

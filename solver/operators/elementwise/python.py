@@ -21,7 +21,19 @@ from ...algebra.dims import floor_div, maximum, minimum, mod
 from ...algebra.poly import Poly, product
 from ..declare import errors
 from ..declare.dtypes import dtype_of, kind
-from ..declare.entry import Entry, Example, Form, between, constant, entry, example, t, whole
+from ..declare.entry import (
+    Entry,
+    Example,
+    Form,
+    between,
+    constant,
+    entries,
+    entry,
+    example,
+    shapes,
+    t,
+    whole,
+)
 from ..declare.writing import NotKnown, axis, dims_of, is_dim, is_tensor
 from ..linalg.products import matmul
 from ..shape.reshape import matrix_transpose, reversed_dims
@@ -275,7 +287,7 @@ ENTRIES = (
         example(t(12, 6), "T"),
         example(t(2, 12, 6), "mT"),
     ),
-    entry("builtins.len", length, example(t(12, 6))),
+    entry("builtins.len", length, *shapes("12 6")),
     entry("builtins.max", _extreme(maximum)),
     entry("builtins.min", _extreme(minimum)),
     entry("builtins.int", _whole_number),
@@ -283,21 +295,20 @@ ENTRIES = (
     entry("torch.sym_min", _extreme(minimum)),
     entry("torch.sym_sum", sym_sum),
     entry("torch.sym_int", _whole_number),
-    entry("math.floor", _whole_number),
-    entry("math.ceil", _whole_number),
-    entry("torch.Tensor.size", size, example(t(12, 6)), example(t(12, 6), -1)),
-    entry("torch.Tensor.dim", rank, example(t(12, 6))),
-    entry("torch.numel", count, example(t(12, 6))),
+    *entries("math. floor ceil", _whole_number),
+    entry("torch.Tensor.size", size, *shapes("12 6"), example(t(12, 6), -1)),
+    entry("torch.Tensor.dim", rank, *shapes("12 6")),
+    entry("torch.numel", count, *shapes("12 6")),
     entry("torch.Tensor.item", item, note="a number that only running can tell"),
     entry("torch.Tensor.tolist", item, note="numbers that only running can tell"),
-    entry("torch.is_floating_point", predicate(lambda d: kind(d) == 2), example(t(12))),
-    entry("torch.is_complex", predicate(lambda d: kind(d) == 3), example(t(12))),
-    entry("torch.is_signed", predicate(lambda d: kind(d) > 0 and d[0] != "u"), example(t(12))),
+    entry("torch.is_floating_point", predicate(lambda d: kind(d) == 2), *shapes("12")),
+    entry("torch.is_complex", predicate(lambda d: kind(d) == 3), *shapes("12")),
+    entry("torch.is_signed", predicate(lambda d: kind(d) > 0 and d[0] != "u"), *shapes("12")),
     *(entry(path, nothing, note="touches no tensor") for path in _SWITCHES),
     *_operators(),
-    entry("operator.matmul", _product, example(t(2, 12, 6), t(6, 4))),
-    entry("operator.neg", _negative, example(t(12, 6))),
-    entry("operator.pos", _positive, example(t(12, 6))),
-    entry("operator.abs", _absolute, example(t(12, 6))),
+    entry("operator.matmul", _product, *shapes("2 12 6, 6 4")),
+    entry("operator.neg", _negative, *shapes("12 6")),
+    entry("operator.pos", _positive, *shapes("12 6")),
+    entry("operator.abs", _absolute, *shapes("12 6")),
     entry("operator.invert", _inverted, example(whole(9, 12, 6))),
 )

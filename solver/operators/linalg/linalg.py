@@ -18,7 +18,7 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import minimum
 from ..declare import errors
 from ..declare.dtypes import complex_of, dtype_of, real_of
-from ..declare.entry import Entry, Form, Sample, between, constant, entry, example, t
+from ..declare.entry import Entry, Form, Sample, between, constant, entry, example, shapes, t
 from ..declare.forms import declared
 from ..declare.writing import Names, NotKnown, dims_of, freeze_text, is_tensor, length_word
 from ..elementwise.pointwise import broadcast
@@ -205,7 +205,7 @@ def _definite(*shape: int) -> Sample:
 
 
 _A = (example(_definite(12, 4, 4)), example(_definite(3, 3)))
-_RECTANGLES = (example(t(12, 4, 3)), example(t(2, 3, 4)))
+_RECTANGLES = shapes("12 4 3", "2 3 4")
 _EACH = constant(between(0.2, 0.9, 12))
 _TOLERANT = (*_RECTANGLES, example(t(12, 4, 3), atol=_EACH))
 _BOTH = example(t(2, 12, 3, 4), atol=constant(between(0.2, 0.9, 2, 1)), rtol=_EACH)

@@ -22,7 +22,7 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.poly import Dim
 from ..declare import errors
 from ..declare.dtypes import dtype_of, result_type
-from ..declare.entry import Form, entry, example, t
+from ..declare.entry import Form, entries, entry, example, shapes, t
 from ..declare.forms import declared
 from ..declare.needs import NE, need
 from ..declare.writing import (
@@ -397,67 +397,44 @@ _ADDR = sum_of_product([["m"], ["n"]], ["m", "n"])
 
 ENTRIES = (
     entry(
-        "torch.linalg.cross",
-        linalg_cross,
-        example(t(12, 3), t(12, 3)),
-        example(t(3, 12), t(3, 1), dim=0),
+        "torch.linalg.cross", linalg_cross, *shapes("12 3, 12 3"), example(t(3, 12), t(3, 1), dim=0)
     ),
-    entry(
-        "torch.linalg.vecdot",
-        vecdot,
-        example(t(12, 6), t(12, 6)),
-        example(t(12, 6), t(12, 1), dim=0),
-    ),
-    entry(
-        "torch.cross",
-        cross,
-        example(t(12, 3), t(12, 3)),
-        example(t(3, 12), t(3, 12)),
-        example(t(3, 3), t(3, 3), 1),
-    ),
-    entry("torch.block_diag", block_diag, example(t(2, 3), t(4, 4))),
-    entry("torch.cov", covariance, example(t(4, 12))),
-    entry("torch.corrcoef", covariance, example(t(4, 12))),
+    entry("torch.linalg.vecdot", vecdot, *shapes("12 6, 12 6"), example(t(12, 6), t(12, 1), dim=0)),
+    entry("torch.cross", cross, *shapes("12 3, 12 3", "3 12, 3 12"), example(t(3, 3), t(3, 3), 1)),
+    entry("torch.block_diag", block_diag, *shapes("2 3, 4 4")),
+    *entries("torch. cov corrcoef", covariance, *shapes("4 12")),
     entry(
         "torch.nn.functional.linear",
         linear,
-        example(t(2, 12, 24), t(6, 24), t(6)),
-        example(t(12, 24), t(12, 24)),
-        example(t(24), t(6, 24), t(6)),
-        example(t(12, 24), t(6, 24), t(1)),
-        example(t(12, 24), t(6, 24), t(1, 6)),
+        *shapes(
+            "2 12 24, 6 24, 6", "12 24, 12 24", "24, 6 24, 6", "12 24, 6 24, 1", "12 24, 6 24, 1 6"
+        ),
     ),
     entry(
         "torch.matmul",
         matmul,
-        example(t(12, 24), t(24, 6)),
-        example(t(2, 12, 6), t(6, 4)),
-        example(t(2, 1, 12, 6), t(4, 6, 3)),
-        example(t(12, 6), t(6)),
-        example(t(6), t(6, 12)),
-        example(t(12), t(12)),
+        *shapes("12 24, 24 6", "2 12 6, 6 4", "2 1 12 6, 4 6 3", "12 6, 6", "6, 6 12", "12, 12"),
     ),
-    entry("torch.mm", mm, example(t(12, 24), t(24, 6))),
-    entry("torch.bmm", bmm, example(t(4, 12, 24), t(4, 24, 6))),
-    entry("torch.mv", mv, example(t(12, 24), t(24))),
-    entry("torch.dot", dot, example(t(12), t(12))),
-    entry("torch.vdot", inner, example(t(12), t(12))),
-    entry("torch.inner", inner, example(t(2, 12, 6), t(4, 6)), example(t(12), t(12))),
-    entry("torch.outer", outer, example(t(12), t(6))),
-    entry("torch.kron", kron, example(t(2, 12), t(6, 4)), example(t(12), t(2, 6))),
+    entry("torch.mm", mm, *shapes("12 24, 24 6")),
+    entry("torch.bmm", bmm, *shapes("4 12 24, 4 24 6")),
+    entry("torch.mv", mv, *shapes("12 24, 24")),
+    entry("torch.dot", dot, *shapes("12, 12")),
+    entry("torch.vdot", inner, *shapes("12, 12")),
+    entry("torch.inner", inner, *shapes("2 12 6, 4 6", "12, 12")),
+    entry("torch.outer", outer, *shapes("12, 6")),
+    entry("torch.kron", kron, *shapes("2 12, 6 4", "12, 2 6")),
     entry(
         "torch.tensordot",
         tensordot,
-        example(t(12, 4, 6), t(4, 6, 2)),
+        *shapes("12 4 6, 4 6 2"),
         example(t(12, 4, 6), t(6, 3, 12), ([0, 2], [2, 0])),
     ),
     entry(
         "torch.nn.functional.bilinear",
         bilinear,
-        example(t(12, 4), t(12, 6), t(3, 4, 6), t(3)),
-        example(t(2, 6, 4), t(2, 6, 3), t(12, 4, 3)),
+        *shapes("12 4, 12 6, 3 4 6, 3", "2 6 4, 2 6 3, 12 4 3"),
     ),
-    entry("torch.chain_matmul", chain, example(t(12, 4), t(4, 6), t(6, 24))),
+    entry("torch.chain_matmul", chain, *shapes("12 4, 4 6, 6 24")),
     entry(
         "torch.linalg.multi_dot",
         chain,
@@ -477,26 +454,21 @@ ENTRIES = (
     entry(
         "torch.addmm",
         _named(_ADDMM, "mat1", "mat2"),
-        example(t(6), t(12, 24), t(24, 6)),
+        *shapes("6, 12 24, 24 6"),
         example(t(12, 6), t(12, 24), t(24, 6), beta=2, alpha=3),
-        example(t(12, 1), t(12, 24), t(24, 6)),
+        *shapes("12 1, 12 24, 24 6"),
     ),
     entry(
         "torch.baddbmm",
         _named(_BADDBMM, "batch1", "batch2"),
-        example(t(4, 12, 6), t(4, 12, 24), t(4, 24, 6)),
-        example(t(1, 6), t(4, 12, 24), t(4, 24, 6)),
+        *shapes("4 12 6, 4 12 24, 4 24 6", "1 6, 4 12 24, 4 24 6"),
     ),
-    entry(
-        "torch.addbmm",
-        _named(_ADDBMM, "batch1", "batch2"),
-        example(t(12, 6), t(4, 12, 24), t(4, 24, 6)),
-    ),
-    entry("torch.addmv", _named(_ADDMV, "mat", "vec"), example(t(12), t(12, 24), t(24))),
+    entry("torch.addbmm", _named(_ADDBMM, "batch1", "batch2"), *shapes("12 6, 4 12 24, 4 24 6")),
+    entry("torch.addmv", _named(_ADDMV, "mat", "vec"), *shapes("12, 12 24, 24")),
     entry(
         "torch.addr",
         _named(_ADDR, "vec1", "vec2"),
-        example(t(12, 6), t(12), t(6)),
+        *shapes("12 6, 12, 6"),
         note="nothing is summed but input",
     ),
 )

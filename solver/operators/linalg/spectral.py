@@ -17,7 +17,7 @@ from ...algebra.dims import floor_div
 from ...algebra.poly import Dim
 from ..declare import errors
 from ..declare.dtypes import complex_of, dtype_of, floating, real_of
-from ..declare.entry import Entry, Form, entry, example, t
+from ..declare.entry import Entry, Form, entry, example, shapes, t
 from ..declare.forms import moved
 from ..declare.needs import GE, need
 from ..declare.writing import Names, NotKnown, axes, axis, dims_of, length_word
@@ -136,6 +136,6 @@ def _entries() -> list[Entry]:
 
 ENTRIES = (
     *_entries(),
-    entry("torch.fft.fftshift", shift, example(t(12, 6), 1), example(t(12, 6))),
+    entry("torch.fft.fftshift", shift, example(t(12, 6), 1), *shapes("12 6")),
     entry("torch.fft.ifftshift", shift, example(t(12, 6), (1,))),
 )

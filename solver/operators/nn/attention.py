@@ -16,7 +16,7 @@ from dimsolve.ir.operator import Declaration
 
 from ..declare import errors
 from ..declare.dtypes import dtype_of
-from ..declare.entry import entry, example, mask, t
+from ..declare.entry import entry, example, mask, shapes, t
 from ..declare.forms import declared
 from ..declare.needs import EQ, GE, need, need_multiple, quotient
 from ..declare.writing import (
@@ -215,7 +215,7 @@ ENTRIES = (
         example(_Q, _K, _V, is_causal=True),
         example(t(2, 12, 8, 6), t(2, 4, 8, 6), t(2, 4, 8, 6), enable_gqa=True),
         example(t(2, 12, 8, 6), t(2, 2, 8, 6), t(2, 2, 8, 6), t(2, 12, 8, 8), enable_gqa=True),
-        example(t(12, 8, 6), t(12, 4, 6), t(12, 4, 6)),
+        *shapes("12 8 6, 12 4 6, 12 4 6"),
     ),
     entry(
         "torch.nn.functional.multi_head_attention_forward",

@@ -28,7 +28,7 @@ from ...algebra.dims import ceil_div, floor_div, maximum, minimum
 from ...algebra.poly import Dim, divide_exactly, product
 from ..declare import errors
 from ..declare.dtypes import result_type
-from ..declare.entry import Form, entry, example, t
+from ..declare.entry import Form, entry, example, shapes, t
 from ..declare.forms import declared, moved
 from ..declare.needs import EQ, GE, LT, at_least, need, quotient
 from ..declare.writing import Names, NotKnown, dims_of, group, is_dim, length_word, per_dim
@@ -379,7 +379,7 @@ ENTRIES = (
         example(t(2, 3, 24, 8), t(12, 3, 2, 4), None, (2, 4)),
         example(t(2, 12, 6, 4), t(24, 3, 2, 2), t(24), groups=4),
         example(t(2, 12, 6, 4), t(12, 1, 3, 3), t(12), padding=(1, 0), dilation=(1, 1), groups=12),
-        example(t(12, 6, 4), t(6, 12, 1, 1), t(6)),
+        *shapes("12 6 4, 6 12 1 1, 6"),
     ),
     entry(
         "torch.nn.functional.conv3d",
@@ -401,7 +401,7 @@ ENTRIES = (
     entry(
         "torch.nn.functional.conv_transpose3d",
         transposed_convolution(3),
-        example(t(2, 4, 2, 3, 2), t(4, 6, 2, 2, 2), t(6)),
+        *shapes("2 4 2 3 2, 4 6 2 2 2, 6"),
     ),
     entry("torch.nn.functional.pixel_shuffle", pixel_shuffle, example(t(2, 24, 6, 4), 2)),
     entry("torch.nn.functional.pixel_unshuffle", pixel_unshuffle, example(t(2, 6, 12, 8), 2)),

@@ -13,7 +13,7 @@ from dimsolve.ir.operator import Declaration
 
 from ...algebra.dims import floor_div
 from ..declare.dtypes import dtype_of, floating, result_type
-from ..declare.entry import entry, example, t
+from ..declare.entry import entry, example, shapes, t
 from ..declare.forms import declared
 from ..declare.writing import Names, annotation, axis, bare, dims_of, length_word
 from ..elementwise.pointwise import broadcast
@@ -118,17 +118,15 @@ ENTRIES = (
     entry(
         "torch.nn.functional.cosine_similarity",
         cosine_similarity,
-        example(t(12, 6), t(12, 6)),
+        *shapes("12 6, 12 6"),
         example(t(12, 6, 4), t(6, 1), dim=-2),
     ),
     entry(
         "torch.nn.functional.pairwise_distance",
         pairwise_distance,
-        example(t(12, 6), t(12, 6)),
+        *shapes("12 6, 12 6"),
         example(t(12, 6), t(12, 6), keepdim=True),
     ),
-    entry("torch.pdist", pdist, example(t(6, 4))),
-    entry(
-        "torch.cdist", cdist, example(t(2, 12, 6), t(2, 4, 6)), example(t(12, 6), t(4, 6), p=1.0)
-    ),
+    entry("torch.pdist", pdist, *shapes("6 4")),
+    entry("torch.cdist", cdist, *shapes("2 12 6, 2 4 6"), example(t(12, 6), t(4, 6), p=1.0)),
 )

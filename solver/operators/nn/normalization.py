@@ -17,7 +17,7 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import floor_div, surely_positive
 from ...algebra.poly import Dim, divide_exactly, product
 from ..declare import errors
-from ..declare.entry import between, constant, entry, example, t
+from ..declare.entry import between, constant, entry, example, shapes, t
 from ..declare.forms import declared
 from ..declare.needs import EQ, GE, NE, need, need_multiple, never_equal
 from ..declare.writing import Names, Pattern, axes, dims_of, group, is_dim, known
@@ -255,7 +255,7 @@ ENTRIES = (
     entry(
         "torch.nn.functional.normalize",
         normalize,
-        example(t(12, 6)),
+        *shapes("12 6"),
         example(t(12, 6, 4), p=1.0, dim=-1),
     ),
 )

@@ -21,7 +21,7 @@ from dimsolve.ir.operator import Declaration, ReductionName
 
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, floating, real_of, summed
-from ..declare.entry import Form, between, distinct, entry, example, mask, t, whole
+from ..declare.entry import Form, between, distinct, entries, entry, example, mask, shapes, t, whole
 from ..declare.forms import declared, moved
 from ..declare.needs import EQ, GE, LE, need, need_equal_or_one, never_equal
 from ..declare.writing import (
@@ -210,7 +210,7 @@ _DISTINCT = (
     example(distinct(12, 6), 1, keepdim=True),
 )
 _OVER = (
-    example(t(12, 24)),
+    *shapes("12 24"),
     example(t(12, 24), -1),
     example(t(2, 12, 6), (0, -1)),
     example(t(2, 12, 6), 1, keepdim=True),
@@ -403,14 +403,13 @@ ENTRIES = (
     entry(
         "torch.prod",
         prod,
-        example(t(12)),
+        *shapes("12"),
         example(t(12, 6), -1),
         example(t(2, 12, 3), 1, keepdim=True),
     ),
     entry("torch.var", _spread(1), *_OVER, example(t(12, 6), 0, correction=0)),
     entry("torch.std", _spread(1), *_OVER),
-    entry("torch.var_mean", _spread(2), *_OVER),
-    entry("torch.std_mean", _spread(2), *_OVER),
+    *entries("torch. var_mean std_mean", _spread(2), *_OVER),
     entry(
         "torch.logsumexp",
         logsumexp,
@@ -427,19 +426,19 @@ ENTRIES = (
         example(t(12, 4, 6), 4, 1),
         example(t(12, 6), (12, 1)),
     ),
-    entry("torch.trace", trace, example(t(6, 6)), example(t(4, 6))),
+    entry("torch.trace", trace, *shapes("6 6", "4 6")),
     entry("torch.allclose", allclose, note="a Python bool: nothing that a program can be cut at"),
     entry(
         "torch._weight_norm",
         weight_norm,
-        example(t(12, 4, 6), t(12, 1, 1)),
+        *shapes("12 4 6, 12 1 1"),
         example(t(12, 4, 6), t(1, 1, 6), 2),
     ),
-    entry("torch.norm_except_dim", norm_except_dim, example(t(12, 4, 6)), example(t(12, 6), 1, 1)),
+    entry("torch.norm_except_dim", norm_except_dim, *shapes("12 4 6"), example(t(12, 6), 1, 1)),
     entry(
         "torch.norm",
         norm,
-        example(t(12, 6)),
+        *shapes("12 6"),
         example(t(12, 6), 1, -1),
         example(distinct(12, 6), float("inf"), 0, True),
     ),
@@ -448,27 +447,19 @@ ENTRIES = (
         vector_norm,
         example(t(12, 6), 1, -1),
         example(t(12, 6), 3, 0),
-        example(t(12, 6)),
+        *shapes("12 6"),
     ),
     entry(
         "torch.linalg.norm",
         linalg_norm,
-        example(t(12, 6)),
+        *shapes("12 6"),
         example(t(12, 6), 1, -1),
         example(t(2, 6, 4), "fro", (-2, -1)),
     ),
-    entry("torch.linalg.matrix_norm", matrix_norm, example(t(12, 4, 6)), example(t(12, 4, 6), 1)),
-    entry("torch.dist", dist, example(t(12, 6), t(12, 6)), example(t(12, 6), t(12, 6), 1)),
-    entry(
-        "torch.max",
-        _chosen("max"),
-        example(distinct(12, 6)),
-        *_ONE_DIM,
-        example(t(12, 6), t(12, 6)),
-    ),
-    entry(
-        "torch.min", _chosen("min"), example(distinct(12, 6)), *_ONE_DIM, example(t(12, 6), t(6))
-    ),
+    entry("torch.linalg.matrix_norm", matrix_norm, *shapes("12 4 6"), example(t(12, 4, 6), 1)),
+    entry("torch.dist", dist, *shapes("12 6, 12 6"), example(t(12, 6), t(12, 6), 1)),
+    entry("torch.max", _chosen("max"), example(distinct(12, 6)), *_ONE_DIM, *shapes("12 6, 12 6")),
+    entry("torch.min", _chosen("min"), example(distinct(12, 6)), *_ONE_DIM, *shapes("12 6, 6")),
     entry(
         "torch.argmax",
         _index,
@@ -477,8 +468,7 @@ ENTRIES = (
         *_ONE_DIM,
     ),
     entry("torch.argmin", _index, example(distinct(12, 6)), *_ONE_DIM),
-    entry("torch.median", _pair, example(distinct(12, 5)), *_ONE_DIM),
-    entry("torch.nanmedian", _pair, example(distinct(12, 5)), *_ONE_DIM),
+    *entries("torch. median nanmedian", _pair, example(distinct(12, 5)), *_ONE_DIM),
     entry("torch.mode", mode, *_ONE_DIM),
     entry(
         "torch.kthvalue",

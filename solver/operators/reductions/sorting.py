@@ -17,7 +17,7 @@ from dimsolve.ir.operator import Declaration
 
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, summed
-from ..declare.entry import Entry, ascending, distinct, entry, example, t, whole
+from ..declare.entry import Entry, ascending, distinct, entry, example, shapes, t, whole
 from ..declare.forms import declared
 from ..declare.needs import GE, LE, need
 from ..declare.writing import (
@@ -296,11 +296,11 @@ def _entries() -> list[Entry]:
         entry("torch.argsort", argsort, *_DISTINCT),
         entry("torch.msort", msort, example(distinct(6, 12))),
         entry("torch.topk", topk, example(distinct(12, 6), 3), example(distinct(6, 12), 2, 0)),
-        entry("torch.trapezoid", trapezoid, example(t(12, 6)), example(t(6, 12), t(6, 12), dim=0)),
+        entry("torch.trapezoid", trapezoid, *shapes("12 6"), example(t(6, 12), t(6, 12), dim=0)),
         entry(
             "torch.cumulative_trapezoid",
             cumulative_trapezoid,
-            example(t(12, 6)),
+            *shapes("12 6"),
             example(t(6, 12), dim=0),
         ),
         entry("torch.renorm", renorm, example(t(12, 6), 2, 0, 1.0)),

@@ -21,7 +21,18 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import ceil_div
 from ..declare import errors
 from ..declare.dtypes import DEFAULT, dtype_name, dtype_of, result_type
-from ..declare.entry import DType, Form, between, constant, entry, example, t, whole
+from ..declare.entry import (
+    DType,
+    Form,
+    between,
+    constant,
+    entries,
+    entry,
+    example,
+    shapes,
+    t,
+    whole,
+)
 from ..declare.forms import declared
 from ..declare.needs import GE, GT, LE, NE, at_least, need
 from ..declare.writing import (
@@ -342,20 +353,18 @@ ENTRIES = (
     *(entry(f"torch.{name}", filled, *_SIZES) for name in ("zeros", "ones")),
     entry("torch.empty", uninitialised(filled), *_SIZES, note=_EMPTY),
     entry("torch.full", full, example((12, 6), 2.5), example((4, 12), 3)),
-    entry("torch.rand", drawn, example(12, 6)),
-    entry("torch.randn", drawn, example(12, 6)),
+    *entries("torch. rand randn", drawn, example(12, 6)),
     entry("torch.randint", randint, example(9, (12, 6)), example(3, 9, (12,))),
     entry("torch.randperm", randperm, example(12)),
     entry("torch.normal", normal, example(0.0, 1.0, (12, 6)), example(t(12, 6), 1.0)),
     *(
-        entry(f"torch.{name}", like, example(t(12, 6)), example(t(12, 6), dtype=DType("int64")))
+        entry(f"torch.{name}", like, *shapes("12 6"), example(t(12, 6), dtype=DType("int64")))
         for name in ("zeros_like", "ones_like")
     ),
-    entry("torch.empty_like", uninitialised(like), example(t(12, 6)), note=_EMPTY),
+    entry("torch.empty_like", uninitialised(like), *shapes("12 6"), note=_EMPTY),
     entry("torch.Tensor.new_empty", uninitialised(new_filled), example(t(2), 12, 6), note=_EMPTY),
     entry("torch.full_like", full_like, example(t(12, 6), 2.0)),
-    entry("torch.rand_like", drawn_like, example(t(12, 6))),
-    entry("torch.randn_like", drawn_like, example(t(12, 6))),
+    *entries("torch. rand_like randn_like", drawn_like, *shapes("12 6")),
     entry("torch.randint_like", randint_like, example(t(12, 6), 9)),
     entry("torch.bernoulli", drawn_like, example(whole(2, 12, 6, dtype="float64"))),
     entry("torch.multinomial", multinomial, example(whole(9, 12, 6, low=1, dtype="float64"), 3)),
@@ -378,33 +387,30 @@ ENTRIES = (
         binomial,
         example(whole(9, 12, 6, dtype="float64"), between(0.1, 0.9, 12, 6)),
     ),
-    entry("torch.Tensor.zero_", written(), example(t(12, 6))),
+    entry("torch.Tensor.zero_", written(), *shapes("12 6")),
     entry("torch.Tensor.fill_", written(), example(t(12, 6), 2.0)),
-    entry("torch.Tensor.normal_", written(random=True), example(t(12, 6))),
-    entry("torch.Tensor.uniform_", written(random=True), example(t(12, 6))),
-    entry("torch.Tensor.bernoulli_", written(random=True), example(t(12, 6))),
+    *entries("torch.Tensor. normal_ uniform_ bernoulli_", written(random=True), *shapes("12 6")),
     *(
-        entry(f"torch.Tensor.{name}", written(random=True), example(t(12, 6)))
+        entry(f"torch.Tensor.{name}", written(random=True), *shapes("12 6"))
         for name in ("random_", "cauchy_", "log_normal_")
     ),
     entry("torch.Tensor.geometric_", written(random=True), example(t(12, 6), 0.5)),
-    entry("torch.Tensor.exponential_", written(random=True), example(t(12, 6))),
-    entry("torch.Tensor.copy_", copy, example(t(12, 6), t(12, 6)), example(t(12, 6), t(6))),
+    entry("torch.Tensor.exponential_", written(random=True), *shapes("12 6")),
+    entry("torch.Tensor.copy_", copy, *shapes("12 6, 12 6", "12 6, 6")),
     entry("torch.arange", arange, example(12), example(1, 13, 3), example(0.0, 3.0, 0.5)),
-    entry("torch.linspace", linspace, example(0.0, 1.0, 12)),
-    entry("torch.logspace", linspace, example(0.0, 1.0, 12)),
+    *entries("torch. linspace logspace", linspace, example(0.0, 1.0, 12)),
     entry("torch.eye", eye, example(6), example(4, 6)),
     *(
         entry(f"torch.{name}_window", window, example(12))
         for name in ("hann", "hamming", "blackman", "bartlett")
     ),
-    entry("torch.combinations", combinations, example(t(6)), example(t(4), 3, True)),
+    entry("torch.combinations", combinations, *shapes("6"), example(t(4), 3, True)),
     entry(
         "torch.meshgrid",
         meshgrid,
         example(t(12), t(6), indexing="ij"),
         example(t(12), t(6), t(4), indexing="xy"),
     ),
-    entry("torch.cartesian_prod", cartesian_prod, example(t(12), t(6)), example(t(12))),
+    entry("torch.cartesian_prod", cartesian_prod, *shapes("12, 6", "12")),
     entry("torch.vander", vander, example(constant(t(12)), 4), example(constant(t(6)))),
 )

@@ -18,7 +18,7 @@ from dimsolve.ir.operator import Declaration
 
 from ...algebra.poly import Dim, product
 from ..declare import errors
-from ..declare.entry import entry, example, t
+from ..declare.entry import entry, example, shapes, t
 from ..declare.forms import declared, moved
 from ..declare.needs import EQ, need, need_equal_or_one, never_equal
 from ..declare.writing import (
@@ -237,9 +237,7 @@ ENTRIES = (
         example(t(), 12, 4),
     ),
     entry("torch.broadcast_to", broadcast_to, example(t(12, 1), (12, 6)), example(t(6), (12, 6))),
-    entry(
-        "torch.Tensor.expand_as", expand_as, example(t(12, 1), t(12, 6)), example(t(6), t(2, 12, 6))
-    ),
+    entry("torch.Tensor.expand_as", expand_as, *shapes("12 1, 12 6", "6, 2 12 6")),
     entry(
         "torch.Tensor.repeat",
         repeat,

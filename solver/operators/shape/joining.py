@@ -21,7 +21,7 @@ from ...algebra.dims import ceil_div
 from ...algebra.poly import Dim, divide_exactly
 from ..declare import errors
 from ..declare.dtypes import dtype_of, result_type
-from ..declare.entry import Form, entry, example, t
+from ..declare.entry import Form, entry, example, shapes, t
 from ..declare.forms import declared
 from ..declare.needs import EQ, GE, common_divisor, need, never_equal
 from ..declare.writing import (
@@ -323,9 +323,7 @@ ENTRIES = (
     entry(
         "torch.column_stack", column_stack, example([t(12), t(12)]), example([t(12, 4), t(12, 2)])
     ),
-    entry(
-        "torch.broadcast_tensors", broadcast_tensors, example(t(12, 1), t(6)), example(t(12), t(12))
-    ),
+    entry("torch.broadcast_tensors", broadcast_tensors, *shapes("12 1, 6", "12, 12")),
     entry(
         "torch.split",
         split,
@@ -353,5 +351,5 @@ ENTRIES = (
     entry("torch.vsplit", split_along(0), example(t(12, 6), 4)),
     entry("torch.dsplit", split_along(2), example(t(12, 2, 6), 2)),
     entry("torch.unsafe_split", split, example(t(12, 24), 8, 1)),
-    entry("torch.unbind", unbind, example(t(3, 12)), example(t(12, 2, 6), 1)),
+    entry("torch.unbind", unbind, *shapes("3 12"), example(t(12, 2, 6), 1)),
 )

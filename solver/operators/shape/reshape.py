@@ -27,7 +27,7 @@ from ...algebra.dims import floor_div, surely_positive, symbols_of
 from ...algebra.poly import Dim, divide_exactly, product, symbol
 from ..declare import errors
 from ..declare.dtypes import bits, dtype_name, dtype_of
-from ..declare.entry import DType, Form, entry, example, t
+from ..declare.entry import DType, Form, entry, example, shapes, t
 from ..declare.forms import LINEAR, declared, moved
 from ..declare.needs import EQ, GE, LE, NE, common_divisor, need, need_multiple, never_equal
 from ..declare.writing import (
@@ -466,11 +466,11 @@ ENTRIES = (
     entry(
         "torch.squeeze",
         squeeze,
-        example(t(12, 1, 6, 1)),
+        *shapes("12 1 6 1"),
         example(t(12, 1, 6), 1),
         example(t(12, 1, 6), 0),
         example(t(4, 1, 1, 6), (1, 2)),
-        example(t(2, 1, 3)),
+        *shapes("2 1 3"),
     ),
     entry(
         "torch.unsqueeze",
@@ -490,12 +490,12 @@ ENTRIES = (
     ),
     entry("torch.transpose", transpose, *_MOVE),
     entry("torch.swapaxes", swapaxes, *_MOVE),
-    entry("torch.t", matrix_transpose, example(t(12, 6)), example(t(12))),
-    entry("torch.adjoint", matrix_transpose, example(t(2, 12, 6))),
+    entry("torch.t", matrix_transpose, *shapes("12 6", "12")),
+    entry("torch.adjoint", matrix_transpose, *shapes("2 12 6")),
     entry("torch.movedim", movedim, *_MOVE, example(t(12, 4, 6), (0, 1), (2, 0))),
-    entry("torch.atleast_1d", atleast(1), example(t(12, 6)), example(t())),
-    entry("torch.atleast_2d", atleast(2), example(t(12)), example(t(12, 6))),
-    entry("torch.atleast_3d", atleast(3), example(t(12)), example(t(12, 6))),
+    entry("torch.atleast_1d", atleast(1), *shapes("12 6", "()")),
+    entry("torch.atleast_2d", atleast(2), *shapes("12", "12 6")),
+    entry("torch.atleast_3d", atleast(3), *shapes("12", "12 6")),
     entry("torch.Tensor.view", view, *_VIEWS, example(t(12, 6), DType("int32"))),
     entry("torch.Tensor.reshape", reshape, *_VIEWS),
     entry(
@@ -504,20 +504,15 @@ ENTRIES = (
         example(t(2, 12, 24), (2, 12, 4, 6)),
         example(t(2, 3, 4, 6), (6, -1)),
     ),
-    entry(
-        "torch.Tensor.view_as",
-        view_as,
-        example(t(12, 24), t(12, 4, 6)),
-        example(t(2, 6, 4), t(12, 4)),
-    ),
+    entry("torch.Tensor.view_as", view_as, *shapes("12 24, 12 4 6", "2 6 4, 12 4")),
     entry(
         "torch.flatten",
         flatten,
-        example(t(12, 4, 6)),
+        *shapes("12 4 6"),
         example(t(12, 4, 6), 1),
         example(t(2, 3, 4, 6), 1, 2),
     ),
-    entry("torch.ravel", ravel, example(t(12, 4))),
+    entry("torch.ravel", ravel, *shapes("12 4")),
     entry(
         "torch.unflatten", unflatten, example(t(24, 12), 0, (4, 6)), example(t(12, 24), -1, (-1, 6))
     ),
