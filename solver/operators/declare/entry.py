@@ -217,3 +217,13 @@ def entries(paths: str, declare: Form, *examples: Example, note: str = "") -> li
     ['torch.cos', 'torch.sin']
     """
     return [Entry(path, declare, examples, note) for path in read_paths(paths)]
+
+
+def torch_entry(declare: Form, *examples: Example, note: str = "") -> Entry:
+    """Returns the Entry of the function ``torch.NAME``, named as its declaration is."""
+    return Entry(f"torch.{declare.__name__}", declare, examples, note)
+
+
+def functional(declare: Form, *examples: Example, note: str = "") -> Entry:
+    """Returns the Entry of ``torch.nn.functional.NAME``, named as its declaration is."""
+    return Entry(f"torch.nn.functional.{declare.__name__}", declare, examples, note)

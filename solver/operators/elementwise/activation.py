@@ -17,7 +17,7 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.poly import divide_exactly
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, floating
-from ..declare.entry import Entry, Form, between, entries, entry, example, shapes, t
+from ..declare.entry import Entry, Form, between, entries, entry, example, functional, shapes, t
 from ..declare.forms import declared
 from ..declare.writing import Names, annotation, axis, dims_of, freeze_some, group
 from .pointwise import Pointwise, laid_on
@@ -186,22 +186,12 @@ def _activations() -> list[Entry]:
 
 ENTRIES = (
     *_activations(),
-    entry(
-        "torch.nn.functional.prelu",
-        prelu,
-        example(t(12, 6, 4), between(0.1, 0.3, 6)),
-        *shapes("12 24, 1"),
-    ),
-    entry("torch.nn.functional.rrelu", rrelu, *_ANY),
-    entry("torch.nn.functional.glu", glu, *shapes("12 24"), example(t(12, 24, 4), 1)),
+    functional(prelu, example(t(12, 6, 4), between(0.1, 0.3, 6)), *shapes("12 24, 1")),
+    functional(rrelu, *_ANY),
+    functional(glu, *shapes("12 24"), example(t(12, 24, 4), 1)),
     *entries("torch.nn.functional. softmax log_softmax softmin", softmax, *_ROWS),
     *entries("torch. softmax log_softmax", plain_softmax, *_ROWS),
-    entry(
-        "torch.nn.functional.gumbel_softmax",
-        gumbel_softmax,
-        *shapes("12 24"),
-        note="random: never compared by value",
-    ),
+    functional(gumbel_softmax, *shapes("12 24"), note="random: never compared by value"),
     *entries(
         "torch.nn.functional. dropout alpha_dropout",
         dropout,

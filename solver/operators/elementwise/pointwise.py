@@ -49,6 +49,7 @@ from ..declare.entry import (
     mask,
     shapes,
     t,
+    torch_entry,
     whole,
 )
 from ..declare.needs import EQ, need, need_equal_or_one, never_equal
@@ -337,29 +338,6 @@ _POSITIVE, _UNIT, _OVER_ONE = _within(0.5, 3.0), _within(0.05, 0.95), _within(1.
 _STEPS = (example(constant(between(0.5, 3.0, 12, 24))),)
 _WHOLE = (example(whole(9, 12, 24)), example(whole(9, 12)))
 
-_ONE: dict[str, dict[tuple[Example, ...], str]] = {
-    "real": {
-        _ANY: "asinh atan cos cosh deg2rad erf erfc exp exp2 expm1 rad2deg sin sinc sinh tan tanh "
-        "i0",
-        _POSITIVE: "digamma lgamma log log10 log1p log2 reciprocal rsqrt sqrt",
-        _UNIT: "acos asin atanh erfinv",
-        _OVER_ONE: "acosh",
-    },
-    "same": {_ANY: "ceil conj_physical floor frac sgn sign square trunc"},
-    "bool": {_ANY: "isfinite isinf isnan isneginf isposinf isreal logical_not signbit"},
-}
-"""Functions ``torch.NAME(input)`` by dtype rule and example."""
-
-_SPECIAL = {
-    _ANY: "entr erfcx expit i0e i1 i1e log_ndtr ndtr",
-    _POSITIVE: "gammaln psi",
-    _STEPS: "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0 modified_bessel_i1 "
-    "modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 "
-    "spherical_bessel_j0",
-    _UNIT: "ndtri",
-}
-"""Functions ``torch.special.NAME(input)``: reals."""
-
 _TWO = (*shapes("12 24, 12 24", "12 24, 24", "12 1 6, 4 6"), example(t(12, 24), 2.5))
 _TWO_POSITIVE = (
     example(between(0.5, 2, 12, 24), between(0.5, 2, 12, 24)),
@@ -373,20 +351,6 @@ _TWO_WHOLE = (
     example(whole(30, 12, 24, low=1), whole(5, 12, 24, low=1)),
     example(whole(30, 12, 24, low=1), whole(5, 24, low=1)),
 )
-_TWO_TENSORS = (_TWO[0], _TWO[1], _TWO[2])
-
-_PAIRS: dict[tuple[str, str], dict[tuple[Example, ...], str]] = {
-    ("same", "no"): {
-        _TWO_TENSORS: "maximum minimum fmax fmin hypot logaddexp logaddexp2 nextafter",
-        _TWO_POSITIVE: "fmod remainder",
-        _TWO_STEPS: "floor_divide heaviside",
-        _TWO_WHOLE: "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift "
-        "gcd lcm",
-    },
-    ("real", "no"): {_TWO_TENSORS: "atan2 copysign", _TWO_POSITIVE: "xlogy"},
-    ("bool", "no"): {_TWO: "eq ge gt le lt ne", _TWO_TENSORS: "logical_and logical_or logical_xor"},
-}
-"""Functions ``torch.NAME(input, other)`` by dtype rule, linearity and example."""
 
 
 def divide(input: Any, other: Any, *, rounding_mode: str | None = None) -> Declaration:
@@ -401,161 +365,166 @@ def frexp(input: Any) -> Declaration:
     return Declaration("* -> *, *", (input,), dtypes=(dtype_of(input), "int32"), returns="tuple")
 
 
-def _tables() -> list[Entry]:
-    entries: list[Entry] = []
-    for dtype, groups in _ONE.items():
-        for examples, words in groups.items():
-            form = Pointwise(("input",), dtype=dtype)
-            entries += [entry(f"torch.{name}", form, *examples) for name in words.split()]
-    for examples, words in _SPECIAL.items():
-        form = Pointwise(("input",), dtype="real")
-        entries += [entry(f"torch.special.{name}", form, *examples) for name in words.split()]
-    for (dtype, linear), groups in _PAIRS.items():
-        for examples, words in groups.items():
-            form = Pointwise(("input", "other"), 2, dtype, linear)
-            entries += [entry(f"torch.{name}", form, *examples) for name in words.split()]
-    return entries
-
-
-_POLYNOMIALS = """
-chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w
-hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p
-shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v
-shifted_chebyshev_polynomial_w
-"""
-"""Functions ``torch.special.NAME(input, n)``, in which torch has no gradient."""
-
 _THREE = shapes("12 24, 12 24, 12 24", "12 24, 24, 12 1")
+_COMPLEX = example(t(12, 24, dtype="complex128"))
+_DIGITS = whole(3, 12, 24, dtype="float64")
+_FRACTION, _RATIO = constant(between(0.1, 0.9, 12, 24)), between(0.5, 2, 12, 24)
+
+
+def _rows(
+    paths: str,
+    parameters: str,
+    *examples: Example,
+    tensors: int = 1,
+    dtype: str = "same",
+    linear: str = "no",
+) -> list[Entry]:
+    """The entries of element-wise functions with the same parameters and rules."""
+    return entries(paths, Pointwise(tuple(parameters.split()), tensors, dtype, linear), *examples)
+
+
+def _pairs(
+    paths: str, *examples: Example, parameters: str = "input other", **rules: str
+) -> list[Entry]:
+    """The entries of functions of two operands."""
+    return _rows(paths, parameters, *examples, tensors=2, **rules)  # type: ignore[arg-type]
+
+
+_REAL = """
+torch. asinh atan cos cosh deg2rad erf erfc exp exp2 expm1 rad2deg sin sinc sinh tan tanh i0
+torch.special. entr erfcx expit i0e i1 i1e log_ndtr ndtr
+"""
+_POSITIVE_REAL = """
+torch. digamma lgamma log log10 log1p log2 reciprocal rsqrt sqrt torch.special. gammaln psi
+"""
+_BESSEL = """
+torch.special. airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0 modified_bessel_i1
+modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1
+spherical_bessel_j0
+"""
+_POLYNOMIALS = """
+torch.special. chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v
+chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l
+legendre_polynomial_p shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u
+shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w
+"""
+_BITS = "torch. bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift gcd lcm"
 
 ENTRIES = (
-    *_tables(),
-    *entries(
-        "torch. add sub rsub", Pointwise(("input", "other", "alpha"), 2, linear="together"), *_TWO
+    *_rows(_REAL, "input", *_ANY, dtype="real"),
+    *_rows(_POSITIVE_REAL, "input", *_POSITIVE, dtype="real"),
+    *_rows("torch. acos asin atanh erfinv torch.special. ndtri", "input", *_UNIT, dtype="real"),
+    *_rows("torch.acosh", "input", *_OVER_ONE, dtype="real"),
+    *_rows(_BESSEL, "input", *_STEPS, dtype="real"),
+    *_rows("torch. ceil conj_physical floor frac sgn sign square trunc", "input", *_ANY),
+    *_rows(
+        "torch. isfinite isinf isnan isneginf isposinf isreal logical_not signbit",
+        "input",
+        *_ANY,
+        dtype="bool",
     ),
-    entry("torch.mul", Pointwise(("input", "other"), 2, linear="each"), *_TWO),
-    *(
-        entry(
-            f"torch.special.{name}",
-            Pointwise(("input", "n"), 2, "real"),
-            example(constant(between(0.1, 0.9, 12, 24)), whole(5, 24)),
-        )
-        for name in _POLYNOMIALS.split()
+    *_rows("torch. neg positive", "input", *_ANY, linear="first"),
+    *_rows("torch.abs", "input", *_ANY, dtype="abs"),
+    *_rows("torch.angle", "input", _COMPLEX, dtype="abs"),
+    *_rows("torch. conj resolve_conj", "input", _COMPLEX, linear="first"),
+    *_rows("torch. real imag", "input", _COMPLEX, dtype="abs", linear="first"),
+    *_rows("torch.bitwise_not", "input", *_WHOLE, example(mask(12, 24))),
+    *_rows("torch.logit", "input eps", *_UNIT, dtype="real"),
+    *_rows("torch.sigmoid", "input", *_ANY, example(whole(3, 12, 24)), dtype="real"),
+    *_rows("torch.mvlgamma", "input p", example(between(2, 5, 12, 24), 3), dtype="real"),
+    *_rows("torch.round", "input decimals", *_ANY, example(t(12, 24), decimals=1)),
+    *_rows("torch.nan_to_num", "input nan posinf neginf", *_ANY, example(t(12, 24), nan=0.5)),
+    torch_entry(frexp, example(constant(t(12, 24)))),
+    *_pairs("torch. add sub rsub", *_TWO, parameters="input other alpha", linear="together"),
+    *_pairs("torch.mul", *_TWO, linear="each"),
+    *_pairs("torch. maximum minimum fmax fmin hypot logaddexp logaddexp2 nextafter", *_TWO[:3]),
+    *_pairs("torch. fmod remainder", *_TWO_POSITIVE),
+    *_pairs("torch. floor_divide heaviside", *_TWO_STEPS),
+    *_pairs(_BITS, *_TWO_WHOLE),
+    *_pairs("torch. atan2 copysign", *_TWO[:3], dtype="real"),
+    *_pairs("torch. xlogy torch.special. xlog1py", *_TWO_POSITIVE, dtype="real"),
+    *_pairs("torch. eq ge gt le lt ne", *_TWO, dtype="bool"),
+    *_pairs("torch. logical_and logical_or logical_xor", *_TWO[:3], dtype="bool"),
+    *_pairs(_POLYNOMIALS, example(_FRACTION, whole(5, 24)), parameters="input n", dtype="real"),
+    *_pairs(
+        "torch. igamma igammac",
+        example(constant(between(0.5, 3, 12, 24)), between(0.5, 3, 12, 24)),
+        example(constant(between(0.5, 3, 12, 1)), between(0.5, 3, 24)),
+        dtype="real",
     ),
-    *(
-        entry(
-            f"torch.{name}",
-            Pointwise(("input", "other"), 2, "real"),
-            example(constant(between(0.5, 3, 12, 24)), between(0.5, 3, 12, 24)),
-            example(constant(between(0.5, 3, 12, 1)), between(0.5, 3, 24)),
-        )
-        for name in ("igamma", "igammac")
-    ),
-    entry(
-        "torch.mvlgamma", Pointwise(("input", "p"), dtype="real"), example(between(2, 5, 12, 24), 3)
-    ),
-    entry("torch.frexp", frexp, example(constant(t(12, 24)))),
-    entry("torch.float_power", Pointwise(("input", "exponent"), 2, "wide"), *_TWO_POSITIVE),
+    *_pairs("torch.float_power", *_TWO_POSITIVE, parameters="input exponent", dtype="wide"),
     entry(
         "torch.div",
         divide,
         *_TWO_POSITIVE,
-        example(between(0.5, 2, 12, 24), 4),
+        example(_RATIO, 4),
         example(between(1, 9, 12, 24), 2.0, rounding_mode="floor"),
     ),
-    entry(
-        "torch.true_divide",
-        Pointwise(("input", "other"), 2, "real", "first"),
-        *_TWO_POSITIVE,
-        example(between(0.5, 2, 12, 24), 4),
-    ),
-    entry(
+    *_pairs("torch.true_divide", *_TWO_POSITIVE, example(_RATIO, 4), dtype="real", linear="first"),
+    *_pairs(
         "torch.Tensor.polygamma",
-        Pointwise(("input", "n"), 2, "real"),
         example(between(0.5, 3, 12, 24), 1),
+        parameters="input n",
+        dtype="real",
     ),
-    *entries("torch. neg positive", Pointwise(("input",), linear="first"), *_ANY),
-    entry("torch.abs", Pointwise(("input",), dtype="abs"), *_ANY),
-    entry(
-        "torch.angle", Pointwise(("input",), dtype="abs"), example(t(12, 24, dtype="complex128"))
+    *_pairs(
+        "torch.polygamma", example(1, between(0.5, 3, 12, 24)), parameters="n input", dtype="real"
     ),
-    *entries(
-        "torch. conj resolve_conj",
-        Pointwise(("input",), linear="first"),
-        example(t(12, 24, dtype="complex128")),
-    ),
-    *entries(
-        "torch. real imag",
-        Pointwise(("input",), dtype="abs", linear="first"),
-        example(t(12, 24, dtype="complex128")),
-    ),
-    entry("torch.bitwise_not", Pointwise(("input",)), *_WHOLE, example(mask(12, 24))),
-    entry("torch.logit", Pointwise(("input", "eps"), dtype="real"), *_UNIT),
-    entry("torch.special.xlog1py", Pointwise(("input", "other"), 2, "real"), *_TWO_POSITIVE),
-    entry(
-        "torch.special.zeta",
-        Pointwise(("input", "other"), 2, "real"),
-        example(constant(between(2, 4, 12, 24)), 2.0),
-    ),
-    entry(
-        "torch.polygamma", Pointwise(("n", "input"), 2, "real"), example(1, between(0.5, 3, 12, 24))
-    ),
-    entry(
-        "torch.ldexp", Pointwise(("input", "other"), 2, "real"), example(t(12, 24), whole(4, 24))
-    ),
-    entry(
+    *_pairs("torch.special.zeta", example(constant(between(2, 4, 12, 24)), 2.0), dtype="real"),
+    *_pairs("torch.ldexp", example(t(12, 24), whole(4, 24)), dtype="real"),
+    *_pairs(
         "torch.isclose",
-        Pointwise(("input", "other", "rtol", "atol", "equal_nan"), 2, "bool"),
-        example(whole(3, 12, 24, dtype="float64"), whole(3, 12, 24, dtype="float64")),
+        example(_DIGITS, whole(3, 12, 24, dtype="float64")),
+        parameters="input other rtol atol equal_nan",
+        dtype="bool",
     ),
-    entry(
-        "torch.clamp",
-        Pointwise(("input", "min", "max"), 3),
-        example(t(12, 24), -0.5, 0.5),
-        example(t(12, 24), min=t(24)),
-        example(t(12, 24), between(-2, -1, 12, 1), between(1, 2, 24)),
-    ),
-    entry("torch.clamp_min", Pointwise(("input", "min"), 2), example(t(12, 24), 0.2)),
-    entry("torch.clamp_max", Pointwise(("input", "max"), 2), example(t(12, 24), 0.2)),
-    entry(
-        "torch.lerp",
-        Pointwise(("input", "end", "weight"), 3, linear="pair"),
-        *_THREE,
-        example(t(12, 24), t(12, 24), 0.3),
-    ),
-    entry(
-        "torch.addcmul",
-        Pointwise(("input", "tensor1", "tensor2", "value"), 3, linear="sum of product"),
-        *_THREE,
-    ),
-    entry(
-        "torch.addcdiv",
-        Pointwise(("input", "tensor1", "tensor2", "value"), 3, linear="pair"),
-        example(t(12, 24), t(12, 24), between(0.5, 2, 12, 24)),
-        example(t(12, 24), t(24), between(0.5, 2, 12, 1)),
-    ),
-    entry(
+    *_pairs("torch.clamp_min", example(t(12, 24), 0.2), parameters="input min"),
+    *_pairs("torch.clamp_max", example(t(12, 24), 0.2), parameters="input max"),
+    *_pairs(
         "torch.complex",
-        Pointwise(("real", "imag"), 2, "complex", "together"),
         *shapes("12 24, 12 24"),
+        parameters="real imag",
+        dtype="complex",
+        linear="together",
     ),
-    entry(
+    *_pairs(
         "torch.polar",
-        Pointwise(("abs", "angle"), 2, "complex"),
         example(between(1, 2, 12, 24), t(12, 24)),
+        parameters="abs angle",
+        dtype="complex",
     ),
-    entry("torch.round", Pointwise(("input", "decimals")), *_ANY, example(t(12, 24), decimals=1)),
-    entry(
-        "torch.nan_to_num",
-        Pointwise(("input", "nan", "posinf", "neginf")),
-        *_ANY,
-        example(t(12, 24), nan=0.5),
-    ),
-    entry("torch.sigmoid", Pointwise(("input",), dtype="real"), *_ANY, example(whole(3, 12, 24))),
-    entry(
+    *_pairs(
         "torch.pow",
-        Pointwise(("input", "exponent"), 2),
         *_TWO_POSITIVE,
         example(t(12, 24), 2),
         example(2.0, t(12, 24)),
+        parameters="input exponent",
+    ),
+    *_rows(
+        "torch.clamp",
+        "input min max",
+        example(t(12, 24), -0.5, 0.5),
+        example(t(12, 24), min=t(24)),
+        example(t(12, 24), between(-2, -1, 12, 1), between(1, 2, 24)),
+        tensors=3,
+    ),
+    *_rows(
+        "torch.lerp",
+        "input end weight",
+        *_THREE,
+        example(t(12, 24), t(12, 24), 0.3),
+        tensors=3,
+        linear="pair",
+    ),
+    *_rows(
+        "torch.addcmul", "input tensor1 tensor2 value", *_THREE, tensors=3, linear="sum of product"
+    ),
+    *_rows(
+        "torch.addcdiv",
+        "input tensor1 tensor2 value",
+        example(t(12, 24), t(12, 24), _RATIO),
+        example(t(12, 24), t(24), between(0.5, 2, 12, 1)),
+        tensors=3,
+        linear="pair",
     ),
 )

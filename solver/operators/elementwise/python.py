@@ -32,6 +32,7 @@ from ..declare.entry import (
     example,
     shapes,
     t,
+    torch_entry,
     whole,
 )
 from ..declare.writing import NotKnown, axis, dims_of, is_dim, is_tensor
@@ -293,7 +294,7 @@ ENTRIES = (
     entry("builtins.int", _whole_number),
     entry("torch.sym_max", _extreme(maximum)),
     entry("torch.sym_min", _extreme(minimum)),
-    entry("torch.sym_sum", sym_sum),
+    torch_entry(sym_sum),
     entry("torch.sym_int", _whole_number),
     *entries("math. floor ceil", _whole_number),
     entry("torch.Tensor.size", size, *shapes("12 6"), example(t(12, 6), -1)),

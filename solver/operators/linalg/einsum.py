@@ -17,7 +17,7 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.poly import Dim
 from ..declare import errors
 from ..declare.dtypes import result_type
-from ..declare.entry import entry, example, t
+from ..declare.entry import example, t, torch_entry
 from ..declare.forms import declared
 from ..declare.needs import never_equal
 from ..declare.writing import Lengths, Names, NotKnown, dims_of
@@ -162,8 +162,7 @@ def _row(
 
 
 ENTRIES = (
-    entry(
-        "torch.einsum",
+    torch_entry(
         einsum,
         example("bhqd,bhkd->bhqk", t(2, 4, 12, 6), t(2, 4, 3, 6)),
         example("...ij,jk", t(2, 12, 6), t(6, 4)),

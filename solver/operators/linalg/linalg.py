@@ -18,7 +18,18 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import minimum
 from ..declare import errors
 from ..declare.dtypes import complex_of, dtype_of, real_of
-from ..declare.entry import Entry, Form, Sample, between, constant, entry, example, shapes, t
+from ..declare.entry import (
+    Entry,
+    Form,
+    Sample,
+    between,
+    constant,
+    entry,
+    example,
+    shapes,
+    t,
+    torch_entry,
+)
 from ..declare.forms import declared
 from ..declare.writing import Names, NotKnown, dims_of, freeze_text, is_tensor, length_word
 from ..elementwise.pointwise import broadcast
@@ -250,5 +261,5 @@ def _entries() -> list[Entry]:
 ENTRIES = (
     *_entries(),
     entry("torch.logdet", _square(""), *_A),
-    entry("torch.cholesky_solve", cholesky_solve, example(t(2, 4, 12), _definite(2, 4, 4))),
+    torch_entry(cholesky_solve, example(t(2, 4, 12), _definite(2, 4, 4))),
 )

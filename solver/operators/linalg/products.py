@@ -22,7 +22,7 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.poly import Dim
 from ..declare import errors
 from ..declare.dtypes import dtype_of, result_type
-from ..declare.entry import Form, entries, entry, example, shapes, t
+from ..declare.entry import Form, entries, entry, example, functional, shapes, t, torch_entry
 from ..declare.forms import declared
 from ..declare.needs import NE, need
 from ..declare.writing import (
@@ -400,40 +400,31 @@ ENTRIES = (
         "torch.linalg.cross", linalg_cross, *shapes("12 3, 12 3"), example(t(3, 12), t(3, 1), dim=0)
     ),
     entry("torch.linalg.vecdot", vecdot, *shapes("12 6, 12 6"), example(t(12, 6), t(12, 1), dim=0)),
-    entry("torch.cross", cross, *shapes("12 3, 12 3", "3 12, 3 12"), example(t(3, 3), t(3, 3), 1)),
-    entry("torch.block_diag", block_diag, *shapes("2 3, 4 4")),
+    torch_entry(cross, *shapes("12 3, 12 3", "3 12, 3 12"), example(t(3, 3), t(3, 3), 1)),
+    torch_entry(block_diag, *shapes("2 3, 4 4")),
     *entries("torch. cov corrcoef", covariance, *shapes("4 12")),
-    entry(
-        "torch.nn.functional.linear",
+    functional(
         linear,
         *shapes(
             "2 12 24, 6 24, 6", "12 24, 12 24", "24, 6 24, 6", "12 24, 6 24, 1", "12 24, 6 24, 1 6"
         ),
     ),
-    entry(
-        "torch.matmul",
+    torch_entry(
         matmul,
         *shapes("12 24, 24 6", "2 12 6, 6 4", "2 1 12 6, 4 6 3", "12 6, 6", "6, 6 12", "12, 12"),
     ),
     entry("torch.mm", mm, *shapes("12 24, 24 6")),
     entry("torch.bmm", bmm, *shapes("4 12 24, 4 24 6")),
-    entry("torch.mv", mv, *shapes("12 24, 24")),
-    entry("torch.dot", dot, *shapes("12, 12")),
+    torch_entry(mv, *shapes("12 24, 24")),
+    torch_entry(dot, *shapes("12, 12")),
     entry("torch.vdot", inner, *shapes("12, 12")),
-    entry("torch.inner", inner, *shapes("2 12 6, 4 6", "12, 12")),
-    entry("torch.outer", outer, *shapes("12, 6")),
-    entry("torch.kron", kron, *shapes("2 12, 6 4", "12, 2 6")),
-    entry(
-        "torch.tensordot",
-        tensordot,
-        *shapes("12 4 6, 4 6 2"),
-        example(t(12, 4, 6), t(6, 3, 12), ([0, 2], [2, 0])),
+    torch_entry(inner, *shapes("2 12 6, 4 6", "12, 12")),
+    torch_entry(outer, *shapes("12, 6")),
+    torch_entry(kron, *shapes("2 12, 6 4", "12, 2 6")),
+    torch_entry(
+        tensordot, *shapes("12 4 6, 4 6 2"), example(t(12, 4, 6), t(6, 3, 12), ([0, 2], [2, 0]))
     ),
-    entry(
-        "torch.nn.functional.bilinear",
-        bilinear,
-        *shapes("12 4, 12 6, 3 4 6, 3", "2 6 4, 2 6 3, 12 4 3"),
-    ),
+    functional(bilinear, *shapes("12 4, 12 6, 3 4 6, 3", "2 6 4, 2 6 3, 12 4 3")),
     entry("torch.chain_matmul", chain, *shapes("12 4, 4 6, 6 24")),
     entry(
         "torch.linalg.multi_dot",
@@ -441,11 +432,7 @@ ENTRIES = (
         example([t(12, 4), t(4, 6), t(6, 24)]),
         example([t(12), t(12, 6), t(6)]),
     ),
-    entry(
-        "torch.nn.functional.grouped_mm",
-        grouped_mm,
-        note="rows of a group are neighbours: rows and groups stay whole",
-    ),
+    functional(grouped_mm, note="rows of a group are neighbours: rows and groups stay whole"),
     entry(
         "torch.ops.transformers.grouped_mm_fallback",
         grouped_mm,

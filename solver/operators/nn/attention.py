@@ -16,7 +16,7 @@ from dimsolve.ir.operator import Declaration
 
 from ..declare import errors
 from ..declare.dtypes import dtype_of
-from ..declare.entry import entry, example, mask, shapes, t
+from ..declare.entry import example, functional, mask, shapes, t
 from ..declare.forms import declared
 from ..declare.needs import EQ, GE, need, need_multiple, quotient
 from ..declare.writing import (
@@ -206,8 +206,7 @@ def _need_heads(width: Any, checked: Any, heads: Any, in_proj_weight: Any) -> No
 _Q, _K, _V = t(2, 4, 12, 6), t(2, 4, 8, 6), t(2, 4, 8, 12)
 
 ENTRIES = (
-    entry(
-        "torch.nn.functional.scaled_dot_product_attention",
+    functional(
         scaled_dot_product_attention,
         example(_Q, _K, _V),
         example(_Q, _K, _V, mask(2, 1, 12, 8), scale=0.25),
@@ -217,8 +216,7 @@ ENTRIES = (
         example(t(2, 12, 8, 6), t(2, 2, 8, 6), t(2, 2, 8, 6), t(2, 12, 8, 8), enable_gqa=True),
         *shapes("12 8 6, 12 4 6, 12 4 6"),
     ),
-    entry(
-        "torch.nn.functional.multi_head_attention_forward",
+    functional(
         multi_head_attention_forward,
         example(
             t(6, 12, 4),

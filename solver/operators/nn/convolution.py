@@ -28,7 +28,7 @@ from ...algebra.dims import ceil_div, floor_div, maximum, minimum
 from ...algebra.poly import Dim, divide_exactly, product
 from ..declare import errors
 from ..declare.dtypes import result_type
-from ..declare.entry import Form, entry, example, shapes, t
+from ..declare.entry import Form, entry, example, functional, shapes, t
 from ..declare.forms import declared, moved
 from ..declare.needs import EQ, GE, LT, at_least, need, quotient
 from ..declare.writing import Names, NotKnown, dims_of, group, is_dim, length_word, per_dim
@@ -403,14 +403,9 @@ ENTRIES = (
         transposed_convolution(3),
         *shapes("2 4 2 3 2, 4 6 2 2 2, 6"),
     ),
-    entry("torch.nn.functional.pixel_shuffle", pixel_shuffle, example(t(2, 24, 6, 4), 2)),
-    entry("torch.nn.functional.pixel_unshuffle", pixel_unshuffle, example(t(2, 6, 12, 8), 2)),
-    entry("torch.nn.functional.channel_shuffle", channel_shuffle, example(t(2, 12, 4, 3), 4)),
-    entry(
-        "torch.nn.functional.unfold",
-        unfold,
-        example(t(2, 12, 6, 4), (2, 3)),
-        example(t(2, 6, 4, 4), 2, stride=2),
-    ),
-    entry("torch.nn.functional.fold", fold, example(t(2, 24, 9), (4, 4), (2, 2))),
+    functional(pixel_shuffle, example(t(2, 24, 6, 4), 2)),
+    functional(pixel_unshuffle, example(t(2, 6, 12, 8), 2)),
+    functional(channel_shuffle, example(t(2, 12, 4, 3), 4)),
+    functional(unfold, example(t(2, 12, 6, 4), (2, 3)), example(t(2, 6, 4, 4), 2, stride=2)),
+    functional(fold, example(t(2, 24, 9), (4, 4), (2, 2))),
 )

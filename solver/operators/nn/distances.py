@@ -13,7 +13,7 @@ from dimsolve.ir.operator import Declaration
 
 from ...algebra.dims import floor_div
 from ..declare.dtypes import dtype_of, floating, result_type
-from ..declare.entry import entry, example, shapes, t
+from ..declare.entry import example, functional, shapes, t, torch_entry
 from ..declare.forms import declared
 from ..declare.writing import Names, annotation, axis, bare, dims_of, length_word
 from ..elementwise.pointwise import broadcast
@@ -115,18 +115,8 @@ def _frozen_at(row: list[str], place: int) -> list[str]:
 
 
 ENTRIES = (
-    entry(
-        "torch.nn.functional.cosine_similarity",
-        cosine_similarity,
-        *shapes("12 6, 12 6"),
-        example(t(12, 6, 4), t(6, 1), dim=-2),
-    ),
-    entry(
-        "torch.nn.functional.pairwise_distance",
-        pairwise_distance,
-        *shapes("12 6, 12 6"),
-        example(t(12, 6), t(12, 6), keepdim=True),
-    ),
-    entry("torch.pdist", pdist, *shapes("6 4")),
-    entry("torch.cdist", cdist, *shapes("2 12 6, 2 4 6"), example(t(12, 6), t(4, 6), p=1.0)),
+    functional(cosine_similarity, *shapes("12 6, 12 6"), example(t(12, 6, 4), t(6, 1), dim=-2)),
+    functional(pairwise_distance, *shapes("12 6, 12 6"), example(t(12, 6), t(12, 6), keepdim=True)),
+    torch_entry(pdist, *shapes("6 4")),
+    torch_entry(cdist, *shapes("2 12 6, 2 4 6"), example(t(12, 6), t(4, 6), p=1.0)),
 )

@@ -16,7 +16,7 @@ from dimsolve.ir.operator import Declaration
 
 from ..declare import errors
 from ..declare.dtypes import dtype_of
-from ..declare.entry import entry, example, t, whole
+from ..declare.entry import entry, example, functional, t, whole
 from ..declare.forms import declared
 from ..declare.needs import GE, need
 from ..declare.writing import Names, NotKnown, bare, dims_of
@@ -126,21 +126,19 @@ def one_hot(input: Any, num_classes: Any = -1) -> Declaration:
 
 
 ENTRIES = (
-    entry(
-        "torch.nn.functional.embedding",
+    functional(
         embedding,
         example(whole(24, 12, 6), t(24, 8)),
         example(whole(24, 12), t(24, 12), padding_idx=3),
         note="the table is cut by rows through a transform rule",
     ),
     entry("torch.embedding", torch_embedding, example(t(24, 12), whole(24, 12, 2))),
-    entry(
-        "torch.nn.functional.embedding_bag",
+    functional(
         embedding_bag,
         example(whole(24, 12, 6), t(24, 8), mode="sum"),
         example(whole(24, 12, 6), t(24, 8)),
         example(whole(24, 12, 6), t(24, 8), mode="max"),
         example(whole(24, 12, 6), t(24, 8), mode="sum", per_sample_weights=t(12, 6)),
     ),
-    entry("torch.nn.functional.one_hot", one_hot, example(whole(10, 12, 4), 10)),
+    functional(one_hot, example(whole(10, 12, 4), 10)),
 )

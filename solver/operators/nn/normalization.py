@@ -17,7 +17,7 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import floor_div, surely_positive
 from ...algebra.poly import Dim, divide_exactly, product
 from ..declare import errors
-from ..declare.entry import between, constant, entry, example, shapes, t
+from ..declare.entry import between, constant, entry, example, functional, shapes, t
 from ..declare.forms import declared
 from ..declare.needs import EQ, GE, NE, need, need_multiple, never_equal
 from ..declare.writing import Names, Pattern, axes, dims_of, group, is_dim, known
@@ -212,34 +212,25 @@ _CHANNEL = t(6)
 _STATISTICS = (constant(t(6)), constant(between(0.5, 2, 6)))
 
 ENTRIES = (
-    entry(
-        "torch.nn.functional.layer_norm",
+    functional(
         layer_norm,
         example(t(2, 12, 24), (24,), t(24), t(24)),
         example(t(12, 4, 6), (4, 6)),
         example(t(12, 24), [24], t(24)),
     ),
-    entry(
-        "torch.nn.functional.rms_norm",
-        rms_norm,
-        example(t(2, 12, 24), (24,), t(24)),
-        example(t(12, 24), (24,)),
-    ),
-    entry(
-        "torch.nn.functional.group_norm",
+    functional(rms_norm, example(t(2, 12, 24), (24,), t(24)), example(t(12, 24), (24,))),
+    functional(
         group_norm,
         example(t(2, 24, 6), 12, t(24), t(24)),
         example(t(12, 6, 4), 6),
         example(t(12, 8, 4), 1, t(8)),
     ),
-    entry(
-        "torch.nn.functional.instance_norm",
+    functional(
         instance_norm,
         example(_IMAGE, None, None, _CHANNEL, _CHANNEL),
         example(t(12, 6, 4), *_STATISTICS, use_input_stats=False),
     ),
-    entry(
-        "torch.nn.functional.batch_norm",
+    functional(
         batch_norm,
         example(_IMAGE, *_STATISTICS, t(6), t(6)),
         example(_IMAGE, *_STATISTICS, t(6), t(6), training=True),
@@ -251,11 +242,6 @@ ENTRIES = (
         torch_batch_norm,
         example(_IMAGE, t(6), t(6), *_STATISTICS, False, 0.1, 1e-5, False),
     ),
-    entry("torch.nn.functional.local_response_norm", local_response_norm, example(t(12, 6, 4), 2)),
-    entry(
-        "torch.nn.functional.normalize",
-        normalize,
-        *shapes("12 6"),
-        example(t(12, 6, 4), p=1.0, dim=-1),
-    ),
+    functional(local_response_norm, example(t(12, 6, 4), 2)),
+    functional(normalize, *shapes("12 6"), example(t(12, 6, 4), p=1.0, dim=-1)),
 )

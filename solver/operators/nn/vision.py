@@ -17,7 +17,7 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import floor_div
 from ...algebra.poly import Dim, divide_exactly
 from ..declare import errors
-from ..declare.entry import between, entry, example, t
+from ..declare.entry import between, example, functional, t
 from ..declare.forms import declared, moved
 from ..declare.needs import EQ, GE, need
 from ..declare.writing import Names, NotKnown, dims_of, is_dim, length_word, per_dim
@@ -149,8 +149,7 @@ def affine_grid(theta: Any, size: Any, align_corners: Any = None) -> Declaration
 
 
 ENTRIES = (
-    entry(
-        "torch.nn.functional.interpolate",
+    functional(
         interpolate,
         example(t(2, 6, 4, 3), scale_factor=2),
         example(t(2, 6, 4, 3), size=(7, 5)),
@@ -158,10 +157,6 @@ ENTRIES = (
         example(t(2, 6, 12), scale_factor=4, mode="nearest-exact"),
         example(t(2, 6, 4, 4), size=8, mode="bicubic"),
     ),
-    entry(
-        "torch.nn.functional.grid_sample",
-        grid_sample,
-        example(t(2, 6, 4, 3), between(-1, 1, 2, 12, 6, 2)),
-    ),
-    entry("torch.nn.functional.affine_grid", affine_grid, example(t(12, 2, 3), (12, 3, 4, 6))),
+    functional(grid_sample, example(t(2, 6, 4, 3), between(-1, 1, 2, 12, 6, 2))),
+    functional(affine_grid, example(t(12, 2, 3), (12, 3, 4, 6))),
 )

@@ -21,7 +21,19 @@ from dimsolve.ir.operator import Declaration, ReductionName
 
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, floating, real_of, summed
-from ..declare.entry import Form, between, distinct, entries, entry, example, mask, shapes, t, whole
+from ..declare.entry import (
+    Form,
+    between,
+    distinct,
+    entries,
+    entry,
+    example,
+    mask,
+    shapes,
+    t,
+    torch_entry,
+    whole,
+)
 from ..declare.forms import declared, moved
 from ..declare.needs import EQ, GE, LE, need, need_equal_or_one, never_equal
 from ..declare.writing import (
@@ -400,43 +412,29 @@ ENTRIES = (
         example(mask(12, 6)),
         example(mask(12, 6), -1, keepdim=True),
     ),
-    entry(
-        "torch.prod",
-        prod,
-        *shapes("12"),
-        example(t(12, 6), -1),
-        example(t(2, 12, 3), 1, keepdim=True),
-    ),
+    torch_entry(prod, *shapes("12"), example(t(12, 6), -1), example(t(2, 12, 3), 1, keepdim=True)),
     entry("torch.var", _spread(1), *_OVER, example(t(12, 6), 0, correction=0)),
     entry("torch.std", _spread(1), *_OVER),
     *entries("torch. var_mean std_mean", _spread(2), *_OVER),
-    entry(
-        "torch.logsumexp",
-        logsumexp,
-        example(t(12, 6), -1),
-        example(t(2, 12, 6), (0, 2), keepdim=True),
-    ),
-    entry(
-        "torch.count_nonzero", count_nonzero, example(whole(3, 12, 6)), example(whole(3, 12, 6), -1)
-    ),
-    entry("torch.nanmean", nanmean, *_OVER),
+    torch_entry(logsumexp, example(t(12, 6), -1), example(t(2, 12, 6), (0, 2), keepdim=True)),
+    torch_entry(count_nonzero, example(whole(3, 12, 6)), example(whole(3, 12, 6), -1)),
+    torch_entry(nanmean, *_OVER),
     entry(
         "torch.Tensor.sum_to_size",
         sum_to_size,
         example(t(12, 4, 6), 4, 1),
         example(t(12, 6), (12, 1)),
     ),
-    entry("torch.trace", trace, *shapes("6 6", "4 6")),
-    entry("torch.allclose", allclose, note="a Python bool: nothing that a program can be cut at"),
+    torch_entry(trace, *shapes("6 6", "4 6")),
+    torch_entry(allclose, note="a Python bool: nothing that a program can be cut at"),
     entry(
         "torch._weight_norm",
         weight_norm,
         *shapes("12 4 6, 12 1 1"),
         example(t(12, 4, 6), t(1, 1, 6), 2),
     ),
-    entry("torch.norm_except_dim", norm_except_dim, *shapes("12 4 6"), example(t(12, 6), 1, 1)),
-    entry(
-        "torch.norm",
+    torch_entry(norm_except_dim, *shapes("12 4 6"), example(t(12, 6), 1, 1)),
+    torch_entry(
         norm,
         *shapes("12 6"),
         example(t(12, 6), 1, -1),
@@ -457,7 +455,7 @@ ENTRIES = (
         example(t(2, 6, 4), "fro", (-2, -1)),
     ),
     entry("torch.linalg.matrix_norm", matrix_norm, *shapes("12 4 6"), example(t(12, 4, 6), 1)),
-    entry("torch.dist", dist, *shapes("12 6, 12 6"), example(t(12, 6), t(12, 6), 1)),
+    torch_entry(dist, *shapes("12 6, 12 6"), example(t(12, 6), t(12, 6), 1)),
     entry("torch.max", _chosen("max"), example(distinct(12, 6)), *_ONE_DIM, *shapes("12 6, 12 6")),
     entry("torch.min", _chosen("min"), example(distinct(12, 6)), *_ONE_DIM, *shapes("12 6, 6")),
     entry(
@@ -469,16 +467,12 @@ ENTRIES = (
     ),
     entry("torch.argmin", _index, example(distinct(12, 6)), *_ONE_DIM),
     *entries("torch. median nanmedian", _pair, example(distinct(12, 5)), *_ONE_DIM),
-    entry("torch.mode", mode, *_ONE_DIM),
-    entry(
-        "torch.kthvalue",
-        kthvalue,
-        example(distinct(12, 6), 2),
-        example(distinct(12, 6), 3, 0, keepdim=True),
+    torch_entry(mode, *_ONE_DIM),
+    torch_entry(
+        kthvalue, example(distinct(12, 6), 2), example(distinct(12, 6), 3, 0, keepdim=True)
     ),
-    entry("torch.aminmax", aminmax, example(distinct(12, 6)), example(distinct(12, 6), dim=-1)),
-    entry(
-        "torch.quantile",
+    torch_entry(aminmax, example(distinct(12, 6)), example(distinct(12, 6), dim=-1)),
+    torch_entry(
         quantile,
         example(distinct(12, 6), 0.3, -1),
         example(distinct(12, 6), between(0.1, 0.9, 2), 0),

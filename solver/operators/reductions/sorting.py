@@ -17,7 +17,17 @@ from dimsolve.ir.operator import Declaration
 
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, summed
-from ..declare.entry import Entry, ascending, distinct, entry, example, shapes, t, whole
+from ..declare.entry import (
+    Entry,
+    ascending,
+    distinct,
+    entry,
+    example,
+    shapes,
+    t,
+    torch_entry,
+    whole,
+)
 from ..declare.forms import declared
 from ..declare.needs import GE, LE, need
 from ..declare.writing import (
@@ -287,39 +297,30 @@ _INDEXED = (example(distinct(12, 6), 1), example(distinct(2, 12, 6), 0))
 
 def _entries() -> list[Entry]:
     return [
-        entry("torch.cumsum", cumsum, *_ROWS, example(whole(9, 12, 6), 0)),
-        entry("torch.cumprod", cumprod, *_ROWS),
+        torch_entry(cumsum, *_ROWS, example(whole(9, 12, 6), 0)),
+        torch_entry(cumprod, *_ROWS),
         entry("torch.cummax", running, *_INDEXED),
         entry("torch.cummin", running, *_INDEXED),
-        entry("torch.logcumsumexp", logcumsumexp, *_ROWS),
-        entry("torch.sort", sort, *_DISTINCT),
-        entry("torch.argsort", argsort, *_DISTINCT),
-        entry("torch.msort", msort, example(distinct(6, 12))),
-        entry("torch.topk", topk, example(distinct(12, 6), 3), example(distinct(6, 12), 2, 0)),
-        entry("torch.trapezoid", trapezoid, *shapes("12 6"), example(t(6, 12), t(6, 12), dim=0)),
-        entry(
-            "torch.cumulative_trapezoid",
-            cumulative_trapezoid,
-            *shapes("12 6"),
-            example(t(6, 12), dim=0),
-        ),
-        entry("torch.renorm", renorm, example(t(12, 6), 2, 0, 1.0)),
+        torch_entry(logcumsumexp, *_ROWS),
+        torch_entry(sort, *_DISTINCT),
+        torch_entry(argsort, *_DISTINCT),
+        torch_entry(msort, example(distinct(6, 12))),
+        torch_entry(topk, example(distinct(12, 6), 3), example(distinct(6, 12), 2, 0)),
+        torch_entry(trapezoid, *shapes("12 6"), example(t(6, 12), t(6, 12), dim=0)),
+        torch_entry(cumulative_trapezoid, *shapes("12 6"), example(t(6, 12), dim=0)),
+        torch_entry(renorm, example(t(12, 6), 2, 0, 1.0)),
     ]
 
 
 ENTRIES = (
-    entry("torch.searchsorted", searchsorted, example(ascending(6), t(12, 4))),
-    entry("torch.bucketize", bucketize, example(t(12, 4), ascending(6))),
-    entry("torch.histc", histc, example(t(12, 6), 8, -2, 2), example(t(12, 6), 4)),
-    entry("torch.bincount", bincount, example(whole(9, 12))),
-    entry(
-        "torch.unique", unique, example(whole(9, 12, 6)), example(whole(9, 12), return_counts=True)
-    ),
-    entry("torch.unique_consecutive", unique_consecutive, example(whole(3, 12))),
-    entry(
-        "torch.nonzero", nonzero, example(whole(2, 12, 6)), example(whole(2, 12, 6), as_tuple=True)
-    ),
+    torch_entry(searchsorted, example(ascending(6), t(12, 4))),
+    torch_entry(bucketize, example(t(12, 4), ascending(6))),
+    torch_entry(histc, example(t(12, 6), 8, -2, 2), example(t(12, 6), 4)),
+    torch_entry(bincount, example(whole(9, 12))),
+    torch_entry(unique, example(whole(9, 12, 6)), example(whole(9, 12), return_counts=True)),
+    torch_entry(unique_consecutive, example(whole(3, 12))),
+    torch_entry(nonzero, example(whole(2, 12, 6)), example(whole(2, 12, 6), as_tuple=True)),
     entry("torch.argwhere", nonzero, example(whole(2, 12, 6))),
-    entry("torch.isin", isin, example(whole(9, 12, 6), whole(9, 4))),
+    torch_entry(isin, example(whole(9, 12, 6), whole(9, 4))),
     *(tuple(_entries())),
 )

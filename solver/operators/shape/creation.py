@@ -31,6 +31,7 @@ from ..declare.entry import (
     example,
     shapes,
     t,
+    torch_entry,
     whole,
 )
 from ..declare.forms import declared
@@ -352,22 +353,22 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Declaration:
 ENTRIES = (
     *(entry(f"torch.{name}", filled, *_SIZES) for name in ("zeros", "ones")),
     entry("torch.empty", uninitialised(filled), *_SIZES, note=_EMPTY),
-    entry("torch.full", full, example((12, 6), 2.5), example((4, 12), 3)),
+    torch_entry(full, example((12, 6), 2.5), example((4, 12), 3)),
     *entries("torch. rand randn", drawn, example(12, 6)),
-    entry("torch.randint", randint, example(9, (12, 6)), example(3, 9, (12,))),
-    entry("torch.randperm", randperm, example(12)),
-    entry("torch.normal", normal, example(0.0, 1.0, (12, 6)), example(t(12, 6), 1.0)),
+    torch_entry(randint, example(9, (12, 6)), example(3, 9, (12,))),
+    torch_entry(randperm, example(12)),
+    torch_entry(normal, example(0.0, 1.0, (12, 6)), example(t(12, 6), 1.0)),
     *(
         entry(f"torch.{name}", like, *shapes("12 6"), example(t(12, 6), dtype=DType("int64")))
         for name in ("zeros_like", "ones_like")
     ),
     entry("torch.empty_like", uninitialised(like), *shapes("12 6"), note=_EMPTY),
     entry("torch.Tensor.new_empty", uninitialised(new_filled), example(t(2), 12, 6), note=_EMPTY),
-    entry("torch.full_like", full_like, example(t(12, 6), 2.0)),
+    torch_entry(full_like, example(t(12, 6), 2.0)),
     *entries("torch. rand_like randn_like", drawn_like, *shapes("12 6")),
-    entry("torch.randint_like", randint_like, example(t(12, 6), 9)),
+    torch_entry(randint_like, example(t(12, 6), 9)),
     entry("torch.bernoulli", drawn_like, example(whole(2, 12, 6, dtype="float64"))),
-    entry("torch.multinomial", multinomial, example(whole(9, 12, 6, low=1, dtype="float64"), 3)),
+    torch_entry(multinomial, example(whole(9, 12, 6, low=1, dtype="float64"), 3)),
     *(
         entry(
             f"torch.Tensor.{name}",
@@ -379,14 +380,10 @@ ENTRIES = (
     ),
     entry("torch.Tensor.new_full", new_full, example(t(2), (12, 6), 1.5)),
     entry("torch.Tensor.new_tensor", new_tensor, example(t(2), [1.0, 2.0])),
-    entry("torch.tensor", tensor, example([[1.0, 2.0], [3.0, 4.0]]), example(3)),
+    torch_entry(tensor, example([[1.0, 2.0], [3.0, 4.0]]), example(3)),
     entry("torch.as_tensor", tensor, example([1, 2, 3])),
     entry("torch.poisson", drawn_like, example(between(1, 9, 12, 6))),
-    entry(
-        "torch.binomial",
-        binomial,
-        example(whole(9, 12, 6, dtype="float64"), between(0.1, 0.9, 12, 6)),
-    ),
+    torch_entry(binomial, example(whole(9, 12, 6, dtype="float64"), between(0.1, 0.9, 12, 6))),
     entry("torch.Tensor.zero_", written(), *shapes("12 6")),
     entry("torch.Tensor.fill_", written(), example(t(12, 6), 2.0)),
     *entries("torch.Tensor. normal_ uniform_ bernoulli_", written(random=True), *shapes("12 6")),
@@ -397,20 +394,17 @@ ENTRIES = (
     entry("torch.Tensor.geometric_", written(random=True), example(t(12, 6), 0.5)),
     entry("torch.Tensor.exponential_", written(random=True), *shapes("12 6")),
     entry("torch.Tensor.copy_", copy, *shapes("12 6, 12 6", "12 6, 6")),
-    entry("torch.arange", arange, example(12), example(1, 13, 3), example(0.0, 3.0, 0.5)),
+    torch_entry(arange, example(12), example(1, 13, 3), example(0.0, 3.0, 0.5)),
     *entries("torch. linspace logspace", linspace, example(0.0, 1.0, 12)),
-    entry("torch.eye", eye, example(6), example(4, 6)),
+    torch_entry(eye, example(6), example(4, 6)),
     *(
         entry(f"torch.{name}_window", window, example(12))
         for name in ("hann", "hamming", "blackman", "bartlett")
     ),
-    entry("torch.combinations", combinations, *shapes("6"), example(t(4), 3, True)),
-    entry(
-        "torch.meshgrid",
-        meshgrid,
-        example(t(12), t(6), indexing="ij"),
-        example(t(12), t(6), t(4), indexing="xy"),
+    torch_entry(combinations, *shapes("6"), example(t(4), 3, True)),
+    torch_entry(
+        meshgrid, example(t(12), t(6), indexing="ij"), example(t(12), t(6), t(4), indexing="xy")
     ),
-    entry("torch.cartesian_prod", cartesian_prod, *shapes("12, 6", "12")),
-    entry("torch.vander", vander, example(constant(t(12)), 4), example(constant(t(6)))),
+    torch_entry(cartesian_prod, *shapes("12, 6", "12")),
+    torch_entry(vander, example(constant(t(12)), 4), example(constant(t(6)))),
 )

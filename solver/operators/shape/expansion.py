@@ -18,7 +18,7 @@ from dimsolve.ir.operator import Declaration
 
 from ...algebra.poly import Dim, product
 from ..declare import errors
-from ..declare.entry import entry, example, shapes, t
+from ..declare.entry import entry, example, shapes, t, torch_entry
 from ..declare.forms import declared, moved
 from ..declare.needs import EQ, need, need_equal_or_one, never_equal
 from ..declare.writing import (
@@ -236,7 +236,7 @@ ENTRIES = (
         example(t(4, 1), 2, 3, 4, 12),
         example(t(), 12, 4),
     ),
-    entry("torch.broadcast_to", broadcast_to, example(t(12, 1), (12, 6)), example(t(6), (12, 6))),
+    torch_entry(broadcast_to, example(t(12, 1), (12, 6)), example(t(6), (12, 6))),
     entry("torch.Tensor.expand_as", expand_as, *shapes("12 1, 12 6", "6, 2 12 6")),
     entry(
         "torch.Tensor.repeat",
@@ -245,9 +245,8 @@ ENTRIES = (
         example(t(12, 6), 4, 1, 2),
         example(t(12, 1), (1, 6)),
     ),
-    entry("torch.tile", tile, example(t(12, 6), (2,)), example(t(12, 6), (2, 1, 3))),
-    entry(
-        "torch.repeat_interleave",
+    torch_entry(tile, example(t(12, 6), (2,)), example(t(12, 6), (2, 1, 3))),
+    torch_entry(
         repeat_interleave,
         example(t(12, 6), 4, 1),
         example(t(4, 6), 2, dim=0),

@@ -29,7 +29,7 @@ from ...algebra.dims import ceil_div, maximum, minimum
 from ...algebra.poly import Dim, divide_exactly
 from ..declare import errors
 from ..declare.dtypes import dtype_of
-from ..declare.entry import entry, example, mask, t, whole
+from ..declare.entry import entry, example, mask, t, torch_entry, whole
 from ..declare.forms import declared
 from ..declare.needs import GE, LE, at_least, common_divisor, need
 from ..declare.writing import (
@@ -613,34 +613,29 @@ ENTRIES = (
         example(t(12, 24), mask(12, 24), 0.0),
         note="what it writes to is its output",
     ),
-    entry("torch.where", where, *_WHERE, example(mask(12, 6))),
+    torch_entry(where, *_WHERE, example(mask(12, 6))),
     entry(
         "torch.Tensor.where",
         lambda input, condition, other: where(condition, input, other),
         note="x.where(c, y)",
     ),
-    entry("torch.masked_fill", masked_fill, *_FILL),
-    entry(
-        "torch.index_select",
-        index_select,
-        example(t(24, 6), 0, whole(24, 12)),
-        example(t(12, 6, 4), -1, whole(4, 6)),
+    torch_entry(masked_fill, *_FILL),
+    torch_entry(
+        index_select, example(t(24, 6), 0, whole(24, 12)), example(t(12, 6, 4), -1, whole(4, 6))
     ),
-    entry(
-        "torch.gather",
+    torch_entry(
         gather,
         example(t(12, 6), 1, whole(6, 12, 4)),
         example(t(6, 12), 0, whole(6, 3, 12)),
         example(t(12, 6), -1, whole(6, 4, 4)),
     ),
-    entry(
-        "torch.take_along_dim",
+    torch_entry(
         take_along_dim,
         example(t(12, 6), whole(72, 12, 4)),
         example(t(12, 6), whole(6, 12, 4), 1),
         example(t(12, 6), whole(6, 1, 4), 1),
     ),
-    entry("torch.take", take, example(t(12, 6), whole(72, 12, 4))),
+    torch_entry(take, example(t(12, 6), whole(72, 12, 4))),
     entry("torch.ops.aten.index", index, example(t(12, 6), (whole(12, 4),))),
-    entry("torch.masked_select", masked_select, example(t(12, 6), mask(12, 6))),
+    torch_entry(masked_select, example(t(12, 6), mask(12, 6))),
 )

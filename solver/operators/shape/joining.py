@@ -21,7 +21,7 @@ from ...algebra.dims import ceil_div
 from ...algebra.poly import Dim, divide_exactly
 from ..declare import errors
 from ..declare.dtypes import dtype_of, result_type
-from ..declare.entry import Form, entry, example, shapes, t
+from ..declare.entry import Form, entry, example, shapes, t, torch_entry
 from ..declare.forms import declared
 from ..declare.needs import EQ, GE, common_divisor, need, never_equal
 from ..declare.writing import (
@@ -310,38 +310,23 @@ def unbind(input: Any, dim: int = 0) -> Declaration:
 
 
 ENTRIES = (
-    entry("torch.cat", cat, *_JOINED),
-    entry(
-        "torch.stack",
-        stack,
-        example([t(12, 6), t(12, 6)]),
-        example([t(12, 6), t(12, 6), t(12, 6)], -1),
-    ),
+    torch_entry(cat, *_JOINED),
+    torch_entry(stack, example([t(12, 6), t(12, 6)]), example([t(12, 6), t(12, 6), t(12, 6)], -1)),
     entry("torch.hstack", _stacked(1, 1), example([t(12, 6), t(12, 6)]), example([t(12), t(6)])),
     entry("torch.vstack", _stacked(0, 2), example([t(4, 6), t(8, 6)]), example([t(6), t(6)])),
     entry("torch.dstack", _stacked(2, 3), example([t(2, 4, 6), t(2, 4, 6)])),
-    entry(
-        "torch.column_stack", column_stack, example([t(12), t(12)]), example([t(12, 4), t(12, 2)])
-    ),
-    entry("torch.broadcast_tensors", broadcast_tensors, *shapes("12 1, 6", "12, 12")),
-    entry(
-        "torch.split",
+    torch_entry(column_stack, example([t(12), t(12)]), example([t(12, 4), t(12, 2)])),
+    torch_entry(broadcast_tensors, *shapes("12 1, 6", "12, 12")),
+    torch_entry(
         split,
         example(t(12, 24), 8, 1),
         example(t(12, 24), [12, 6, 6], dim=-1),
         example(t(12, 10), 4, 1),
         example(t(12, 10), [3, 7], 1),
     ),
-    entry("torch.split_with_sizes", split_with_sizes, example(t(12, 24), [16, 8], 1)),
-    entry(
-        "torch.chunk",
-        chunk,
-        example(t(12, 24), 3, -1),
-        example(t(12, 10), 4, 1),
-        example(t(12, 6), 2),
-    ),
-    entry(
-        "torch.tensor_split",
+    torch_entry(split_with_sizes, example(t(12, 24), [16, 8], 1)),
+    torch_entry(chunk, example(t(12, 24), 3, -1), example(t(12, 10), 4, 1), example(t(12, 6), 2)),
+    torch_entry(
         tensor_split,
         example(t(12, 24), 3, 1),
         example(t(12, 10), (4, 6), 1),
@@ -351,5 +336,5 @@ ENTRIES = (
     entry("torch.vsplit", split_along(0), example(t(12, 6), 4)),
     entry("torch.dsplit", split_along(2), example(t(12, 2, 6), 2)),
     entry("torch.unsafe_split", split, example(t(12, 24), 8, 1)),
-    entry("torch.unbind", unbind, *shapes("3 12"), example(t(12, 2, 6), 1)),
+    torch_entry(unbind, *shapes("3 12"), example(t(12, 2, 6), 1)),
 )

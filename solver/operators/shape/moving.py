@@ -23,7 +23,7 @@ from ...algebra.dims import maximum, minimum
 from ...algebra.poly import Dim, product
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, result_type
-from ..declare.entry import Form, entry, example, shapes, t
+from ..declare.entry import Form, entry, example, functional, shapes, t, torch_entry
 from ..declare.forms import declared, moved
 from ..declare.needs import EQ, GE, GT, LE, at_least, less, need
 from ..declare.writing import (
@@ -322,51 +322,42 @@ def diagonal_scatter(
 
 
 ENTRIES = (
-    entry(
-        "torch.nn.functional.pad",
+    functional(
         pad,
         example(t(12, 6), (1, 2)),
         example(t(12, 6, 4), (0, 0, 1, 1), value=2.0),
         example(t(12, 6, 8), (1, 1), mode="reflect"),
         example(t(12, 6), (-1, 0)),
     ),
-    entry(
-        "torch.roll",
+    torch_entry(
         roll,
         example(t(12, 6), 1, -1),
         example(t(12, 6), (1, 2), (0, 1)),
         example(t(2, 12, 6), (1, 2), (1, 2)),
         example(t(12, 6), 3),
     ),
-    entry("torch.flip", flip, example(t(12, 6), (1,)), example(t(2, 12, 6), (-1, 0))),
+    torch_entry(flip, example(t(12, 6), (1,)), example(t(2, 12, 6), (-1, 0))),
     entry("torch.Tensor.flip", flip, example(t(12, 6), 1), example(t(2, 12, 6), -1, 0)),
-    entry("torch.fliplr", fliplr, *shapes("12 6")),
-    entry("torch.flipud", flipud, *shapes("12 6")),
-    entry("torch.rot90", rot90, *shapes("4 6 12"), example(t(12, 4, 6), 1, (1, 2))),
-    entry(
-        "torch.narrow",
+    torch_entry(fliplr, *shapes("12 6")),
+    torch_entry(flipud, *shapes("12 6")),
+    torch_entry(rot90, *shapes("4 6 12"), example(t(12, 4, 6), 1, (1, 2))),
+    torch_entry(
         narrow,
         example(t(12, 6), 1, 0, 6),
         example(t(12, 24), 1, 12, 12),
         example(t(12, 24), 1, 8, 8),
         example(t(12, 24), 0, 1, 5),
     ),
-    entry("torch.select", select, example(t(12, 6), 1, 2), example(t(12, 6, 4), -1, -1)),
-    entry(
-        "torch.diff",
-        diff,
-        *shapes("12 6"),
-        example(t(12, 6), 1, -1, t(12, 1)),
-        example(t(12, 6), 2, 1),
-    ),
+    torch_entry(select, example(t(12, 6), 1, 2), example(t(12, 6, 4), -1, -1)),
+    torch_entry(diff, *shapes("12 6"), example(t(12, 6), 1, -1, t(12, 1)), example(t(12, 6), 2, 1)),
     entry("torch.tril", triangle, *shapes("12 4 6"), example(t(6, 6), -1)),
     entry("torch.triu", triangle, example(t(12, 4, 6), 1), *shapes("6 6")),
     entry("torch.tril_indices", _triangle_indices(lower=True), example(4, 6), example(6, 4, -1)),
     entry("torch.triu_indices", _triangle_indices(lower=False), example(4, 6), example(3, 5, 2)),
-    entry("torch.diagonal", diagonal, example(t(12, 4, 6), 0, 1, 2), example(t(4, 6), 1)),
+    torch_entry(diagonal, example(t(12, 4, 6), 0, 1, 2), example(t(4, 6), 1)),
     entry("torch.linalg.diagonal", torch_diagonal_of_linalg, *shapes("12 4 6")),
-    entry("torch.diag", diag, *shapes("6"), example(t(4, 6), -1)),
-    entry("torch.diag_embed", diag_embed, *shapes("12 6"), example(t(12, 6), 1)),
-    entry("torch.diagflat", diagflat, *shapes("4 3"), example(t(6), 1)),
-    entry("torch.diagonal_scatter", diagonal_scatter, example(t(12, 4, 6), t(12, 4), 0, 1, 2)),
+    torch_entry(diag, *shapes("6"), example(t(4, 6), -1)),
+    torch_entry(diag_embed, *shapes("12 6"), example(t(12, 6), 1)),
+    torch_entry(diagflat, *shapes("4 3"), example(t(6), 1)),
+    torch_entry(diagonal_scatter, example(t(12, 4, 6), t(12, 4), 0, 1, 2)),
 )

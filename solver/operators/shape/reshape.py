@@ -27,7 +27,7 @@ from ...algebra.dims import floor_div, surely_positive, symbols_of
 from ...algebra.poly import Dim, divide_exactly, product, symbol
 from ..declare import errors
 from ..declare.dtypes import bits, dtype_name, dtype_of
-from ..declare.entry import DType, Form, entry, example, shapes, t
+from ..declare.entry import DType, Form, entry, example, shapes, t, torch_entry
 from ..declare.forms import LINEAR, declared, moved
 from ..declare.needs import EQ, GE, LE, NE, common_divisor, need, need_multiple, never_equal
 from ..declare.writing import (
@@ -463,8 +463,7 @@ _VIEWS = (
 
 
 ENTRIES = (
-    entry(
-        "torch.squeeze",
+    torch_entry(
         squeeze,
         *shapes("12 1 6 1"),
         example(t(12, 1, 6), 1),
@@ -472,49 +471,28 @@ ENTRIES = (
         example(t(4, 1, 1, 6), (1, 2)),
         *shapes("2 1 3"),
     ),
-    entry(
-        "torch.unsqueeze",
-        unsqueeze,
-        example(t(12, 6), 0),
-        example(t(12, 6), -1),
-        example(t(12, 6), 1),
-    ),
-    entry(
-        "torch.permute", permute, example(t(12, 4, 6), (2, 0, 1)), example(t(12, 4, 6), (0, -1, 1))
-    ),
+    torch_entry(unsqueeze, example(t(12, 6), 0), example(t(12, 6), -1), example(t(12, 6), 1)),
+    torch_entry(permute, example(t(12, 4, 6), (2, 0, 1)), example(t(12, 4, 6), (0, -1, 1))),
     entry(
         "torch.Tensor.permute",
         permute,
         example(t(12, 4, 6), 2, 0, 1),
         example(t(12, 4, 6), (0, 2, 1)),
     ),
-    entry("torch.transpose", transpose, *_MOVE),
-    entry("torch.swapaxes", swapaxes, *_MOVE),
+    torch_entry(transpose, *_MOVE),
+    torch_entry(swapaxes, *_MOVE),
     entry("torch.t", matrix_transpose, *shapes("12 6", "12")),
     entry("torch.adjoint", matrix_transpose, *shapes("2 12 6")),
-    entry("torch.movedim", movedim, *_MOVE, example(t(12, 4, 6), (0, 1), (2, 0))),
+    torch_entry(movedim, *_MOVE, example(t(12, 4, 6), (0, 1), (2, 0))),
     entry("torch.atleast_1d", atleast(1), *shapes("12 6", "()")),
     entry("torch.atleast_2d", atleast(2), *shapes("12", "12 6")),
     entry("torch.atleast_3d", atleast(3), *shapes("12", "12 6")),
     entry("torch.Tensor.view", view, *_VIEWS, example(t(12, 6), DType("int32"))),
     entry("torch.Tensor.reshape", reshape, *_VIEWS),
-    entry(
-        "torch.reshape",
-        reshape,
-        example(t(2, 12, 24), (2, 12, 4, 6)),
-        example(t(2, 3, 4, 6), (6, -1)),
-    ),
+    torch_entry(reshape, example(t(2, 12, 24), (2, 12, 4, 6)), example(t(2, 3, 4, 6), (6, -1))),
     entry("torch.Tensor.view_as", view_as, *shapes("12 24, 12 4 6", "2 6 4, 12 4")),
-    entry(
-        "torch.flatten",
-        flatten,
-        *shapes("12 4 6"),
-        example(t(12, 4, 6), 1),
-        example(t(2, 3, 4, 6), 1, 2),
-    ),
-    entry("torch.ravel", ravel, *shapes("12 4")),
-    entry(
-        "torch.unflatten", unflatten, example(t(24, 12), 0, (4, 6)), example(t(12, 24), -1, (-1, 6))
-    ),
+    torch_entry(flatten, *shapes("12 4 6"), example(t(12, 4, 6), 1), example(t(2, 3, 4, 6), 1, 2)),
+    torch_entry(ravel, *shapes("12 4")),
+    torch_entry(unflatten, example(t(24, 12), 0, (4, 6)), example(t(12, 24), -1, (-1, 6))),
     entry("torch.Tensor.unfold", unfold, example(t(12, 24), 1, 4, 4), example(t(12, 24), 1, 5, 2)),
 )

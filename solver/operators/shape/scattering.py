@@ -16,7 +16,7 @@ from dimsolve.ir.operator import Declaration
 
 from ..declare import errors
 from ..declare.dtypes import dtype_of
-from ..declare.entry import Sample, entry, example, mask, t, whole
+from ..declare.entry import Sample, example, mask, t, torch_entry, whole
 from ..declare.forms import declared
 from ..declare.needs import EQ, LE, need
 from ..declare.writing import (
@@ -208,48 +208,41 @@ def _columns(count: int, *shape: int) -> Sample:
 
 
 ENTRIES = (
-    entry(
-        "torch.scatter",
+    torch_entry(
         scatter,
         example(t(12, 6), 1, whole(6, 12, 1), t(12, 1)),
         example(t(12, 6), 1, whole(6, 12, 1), 2.0),
     ),
-    entry(
-        "torch.scatter_add",
+    torch_entry(
         scatter_add,
         example(t(12, 6), 1, whole(6, 12, 24), t(12, 24)),
         example(t(6, 12), 0, whole(6, 24, 12), t(24, 12)),
         example(t(12, 6), 1, whole(6, 4, 3), t(4, 3)),
     ),
-    entry(
-        "torch.scatter_reduce",
+    torch_entry(
         scatter_reduce,
         example(t(12, 6), 1, whole(6, 12, 24), t(12, 24), "sum"),
         example(t(12, 6), 1, whole(6, 12, 4), t(12, 4), "amax"),
     ),
-    entry(
-        "torch.index_add",
+    torch_entry(
         index_add,
         example(t(6, 4), 0, whole(6, 12), t(12, 4)),
         example(t(12, 6), 1, whole(6, 12), t(12, 12)),
     ),
-    entry(
-        "torch.index_copy",
+    torch_entry(
         index_copy,
         example(t(6, 12), 0, _columns(1, 1), t(1, 12)),
         example(t(12, 6), 1, _columns(1, 1), t(12, 1)),
     ),
-    entry("torch.index_fill", index_fill, example(t(12, 6), 1, whole(6, 2), 0.5)),
-    entry(
-        "torch.index_put",
+    torch_entry(index_fill, example(t(12, 6), 1, whole(6, 2), 0.5)),
+    torch_entry(
         index_put,
         example(t(12, 6), (whole(12, 1), whole(6, 1)), t(1)),
         example(t(12, 6), (whole(12, 4),), 1.0 and t()),
     ),
-    entry("torch.masked_scatter", masked_scatter, example(t(12, 6), mask(12, 6), t(72))),
-    entry("torch.select_scatter", select_scatter, example(t(12, 6), t(12), 1, 2)),
-    entry(
-        "torch.slice_scatter",
+    torch_entry(masked_scatter, example(t(12, 6), mask(12, 6), t(72))),
+    torch_entry(select_scatter, example(t(12, 6), t(12), 1, 2)),
+    torch_entry(
         slice_scatter,
         example(t(12, 6), t(4, 6), 0, 2, 6),
         example(t(12, 6), t(12, 3), 1, 0, None, 2),
