@@ -45,7 +45,8 @@ def _row(code: str, title: str, reason: str, hint: str = "") -> Callable[..., Sh
     names = list(dict.fromkeys([name for _, name, _, _ in parts if name]))
 
     def error(*values: Any) -> ShapeError:
-        return problem(**dict(zip(names, map(_Value, values), strict=True)))
+        words: dict[str, Any] = dict(zip(names, map(_Value, values), strict=True))
+        return problem(**words)
 
     return error
 

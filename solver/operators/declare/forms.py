@@ -20,7 +20,10 @@ LINEAR = ((0,),)
 
 
 def declared(
-    inputs: Sequence[Any], rows: Sequence[Pattern | None], outputs: Sequence[Pattern], **more: Any
+    inputs: Sequence[Any],
+    rows: Sequence[Pattern | None],
+    outputs: Sequence[Pattern | None],
+    **more: Any,
 ) -> Declaration:
     """Returns a declaration from the words of its inputs and results. Every result has the dtype of
     the first input, unless ``dtypes`` says otherwise.

@@ -18,7 +18,7 @@ from ...algebra.poly import divide_exactly
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, floating
 from ..declare.entry import Entry, Form, between, entries, entry, example, functional, shapes, t
-from ..declare.forms import declared
+from ..declare.forms import declared, words
 from ..declare.writing import Names, annotation, axis, dims_of, freeze_some, group
 from .pointwise import Pointwise, laid_on
 
@@ -55,11 +55,10 @@ def softmax(
 ) -> Declaration:
     """Declares a function of whole rows along ``dim``."""
     dims = dims_of(input)
-    names = Names()
     if dim is None:
         dim = 0 if len(dims) in (0, 1, 3) else 1
     place = axis(dim, len(dims))
-    row = [names.one("^" if n == place else "") for n in range(len(dims))]
+    row = words(len(dims), [place])
     result = floating(dtype_name(dtype) or dtype_of(input))
     return declared(
         (input,),

@@ -387,7 +387,7 @@ def _pairs(
     paths: str, *examples: Example, parameters: str = "input other", **rules: str
 ) -> list[Entry]:
     """The entries of functions of two operands."""
-    return _rows(paths, parameters, *examples, tensors=2, **rules)  # type: ignore[arg-type]
+    return _rows(paths, parameters, *examples, tensors=2, **rules)
 
 
 _REAL = """

@@ -18,7 +18,7 @@ from ...algebra.poly import Dim
 from ..declare import errors
 from ..declare.dtypes import complex_of, dtype_of, floating, real_of
 from ..declare.entry import Entry, Form, entry, example, shapes, t
-from ..declare.forms import moved
+from ..declare.forms import moved, words
 from ..declare.needs import GE, need
 from ..declare.writing import Names, NotKnown, axes, axis, dims_of, length_word
 
@@ -104,8 +104,7 @@ def shift(input: Any, dim: Any = None) -> Declaration:
     """Declares fftshift and ifftshift: a roll by half a dimension."""
     rank = len(dims_of(input))
     places = axes(dim, rank)
-    names = Names()
-    row = [names.one("^" if n in places else "") for n in range(rank)]
+    row = words(rank, places)
     return moved(input, row, row)
 
 

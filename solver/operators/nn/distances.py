@@ -7,6 +7,7 @@ pdist(x)                     n^ d^ -> e^              e = n*(n - 1)//2
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
@@ -69,41 +70,32 @@ def _way_to_compute(p: float, mode: Any, rows: Any, columns: Any) -> dict[str, A
 
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Declaration:
     """Declares the cosine between vectors along one dimension."""
-    shapes = [dims_of(x1), dims_of(x2, "the other tensor")]
-    rank = max(map(len, shapes))
-    place = axis(dim, rank)
-    names = Names()
-    spread = broadcast(shapes, names)
-    inputs = [_frozen_at(row, place - (rank - len(row))) for row in spread.inputs]
-    output = [word for n, word in enumerate(spread.output) if n != place]
-    return declared(
-        (x1, x2),
-        inputs,
-        [output],
-        arguments={k: v for k, v in spread.arguments.items() if k in map(bare, output)},
-        fresh=tuple(name for name in spread.fresh if name in map(bare, output)),
-        dtypes=(floating(result_type((x1, x2))),),
-        frozen="" if output else "the vectors are compared whole",
-    )
+    rank = max(len(dims_of(x1)), len(dims_of(x2, "the other tensor")))
+    return _compared(x1, x2, axis(dim, rank) - rank)
 
 
 def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Declaration:
     """Declares distances between vectors in the last dimension."""
-    names = Names()
-    spread = broadcast([dims_of(x1), dims_of(x2, "the other tensor")], names)
-    last = len(spread.output) - 1
-    inputs = [_frozen_at(row, len(row) - 1) for row in spread.inputs]
-    output = spread.output[:last] + ["1"] * keepdim
+    return _compared(x1, x2, -1, ["1"] * keepdim)
+
+
+def _compared(x1: Any, x2: Any, place: int, kept: Sequence[str] = ()) -> Declaration:
+    """The declaration of vectors compared along a dimension, counted from the end; ``kept`` stands
+    in its place.
+    """
+    spread = broadcast([dims_of(x1), dims_of(x2, "the other tensor")], Names())
+    at = len(spread.output) + place
+    rest = [*spread.output[:at], *spread.output[at + 1 :]]
     return declared(
         (x1, x2),
-        inputs,
-        [output],
-        arguments={k: v for k, v in spread.arguments.items() if k in map(bare, output)},
-        fresh=tuple(name for name in spread.fresh if name in map(bare, output)),
+        [_frozen_at(row, len(row) + place) for row in spread.inputs],
+        [[*rest[:at], *kept, *rest[at:]]],
+        arguments={k: v for k, v in spread.arguments.items() if k in map(bare, rest)},
+        fresh=tuple(name for name in spread.fresh if name in map(bare, rest)),
         dtypes=(floating(result_type((x1, x2))),),
-        frozen="" if spread.output[:last] else "the vectors are compared whole",
+        frozen="" if rest else "the vectors are compared whole",
     )
 
 

@@ -18,7 +18,7 @@ from ...algebra.dims import floor_div, surely_positive
 from ...algebra.poly import Dim, divide_exactly, product
 from ..declare import errors
 from ..declare.entry import between, constant, entry, example, functional, shapes, t
-from ..declare.forms import declared
+from ..declare.forms import declared, words
 from ..declare.needs import EQ, GE, NE, need, need_multiple, never_equal
 from ..declare.writing import Names, Pattern, axes, dims_of, group, is_dim, known
 
@@ -202,8 +202,7 @@ def normalize(
     """Declares division by a norm along dimensions."""
     dims = dims_of(input)
     places = axes(dim, len(dims))
-    names = Names()
-    row = [names.one("^" if n in places else "") for n in range(len(dims))]
+    row = words(len(dims), places)
     return _with_optional(input, row, [])
 
 

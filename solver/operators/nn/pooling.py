@@ -19,7 +19,7 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.poly import Dim, divide_exactly
 from ..declare import errors
 from ..declare.dtypes import dtype_of
-from ..declare.entry import Entry, Form, Sample, distinct, entry, example, places, t
+from ..declare.entry import Entry, Form, distinct, entry, example, places, t
 from ..declare.forms import declared
 from ..declare.needs import GE, LE, need
 from ..declare.writing import (
@@ -149,41 +149,6 @@ def lp_pool(spatial: int) -> Form:
 
 SHAPES = {1: (12, 8), 2: (12, 8, 6), 3: (12, 4, 6, 4)}
 """Channels and lengths of an example by the number of spatial dimensions."""
-
-
-def image_of(spatial: int) -> Sample:
-    return t(2, *SHAPES[spatial])
-
-
-def _entries() -> list[Entry]:
-    entries: list[Entry] = []
-    for n in (1, 2, 3):
-        place, image, peaks = (
-            f"torch.nn.functional.{{}}{n}d",
-            image_of(n),
-            distinct(2, *SHAPES[n]),
-        )
-        plain = (example(peaks, 2), example(peaks, 3, 1, 1), example(peaks, 2, return_indices=True))
-        entries += [
-            entry(place.format("max_pool"), max_pool(n), *plain),
-            entry(
-                place.format("max_pool") + "_with_indices",
-                max_pool(n, with_indices=True),
-                example(peaks, 2),
-            ),
-            entry(
-                place.format("avg_pool"),
-                avg_pool(n),
-                example(image, 2),
-                example(image, 3, 2, 1),
-                example(image, 3, 2, ceil_mode=True),
-            ),
-            entry(f"torch.max_pool{n}d", max_pool(n), *plain[:2]),
-            entry(
-                place.format("lp_pool"), lp_pool(n), example(image, 3, 2), example(image, 1, 3, 2)
-            ),
-        ]
-    return entries
 
 
 def _adaptive_word(
@@ -327,43 +292,43 @@ def _need_windows(lengths: Lengths, kernel: Sequence[Any], sizes: Sequence[Any])
             need(size + window - 1 + (len(lengths) == 3), LE, length, refusal)
 
 
-def _entries_of(n: int) -> tuple[Entry, ...]:
+def _entries(n: int) -> list[Entry]:
     """The pools over ``n`` dimensions."""
-    place, image = f"torch.nn.functional.{{}}{n}d", image_of(n)
-    peaks = distinct(2, *SHAPES[n])
-    return (
-        entry(
-            place.format("adaptive_avg_pool"),
+    image, peaks = t(2, *SHAPES[n]), distinct(2, *SHAPES[n])
+    plain = (example(peaks, 2), example(peaks, 3, 1, 1))
+    sizes = ((1,), ((2,) * n,), (3,))
+    found = {
+        f"max_pool{n}d": (max_pool(n), (*plain, example(peaks, 2, return_indices=True))),
+        f"max_pool{n}d_with_indices": (max_pool(n, with_indices=True), plain[:1]),
+        f"avg_pool{n}d": (
+            avg_pool(n),
+            (example(image, 2), example(image, 3, 2, 1), example(image, 3, 2, ceil_mode=True)),
+        ),
+        f"lp_pool{n}d": (lp_pool(n), (example(image, 3, 2), example(image, 1, 3, 2))),
+        f"adaptive_avg_pool{n}d": (
             adaptive_pool(n, mean=True),
-            example(image, 1),
-            example(image, (2,) * n),
-            example(image, 3),
+            tuple(example(image, *size) for size in sizes),
         ),
-        entry(
-            place.format("adaptive_max_pool"),
+        f"adaptive_max_pool{n}d": (
             adaptive_pool(n, mean=False),
-            example(peaks, 1),
-            example(peaks, (2,) * n),
-            example(peaks, 3, return_indices=True),
+            (*[example(peaks, *s) for s in sizes[:2]], example(peaks, 3, return_indices=True)),
         ),
-        entry(
-            place.format("adaptive_max_pool") + "_with_indices",
+        f"adaptive_max_pool{n}d_with_indices": (
             adaptive_pool(n, mean=False, with_indices=True),
-            example(peaks, 2),
+            plain[:1],
         ),
-        entry(
-            place.format("max_unpool"),
-            max_unpool(n),
-            example(t(12, *[3] * n), places(n, 12, *[3] * n), 2),
-        ),
-    )
+        f"max_unpool{n}d": (max_unpool(n), (example(t(12, *[3] * n), places(n, 12, *[3] * n), 2),)),
+    }
+    return [
+        entry(f"torch.max_pool{n}d", max_pool(n), *plain),
+        *[entry(f"torch.nn.functional.{name}", form, *c) for name, (form, c) in found.items()],
+    ]
 
 
 ENTRIES = (
-    *(tuple(_entries())),
-    *_entries_of(1),
-    *_entries_of(2),
-    *_entries_of(3),
+    *_entries(1),
+    *_entries(2),
+    *_entries(3),
     *(
         entry(
             f"torch.nn.functional.fractional_max_pool{n}d",

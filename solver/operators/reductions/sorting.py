@@ -17,18 +17,8 @@ from dimsolve.ir.operator import Declaration
 
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, summed
-from ..declare.entry import (
-    Entry,
-    ascending,
-    distinct,
-    entry,
-    example,
-    shapes,
-    t,
-    torch_entry,
-    whole,
-)
-from ..declare.forms import declared
+from ..declare.entry import ascending, distinct, entry, example, shapes, t, torch_entry, whole
+from ..declare.forms import declared, words
 from ..declare.needs import GE, LE, need
 from ..declare.writing import (
     Names,
@@ -258,9 +248,8 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1) -> Declara
     dims = dims_of(y)
     if x is not None and (not is_tensor(x) or dims_of(x) != dims):
         raise NotKnown("only places of the shape of the values are known of")
-    names = Names()
     place = axis(dim, len(dims))
-    row = [names.one("^" if n == place else "") for n in range(len(dims))]
+    row = words(len(dims), [place])
     tensors = [y] if x is None else [y, x]
     return declared(
         tensors,
@@ -295,23 +284,6 @@ _DISTINCT = (example(distinct(12, 6)), example(distinct(2, 12, 6), 0))
 _INDEXED = (example(distinct(12, 6), 1), example(distinct(2, 12, 6), 0))
 
 
-def _entries() -> list[Entry]:
-    return [
-        torch_entry(cumsum, *_ROWS, example(whole(9, 12, 6), 0)),
-        torch_entry(cumprod, *_ROWS),
-        entry("torch.cummax", running, *_INDEXED),
-        entry("torch.cummin", running, *_INDEXED),
-        torch_entry(logcumsumexp, *_ROWS),
-        torch_entry(sort, *_DISTINCT),
-        torch_entry(argsort, *_DISTINCT),
-        torch_entry(msort, example(distinct(6, 12))),
-        torch_entry(topk, example(distinct(12, 6), 3), example(distinct(6, 12), 2, 0)),
-        torch_entry(trapezoid, *shapes("12 6"), example(t(6, 12), t(6, 12), dim=0)),
-        torch_entry(cumulative_trapezoid, *shapes("12 6"), example(t(6, 12), dim=0)),
-        torch_entry(renorm, example(t(12, 6), 2, 0, 1.0)),
-    ]
-
-
 ENTRIES = (
     torch_entry(searchsorted, example(ascending(6), t(12, 4))),
     torch_entry(bucketize, example(t(12, 4), ascending(6))),
@@ -322,5 +294,16 @@ ENTRIES = (
     torch_entry(nonzero, example(whole(2, 12, 6)), example(whole(2, 12, 6), as_tuple=True)),
     entry("torch.argwhere", nonzero, example(whole(2, 12, 6))),
     torch_entry(isin, example(whole(9, 12, 6), whole(9, 4))),
-    *(tuple(_entries())),
+    torch_entry(cumsum, *_ROWS, example(whole(9, 12, 6), 0)),
+    torch_entry(cumprod, *_ROWS),
+    entry("torch.cummax", running, *_INDEXED),
+    entry("torch.cummin", running, *_INDEXED),
+    torch_entry(logcumsumexp, *_ROWS),
+    torch_entry(sort, *_DISTINCT),
+    torch_entry(argsort, *_DISTINCT),
+    torch_entry(msort, example(distinct(6, 12))),
+    torch_entry(topk, example(distinct(12, 6), 3), example(distinct(6, 12), 2, 0)),
+    torch_entry(trapezoid, *shapes("12 6"), example(t(6, 12), t(6, 12), dim=0)),
+    torch_entry(cumulative_trapezoid, *shapes("12 6"), example(t(6, 12), dim=0)),
+    torch_entry(renorm, example(t(12, 6), 2, 0, 1.0)),
 )

@@ -24,7 +24,7 @@ from ...algebra.poly import Dim, product
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, result_type
 from ..declare.entry import Form, entry, example, functional, shapes, t, torch_entry
-from ..declare.forms import declared, moved
+from ..declare.forms import declared, moved, words
 from ..declare.needs import EQ, GE, GT, LE, at_least, less, need
 from ..declare.writing import (
     Names,
@@ -166,8 +166,7 @@ def select(input: Any, dim: int, index: Any) -> Declaration:
     place = axis(dim, len(dims))
     if is_dim(index):
         need_place(index, dims[place])
-    names = Names()
-    row = [names.one("^" if n == place else "") for n in range(len(dims))]
+    row = words(len(dims), [place])
     return moved(input, row, [*row[:place], *row[place + 1 :]])
 
 

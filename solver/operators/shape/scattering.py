@@ -17,7 +17,7 @@ from dimsolve.ir.operator import Declaration
 from ..declare import errors
 from ..declare.dtypes import dtype_of
 from ..declare.entry import Sample, example, mask, t, torch_entry, whole
-from ..declare.forms import declared
+from ..declare.forms import declared, words
 from ..declare.needs import EQ, LE, need
 from ..declare.writing import (
     Lengths,
@@ -177,11 +177,10 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Declaration:
 def select_scatter(input: Any, src: Any, dim: int, index: Any) -> Declaration:
     """Declares one slice replaced."""
     dims = dims_of(input)
-    names = Names()
     place = axis(dim, len(dims))
     if is_dim(index):
         need_place(index, dims[place])
-    row = [names.one("^" if n == place else "") for n in range(len(dims))]
+    row = words(len(dims), [place])
     return declared((input, src), [row, [*row[:place], *row[place + 1 :]]], [row], linear=((0, 1),))
 
 
