@@ -256,7 +256,7 @@ def rest_of(values: Sequence[Any], named: dict[str, Any], name: str) -> tuple[An
     names.
     """
     if set(named) - {name}:
-        raise NotKnown(f"the argument '{min(set(named) - {name})}' is not known of")
+        raise NotKnown(f"the argument '{min(set(named) - {name})}' is not supported")
     return listed((named[name],) if name in named else values)
 
 

@@ -58,7 +58,7 @@ def as_type(dtype: str) -> Form:
 def typed(input: Any, dtype: Any = None, non_blocking: bool = False) -> Declaration:
     """Declares Tensor.type with a dtype."""
     if dtype is None or isinstance(dtype, str):
-        raise NotKnown("only a torch dtype is known of")
+        raise NotKnown("only a torch dtype is supported")
     return cast(input, dtype_name(dtype))
 
 

@@ -210,7 +210,7 @@ def bind(parameters: Sequence[str], args: Sequence[Any], kwargs: dict[str, Any])
     bound = dict(zip(parameters, args, strict=False))
     for name, value in kwargs.items():
         if name not in parameters or name in bound:
-            raise NotKnown(f"the argument '{name}' is not known of")
+            raise NotKnown(f"the argument '{name}' is not supported")
         bound[name] = value
     return bound
 

@@ -112,7 +112,7 @@ def _extreme(function: Callable[..., Any]) -> Form:
     def declare(*values: Any) -> Declaration:
         given = values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
         if not all(is_dim(x) for x in given):
-            raise NotKnown("only lengths are known of")
+            raise NotKnown("only lengths are supported")
         return value(function(*given))
 
     return declare
@@ -121,7 +121,7 @@ def _extreme(function: Callable[..., Any]) -> Form:
 def sym_sum(args: Any) -> Declaration:
     """Declares torch.sym_sum."""
     if not all(is_dim(x) for x in args):
-        raise NotKnown("only lengths are known of")
+        raise NotKnown("only lengths are supported")
     return value(sum(args[1:], args[0]) if args else 0)
 
 

@@ -27,7 +27,7 @@ from ..elementwise.pointwise import broadcast
 def einsum(equation: Any, *operands: Any) -> Declaration:
     """Declares an einsum. Raises ShapeError for an equation that does not fit its operands."""
     if not isinstance(equation, str):
-        raise NotKnown("einsum with lists of numbers is not known of")
+        raise NotKnown("einsum with lists of numbers is not supported")
     tensors = (
         list(operands[0])
         if len(operands) == 1 and isinstance(operands[0], list | tuple)

@@ -124,7 +124,7 @@ def qr(A: Any, mode: str = "reduced") -> Declaration:
     arguments: dict[str, Any] = {}
     k = _shortest(A, arguments)
     if mode == "r":
-        raise NotKnown("qr without q is not known of")
+        raise NotKnown("qr without q is not supported")
     side = "m^" if mode == "complete" else k
     dtype = dtype_of(A)
     if mode == "complete":

@@ -86,7 +86,7 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Declaration:
     """Declares inner products along a dimension."""
     shapes = [dims_of(x), dims_of(y, "the other tensor")]
     if len(shapes[0]) != len(shapes[1]):
-        raise NotKnown("vecdot of tensors with different numbers of dimensions is not known of")
+        raise NotKnown("vecdot of tensors with different numbers of dimensions is not supported")
     place = axis(dim, len(shapes[0]))
     names = Names()
     spread = broadcast([shape[:place] + shape[place + 1 :] for shape in shapes], names)
@@ -114,7 +114,7 @@ def block_diag(*tensors: Any) -> Declaration:
     for tensor in tensors:
         dims = dims_of(tensor)
         if len(dims) > 2:
-            raise NotKnown("only vectors and matrices are known of")
+            raise NotKnown("only vectors and matrices are supported")
         rows.append(names.take(len(dims), "^"))
         sides = (*(1,) * (2 - len(dims)), *known(dims))
         totals = [a + b for a, b in zip(totals, sides, strict=True)]
@@ -133,7 +133,7 @@ def block_diag(*tensors: Any) -> Declaration:
 def covariance(input: Any, **options: Any) -> Declaration:
     """Declares cov and corrcoef: rows are compared with each other over all columns."""
     if len(dims_of(input)) != 2 or any(value is not None for value in options.values()):
-        raise NotKnown("only a matrix without weights is known of")
+        raise NotKnown("only a matrix without weights is supported")
     rows = dims_of(input)[0]
     if rows is not None and rows != 1:
         need(rows, NE, 1)  # of one row torch returns a number
@@ -338,7 +338,7 @@ def grouped_mm(
 ) -> Declaration:
     """Declares a product of row groups with one matrix each; ``offs`` is where the groups end."""
     if offs is None or bias is not None or len(dims_of(input)) != 2 or len(dims_of(weight)) != 3:
-        raise NotKnown("only (rows, k) by (groups, k, n) with offs is known of")
+        raise NotKnown("only (rows, k) by (groups, k, n) with offs is supported")
     return Declaration(
         "s^ k+, g^ k+ n, g^ -> s^ n", (input, weight, offs), dtypes=(dtype_of(input),), linear=_EACH
     )
@@ -374,7 +374,7 @@ def _named(form: Form, x: str, y: str) -> Form:
     def declare(input: Any, *args: Any, **kwargs: Any) -> Declaration:
         renamed = {{x: "x", y: "y"}.get(name, name): value for name, value in kwargs.items()}
         if len(args) > 2:
-            raise NotKnown("the old order of arguments is not known of")
+            raise NotKnown("the old order of arguments is not supported")
         return form(input, *args, **renamed)
 
     return declare

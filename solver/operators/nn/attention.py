@@ -161,9 +161,9 @@ def multi_head_attention_forward(
     """Declares the whole layer as one function: only the batch can be cut, see the note."""
     unusual = (bias_k, bias_v, q_proj_weight, static_k, static_v, key_padding_mask, in_proj_weight)
     if any(x is not None for x in unusual[:-1]) or add_zero_attn or unusual[-1] is None:
-        raise NotKnown("only one joint projection without further biases is known of")
+        raise NotKnown("only one joint projection without further biases is supported")
     if len(dims_of(query)) != 3 or (attn_mask is not None and len(dims_of(attn_mask)) != 2):
-        raise NotKnown("only a batch of sequences with a shared mask is known of")
+        raise NotKnown("only a batch of sequences with a shared mask is supported")
     _need_heads(dims_of(query)[-1], embed_dim_to_check, num_heads, in_proj_weight)
     rows = [["l^", "n", "e^"], ["s^", "n", "e^"], ["s^", "n", "e^"], ["f^", "e^"]]
     inputs = [query, key, value, in_proj_weight]

@@ -172,19 +172,7 @@ def convolution(spatial: int) -> Form:
         dilation: Any = 1,
         groups: Any = 1,
     ) -> Declaration:
-        dims, kernel = _checked(input, weight, spatial)
-        names, arguments = Names(), dict[str, Any]()
-        batch = names.take(len(dims) - spatial - 1)
-        out = quotient("a group of output channels", kernel[0], groups)
-        g, c, o = _channels(names, groups, kernel[1], out, arguments)
-        windows = windows_of(kernel[2:], stride, padding, dilation, spatial)
-        pairs = [
-            slide(n, w, names, arguments) for n, w in zip(dims[-spatial:], windows, strict=True)
-        ]
-        sides = _kernel_words(kernel[2:], names)
-        inputs = [[*batch, group(g, c), *(before for before, _ in pairs)], [group(g, o), c, *sides]]
-        output = [*batch, group(g, o), *(after for _, after in pairs)]
-        return _joined(input, weight, bias, inputs, output, group(g, o), g, arguments)
+        return _convolved(input, weight, bias, (stride, padding, dilation), groups, spatial)
 
     return declare
 
@@ -202,25 +190,58 @@ def transposed_convolution(spatial: int) -> Form:
         groups: Any = 1,
         dilation: Any = 1,
     ) -> Declaration:
-        dims, kernel = _checked(input, weight, spatial)
-        names, arguments = Names(), dict[str, Any]()
-        batch = names.take(len(dims) - spatial - 1)
-        inner = quotient("a group of input channels", kernel[0], groups)
-        g, c, o = _channels(names, groups, inner, kernel[1], arguments)
-        windows = windows_of(kernel[2:], stride, padding, dilation, spatial)
+        steps = (stride, padding, dilation)
+        return _convolved(input, weight, bias, steps, groups, spatial, True, output_padding)
+
+    return declare
+
+
+def _convolved(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    steps: tuple[Any, Any, Any],
+    groups: Any,
+    spatial: int,
+    transposed: bool = False,
+    output_padding: Any = 0,
+) -> Declaration:
+    """The declaration of a convolution. steps: stride, padding and dilation."""
+    dims, kernel = _checked(input, weight, spatial)
+    names, arguments = Names(), dict[str, Any]()
+    batch = names.take(len(dims) - spatial - 1)
+    share = quotient(f"a group of {'in' if transposed else 'out'}put channels", kernel[0], groups)
+    inner, outer = (share, kernel[1]) if transposed else (kernel[1], share)
+    g, c, o = _channels(names, groups, inner, outer, arguments)
+    windows = windows_of(kernel[2:], *steps, spatial)
+    slides = zip(dims[-spatial:], windows, strict=True)
+    if transposed:
         extras = per_dim(output_padding, spatial)
         pairs = [
             slide_back(n, w, extra, names, arguments)
-            for n, w, extra in zip(dims[-spatial:], windows, extras, strict=True)
+            for (n, w), extra in zip(slides, extras, strict=True)
         ]
-        inputs = [
-            [*batch, group(g, c), *(before for before, _ in pairs)],
-            [group(g, c), o, *_kernel_words(kernel[2:], names)],
-        ]
-        output = [*batch, group(g, o), *(after for _, after in pairs)]
-        return _joined(input, weight, bias, inputs, output, group(g, o), g, arguments)
-
-    return declare
+    else:
+        pairs = [slide(n, w, names, arguments) for n, w in slides]
+    sides = [str(size) if isinstance(size, int) else names.one("^") for size in kernel[2:]]
+    channels = group(g, o)
+    rows = [
+        [*batch, group(g, c), *(before for before, _ in pairs)],
+        [*((group(g, c), o) if transposed else (channels, c)), *sides],
+    ]
+    tensors = [input, weight]
+    if bias is not None:
+        tensors, rows = [*tensors, bias], [*rows, [channels]]
+    return declared(
+        tensors,
+        rows,
+        [[*batch, channels, *(after for _, after in pairs)]],
+        arguments=arguments,
+        sizes={} if g == "1" else {"groups": g},
+        value_split=() if bias is None else (2,),
+        dtypes=(result_type(tensors),),
+        linear=((0,), (1,)) if bias is None else ((0, 2), (1, 2)),
+    )
 
 
 def _checked(input: Any, weight: Any, spatial: int) -> tuple[Any, tuple[Dim, ...]]:
@@ -234,38 +255,6 @@ def _checked(input: Any, weight: Any, spatial: int) -> tuple[Any, tuple[Dim, ...
     if None in kernel:
         raise NotKnown("a length of the weight is not known")
     return dims, tuple(k for k in kernel if k is not None)
-
-
-def _kernel_words(sizes: Any, names: Names) -> list[str]:
-    return [str(size) if isinstance(size, int) else names.one("^") for size in sizes]
-
-
-def _joined(
-    input: Any,
-    weight: Any,
-    bias: Any,
-    inputs: list[list[str]],
-    output: list[str],
-    channels: str,
-    groups: str,
-    arguments: dict[str, Any],
-) -> Declaration:
-    tensors = [input, weight]
-    linear: tuple[tuple[int, ...], ...] = ((0,), (1,))
-    if bias is not None:
-        tensors.append(bias)
-        inputs.append([channels])
-        linear = ((0, 2), (1, 2))
-    return declared(
-        tensors,
-        inputs,
-        [output],
-        arguments=arguments,
-        sizes={} if groups == "1" else {"groups": groups},
-        value_split=() if bias is None else (2,),
-        dtypes=(result_type(tensors),),
-        linear=linear,
-    )
 
 
 def pixel_shuffle(input: Any, upscale_factor: int) -> Declaration:

@@ -90,7 +90,7 @@ def embedding_bag(
         if offsets is None:
             raise NotKnown("ids with one dimension need offsets")
         if include_last_offset:
-            raise NotKnown("include_last_offset is not known of")
+            raise NotKnown("include_last_offset is not supported")
         rows, inputs, output = ["i^", "v^ d", "b^"], [input, weight, offsets], "b^ d"
         weights = "i^"
     else:

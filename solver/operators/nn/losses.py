@@ -198,7 +198,7 @@ def kl_div(
         return pointwise_loss([input, target], reduction_of(reduction, size_average, reduce))
     dims = dims_of(input)
     if dims != dims_of(target, "the target"):
-        raise NotKnown("batchmean with broadcasting is not known of")
+        raise NotKnown("batchmean with broadcasting is not supported")
     names = Names()
     row = [names.one("+" if n == 0 else "^") for n in range(len(dims))]
     return declared((input, target), [row, row], [[]], reduction="avg")
@@ -279,7 +279,7 @@ def linear_cross_entropy(
 ) -> Declaration:
     """Declares cross_entropy of a linear layer, for rows and class targets."""
     if len(dims_of(input)) != 2 or len(dims_of(target, "the target")) != 1:
-        raise NotKnown("only rows and class targets are known of")
+        raise NotKnown("only rows and class targets are supported")
     kind = reduction_of(reduction)
     n = "n" if kind == "none" else "n^" if kind == "mean" else "n+"
     inputs, rows = [input, linear_weight, target], [[n, "h^"], ["c^", "h^"], [n]]
@@ -329,7 +329,7 @@ def cosine_embedding_loss(tensors: Sequence[Any], reduction: Reduction) -> Decla
 def triplet_margin_loss(tensors: Sequence[Any], reduction: Reduction) -> Declaration:
     """Declares triplet_margin_loss."""
     if len({dims_of(x) for x in tensors}) > 1 or len(dims_of(tensors[0])) > 2:
-        raise NotKnown("only three tensors of one shape with a batch are known of")
+        raise NotKnown("only three tensors of one shape with a batch are supported")
     return row_loss(tensors, [_rows_of(tensors[0], "d^")] * 3, reduction)
 
 
@@ -354,7 +354,7 @@ def multilabel_soft_margin_loss(
 ) -> Declaration:
     """Declares multilabel_soft_margin_loss: a mean over classes, then the reduction."""
     if len(dims_of(tensors[0])) != 2:
-        raise NotKnown("only a batch of rows is known of")
+        raise NotKnown("only a batch of rows is supported")
     given = _weighted_by(tensors, weight)
     return row_loss(given, [["n", "c^"], ["n", "c^"], ["c^"]][: len(given)], reduction)
 
@@ -363,9 +363,9 @@ def multilabel_soft_margin_loss(
 def ctc_loss(tensors: Sequence[Any], reduction: Reduction) -> Declaration:
     """Declares ctc_loss for padded targets and lengths in tensors."""
     if len(dims_of(tensors[0])) != 3 or not all(is_tensor(lengths) for lengths in tensors[2:]):
-        raise NotKnown("only a batch with its lengths in tensors is known of")
+        raise NotKnown("only a batch with its lengths in tensors is supported")
     if len(dims_of(tensors[1], "the targets")) != 2:
-        raise NotKnown("targets that are joined in one row are not known of")
+        raise NotKnown("targets that are joined in one row are not supported")
     return row_loss(tensors, [["t^", "n", "c^"], ["n", "s^"], ["n"], ["n"]], reduction)
 
 

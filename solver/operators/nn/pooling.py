@@ -230,7 +230,7 @@ def max_unpool(spatial: int) -> Form:
     ) -> Declaration:
         dims, names, leading = image_words(input, spatial)
         if output_size is not None:
-            raise NotKnown("max_unpool with an output_size is not known of")
+            raise NotKnown("max_unpool with an output_size is not supported")
         arguments: dict[str, Any] = {}
         source, target = [], []
         windows = windows_of(kernel_size, stride, padding, 1, False, spatial)
@@ -266,7 +266,7 @@ def fractional(spatial: int) -> Form:
         _random_samples: Any = None,
     ) -> Declaration:
         if output_size is None or _random_samples is not None:
-            raise NotKnown("only an output_size and drawn windows are known of")
+            raise NotKnown("only an output_size and drawn windows are supported")
         dims, names, leading = image_words(input, spatial)
         _need_windows(dims[-spatial:], per_dim(kernel_size, spatial), per_dim(output_size, spatial))
         source, target, arguments = _whole_image(

@@ -34,7 +34,7 @@ def layer(states: int) -> Form:
     ) -> Declaration:
         first = list(hx) if isinstance(hx, list | tuple) else [hx]
         if is_tensor(params) or len(dims_of(input)) != 3 or len(first) != states:
-            raise NotKnown("only a batch of padded sequences is known of")
+            raise NotKnown("only a batch of padded sequences is supported")
         names, arguments = Names({"t", "n", "i"}), dict[str, Any]()
         row = ["n", "t^", "i^"] if batch_first else ["t^", "n", "i^"]
         carried = [[names.one("^"), "n", names.one("^")] for _ in first]
@@ -66,7 +66,7 @@ def cell(states: int) -> Form:
     ) -> Declaration:
         first = list(hx) if isinstance(hx, list | tuple) else [hx]
         if len(dims_of(input)) != 2 or len(first) != states:
-            raise NotKnown("only a batch is known of")
+            raise NotKnown("only a batch is supported")
         biases = [bias for bias in (b_ih, b_hh) if bias is not None]
         rows = [
             ["n", "i^"],

@@ -257,7 +257,7 @@ def norm(
 ) -> Declaration:
     """Declares torch.norm: a vector norm, or the Frobenius norm, which is one."""
     if p == "nuc":
-        raise NotKnown("the nuclear norm is not known of")
+        raise NotKnown("the nuclear norm is not supported")
     return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 
@@ -301,7 +301,7 @@ def weight_norm(v: Any, g: Any, dim: int = 0) -> Declaration:
     dims, scales = dims_of(v), dims_of(g, "g")
     place = None if dim == -1 else axis(dim, len(dims))
     if len(scales) != (0 if place is None else len(dims)):
-        raise NotKnown("scales of another rank are not known of")
+        raise NotKnown("scales of another rank are not supported")
     names = Names()
     row = [names.one("" if n == place else "^") for n in range(len(dims))]
     scale = [row[n] if n == place else "1" for n in range(len(scales))]

@@ -44,7 +44,7 @@ def searchsorted(
     """Declares a search in sorted rows, or in one row for all."""
     dtype = "int32" if out_int32 else "int64"
     if sorter is not None:
-        raise NotKnown("searchsorted with a sorter is not known of")
+        raise NotKnown("searchsorted with a sorter is not supported")
     rank = len(dims_of(sorted_sequence))
     if not is_tensor(input):
         return Declaration(
@@ -110,7 +110,7 @@ def unique(
     """Declares the different elements: how many, only running can tell."""
     dims = dims_of(input)
     if dim is not None:
-        raise NotKnown("unique along a dimension is not known of")
+        raise NotKnown("unique along a dimension is not supported")
     row = Names({"u"}).take(len(dims), "^")
     outputs = [["u^"], *([row] if return_inverse else []), *([["u^"]] if return_counts else [])]
     return declared(
@@ -152,7 +152,7 @@ def isin(
 ) -> Declaration:
     """Declares membership: every element is looked for among all others."""
     if not (is_tensor(elements) and is_tensor(test_elements)):
-        raise NotKnown("isin with a number is not known of")
+        raise NotKnown("isin with a number is not supported")
     row = Names().take(len(dims_of(elements)))
     others = [f"{word}^" for word in Names(set(row)).take(len(dims_of(test_elements)))]
     return declared((elements, test_elements), [row, others], [row], dtypes=("bool",))
@@ -247,7 +247,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1) -> Declara
     """Declares an integral along a dimension."""
     dims = dims_of(y)
     if x is not None and (not is_tensor(x) or dims_of(x) != dims):
-        raise NotKnown("only places of the shape of the values are known of")
+        raise NotKnown("only places of the shape of the values are supported")
     place = axis(dim, len(dims))
     row = words(len(dims), [place])
     tensors = [y] if x is None else [y, x]
@@ -266,7 +266,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1)
     dims = dims_of(y)
     length = dims[axis(dim, len(dims))]
     if x is not None or length is None:
-        raise NotKnown("only values at equal distances are known of")
+        raise NotKnown("only values at equal distances are supported")
     return along(y, dim, (dtype_of(y),), linear=True, length=length - 1)
 
 

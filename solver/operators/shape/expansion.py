@@ -183,7 +183,7 @@ def repeat_interleave(
     """Declares elements repeated one by one, along a dimension or of the flattened tensor."""
     dims = dims_of(input)
     if repeats is None or (is_tensor(repeats) and dim is None and len(dims) > 1):
-        raise NotKnown("repeat counts for a flattened tensor are not known of")
+        raise NotKnown("repeat counts for a flattened tensor are not supported")
     names = Names()
     row = names.take(len(dims))
     place = axis(0 if dim is None else dim, len(dims))

@@ -255,7 +255,7 @@ class _Reader:
     def _number(self, item: Any, length: Dim | None) -> None:
         """A tensor without dimensions is read as the number that it holds."""
         if dtype_of(item) in _MASKS:
-            raise NotKnown("an index that is one bool is not known of")
+            raise NotKnown("an index that is one bool is not supported")
         self.found.indices.append(item)
         self.found.index_words.append([])
         self._word(length)
@@ -352,7 +352,7 @@ def _mask_words(
 ) -> tuple[list[str], list[Dim | None]]:
     """The word and the length of what a mask chooses: only running tells how much that is."""
     if len(tensors) > 1:
-        raise NotKnown("a mask beside other index tensors is not known of")
+        raise NotKnown("a mask beside other index tensors is not supported")
     result.index_words.append(result.mask_words)
     word = names.one("^")
     result.fresh.append(bare(word))

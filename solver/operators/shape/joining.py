@@ -120,7 +120,7 @@ def _stacked(dim: int, least: int) -> Form:
         if min(ranks) < least:
             if ranks == {1} and least == 2 and dim == 0:
                 return stack(tensors, 0)
-            raise NotKnown(f"tensors with fewer than {least} dimensions are not known of")
+            raise NotKnown(f"tensors with fewer than {least} dimensions are not supported")
         return cat(tensors, 0 if ranks == {1} else dim)
 
     return declare

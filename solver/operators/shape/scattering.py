@@ -93,7 +93,7 @@ def scatter(
 ) -> Declaration:
     """Declares torch.scatter."""
     if reduce == "multiply":
-        raise NotKnown("scatter with multiply is not known of")
+        raise NotKnown("scatter with multiply is not supported")
     return scattered(
         input,
         dim,
