@@ -11,9 +11,8 @@ from functools import cache
 import pytest
 
 from dimsolve.solver.algebra.poly import Dim, symbol
-from dimsolve.solver.operators import catalogue as aliases
-from dimsolve.solver.operators import specimens
-from dimsolve.solver.operators.catalogue import canonical, entries
+from dimsolve.solver.operators import canonical, paths, specimens
+from dimsolve.solver.operators.catalogue import entries
 from tests.oracles.torch_calls import Place, disagreements, variants
 
 UNCHECKED = {
@@ -90,7 +89,7 @@ IN_PLACE = {
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in aliases.IN_PLACE if path[:13] == "torch.Tensor." and path not in IN_PLACE],
+    [path for path in paths.IN_PLACE if path[:13] == "torch.Tensor." and path not in IN_PLACE],
 )
 def test_conditions_of_a_method_that_writes_hold_exactly_where_torch_accepts_it(path: str) -> None:
     """Nothing but what is broadcast has to fit the tensor that is written to."""
