@@ -18,7 +18,7 @@ from dimsolve.ir.display import Displayed
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """One lie. ``subject``: the identifier, or the input, that is to blame."""
+    """One broken promise. ``subject``: the identifier, or the input, that is to blame."""
 
     subject: str
     reason: str
@@ -27,6 +27,14 @@ class Culprit:
 
     def __str__(self) -> str:
         return f"{self.reason}\n  hint: {self.hint}" if self.hint else self.reason
+
+
+class Lie(Exception):
+    """The annotation does not fit what the function does on one device."""
+
+    def __init__(self, subject: str, reason: str, hint: str = "") -> None:
+        self.culprit = Culprit(subject, reason, hint)
+        super().__init__(str(self.culprit))
 
 
 @dataclass(frozen=True)
