@@ -48,7 +48,7 @@ def refuse_backward_hooks(model: Any) -> None:
 
     for path, module in model.named_modules() if isinstance(model, torch.nn.Module) else ():
         if any(getattr(module, place, None) for place in BACKWARD):
-            raise backward_hook(path or "the model")
+            raise backward_hook(module=path or "the model")
 
 
 def _traced(module: Any) -> TracedModule:

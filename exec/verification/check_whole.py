@@ -20,7 +20,8 @@ from dimsolve.solver.layout import Pattern
 from dimsolve.solver.solution import Solution
 
 from ..calls import Call
-from ..registration.operator import Promise, sees_write
+from ..registration.leaf import sees_write
+from ..registration.promise import Promise
 from .compare import relative
 from .verification import Culprit, Lie
 from .whole import Whole, fixed_random, plain_outputs, run_whole

@@ -39,7 +39,7 @@ from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.layout import Layout, Pattern, layout_of, star_position
 
 from ..calls import Arguments
-from ..registration.operator import Parameter, Promise
+from ..registration.promise import Parameter, Promise
 from .verification import Lie
 
 BASE = (2, 3, 5, 7)

@@ -39,7 +39,7 @@ from dimsolve.solver.operators import names as known_names
 from dimsolve.solver.shapes import to_whole
 
 from ..calls import Arguments, resolve
-from ..registration.operator import Promise
+from ..registration.promise import Promise
 from .check_whole import lack_of_values
 from .samples import OTHER_PARTS, RANKS, STAR_RANKS, has_star
 from .splits import CheckSplits, check_samples
