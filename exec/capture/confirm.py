@@ -65,9 +65,8 @@ class Confirmation:
             if isinstance(type, ScalarType) and isinstance(theirs, ScalarType):
                 if type.value is None:
                     return theirs
-                return (
-                    type if theirs.value is None or self._equal(type.value, theirs.value) else None
-                )
+                agreed = theirs.value is None or self._equal(type.value, theirs.value)
+                return type if agreed else None
             return theirs if type in (ANY, theirs) else None
         dtype = dtype_of(fake)
         if type.dtype is not None and type.dtype != dtype:
@@ -96,9 +95,9 @@ class Confirmation:
             return ours
         if ours is None or ours == found:
             return found
-        # Of two lengths that are equal, the one to show is the shorter.
-        shown = min(ours, found, key=lambda dim: (len(str(dim)), str(dim)))
-        return shown if self._equal(ours, found) else None
+        if not self._equal(ours, found):
+            return None
+        return min(ours, found, key=lambda dim: (len(str(dim)), str(dim)))  # the shorter to read
 
     def _equal(self, a: Dim, b: Dim) -> bool:
         return a == b or isinstance(decide(a, Comparison.EQ, b, self.system.facts), Always)

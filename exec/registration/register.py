@@ -65,11 +65,7 @@ def register_op(
         raise errors.UNKNOWN_REDUCTION(**errors.of_value(partial, 40))
     if not isinstance(code_impl_pattern, str) or code_impl_pattern not in ("import", "source"):
         raise errors.UNKNOWN_PATTERN(**errors.of_value(code_impl_pattern, 40))
-    one = isinstance(transform_rules, TransformRule)
-    rules = (transform_rules,) if one else tuple(transform_rules or ())
-    for rule in rules:
-        if not isinstance(rule, TransformRule):
-            raise errors.NO_TRANSFORM_RULE(**errors.of_value(rule))
+    rules = _rules(transform_rules)
     summands = to_summands(value_split)
 
     def decorate(function: F) -> F:
@@ -158,6 +154,14 @@ def to_summands(value_split: Any) -> tuple[str | int, ...]:
             raise wrong_type("an entry of value_split", entry, "a parameter's name", hint)
         found.append(number)
     return tuple(found)
+
+
+def _rules(given: Any) -> tuple[TransformRule, ...]:
+    rules = (given,) if isinstance(given, TransformRule) else tuple(given or ())
+    for rule in rules:
+        if not isinstance(rule, TransformRule):
+            raise errors.NO_TRANSFORM_RULE(**errors.of_value(rule))
+    return rules
 
 
 def _class_of_apply(function: Any) -> Any:

@@ -181,7 +181,7 @@ def _given_calls(args: Any, kwargs: Any, examples: Any) -> list[Arguments]:
     for number, example in enumerate(examples or ()):
         if not isinstance(example, tuple | list) or len(example) != 2:
             raise wrong_type(f"example {number}", example, "a call (args, kwargs)", hint)
-        calls.append(_call(*example, of=f" of example {number}"))
+        calls.append(_call(example[0], example[1], f" of example {number}"))
     if args is not None or kwargs is not None:
         calls.append(_call(args, kwargs))
     for call in calls:
