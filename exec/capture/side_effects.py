@@ -31,7 +31,7 @@ ARGUMENTS = ("L['args']", "L['kwargs']")
 
 _PLAIN = (bool, int, float, complex, str, type(None))
 
-HELD = re.compile(r"(\.__dict__\['|\.)_(buffers|parameters|modules)('\])?$")
+_REGISTERED = re.compile(r"(\.__dict__\['|\.)_(buffers|parameters|modules)('\])?$")
 """Where a module has what is registered."""
 
 
@@ -120,7 +120,7 @@ def _object(variable: Any) -> Any:
 
 
 def _values(owner: Any, name: str, value: Any) -> tuple[Any, Any] | None:
-    """What an attribute is before a call and after it; None where torch cannot tell."""
+    """What an attribute is before a call and after it; None where torch does not know."""
     try:
         return getattr(owner, name), value.as_python_constant()
     except (AttributeError, NotImplementedError):
@@ -135,10 +135,10 @@ def _replaced(place: str, variable: Any, owners: Mapping[str, Any]) -> list[str]
     """The names under which a dict of what is registered has something else in the end; None for
     another container. ``self.count += 1`` computes in place, and puts the buffer where it was.
     """
-    held = HELD.search(place)
-    if held is None:
+    registered = _REGISTERED.search(place)
+    if registered is None:
         return None
-    before = getattr(owners.get(place[: held.start()]), f"_{held[2]}", {})
+    before = getattr(owners.get(place[: registered.start()]), f"_{registered[2]}", {})
     after = {getattr(k, "vt", k).as_python_constant(): item for k, item in variable.items.items()}
     changed = [
         name
@@ -163,9 +163,9 @@ def _written(variable: Any) -> Any:
 def _of_container(
     model: Any, place: str, replaced: list[str] | None, owners: Mapping[str, Any]
 ) -> TraceError:
-    held = HELD.search(place)
-    if held is not None and replaced:
-        return _keeps(model, owners.get(place[: held.start()]), replaced[0], "STORE_ATTR")
+    registered = _REGISTERED.search(place)
+    if registered is not None and replaced:
+        return _keeps(model, owners.get(place[: registered.start()]), replaced[0], "STORE_ATTR")
     home, _, name = place.rpartition(".")
     if not name.isidentifier():
         name = place.partition("['")[2].partition("']")[0] or place

@@ -240,7 +240,7 @@ def _at_least_zero(claim: Claim) -> Dim:
 
 
 def _plain(claim: Claim) -> Claim:
-    """The claim as people write it: ``b != 1`` as ``b >= 2``, ``b == min(b, 128)`` as ``b <= 128``."""
+    """The claim as people write it: ``b >= 2`` for b != 1, ``b <= 9`` for b == min(b, 9)."""
     left, comparison, right = claim.left, claim.comparison, claim.right
     if comparison is Comparison.EQ:
         return _bound(left, right) or _bound(right, left) or claim

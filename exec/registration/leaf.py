@@ -4,9 +4,9 @@
     matmul_custom(x.to("meta"), ...)         runs on meta tensors if it can, else the annotation
                                              gives the result's shape (`without_data`)
 
-torch.compile is told to take the leaf whole, also where a model calls the function that was
+torch.compile takes the leaf whole, also where a model calls the function that was
 registered by a call, ``register_op(annotation)(function)``. Dynamo takes one to two seconds to
-import, and most programs that register operators never compile: what is to be told is kept until
+import, and most programs that register operators never compile: what it needs to know is kept until
 somebody imports it.
 """
 
@@ -37,7 +37,7 @@ def bare_function(function: Any) -> Any:
 
 
 def leaf_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns what is called in the function's place, and tells torch.compile to take it whole.
+    """Returns what is called in the function's place, and has torch.compile take it whole.
 
     A function has one leaf, however often it is registered.
     """
@@ -144,14 +144,14 @@ def _one_operator(leaf: Any, function: Callable[..., Any] | None = None) -> None
     """Lets ``leaf`` stand in graphs as it is, and stand there for calls of ``function`` too."""
     dynamo = sys.modules.get(_DYNAMO)
     if dynamo is not None and not getattr(dynamo.__spec__, "_initializing", False):
-        _tell(leaf, function)
+        _announce(leaf, function)
         return
     if not _waiting:
         sys.meta_path.insert(0, _Watch())
     _waiting.append((leaf, function))
 
 
-def _tell(leaf: Any, function: Callable[..., Any] | None) -> None:
+def _announce(leaf: Any, function: Callable[..., Any] | None) -> None:
     allow: Any = torch.compiler.allow_in_graph
     allow(leaf)
     if function is None or (function.__module__ or "").partition(".")[0] == "torch":
@@ -166,7 +166,7 @@ def _tell(leaf: Any, function: Callable[..., Any] | None) -> None:
 
 
 class _Watch(MetaPathFinder):
-    """Sees the import of Dynamo, lets the ordinary finders do it, and tells it what has waited."""
+    """Sees the import of Dynamo, lets the ordinary finders do it, and announces what has waited."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -183,7 +183,7 @@ class _Watch(MetaPathFinder):
             run(module)
             waiting, _waiting[:] = list(_waiting), []
             for leaf, function in waiting:
-                _tell(leaf, function)
+                _announce(leaf, function)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # torch's own loader, and then ours
         return spec

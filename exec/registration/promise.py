@@ -9,7 +9,7 @@ The first parameters are the annotated inputs, the others are keyword arguments.
 an identifier of the annotation gives its length, and is made anew from the length on a rank.
 
 Type annotations are read as text: ``torch.Tensor``, ``Optional[torch.Tensor]``, ``Tensor | None``,
-``torch.LongTensor`` and ``Float[Tensor, "m k"]`` all tell a tensor.
+``torch.LongTensor`` and ``Float[Tensor, "m k"]`` all mean a tensor.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Parameter:
 
     @property
     def is_tensor(self) -> bool:
-        """Whether the annotation tells a tensor."""
+        """Whether the type annotation means a tensor."""
         return _TENSOR.search(self.type) is not None
 
     @property

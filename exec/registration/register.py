@@ -245,7 +245,7 @@ def _check_summands(
 
 
 def _check_rules(text: str, rules: tuple[TransformRule, ...]) -> None:
-    """What can be told before a call: nothing of a rule where ``*`` leaves the ranks open."""
+    """What can be checked before a call: nothing of a rule where ``*`` leaves the ranks open."""
     if any(star_position(o) is not None for o in read_annotation(text).operands):
         return
     for rule in rules:

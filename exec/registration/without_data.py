@@ -51,7 +51,7 @@ def _lacks_data(tensor: Tensor) -> bool:
 def outputs_without_data(
     operator: Operator, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Returns tensors of the annotated shapes. Raises ``error`` where those cannot be told.
+    """Returns tensors of the annotated shapes. Raises ``error`` where those are not known.
 
     Where torch.compile traces *into* a function, on its way to machine code, made-up results would
     become wrong programs: there ``error`` is raised too.

@@ -23,30 +23,30 @@ from ..calls import Call
 from ..registration.leaf import sees_write
 from ..registration.promise import Promise
 from .compare import relative
-from .verification import Culprit, Lie
+from .verification import Culprit, Refuted
 from .whole import Whole, fixed_random, plain_outputs, run_whole
 
 
 def checked_whole(call: Call, seed: int) -> Whole:
-    """Runs on one device. Raises Lie for other outputs than annotated, or what the call raises."""
+    """Runs on one device. Raises Refuted for other outputs than annotated, or the call's error."""
     whole = run_whole(call, _solution(call), seed)
     wanted, declaration = whole.solution.output_dims, call.declaration
     if declaration.returns == "nothing" and whole.extra is not None:
         reason = f"the function returns {whole.extra}, and no output is annotated"
-        raise Lie("outputs", reason, "annotate what it returns after '->'")
+        raise Refuted("outputs", reason, "annotate what it returns after '->'")
     if len(whole.outputs) != len(wanted):
         count = len(whole.outputs)
         values = f"{count} value{'s' * (count != 1)}"
-        raise Lie("outputs", f"the function returns {values}, and {len(wanted)} are annotated")
+        raise Refuted("outputs", f"the function returns {values}, and {len(wanted)} are annotated")
     if declaration.returns == "value":
         found, value = whole.outputs[0], declaration.value
         if isinstance(value, bool | int | float) and found != value:
-            raise Lie("value", f"the value is {found}, and {value} is declared")
+            raise Refuted("value", f"the value is {found}, and {value} is declared")
         return whole
     for number, (output, dims) in enumerate(zip(whole.outputs, wanted, strict=True)):
         problem = lack_of_values(output)
         if problem:
-            raise Lie(f"output {number}", f"output {number} {problem}")
+            raise Refuted(f"output {number}", f"output {number} {problem}")
         patterns = whole.solution.layout.outputs[number]
         if dims is not None and patterns is not None:
             _check_output(number, output, dims, patterns, declaration.fresh)
@@ -79,7 +79,7 @@ def _solution(call: Call) -> Solution:
         first, names = solution.free[0], ", ".join(f"'{name}'" for name in solution.free)
         reason = f"the call does not give the length of {names}"
         hint = f"give the function a parameter '{first}', or write the length as a number"
-        raise Lie(first, reason, hint)
+        raise Refuted(first, reason, hint)
     return solution
 
 
@@ -97,10 +97,10 @@ def _check_output(
         reason = (
             f"{subject} is of type {type(output).__name__}, and dimensions are annotated for it"
         )
-        raise Lie(subject, reason, "write '?' for it")
+        raise Refuted(subject, reason, "write '?' for it")
     shape, wanted = tuple(output.shape), tuple(dims)
     if shape != wanted:
-        raise Lie(subject, f"{subject} has shape {shape}, and its annotation gives {wanted}")
+        raise Refuted(subject, f"{subject} has shape {shape}, and its annotation gives {wanted}")
 
 
 def input_name(whole: Whole, number: int) -> str:

@@ -62,7 +62,7 @@ class Difference:
 
     ``amount`` is relative to the largest element of the whole; inf where values are of different
     types. ``factor``: found = factor * wanted, where that explains it. ``what``: the difference in
-    words, where it is none of numbers. Of kind ``history`` is an output that has a gradient on a
+    words, where numbers cannot say it. Of kind ``history`` is an output that has a gradient on a
     rank and none whole.
     """
 

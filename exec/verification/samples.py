@@ -40,7 +40,7 @@ from dimsolve.solver.layout import Layout, Pattern, layout_of, star_position
 
 from ..calls import Arguments
 from ..registration.promise import Parameter, Promise
-from .verification import Lie
+from .verification import Refuted
 
 BASE = (2, 3, 5, 7)
 """The lengths of the first identifiers; more than four begin again, so that tensors stay small."""
@@ -186,7 +186,7 @@ RANKS = (2, 1, 3, 4, 5)
 class Variant:
     """One way to call: how many dimensions ``*`` has (or the tensors that an annotation function
     is shown), which optional tensors are absent, and which tensors hold integers, where their types
-    do not tell. ``values``: what is unusual in the elements.
+    do not say. ``values``: what is unusual in the elements.
     """
 
     star: int = 2
@@ -417,6 +417,6 @@ def _generated(generate: Callable[..., Any], sketch: Sketch, inputs: list[Any]) 
     return inputs
 
 
-def _bad_generator(reason: str) -> Lie:
+def _bad_generator(reason: str) -> Refuted:
     hint = "it is given what `verify` wants inputs for, and returns a list of them"
-    return Lie("input_gen_fn", f"input_gen_fn makes no inputs: {reason}", hint)
+    return Refuted("input_gen_fn", f"input_gen_fn makes no inputs: {reason}", hint)

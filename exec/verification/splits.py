@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -53,7 +53,7 @@ from .samples import (
     variants,
 )
 from .split_run import NoCut, cut, cut_beside, first_line, partial_sums, rule_for, run_split
-from .verification import Culprit, Lie, Verification
+from .verification import Culprit, Refuted, Verification
 from .whole import Whole, in_float64
 
 Splits = tuple[tuple[str, int], ...]
@@ -61,21 +61,8 @@ Splits = tuple[tuple[str, int], ...]
 _MAX_PAIRS = 25
 
 
-class Calls(Protocol):
-    """Calls of one form that can be split: one that is given, or as many as are wanted."""
-
-    @property
-    def base(self) -> Whole:
-        """A run on one device."""
-
-    def tries(self, name: str, counts: Sequence[int]) -> list[tuple[int, Parts]]:
-        """Into how many parts an identifier is cut, and how long they are, in order."""
-
-    def whole_for(self, splits: Splits, parts: Parts = ...) -> Whole | None:
-        """A run whose lengths can be split so; None where the function does not run."""
-
-    def unusual(self, splits: Splits) -> Iterator[tuple[Values, Whole]]:
-        """Runs on unusual values."""
+Calls: TypeAlias = "GivenCall | SampledCalls"
+"""Calls of one form that can be split: one that is given, or as many as are wanted."""
 
 
 @dataclass(frozen=True)
@@ -162,13 +149,13 @@ class CheckSplits:
         """Checks every split of one given call."""
         try:
             whole = self.whole(Call(operator, in_float64(arguments)))
-        except Lie as lie:
-            self.blame(lie.culprit)
+        except Refuted as refuted:
+            self.blame(refuted.culprit)
         else:
             self.all_splits(GivenCall(whole, shortest))
 
     def whole(self, call: Call) -> Whole:
-        """Runs on one device, compared with the annotation. Raises Lie, or what the call raises."""
+        """Runs on one device, compared with the annotation. Raises Refuted, or the call's error."""
         whole = checked_whole(call, self.seed)
         for culprit in hidden_writes(whole):
             self.blame(culprit)
@@ -231,7 +218,7 @@ class CheckSplits:
             else:
                 self.frozen.setdefault(name, rule.reason)
             return False
-        held, ran = False, False
+        compared, ran = False, False
         for count, parts in calls.tries(name, self.counts):
             whole = calls.whole_for(((name, count),), parts)
             if whole is None:
@@ -246,15 +233,15 @@ class CheckSplits:
                 return False
             self._note_finite(whole)
             self.splits.setdefault(name, set()).add(count)
-            held = True
+            compared = True
         if not ran:
             multiples = " or ".join(map(str, self.counts))
             reason = f"'{name}' was not split: the function does not run where its length is "
             hint = f"give a call whose '{name}' can be split: verify(target, args=...)"
             self.blame(Culprit(name, f"{reason}a multiple of {multiples}", hint))
-        elif not held and not isinstance(calls, GivenCall):
+        elif not compared and not isinstance(calls, GivenCall):
             self._blame_unsplit(name, self.uncut[name])
-        return held
+        return compared
 
     def _unusual(self, name: str, calls: Calls) -> bool:
         """Splits one identifier on values that random numbers never have."""
@@ -339,8 +326,8 @@ def check_samples(operator: Operator, check: CheckSplits, device: str) -> None:
             continue
         try:
             samples = _working(sampler, variant, check)
-        except Lie as lie:
-            check.blame(lie.culprit)
+        except Refuted as refuted:
+            check.blame(refuted.culprit)
             ran = True
             continue
         if isinstance(samples, Exception):
@@ -398,8 +385,8 @@ class SampledCalls:
         for each in parts.attempts(self.sizes.step):
             try:
                 return _run(self.sampler, self.variant, multiples, self.sizes, self.check, each)
-            except Lie as lie:
-                self.check.blame(lie.culprit)
+            except Refuted as refuted:
+                self.check.blame(refuted.culprit)
                 return None
             except Exception as error:
                 first = first or error
@@ -442,7 +429,7 @@ def _working(sampler: Sampler, variant: Variant, check: CheckSplits) -> SampledC
     for chosen, sizes in _attempts(sampler, variant):
         try:
             base = _run(sampler, chosen, {}, sizes, check)
-        except (Lie, DimsolveError):
+        except (Refuted, DimsolveError):
             raise
         except Exception as error:
             first = first or error

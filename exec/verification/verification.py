@@ -1,4 +1,4 @@
-"""What `verify` answers: whether the promise holds, and which identifier lies, by how much.
+"""What `verify` answers: whether the promise holds, and which identifier is to blame, by how much.
 
     ops.matmul_bias: does not hold (k)
       m split into 2, 3, 4: equal to the whole
@@ -29,7 +29,7 @@ class Culprit:
         return f"{self.reason}\n  hint: {self.hint}" if self.hint else self.reason
 
 
-class Lie(Exception):
+class Refuted(Exception):
     """The annotation does not fit what the function does on one device."""
 
     def __init__(self, subject: str, reason: str, hint: str = "") -> None:

@@ -1,4 +1,4 @@
-"""`verify`: does an annotation tell the truth? The function is run whole and split, and compared.
+"""`verify`: does an annotation hold? The function is run whole and split, and compared.
 
     verify(matmul_bias)        "m k+, n k+, n -> m n", the function is x @ w.T + bias
     'k' split into 2 parts: output 0 is off by 0.94 of its largest element
@@ -110,7 +110,7 @@ def verify(
     seed: int = 0,
     device: str = "cpu",
 ) -> Verification:
-    """Returns whether an operator's annotation holds, and which identifier lies, by how much.
+    """Returns whether an operator's annotation holds, and which identifier is to blame.
 
     target: a registered function, an autograd.Function or its ``apply``, a function of the library
     or its path (``"torch.matmul"``), ``"module:function"``, or an Operator. args, kwargs: of one
