@@ -53,7 +53,7 @@ def _paths(graph: Graph) -> Iterator[str]:
 def _promised(graph: Graph) -> Iterator[str]:
     """The paths of which the graph itself says what they promise."""
     for node in graph.nodes():
-        if node.told is not None:
+        if node.declared is not None:
             yield node.signature
     for function in graph.functions.values():
         yield from _promised(function)

@@ -1,5 +1,4 @@
-"""A graph as JSON, there and back: versioned, deterministic, without anything that must be imported
-to be read.
+"""A graph as JSON, there and back: versioned, deterministic, and read without importing anything.
 
     {"version": 1, "name": "main", "inputs": [...], "nodes": [...], "result": {"value": "lv1"}, ...}
 
@@ -7,13 +6,13 @@ A dimension is text in the dimension language. Reading one is the solver's busin
 `graph_from_json` is given a reader. A graph with regions that are run again in the backward pass is
 of version 2, which a reader of version 1 refuses: it would run the graph without them.
 
-What a registered operator promises for one call, as JSON: a graph that travels says it, because
-where it is read the function may be unknown. Planning needs the promise and not the function.
+A graph that travels says what a registered operator promises for each call, because where it is
+read the function may be unknown, and planning needs the promise and not the function:
 
     {"annotation": "m k+, k+ n -> m n", "inputs": [0, 1]}          mymm(%x, %w)
     {"annotation": "(h t) -> h t", "inputs": [0], "arguments": {"h": 8}, "sizes": {"h": "h"}}
 
-Inputs are places in ``Node.operands()``. Whoever reads it takes it where nothing else is known of
+Inputs are places in ``Node.operands()``. The reader uses a promise where nothing else is known of
 the operator: what is registered there, or stands in the library, comes first.
 """
 
@@ -25,7 +24,7 @@ from math import isfinite
 from types import EllipsisType
 from typing import Any, TypeVar, get_args
 
-from .errors import Diagnostic, GraphError
+from .errors import GraphError, Problem
 from .graph import (
     Argument,
     Attachment,
@@ -61,10 +60,10 @@ def promise_of(node: Node) -> Declaration | None:
     """Returns what is known of a call by registration alone: a reader elsewhere has only this."""
     if isinstance(node.operation, OperatorCall) and operator_at(node.operation.path) is not None:
         return node.declaration
-    return node.told
+    return node.declared
 
 
-def told_to_json(declaration: Declaration, write: Callable[[Any], Json]) -> Json:
+def declaration_to_json(declaration: Declaration, write: Callable[[Any], Json]) -> Json:
     """Returns a declaration whose inputs have places as JSON; write: gives that of an argument."""
     data: dict[str, Json] = {
         "annotation": declaration.annotation,
@@ -83,7 +82,7 @@ def told_to_json(declaration: Declaration, write: Callable[[Any], Json]) -> Json
     return data
 
 
-def told_from_json(data: Json, read: Callable[[Json], Any]) -> Declaration:
+def declaration_from_json(data: Json, read: Callable[[Json], Any]) -> Declaration:
     """Returns the declaration, with places as inputs; ValueError for what is none.
 
     read: gives the argument that JSON says. The texts of transform rules stay texts: the rules are
@@ -108,7 +107,7 @@ def told_from_json(data: Json, read: Callable[[Json], Any]) -> Declaration:
     )
 
 
-def operator_of_told(path: str, told: Declaration, at: Callable[[Any], Any]) -> Operator:
+def operator_of_declaration(path: str, declared: Declaration, at: Callable[[Any], Any]) -> Operator:
     """Returns an operator that promises what a graph says of one call.
 
     at: gives the values of a call's arguments ``(args, kwargs)`` by place.
@@ -116,8 +115,8 @@ def operator_of_told(path: str, told: Declaration, at: Callable[[Any], Any]) -> 
 
     def declare(*args: Any, **kwargs: Any) -> Declaration:
         values = at((args, kwargs))
-        inputs = [None if place is None else values[place] for place in told.places]
-        made = {field.name: getattr(told, field.name) for field in fields(told)}
+        inputs = [None if place is None else values[place] for place in declared.places]
+        made = {field.name: getattr(declared, field.name) for field in fields(declared)}
         return Declaration(**{**made, "inputs": tuple(inputs), RULES: ()})
 
     return Operator(name=path.rpartition(".")[2], path=path, declare=declare)
@@ -131,6 +130,7 @@ def _tupled(item: Json) -> Any:
     return tuple([_tupled(part) for part in item]) if isinstance(item, list) else item
 
 
+_UNREADABLE = Problem(GraphError, "unreadable-graph", "this is not a graph", "{reason}")
 VERSIONS = (1, 2)
 ELLIPSIS = "builtins.Ellipsis"
 AnyGraph = TypeVar("AnyGraph", bound=Graph)
@@ -197,7 +197,7 @@ def _node_to_json(node: Node) -> Json:
         data["source"] = [node.source.file, node.source.line, node.source.code]
     promise = promise_of(node)
     if promise is not None:
-        data["promise"] = told_to_json(promise, _argument_to_json)
+        data["promise"] = declaration_to_json(promise, _argument_to_json)
     data["outputs"] = [
         {"name": value.name, "type": type_to_json(value.type)} for value in node.outputs
     ]
@@ -257,13 +257,13 @@ def graph_from_json(data: Json, read_dim: ReadDim, make: Callable[[str], AnyGrap
     version = data.get("version") if isinstance(data, dict) else type(data).__name__
     if not isinstance(data, dict) or type(version) is not int or version not in VERSIONS:
         known = " and ".join(map(str, VERSIONS))
-        raise _unreadable(f"this reader knows versions {known}, the data say {version!r}")
+        raise _UNREADABLE(reason=f"this reader knows versions {known}, the data say {version!r}")
     reader = _Reader(read_dim, version)
     try:
         require_shallow(data)
         return reader.function(data, make)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _unreadable(f"{reader.place()}: {_reason(error)}") from error
+        raise _UNREADABLE(reason=f"{reader.place()}: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:
@@ -369,7 +369,7 @@ class _Reader(TypeReader):
             source=None if source is None else Source(*source),
             module=data.get("module", ""),
             name=data.get("name", ""),
-            told=told_from_json(promise, self.argument) if promise is not None else None,
+            declared=declaration_from_json(promise, self.argument) if promise is not None else None,
             region="" if data.get("region") is None else _name(data["region"]),
         )
         types = tuple(self.type(output["type"]) for output in data["outputs"])
@@ -425,7 +425,3 @@ def _name(data: Json) -> str:
     if not isinstance(data, str) or not data:
         raise ValueError(f"{data!r:.80} is no name")
     return data
-
-
-def _unreadable(reason: str) -> GraphError:
-    return GraphError(Diagnostic("unreadable-graph", "this is not a graph", reason=reason))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import sha256
 
-from dimsolve.ir.errors import shown
+from dimsolve.ir.characters import shown
 from dimsolve.ir.graph import Graph, MakeShape, MatchShape, Value, map_argument
 
 from .plan import GraphId, Plan

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import SplitResult, urlsplit
 
 from dimsolve.ir.annotation import Annotation
+from dimsolve.ir.checks import wrong_type
 from dimsolve.ir.errors import (
     AnnotationError,
     Diagnostic,
@@ -40,7 +41,6 @@ from dimsolve.ir.errors import (
     OperatorError,
     ShapeError,
     Span,
-    wrong_type,
 )
 from dimsolve.ir.expression import Relation
 from dimsolve.ir.read_annotation import read_annotation
@@ -48,11 +48,11 @@ from dimsolve.partition.mesh import MeshError
 from dimsolve.partition.plan_data import PlanError
 from dimsolve.solver.algebra.dims import symbols_of
 from dimsolve.solver.algebra.poly import Poly
+from dimsolve.solver.identifier_facts import IdentifierFacts
 from dimsolve.solver.infer import Inputs
 from dimsolve.solver.layout import identifiers_of
-from dimsolve.solver.proof.facts import read_facts
-from dimsolve.solver.shapes import to_arguments, to_dim, to_facts, to_inputs, to_shape
-from dimsolve.solver.unify import IdentifierFacts
+from dimsolve.solver.proof.facts import read_facts, to_facts
+from dimsolve.solver.shapes import to_arguments, to_dim, to_inputs, to_shape
 
 from .results import (
     retold_annotation,

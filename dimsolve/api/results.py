@@ -59,14 +59,15 @@ from dimsolve.partition.placement import read_placement
 from dimsolve.partition.plan import Plan
 from dimsolve.partition.rules.rule import Rule
 from dimsolve.solver.algebra.poly import Dim as Length
+from dimsolve.solver.choices import Choices
 from dimsolve.solver.equations import Step
+from dimsolve.solver.identifier_facts import IdentifierFacts
 from dimsolve.solver.layout import layout_of, star_position
 from dimsolve.solver.operators import names, summary
 from dimsolve.solver.proof.verdict import Proof
 from dimsolve.solver.shapes import Shape as ShapesShape
 from dimsolve.solver.shapes import dim_of_text
 from dimsolve.solver.solution import Solution
-from dimsolve.solver.unify import Choices, IdentifierFacts
 
 if TYPE_CHECKING:
     from dimsolve.exec.verification.verification import Verification

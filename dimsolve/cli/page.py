@@ -19,7 +19,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dimsolve.ir.annotation import Annotation
-from dimsolve.ir.errors import visible
+from dimsolve.ir.characters import visible
 from dimsolve.ir.expression import values_text
 from dimsolve.partition.legality import ranges
 from dimsolve.show.svg import VERDICT_STYLES

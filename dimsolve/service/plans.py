@@ -273,13 +273,13 @@ def _check_rules(graph: Graph) -> None:
     """Refuses a graph that calls operators whose transform rules did not come along."""
     calls = [node for each in (graph, *graph.functions.values()) for node in each.nodes()]
     for node in calls:
-        if node.told is not None and node.told.transform_rules:
+        if node.declared is not None and node.declared.transform_rules:
             raise Refusal(
                 422,
                 "rules-left-behind",
                 "the service cannot plan this operator",
                 f"{node.signature} has transform rules, which are functions of your process: "
-                f"{', '.join(node.told.transform_rules)}; of others the promise is enough",
+                f"{', '.join(node.declared.transform_rules)}; of others the promise is enough",
                 "plan it where they are: dimsolve.plan(graph, mesh, policy)",
             )
 

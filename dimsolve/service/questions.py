@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
 
-from dimsolve.ir.errors import shown
+from dimsolve.ir.characters import shown
 from dimsolve.ir.strict_json import UnreadableJson, read_json
 
 from .replies import Refusal

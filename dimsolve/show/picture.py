@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from dimsolve.ir.errors import visible
+from dimsolve.ir.characters import visible
 
 from .svg import (
     CARD,

@@ -26,7 +26,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 from unicodedata import combining, east_asian_width
 
-from dimsolve.ir.errors import visible
+from dimsolve.ir.characters import visible
 
 INK = "#1f2430"
 FAINT = "#5b6472"

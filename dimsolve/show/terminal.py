@@ -28,7 +28,7 @@ from dimsolve.ir.annotation import (
     Star,
     Tensor,
 )
-from dimsolve.ir.errors import visible
+from dimsolve.ir.characters import visible
 from dimsolve.ir.expression import values_text
 from dimsolve.partition.layout import MOST_LINES, Held, index_text, place_text
 from dimsolve.partition.legality import Legality, LegalParts, ranges, said_once, together

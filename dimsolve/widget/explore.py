@@ -29,13 +29,15 @@ import anywidget
 import traitlets
 
 from dimsolve.ir.annotation import Annotation
+from dimsolve.ir.checks import wrong_type
 from dimsolve.ir.display import render
-from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError, wrong_type
+from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError
 from dimsolve.ir.expression import Relation
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.partition.legality import check
 from dimsolve.solver.infer import infer
-from dimsolve.solver.shapes import to_arguments, to_dim, to_facts, to_shape
+from dimsolve.solver.proof.facts import to_facts
+from dimsolve.solver.shapes import to_arguments, to_dim, to_shape
 
 from .answers import Answering
 

@@ -40,7 +40,7 @@ class AtLine:
         """Returns the error."""
         row = Problem(TraceError, self.code, self.title + "{at}", "{own}" + self.reason, self.hint)
         own = f"  {line.code}\n  " if line is not None and line.code else ""
-        return row(at=f" at {line}" if line is not None else "", own=own, **words)
+        return row("", at=f" at {line}" if line is not None else "", own=own, **words)
 
 
 nothing_captured = Problem(

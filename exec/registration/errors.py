@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import get_args
 
-from dimsolve.ir.errors import AnnotationError, OperatorError, Problem, shown
+from dimsolve.ir.characters import shown
+from dimsolve.ir.errors import AnnotationError, OperatorError, Problem
 from dimsolve.ir.operator import ReductionName
 
 REDUCTIONS: tuple[str, ...] = get_args(ReductionName)

@@ -20,13 +20,12 @@ from typing import Any, Literal, TypeVar, cast
 import torch
 
 from dimsolve.ir.annotation import Annotation, Mark, Opaque
-from dimsolve.ir.errors import wrong_type
+from dimsolve.ir.checks import as_whole, wrong_type
 from dimsolve.ir.operator import Operator, ReductionName, register
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.partition.rules.rule import TransformRule, check_cuts, check_fits
 from dimsolve.solver.infer import infer
 from dimsolve.solver.layout import identifiers_of, star_position
-from dimsolve.solver.shapes import as_whole
 
 from . import errors
 from .leaf import bare_function, leaf_class, leaf_function

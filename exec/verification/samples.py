@@ -33,7 +33,8 @@ import torch
 from torch import Tensor
 
 from dimsolve.ir.annotation import Annotation, Opaque
-from dimsolve.ir.errors import OperatorError, Problem, written
+from dimsolve.ir.checks import written
+from dimsolve.ir.errors import OperatorError, Problem
 from dimsolve.ir.operator import Operator
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.layout import Layout, Pattern, layout_of, star_position

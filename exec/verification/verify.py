@@ -27,7 +27,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dimsolve.ir.errors import DimsolveError, OperatorError, Problem, written, wrong_type
+from dimsolve.ir.checks import to_whole, written, wrong_type
+from dimsolve.ir.errors import DimsolveError, OperatorError, Problem
 from dimsolve.ir.operator import Operator, operator_of
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.partition.rules.table import with_rules
@@ -36,7 +37,6 @@ from dimsolve.solver.graphs.names import path_of
 from dimsolve.solver.layout import identifiers_of
 from dimsolve.solver.operators import examples as examples_of
 from dimsolve.solver.operators import names as known_names
-from dimsolve.solver.shapes import to_whole
 
 from ..calls import Arguments, resolve
 from ..registration.promise import Promise

@@ -824,7 +824,7 @@ class _Inlining:
             source=node.source,
             module=".".join(filter(None, (*path, node.module))),
             name=node.name,
-            told=_promise(node, lengths),
+            declared=_promise(node, lengths),
             region=region,
         )
         self.made.propagation.append(copied)
@@ -888,10 +888,10 @@ def _told(leaf: Any, lengths: Mapping[str, Dim] | None) -> Any:
 
 def _promise(node: Node, lengths: Mapping[str, Dim] | None) -> Declaration | None:
     """What the graph says that the call promises, in the caller's symbols."""
-    if node.told is None:
+    if node.declared is None:
         return None
-    arguments = {name: _told(item, lengths) for name, item in node.told.arguments.items()}
-    return replace(node.told, arguments=arguments)
+    arguments = {name: _told(item, lengths) for name, item in node.declared.arguments.items()}
+    return replace(node.declared, arguments=arguments)
 
 
 def _dims(operation: MatchShape | MakeShape) -> tuple[Dim | None, ...]:

@@ -160,7 +160,7 @@ def _copy(node: Node, callee: TypedGraph, twins: dict[Value, Value]) -> None:
         source=node.source,
         module=node.module,
         name=node.name,
-        told=node.told,
+        declared=node.declared,
     )
     callee.propagation.append(copied)
     for old, new in zip(node.outputs, copied.outputs, strict=True):

@@ -44,7 +44,7 @@ from dimsolve.ir.graph import (
     Value,
     map_argument,
 )
-from dimsolve.ir.graph_json import operator_of_told
+from dimsolve.ir.graph_json import operator_of_declaration
 from dimsolve.ir.operator import Declaration
 from dimsolve.ir.read_expression import read_relation
 from dimsolve.ir.types import (
@@ -113,10 +113,10 @@ class Calls:
                 case OperatorCall(path):
                     call = encode(self._current(node.args), self._current(node.kwargs))
                     key = (path, call.key)
-                    found = self.outcomes.get(key) if node.told is None else None
+                    found = self.outcomes.get(key) if node.declared is None else None
                     if found is None:
-                        found = self._operator(path, call, node.told)
-                        if node.told is None:
+                        found = self._operator(path, call, node.declared)
+                        if node.declared is None:
                             self.outcomes[key] = found
                 case FunctionCall():
                     found = functions.call(self.graph, node)
@@ -165,7 +165,7 @@ class Calls:
             return Outcome((_item(call),))
         operator = find_operator(path)
         if operator is None and told is not None:
-            operator = operator_of_told(path, told, by_place)
+            operator = operator_of_declaration(path, told, by_place)
         if operator is None:
             return Outcome((_unannotated(path),), missing="no annotation is known")
         outcome = deduce(operator, call)
