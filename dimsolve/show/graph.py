@@ -30,8 +30,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from dimsolve.ir.errors import visible
 from dimsolve.ir.graph import (
     Argument,
     ExternalCall,
@@ -49,6 +50,10 @@ from dimsolve.ir.types import dims_text
 
 from .picture import EMPTY, Picture, badge, begun, clipped, column, row, table, words
 from .svg import FAINT, HUES, Element, number, path
+from .terminal import COLOURS
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 Item = TypeVar("Item")
 Layer: TypeAlias = "tuple[str, int] | None"
@@ -440,3 +445,15 @@ def _description(graph: Graph) -> str:
 def graph_line(graph: Graph) -> str:
     """Returns a graph in one line, for an interactive session."""
     return repr(graph)
+
+
+def graph_view(graph: Graph) -> Text:
+    """Returns the text for rich: names bold, types blue, annotations and modules quiet."""
+    from rich.text import Text
+
+    lines = [Text(visible(line)) for line in graph_text(graph).split("\n")]
+    for line in lines:
+        line.highlight_regex(r"%[\w.]+", "bold")
+        line.highlight_regex(r"(?<=: )\w+\[[^\]]*\]", COLOURS[0])
+        line.highlight_regex(r"#.*", "dim")
+    return Text("\n").join(lines)

@@ -30,10 +30,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
 from math import prod
-from typing import TypeAlias, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
+from dimsolve.ir.errors import visible
 from dimsolve.partition.layout import MOST_LINES as _SHOWN_LINES
 from dimsolve.partition.layout import Held, index_text, place_text
 from dimsolve.partition.placement import Partial, Placement, Replicate, Shard, read_placement
@@ -42,6 +43,11 @@ from dimsolve.solver.algebra.poly import Dim
 
 from .picture import EMPTY, Picture, chip, clipped, column, flow, paragraph, row, words
 from .svg import FAINT, INK, LINE, PALE, Element, fills, hatch, rect
+from .terminal import Cell as TextCell
+from .terminal import columns as columns_of
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 Cell: TypeAlias = tuple[int, ...]
 """Which band of each dimension."""
@@ -446,3 +452,19 @@ def _sides(
 def held_lines(held: Held) -> str:
     """Returns who holds what, for the first ranks."""
     return held.text(_SHOWN_LINES)
+
+
+def held_view(held: Held) -> Group:
+    """Returns the placements and a line per rank, for rich."""
+    from rich.console import Group
+    from rich.text import Text
+
+    rows = [
+        [TextCell(place_text(held.mesh, rank)), TextCell(index_text(held.indices(rank)))]
+        for rank in islice(held.ranks(), _SHOWN_LINES)
+    ]
+    if left := prod(held.mesh.values()) - len(rows):
+        rows.append([TextCell("..."), TextCell(f"and {left} ranks more")])
+    heads = [TextCell("rank", "dim"), TextCell("holds", "dim")]
+    head = Text(visible(held.text(0).split("\n")[0]), "bold")
+    return Group(head, columns_of([heads, *rows]))

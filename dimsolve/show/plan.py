@@ -29,7 +29,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from dimsolve.ir.errors import visible
 from dimsolve.partition.placement import read_placement
 from dimsolve.partition.plan import (
     Collective,
@@ -59,6 +61,10 @@ from .picture import (
 )
 from .placement import miniature
 from .svg import FAINT, HUES, INK, PALE, hues, rect
+from .terminal import COLOURS
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 Row = Sequence[str]
 RUNS: dict[Gradient, str] = {
@@ -451,3 +457,15 @@ def _laid(lines: Sequence[Picture | Sequence[Picture]]) -> Picture:
             x += width + 10
         pictures.append(Picture(x - 10, height, tuple(placed)))
     return column(*pictures, gap=4)
+
+
+def plan_view(plan: Plan) -> Text:
+    """Returns the plan in short for rich, each mesh axis in its colour; ``explain()`` says all."""
+    from rich.text import Text
+
+    first, *others = summary(plan).split("\n")
+    lines = [Text(visible(first), "bold"), *(Text(visible(line)) for line in others)]
+    for axis, colour in hues(plan.mesh, COLOURS).items():
+        for line in lines[1:]:
+            line.highlight_words([f"  {axis}  "], colour)
+    return Text("\n").join(lines)
