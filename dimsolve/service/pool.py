@@ -38,13 +38,13 @@ import pebble
 from .answers import Verb
 from .replies import Limits, Refusal, Reply
 
-Reserved: TypeAlias = Literal["usual", "short", "newcomer"]
+Kind: TypeAlias = Literal["usual", "short", "newcomer"]
 
 
 class Place(NamedTuple):
     """A place that a client has."""
 
-    reserved: Reserved
+    kind: Kind
     client: str
 
 
@@ -57,8 +57,8 @@ class Places:
     """So many usual places, and one of each other."""
 
     def __init__(self, usual: int) -> None:
-        self._most: dict[Reserved, int] = {"usual": usual, "short": 1, "newcomer": 1}
-        self._taken: Counter[Reserved] = Counter()
+        self._most: dict[Kind, int] = {"usual": usual, "short": 1, "newcomer": 1}
+        self._taken: Counter[Kind] = Counter()
         self._of_client: Counter[str] = Counter()
         self._waiting: OrderedDict[str, deque[_Waiting]] = OrderedDict()
 
@@ -78,7 +78,7 @@ class Places:
 
     def give_back(self, place: Place) -> None:
         """Frees a place, for whoever is next."""
-        self._taken[place.reserved] -= 1
+        self._taken[place.kind] -= 1
         self._of_client[place.client] -= 1
         if not self._of_client[place.client]:
             del self._of_client[place.client]
@@ -110,12 +110,12 @@ class Places:
             self._of_client[client] += 1
             one.turn.set_result(Place(place, client))
 
-    def _next(self) -> tuple[str, _Waiting, Reserved] | None:
+    def _next(self) -> tuple[str, _Waiting, Kind] | None:
         """The next question that may begin, with its client and the place that it takes."""
         for client, row in self._waiting.items():
             here = [one for one in row if not one.turn.cancelled()]
             for one in (*here[:1], *(each for each in here if each.is_short)):
-                allowed: dict[Reserved, bool] = {
+                allowed: dict[Kind, bool] = {
                     "usual": True,
                     "short": one.is_short,
                     "newcomer": client not in self._of_client,

@@ -26,7 +26,7 @@ from dimsolve.ir.annotation import (
     atoms_of,
 )
 
-from .picture import EMPTY, Picture, chip, column, flow, row, table, words
+from .picture import EMPTY, Picture, chip, column, faint, flow, row, table, words
 from .svg import CARD, FAINT, HUES, INK, hues, rect
 
 _TWICE = "cannot be split: it stands twice in one tensor"
@@ -177,7 +177,4 @@ def _legend(annotation: Annotation) -> Picture:
     for name, mark, says in meanings(annotation):
         chip_ = words(name + mark.value, fill=colours[name], bold=True)
         groups.setdefault(says, []).append(chip_)
-    return table(
-        [flow(names, width=300, gap=10), words(says, size=12, fill=FAINT)]
-        for says, names in groups.items()
-    )
+    return table([flow(names, width=300, gap=10), faint(says)] for says, names in groups.items())

@@ -48,8 +48,8 @@ from dimsolve.ir.graph import (
 )
 from dimsolve.ir.types import dims_text
 
-from .picture import EMPTY, Picture, badge, begun, clipped, column, row, table, words
-from .svg import FAINT, HUES, Element, number, path
+from .picture import EMPTY, Picture, badge, begun, clipped, column, faint, row, table, words
+from .svg import HUES, Element, number, path
 from .terminal import COLOURS
 
 if TYPE_CHECKING:
@@ -294,9 +294,7 @@ def _head(graph: Graph) -> Picture:
     counts += [
         _counted(kinds.count(kind), kind) for kind in ("parameter", "buffer") if kind in kinds
     ]
-    return row(
-        words(clipped(graph.name, 60), bold=True), words(", ".join(counts), fill=FAINT), gap=16
-    )
+    return row(words(clipped(graph.name, 60), bold=True), faint(", ".join(counts), 13), gap=16)
 
 
 def _counted(count: int, word: str) -> str:
@@ -324,7 +322,7 @@ def _body(graph: Graph) -> list[Picture]:
 
 def _line(kind: str, text: str, type: str, uses: Iterable[Value], makes: Iterable[Value]) -> _Line:
     cells = (
-        words(clipped(kind, _WIDTHS[0]), size=12, fill=FAINT),
+        faint(clipped(kind, _WIDTHS[0])),
         words(clipped(text, _WIDTHS[1]), size=12),
         words(clipped(type, _WIDTHS[2]), size=12, fill=HUES[0]),
     )
@@ -386,7 +384,7 @@ def _lines(lines: Sequence[_Line]) -> Picture:
     arcs, width, left_out = _arcs(lines)
     note = EMPTY
     if left_out:
-        note = words(f"{left_out} further values are used; no arcs show it", size=11, fill=FAINT)
+        note = faint(f"{left_out} further values are used; no arcs show it", 11)
     gutter = Picture(width, _HEIGHT * len(lines), tuple(arcs))
     return column(row(gutter, texts, gap=10, middle=False), note, gap=2)
 
