@@ -73,7 +73,7 @@ class Parameter:
 def parameters_of(signature: inspect.Signature) -> tuple[Parameter, ...]:
     """Returns the parameters of a signature in order.
 
-    >>> def scaled(x: "Tensor", by: float = 1.0): ...
+    >>> def scaled(x: Tensor, by: float = 1.0): ...
     >>> [(p.name, p.type, p.is_tensor) for p in parameters_of(inspect.signature(scaled))]
     [('x', 'Tensor', True), ('by', 'float', False)]
     """
