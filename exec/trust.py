@@ -45,7 +45,8 @@ def _paths(graph: Graph) -> Iterator[str]:
         if isinstance(node.operation, OperatorCall):
             yield node.operation.path
         yield from _constants((node.args, node.kwargs))
-    yield from _constants(graph.result)
+    yield from _constants(graph.returned())
+    yield from [made.name for made in graph.objects.values() if made.kind == "constant"]
     for function in graph.functions.values():
         yield from _paths(function)
 

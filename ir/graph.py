@@ -60,6 +60,35 @@ class Attachment:
         return f"attached {self.name}"
 
 
+Place: TypeAlias = "tuple[str | int, ...]"
+"""Where something is in a tree: the keys on the way to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a tree of plain containers stands for at one place.
+
+    kind: ``class``, a new object of the class that ``name`` is the import path of, whose attributes
+    or items the tree has; ``argument``, the object that the caller gave at ``place``; ``same``, the
+    object that is at another ``place`` too; ``constant``, what has the import path ``name``;
+    ``device``, the device of that name.
+    """
+
+    kind: Literal["class", "argument", "same", "constant", "device"]
+    name: str = ""
+    place: Place = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a function leaves of an object or a container that it was given. ``parts``: of a list
+    all, else those that it has set; ``removed``: the keys that it has taken out.
+    """
+
+    parts: Mapping[Any, Any]
+    removed: tuple[str | int, ...] = ()
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Value:
     """A value of a graph. Its type is what deduction knows of it by now.
@@ -384,6 +413,10 @@ class Graph(Displayed):
     the graph. ``autocast``: under which autocast the call was traced, ``{"cpu": "bfloat16"}``.
     ``regions`` are the parts that are run again in the backward pass, by name, each after the one
     that it is within.
+
+    ``left`` is what the function leaves of the objects that it was given, by their places: a cache
+    that has grown. ``objects`` says which places of what is returned, under ``returned``, and left,
+    under ``left`` and a number, are objects of classes.
     """
 
     def __init__(self, name: str = "main") -> None:
@@ -393,6 +426,8 @@ class Graph(Displayed):
         self.result: Argument = ()
         self.outputs: dict[str, Value] = {}
         self.container = ""
+        self.left: dict[Place, Left] = {}
+        self.objects: dict[Place, Made] = {}
         self.facts: list[str] = []
         self.checks: list[tuple[str, str]] = []
         self.strict = False
@@ -495,6 +530,15 @@ class Graph(Displayed):
         self.result = result
         self.outputs = outputs
 
+    def returned(self) -> Argument:
+        """Returns the tree of all that a program of the graph hands out: the result, and where the
+        function changes what it was given, what it leaves of that.
+        """
+        if not self.left:
+            return self.result
+        left = [dict(item.parts) for item in self.left.values()]
+        return {"returned": self.result, "left": left}
+
     def call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         """Appends a call; only graphs that deduce types can."""
         raise NotImplementedError("build with dimsolve.Graph, which deduces types")
@@ -524,7 +568,7 @@ class Graph(Displayed):
         for value in self.outputs.values():
             if made.get(value.name) is not value:
                 raise _MALFORMED(reason=f"the output %{value.name} is made by no node")
-        returned = set(values_in(self.result))
+        returned = set(values_in(self.returned()))
         for name, value in self.outputs.items():
             if value not in returned:
                 raise _MALFORMED(

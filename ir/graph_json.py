@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from math import isfinite
 from types import EllipsisType
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from .errors import GraphError, Problem
 from .graph import (
@@ -35,11 +35,14 @@ from .graph import (
     Graph,
     Input,
     InputKind,
+    Left,
+    Made,
     MakeShape,
     MatchShape,
     Node,
     Operation,
     OperatorCall,
+    Place,
     Region,
     Source,
     Value,
@@ -138,11 +141,13 @@ AnyGraph = TypeVar("AnyGraph", bound=Graph)
 
 def graph_to_json(graph: Graph) -> dict[str, Json]:
     """Returns the graph as JSON data."""
-    return {"version": 2 if _has_regions(graph) else 1, **_function_to_json(graph)}
+    return {"version": 2 if _is_of_version_2(graph) else 1, **_function_to_json(graph)}
 
 
-def _has_regions(graph: Graph) -> bool:
-    return bool(graph.regions) or any(map(_has_regions, graph.functions.values()))
+def _is_of_version_2(graph: Graph) -> bool:
+    """Whether it has what readers of version 1 do not know of: regions, objects of classes."""
+    own = bool(graph.regions or graph.objects or graph.left)
+    return own or any(map(_is_of_version_2, graph.functions.values()))
 
 
 def _function_to_json(graph: Graph) -> dict[str, Json]:
@@ -155,13 +160,40 @@ def _function_to_json(graph: Graph) -> dict[str, Json]:
         "result": _argument_to_json(graph.result),
         "outputs": {name: value.name for name, value in graph.outputs.items()},
         "container": graph.container,
+        **_objects_to_json(graph),
         "facts": list(graph.facts),
         "checks": [list(check) for check in graph.checks],
         "strict": graph.strict,
-        "settings": {name: item for name, item in graph.settings.items() if _is_plain(item)},
+        "settings": {
+            name: _argument_to_json(item)
+            for name, item in graph.settings.items()
+            if _is_plain(item)
+        },
         "functions": [_function_to_json(function) for function in graph.functions.values()],
         **({"autocast": dict(graph.autocast)} if graph.autocast else {}),
     }
+
+
+def _objects_to_json(graph: Graph) -> dict[str, Json]:
+    """The classes of what is returned, and what is left of objects that were given; nothing for a
+    graph that has neither.
+    """
+    data: dict[str, Json] = {}
+    if graph.objects:
+        data["objects"] = [
+            [list(place), made.kind, made.name, list(made.place)]
+            for place, made in graph.objects.items()
+        ]
+    if graph.left:
+        data["left"] = [
+            [
+                list(place),
+                [[key, _argument_to_json(item)] for key, item in left.parts.items()],
+                list(left.removed),
+            ]
+            for place, left in graph.left.items()
+        ]
+    return data
 
 
 def _input_to_json(entry: Input) -> Json:
@@ -238,8 +270,10 @@ def _argument_to_json(argument: Argument) -> Json:
             return {"tuple": [_argument_to_json(item) for item in argument]}
         case list():
             return [_argument_to_json(item) for item in argument]
+        case dict() if all(isinstance(key, str) for key in argument):
+            return {"dict": {key: _argument_to_json(item) for key, item in argument.items()}}
         case dict():
-            return {"dict": {str(key): _argument_to_json(item) for key, item in argument.items()}}
+            return {"items": [[key, _argument_to_json(item)] for key, item in argument.items()]}
         case slice():
             bounds = (argument.start, argument.stop, argument.step)
             return {"slice": [_argument_to_json(bound) for bound in bounds]}
@@ -279,7 +313,7 @@ def _reason(error: Exception) -> str:
 
 def _is_plain(item: object) -> bool:
     """Whether JSON holds the value as it is."""
-    return item is None or isinstance(item, bool | int | str)
+    return item is None or isinstance(item, bool | int | str | Constant | Device)
 
 
 class _Reader(TypeReader):
@@ -321,12 +355,29 @@ class _Reader(TypeReader):
         graph.facts = list(data["facts"])
         graph.checks = [(claim, origin) for claim, origin in data["checks"]]
         graph.strict = data["strict"]
-        graph.settings = dict(data["settings"])
+        graph.settings = {name: self.argument(item) for name, item in data["settings"].items()}
         autocast = data.get("autocast", {}).items()
         graph.autocast = {_name(kind): _name(dtype) for kind, dtype in autocast}
+        self.where.append("the objects")
+        self.objects(graph, data)
+        self.where.pop()
         graph.verify()
         self.where.pop()
         return graph
+
+    def objects(self, graph: Graph, data: Json) -> None:
+        """Reads what is left of arguments, and which places are objects of classes; ValueError for
+        what is none, and in data of version 1.
+        """
+        if self.version == 1 and ("objects" in data or "left" in data):
+            raise ValueError("a graph of version 1 returns no objects")
+        for place, kind, name, other in data.get("objects", ()):
+            if kind not in get_args(get_type_hints(Made)["kind"]):
+                raise ValueError(f"what is returned is no {kind!r:.80}")
+            graph.objects[_place(place)] = Made(kind, str(name), _place(other))
+        for place, parts, removed in data.get("left", ()):
+            items = {_key(key): self.argument(item) for key, item in parts}
+            graph.left[_place(place)] = Left(items, _place(removed))
 
     def input(self, graph: Graph, data: Json) -> None:
         kind = data["kind"]
@@ -407,6 +458,8 @@ class _Reader(TypeReader):
                 return [self.argument(item) for item in data]
             case {"dict": items}:
                 return {key: self.argument(item) for key, item in items.items()}
+            case {"items": items}:
+                return {_key(key): self.argument(item) for key, item in items}
             case {"slice": bounds}:
                 return slice(*[self.argument(bound) for bound in bounds])
             case {"dim": text}:
@@ -424,4 +477,17 @@ def _name(data: Json) -> str:
     """A name; ValueError for what is none."""
     if not isinstance(data, str) or not data:
         raise ValueError(f"{data!r:.80} is no name")
+    return data
+
+
+def _place(data: Json) -> Place:
+    """A place; ValueError for what is none."""
+    if not isinstance(data, list):
+        raise ValueError(f"{data!r:.80} is no place")
+    return tuple([_key(key) for key in data])
+
+
+def _key(data: Json) -> str | int:
+    if not isinstance(data, str | int):
+        raise ValueError(f"{data!r:.80} is no key")
     return data

@@ -36,7 +36,7 @@ def graph_lines(graph: Graph) -> Iterator[str]:
         if isinstance(node.operation, MatchShape | MakeShape):
             shape = str(node.operation)
         yield f"{node.id} {node.signature}{args} {shape} {node.annotation} -> {types}"
-    yield str(map_argument(graph.result, _leaf))
+    yield str(map_argument(graph.returned(), _leaf))
 
 
 def _leaf(leaf: object) -> object:

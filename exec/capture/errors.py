@@ -69,16 +69,20 @@ _AT_A_LINE = problems(
       hint: write it with tensor operators (torch.where), or register it as an operator
     not-captured: the model cannot be captured as one graph{at}
       {code}{message}
+    not-captured (on meta): the model cannot be captured as one graph{at}
+      {code}{message}
+      hint: on meta torch.tensor(...) cannot be captured: make it by torch.full or torch.arange, or
+      trace the model on cpu
     """,
 )
 """What is refused with the line of the model: its place ends the title, its code begins the reason.
 """
 
 
-def _refused(code: str, line: Source | None, **words: object) -> TraceError:
+def _refused(row: str, line: Source | None, **words: object) -> TraceError:
     shown = f"  {line.code}\n  " if line is not None and line.code else ""
     at = f" at {line}" if line is not None else ""
-    return _AT_A_LINE[code]("", at=at, code=shown, **words)
+    return _AT_A_LINE[row]("", at=at, code=shown, **words)
 
 
 nothing_captured = _REFUSED["nothing-captured"]
@@ -113,8 +117,12 @@ def refused(error: Exception) -> DimsolveError:
     line, text = _line_of(error), str(error)
     if "checkpoint not implemented for" in text and "context_fn" in text:
         return context_function(line)
-    depends = "ata-dependent" in text or "data dependent" in text.lower()
-    return _refused("data-dependent" if depends else "not-captured", line, message=_summary(text))
+    code = "not-captured"
+    if "convert all Tensors to FakeTensors" in text and "device='meta'" in text:
+        code = "not-captured (on meta)"
+    elif "ata-dependent" in text or "data dependent" in text.lower():
+        code = "data-dependent"
+    return _refused(code, line, message=_summary(text))
 
 
 def _summary(text: str) -> str:

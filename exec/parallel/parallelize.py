@@ -19,18 +19,6 @@ dropout(x, 0.1, True)     drops in training only
 dropout(x, 0.0, True)     the same in both
 batch_norm(...)           normalises by the batch in training, by what it has learnt otherwise
 
-From the tree that a program returns to the class that the model returns.
-
-{"loss": ..., "logits": ...}    transformers' CausalLMOutput(loss=..., logits=...)
-
-From a call's arguments to the tensors that a program takes, in its order.
-
-    module(ids, labels=labels, use_cache=False)      [ids, labels]; use_cache is as it was traced
-
-What was no tensor when the model was traced is part of the program: the same value may be given
-again, or nothing, and another one is an error that names it. Which argument goes where is worked
-out once for each way of calling.
-
 What happens when a step fails: the exception says where, and the other ranks are told.
 
     ValueError: boom
@@ -54,7 +42,7 @@ import torch
 from torch import Tensor
 
 from dimsolve.ir.errors import Diagnostic, DimsolveError
-from dimsolve.ir.graph import Node
+from dimsolve.ir.graph import Node, Place
 from dimsolve.partition.plan import Plan
 from dimsolve.partition.plan_data import no_plan
 from dimsolve.solver.graphs.deduction import find_operator
@@ -67,7 +55,7 @@ from ..distributed.given_inputs import GivenInputs, Way, is_compared
 from ..distributed.mesh import MeshEnds, mesh_ends
 from ..lowering.program import Program
 from ..lowering.setting import LoweringError, mesh_sizes, placement_of
-from .call_inputs import CallError, CallInputs, rebuilder
+from .call_inputs import CallError, CallInputs, Rebuilder
 from .distributed_inputs import Form, is_dtensor, local_parts, lower_for, told_by_all
 from .optimizers import mark_parameters, watch_gradients, watch_optimizers
 from .same_model import check_model
@@ -259,8 +247,10 @@ class ParallelModule(torch.nn.Module):
         watch_optimizers()
         names = [slot.target for slot in program.slots if slot.kind == "input"]
         graph = plan.planned
-        self._arguments = CallInputs(model.forward, names, getattr(graph, "settings", {}))
-        self._rebuild = rebuilder(program.container)
+        self._rebuild = Rebuilder(program.container, program.left, program.objects, ends.device)
+        self._arguments = CallInputs(
+            model.forward, names, getattr(graph, "settings", {}), ends.device
+        )
         given = given or GivenInputs.of(plan, ends.communicators, "whole")
         self._form = Form(program, given)
         self._forms: dict[Any, Form] = {}
@@ -310,35 +300,36 @@ class ParallelModule(torch.nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Returns what the model returns for these arguments, which are the model's own."""
         inputs = self._arguments(args, kwargs)
+        given = self._arguments.objects(args, kwargs) if self._rebuild.takes_objects else {}
         for value in inputs:
             if type(value) is not Tensor and is_dtensor(value):
-                return self._called_with_dtensors(inputs)
+                return self._called_with_dtensors(inputs, given)
         if torch.compiler.is_compiling():
             self._admit_compiled(inputs)
         else:
             self._admit(inputs, self._form)
-        return self._run(inputs, self.program)
+        return self._run(inputs, self.program, given)
 
     @torch.compiler.disable
-    def _called_with_dtensors(self, inputs: list[Tensor]) -> Any:
+    def _called_with_dtensors(self, inputs: list[Tensor], given: Mapping[Place, Any]) -> Any:
         """The same for inputs of which some are DTensors: a program for each way they are cut."""
         locals, layouts = local_parts(inputs, self._arguments.names, self.ends)
         key = tuple(layouts.items())
         if key not in self._forms:
-            given = self._form.given.with_layouts(layouts)
-            self._forms[key] = Form(lower_for(self.plan, self.ends, given), given, layouts)
+            cut = self._form.given.with_layouts(layouts)
+            self._forms[key] = Form(lower_for(self.plan, self.ends, cut), cut, layouts)
         form = self._forms[key]
         self._admit(locals, form)
-        return self._run(locals, form.program)
+        return self._run(locals, form.program, given)
 
-    def _run(self, inputs: list[Tensor], program: Program) -> Any:
+    def _run(self, inputs: list[Tensor], program: Program, given: Mapping[Place, Any]) -> Any:
         try:
             result = program.run([*inputs, *[owner[key] for owner, key in self._places]])
         except Exception as error:
             if is_failure(error):
                 explain(error, program, self.ends)
             raise
-        return self._rebuild(result)
+        return self._rebuild(result, given)
 
     def _admit(self, inputs: list[Tensor], form: Form) -> None:
         """Checks with all ranks what was not seen before, and now and then the contents."""
