@@ -61,7 +61,8 @@ from torch.library import custom_op
 from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.partition.placement import Reduction
 
-from .failures import Failure, Stopped, Watch, inherit_timeout, rank_failure, watch
+from .failures import Failure, Stopped, rank_failure
+from .watch import Watch, inherit_timeout, watch
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh

@@ -12,41 +12,12 @@ by ``inputs``:
     inputs="local"    its own part of the batch, as a DistributedSampler draws it
 
 Either way the loss and the gradients are those of the whole batch.
-
-Whether a graph computes something else in training than in evaluation.
-
-dropout(x, 0.1, True)     drops in training only
-dropout(x, 0.0, True)     the same in both
-batch_norm(...)           normalises by the batch in training, by what it has learnt otherwise
-
-From the tree that a program returns to the class that the model returns.
-
-{"loss": ..., "logits": ...}    transformers' CausalLMOutput(loss=..., logits=...)
-
-From a call's arguments to the tensors that a program takes, in its order.
-
-    module(ids, labels=labels, use_cache=False)      [ids, labels]; use_cache is as it was traced
-
-What was no tensor when the model was traced is part of the program: the same value may be given
-again, or nothing, and another one is an error that names it. Which argument goes where is worked
-out once for each way of calling.
-
-What happens when a step fails: the exception says where, and the other ranks are told.
-
-    ValueError: boom
-      rank 1 (tp=1) failed in my_op (node my_op_2)
-        model.py:33: out = my_op(x)
-        x: float32 (4, 16, 32)
-
-The exception keeps its type and its traceback and gains these lines as a note. An exception that
-comes from another rank's failure is not told on.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -54,116 +25,33 @@ import torch
 from torch import Tensor
 
 from dimsolve.ir.errors import Diagnostic, DimsolveError
-from dimsolve.ir.graph import Node
 from dimsolve.partition.plan import Plan
 from dimsolve.partition.plan_data import no_plan
-from dimsolve.solver.graphs.deduction import find_operator
 
-from ..calls import Arguments, autocast_now
-from ..distributed.agreement import Agreement, AgreementError
-from ..distributed.communicator import CollectiveError, Communicator
-from ..distributed.failures import Failure, RankFailure, Stopped, failure_of, watch
-from ..distributed.given_inputs import GivenInputs, Way, is_compared
-from ..distributed.mesh import MeshEnds, mesh_ends
+from ..calls import autocast_now
+from ..distributed.communicator import Communicator
 from ..lowering.program import Program
 from ..lowering.setting import LoweringError, mesh_sizes, placement_of
+from .agreement import Agreement, AgreementError
 from .call_inputs import CallError, CallInputs, rebuilder
-from .distributed_inputs import Form, is_dtensor, local_parts, lower_for, told_by_all
+from .faults import explain, is_failure
+from .given_inputs import (
+    Form,
+    GivenInputs,
+    Way,
+    is_compared,
+    is_dtensor,
+    local_parts,
+    lower_for,
+    told_by_all,
+)
+from .mesh import RankMesh, rank_mesh
 from .optimizers import mark_parameters, watch_gradients, watch_optimizers
-from .same_model import check_model
+from .same_model import check_model, depends_on_mode
 from .state import Held, add_state, copied, give_state, not_pickled, take_state
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
-
-
-DROPS = frozenset(
-    {
-        "dropout",
-        "dropout_",
-        "dropout1d",
-        "dropout2d",
-        "dropout3d",
-        "alpha_dropout",
-        "feature_alpha_dropout",
-        "feature_dropout",
-        "scaled_dot_product_attention",
-    }
-)
-NORMALISES = frozenset({"batch_norm", "instance_norm", "rrelu", "rrelu_"})
-
-
-def depends_on_mode(plan: Plan) -> str:
-    """Returns the first operator of a plan's graph that depends on the mode, ``""`` for none."""
-    graph = plan.planned
-    for node in graph.nodes() if graph is not None else ():
-        name = node.signature.rpartition(".")[2]
-        if name in NORMALISES or (name in DROPS and _probability(node) != 0):
-            return f"{node.id} ({node.signature})"
-    return ""
-
-
-def _probability(node: Node) -> object:
-    """The share that is dropped, as it was called or by default."""
-    operator = find_operator(node.signature)
-    names = operator.parameters if operator is not None else ()
-    values = Arguments(tuple(node.args), node.kwargs).parameters(names)
-    if "dropout_p" in names:
-        return values.get("dropout_p", 0.0)
-    return values.get("p", 0.5)
-
-
-_TOLD = "__dimsolve_failure__"
-_STOPS = (("torch.utils.checkpoint", "_StopRecomputationError"), ("torch._dynamo", ""))
-"""Where torch has exceptions that end a call early and are no errors: a recomputation that has what
-it was begun for, a compiler that begins anew.
-"""
-
-
-def is_failure(error: BaseException) -> bool:
-    """Whether an exception is an error of the step, and not torch's way to leave a call."""
-    kind = type(error)
-    return not any(
-        kind.__module__.startswith(module) and kind.__name__.startswith(name)
-        for module, name in _STOPS
-    )
-
-
-def explain(error: BaseException, program: Program | None, ends: MeshEnds) -> Failure:
-    """Adds to an exception where it came from, tells the other ranks, and returns it as data."""
-    known: Failure | None = getattr(error, _TOLD, None)
-    if known is not None:
-        return known
-    if isinstance(error, RankFailure):
-        return error.failure
-    failure = failure_of(error, ends.rank, ends.place, program)
-    note = str(replace(failure, reason=""))
-    error.add_note("\n".join(line for line in note.splitlines() if line.strip()))
-    setattr(error, _TOLD, failure)
-    guard = watch()
-    if guard is not None and not isinstance(error, AgreementError | CallError | CollectiveError):
-        guard.report(failure)
-    return failure
-
-
-def explain_run(error: BaseException, rank: int) -> Failure:
-    """Returns what ended this rank's run as data, and tells the other ranks."""
-    known: Failure | None = getattr(error, _TOLD, None)
-    guard = watch()
-    if known is not None:
-        failure = known
-    elif isinstance(error, RankFailure):
-        return error.failure
-    elif isinstance(error, Stopped):
-        blamed = None if guard is None else guard.blame()
-        return blamed or Failure(rank, f"rank {rank}", "it was stopped by the launcher")
-    else:
-        failure = failure_of(error, rank, f"rank {rank}", None)
-    if guard is not None:
-        guard.report(failure)
-        told = guard.failure
-        return told if told is not None and not isinstance(error, AgreementError) else failure
-    return failure
 
 
 def parallelize(
@@ -220,7 +108,7 @@ def parallelize(
     agreement.agree_on_plan("" if problem is None else str(problem))
     if problem is not None:
         raise problem
-    ends = mesh_ends(plan, device_mesh, alone_on=_device_of(model))
+    ends = rank_mesh(plan, device_mesh, alone_on=_device_of(model))
     agreement.agree_on_weights(model)
     given = GivenInputs.of(plan, ends.communicators, inputs)
     if inputs == "local" and not plan.data_axes and 1 not in given.mesh.values():
@@ -239,7 +127,7 @@ class ParallelModule(torch.nn.Module):
         model: torch.nn.Module,
         plan: Plan,
         program: Program,
-        ends: MeshEnds,
+        ends: RankMesh,
         agreement: Agreement,
         given: GivenInputs | None = None,
     ) -> None:

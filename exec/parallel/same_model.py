@@ -16,9 +16,13 @@ import torch
 from torch import Tensor
 
 from dimsolve.ir.errors import Diagnostic
+from dimsolve.ir.graph import Node
 from dimsolve.ir.types import TensorType
+from dimsolve.partition.plan import Plan
 from dimsolve.partition.plan_data import PlanError
+from dimsolve.solver.graphs.deduction import find_operator
 
+from ..calls import Arguments
 from ..capture.traced_model import TracedModule, refuse_backward_hooks, traced_model
 from ..lowering.setting import LoweringError
 
@@ -116,6 +120,42 @@ def _other_hooks(name: str, before: tuple[str, ...], now: tuple[str, ...]) -> Lo
             hint="trace the model with its hooks, or register them on the part",
         )
     )
+
+
+DROPS = frozenset(
+    {
+        "dropout",
+        "dropout_",
+        "dropout1d",
+        "dropout2d",
+        "dropout3d",
+        "alpha_dropout",
+        "feature_alpha_dropout",
+        "feature_dropout",
+        "scaled_dot_product_attention",
+    }
+)
+NORMALISES = frozenset({"batch_norm", "instance_norm", "rrelu", "rrelu_"})
+
+
+def depends_on_mode(plan: Plan) -> str:
+    """Returns the first operator of a plan's graph that depends on the mode, ``""`` for none."""
+    graph = plan.planned
+    for node in graph.nodes() if graph is not None else ():
+        name = node.signature.rpartition(".")[2]
+        if name in NORMALISES or (name in DROPS and _probability(node) != 0):
+            return f"{node.id} ({node.signature})"
+    return ""
+
+
+def _probability(node: Node) -> object:
+    """The share that is dropped, as it was called or by default."""
+    operator = find_operator(node.signature)
+    names = operator.parameters if operator is not None else ()
+    values = Arguments(tuple(node.args), node.kwargs).parameters(names)
+    if "dropout_p" in names:
+        return values.get("dropout_p", 0.0)
+    return values.get("p", 0.5)
 
 
 class PartModule(torch.nn.Module):

@@ -64,9 +64,9 @@ from dimsolve.partition.placement import Placement, Shard
 from dimsolve.partition.torch_placements import layout_to_torch
 
 from ..distributed.communicator import Communicator, end_text
-from ..distributed.mesh import MeshEnds
 from ..distributed.sharding import blocks_of, local_part
 from ..lowering.setting import LoweringError
+from .mesh import RankMesh
 from .same_model import PartModule
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def part_tensor(made: DTensor, runs: Sequence[Run]) -> Tensor:
 Found: TypeAlias = "tuple[str, dict[str, Any], str, Tensor]"
 
 
-def materialized(model: torch.nn.Module, ends: MeshEnds) -> Iterator[Found]:
+def materialized(model: torch.nn.Module, ends: RankMesh) -> Iterator[Found]:
     """Yields (path of the module, its dictionary, name, whole tensor) of everything a model holds.
 
     Tensors on the meta device are made on the CPU when their turn comes. A tied one comes under
@@ -375,7 +375,7 @@ def _number(path: str) -> int:
     return number
 
 
-def _common_seed(ends: MeshEnds) -> int:
+def _common_seed(ends: RankMesh) -> int:
     """A number that the first rank draws from torch's generator."""
     number = torch.randint(2**62, (1,)).to(ends.device)
     for end in ends.communicators.values():
@@ -422,7 +422,7 @@ def not_pickled() -> PickleError:
 
 
 def add_state(
-    module: torch.nn.Module, model: torch.nn.Module, held: dict[str, Held], ends: MeshEnds
+    module: torch.nn.Module, model: torch.nn.Module, held: dict[str, Held], ends: RankMesh
 ) -> None:
     """Gives ``module`` this rank's part of every parameter and buffer of the model.
 

@@ -27,7 +27,7 @@ from dimsolve.solver.graphs.deduction import find_operator
 from dimsolve.solver.graphs.names import path_of
 
 from ..calls import Arguments
-from ..parallel.parallelize import DROPS
+from ..parallel.same_model import DROPS
 
 
 class _WithoutDropout(TorchFunctionMode):

@@ -42,7 +42,8 @@ from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.graphs.match import match
 
 from ..capture.dynamic import leaves_of
-from ..parallel.parallelize import ParallelModule, depends_on_mode
+from ..parallel.parallelize import ParallelModule
+from ..parallel.same_model import depends_on_mode
 from ..parallel.state import Held
 from .against_float64 import Distances, Named, is_single, measure, named
 from .alike import is_wide, without_dropout, without_narrowing

@@ -37,7 +37,7 @@ def launch(options: RunOptions) -> RunReport:
     if options.plan is not None:
         read_plan_file(options.plan)
     if "RANK" in os.environ and "MASTER_ADDR" in os.environ:
-        from ..distributed.mesh import check_launcher
+        from ..parallel.mesh import check_launcher
         from .worker import run
 
         check_launcher()

@@ -42,9 +42,9 @@ INTERRUPTED = "interrupted"
 def tell_alive(folder: Path, rank: int) -> None:
     """Writes that this rank lives, and what it is at. The first call needs no torch."""
     doing = ""
-    module = sys.modules.get("dimsolve.exec.distributed.failures")
-    if module is not None and hasattr(module, "whereabouts"):
-        doing = str(module.whereabouts())
+    module = sys.modules.get("dimsolve.exec.parallel.faults")
+    if module is not None and hasattr(module, "activity"):
+        doing = str(module.activity())
     text = json.dumps({"beat": time.monotonic_ns(), "pid": os.getpid(), "doing": doing})
     with suppress(OSError):  # the launcher has gone, and its folder with it
         temporary = folder / f"alive-{rank}.new"

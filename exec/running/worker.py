@@ -42,9 +42,9 @@ from dimsolve.partition.plan import Plan
 from dimsolve.partition.planning.planner import plan as make_plan
 from dimsolve.partition.read_plan import read_plan_file
 
-from ..distributed.failures import note_stage
 from ..graph import Graph
 from ..lowering.setting import mesh_symbols, other_mesh
+from ..parallel.faults import note_stage
 from ..parallel.parallelize import ParallelModule, parallelize
 from ..target import Target, load_target
 from .compare import CheckedRun, CheckedStep, Differences, allowed_of, batch_of, sizes_for
@@ -287,8 +287,9 @@ def run(options: RunOptions, folder: Path | None = None) -> RunReport:
     import torch.distributed as dist
     from torch.distributed.distributed_c10d import _set_pg_timeout
 
-    from ..distributed.failures import Stopped, watch
-    from ..parallel.parallelize import explain_run
+    from ..distributed.failures import Stopped
+    from ..distributed.watch import watch
+    from ..parallel.faults import explain_run
 
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -311,7 +312,7 @@ def run(options: RunOptions, folder: Path | None = None) -> RunReport:
     guard = watch()
     assert guard is not None
     guard.timeout = options.timeout
-    guard.duties.append(_end_late())
+    guard.tasks.append(_end_late())
 
     progress = _progress(rank)
     try:
@@ -414,7 +415,7 @@ def _progress(rank: int) -> Callable[[str], None]:
     """Tells on stderr how far the run is: one line that changes on a terminal, lines elsewhere."""
     terminal = sys.stderr.isatty()
 
-    from ..distributed.failures import note_stage
+    from ..parallel.faults import note_stage
 
     def tell(text: str) -> None:
         if text:
@@ -472,7 +473,7 @@ def _end_late() -> Callable[[Any], None]:
     since: list[float] = []
 
     def duty(_: object) -> None:
-        from ..distributed.failures import watch
+        from ..distributed.watch import watch
 
         guard = watch()
         if guard is not None and guard.failure is not None:

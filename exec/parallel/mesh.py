@@ -23,16 +23,17 @@ from dimsolve.partition.placement import Reduction
 from dimsolve.partition.plan import Plan
 from dimsolve.solver.algebra.dims import evaluate, symbols_of
 
+from ..distributed.communicator import Communicator, communicators_of, end_text
+from ..distributed.failures import rank_failure
+from ..distributed.watch import chosen_timeout, watch
 from ..lowering.setting import LoweringError, dim_of
-from .communicator import Communicator, communicators_of, end_text
-from .failures import chosen_timeout, rank_failure, watch
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
 
 @dataclass(frozen=True)
-class MeshEnds:
+class RankMesh:
     """``mesh``: of the plan's axes; None where this process runs alone."""
 
     communicators: Mapping[str, Communicator]
@@ -89,9 +90,9 @@ class Alone:
         return tensor.detach().clone()
 
 
-def mesh_ends(
+def rank_mesh(
     plan: Plan, device_mesh: DeviceMesh | None = None, *, alone_on: torch.device | None = None
-) -> MeshEnds:
+) -> RankMesh:
     """Returns this rank's ends; LoweringError where the ranks that are there are not the plan's.
 
     alone_on: the device of a process that runs alone.
@@ -100,7 +101,7 @@ def mesh_ends(
         sizes = _sizes(plan, 1)
         if prod(sizes.values()) != 1:
             raise _not_started(sizes)
-        return MeshEnds({axis: Alone() for axis in sizes}, alone_on or default_device())
+        return RankMesh({axis: Alone() for axis in sizes}, alone_on or default_device())
     if device_mesh is None:
         return _of_all_ranks(plan)
     names = device_mesh.mesh_dim_names or ()
@@ -110,10 +111,10 @@ def mesh_ends(
     axes = tuple(plan.mesh)
     own = device_mesh if names == axes else device_mesh[axes]
     ends = communicators_of(own)
-    return MeshEnds(ends, _device(own.device_type), own)
+    return RankMesh(ends, _device(own.device_type), own)
 
 
-def _of_all_ranks(plan: Plan) -> MeshEnds:
+def _of_all_ranks(plan: Plan) -> RankMesh:
     if not dist.is_initialized():
         check_launcher()
     world = dist.get_world_size() if dist.is_initialized() else launcher_number("WORLD_SIZE") or 1
@@ -124,7 +125,7 @@ def _of_all_ranks(plan: Plan) -> MeshEnds:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     mesh = _mesh(device.type, sizes)
-    return MeshEnds(communicators_of(mesh), device, mesh)
+    return RankMesh(communicators_of(mesh), device, mesh)
 
 
 def _mesh(device: str, sizes: Mapping[str, int]) -> DeviceMesh:

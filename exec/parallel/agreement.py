@@ -38,9 +38,10 @@ from dimsolve.partition.fingerprint import graph_lines
 from dimsolve.partition.plan import Plan
 from dimsolve.partition.plan_queries import check_conditions
 
+from ..distributed.digests import digest, digests
+from ..distributed.failures import Failure, Stopped, rank_failure
+from ..distributed.watch import Watch, chosen_timeout, watch
 from ..lowering.lengths import InputLengths
-from .digests import digest, digests
-from .failures import Failure, Stopped, Watch, chosen_timeout, rank_failure, watch
 from .given_inputs import Coordinates, GivenInputs, text_of
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class Agreement:
         prefix = f"dimsolve/module/{next(_numbers)}/{members}"
         self._store = self._watch.store(prefix)
         if len(self.ranks) > 1:
-            self._watch.duties.append(self._answer)
+            self._watch.tasks.append(self._answer)
 
     @property
     def alone(self) -> bool:
