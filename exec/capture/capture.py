@@ -50,8 +50,8 @@ from dimsolve.solver.graphs.names import caller, path_of
 from dimsolve.solver.graphs.problems import broken_condition
 from dimsolve.solver.graphs.reading import read_argument
 
-from ..calls import Modes
 from ..graph import Graph
+from ..modes import Modes
 from .aten import named
 from .confirm import dtype_of
 from .dynamic import Dynamic, Leaf, captured_shape, leaves_of, size_choices

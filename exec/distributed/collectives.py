@@ -67,11 +67,19 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.compiler import is_compiling
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.errors import DimsolveError, Problem
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 
 from .communicator import Communicator
 from .sharding import cut_rows, join_parts, neutral, products_of_others, slice_part
+
+_UNKNOWN_REDUCTION = Problem(
+    DimsolveError,
+    "reduction",
+    "parts cannot be reduced so",
+    "all_reduce was asked for {reduction!r}",
+    'write "sum", "max" or "min"',
+)
 
 
 def split_rows(tensor: Tensor, shard: Shard, count: int) -> Tensor:
@@ -573,7 +581,7 @@ class MeshPart:
     def all_reduce(self, tensor: Tensor, reduction: str = "sum") -> Tensor:
         """Returns the sum, max or min over all parts; see `dimsolve.partition.rules.rule.Part`."""
         if reduction not in ("sum", "max", "min"):
-            raise _unknown_reduction(reduction)
+            raise _UNKNOWN_REDUCTION(reduction=reduction)
         source = Partial(Reduction(reduction))
         for _, communicator in self.splits:
             tensor = convert(tensor, source, Replicate(), communicator, shared_gradient=True)
@@ -583,14 +591,3 @@ class MeshPart:
 def part_of(splits: Sequence[tuple[str, Communicator]]) -> MeshPart:
     """Returns the part of a rank whose operator is split so."""
     return MeshPart(tuple(splits))
-
-
-def _unknown_reduction(reduction: str) -> DimsolveError:
-    return DimsolveError(
-        Diagnostic(
-            code="reduction",
-            title="parts cannot be reduced so",
-            reason=f"all_reduce was asked for {reduction!r}",
-            hint='write "sum", "max" or "min"',
-        )
-    )

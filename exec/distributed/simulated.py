@@ -28,11 +28,26 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.errors import Diagnostic, DimsolveError, Problem
 from dimsolve.partition.placement import Reduction
 
 from .communicator import end_text
 from .sharding import joined, reduce_parts
+
+_DIFFERENT_CALLS = Problem(
+    DimsolveError,
+    "collectives-differ",
+    "ranks call different collectives",
+    "rank {first} calls {call} and rank {other} calls {others}",
+    "all ranks of a group call the same collectives in the same order",
+)
+_NOT_ITS_THREAD = Problem(
+    DimsolveError,
+    "another-thread",
+    "a collective was called outside its rank's thread",
+    "rank {rank} of the simulated world runs in another thread",
+    "simulate on the CPU: the gradients of a GPU are computed in a thread of torch",
+)
 
 
 class RankError(DimsolveError):
@@ -128,7 +143,7 @@ class Turns:
         if self._failure is not None:
             raise _Stopped
         if threading.current_thread() is not self._threads[rank]:
-            raise _not_its_thread(rank)
+            raise _NOT_ITS_THREAD(rank=rank)
         group.given[rank] = (call, tensor)
         if len(group.given) == len(group.members):
             self._complete(group)
@@ -143,7 +158,9 @@ class Turns:
     def _complete(self, group: Group) -> None:
         calls = {rank: group.given[rank][0] for rank in group.members}
         if len(set(calls.values())) > 1:
-            raise _different_calls(group, calls)
+            first = group.members[0]
+            other = next(rank for rank in group.members if calls[rank] != calls[first])
+            raise _DIFFERENT_CALLS(first=first, call=calls[first], other=other, others=calls[other])
         call = next(iter(calls.values()))
         with torch.no_grad():
             results = _collective(call, [group.given[rank][1] for rank in group.members])
@@ -214,19 +231,6 @@ def _rank_failed(rank: int, coordinates: Mapping[str, int], error: BaseException
     )
 
 
-def _different_calls(group: Group, calls: Mapping[int, Call]) -> DimsolveError:
-    first = group.members[0]
-    other = next(rank for rank in group.members if calls[rank] != calls[first])
-    return DimsolveError(
-        Diagnostic(
-            code="collectives-differ",
-            title="ranks call different collectives",
-            reason=f"rank {first} calls {calls[first]} and rank {other} calls {calls[other]}",
-            hint="all ranks of a group call the same collectives in the same order",
-        )
-    )
-
-
 def _nobody_can_go_on(waiting: Mapping[int, Group]) -> RankError:
     rank = min(waiting)
     calls = [f"rank {r} in {waiting[r].given[r][0]}" for r in sorted(waiting)]
@@ -240,17 +244,6 @@ def _nobody_can_go_on(waiting: Mapping[int, Group]) -> RankError:
             hint="all ranks of a group call the same collectives in the same order",
         ),
         rank,
-    )
-
-
-def _not_its_thread(rank: int) -> DimsolveError:
-    return DimsolveError(
-        Diagnostic(
-            code="another-thread",
-            title="a collective was called outside its rank's thread",
-            reason=f"rank {rank} of the simulated world runs in another thread",
-            hint="simulate on the CPU: the gradients of a GPU are computed in a thread of torch",
-        )
     )
 
 

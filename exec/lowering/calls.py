@@ -56,7 +56,7 @@ from ..calls import Arguments, resolve
 from ..calls import modified as modified_arguments
 from ..distributed.collectives import MeshPart, convert_axes
 from ..distributed.communicator import Communicator
-from .setting import LoweringError, Setting, is_real, two_functions
+from .setting import TWO_FUNCTIONS, LoweringError, Setting, is_real
 
 Places = dict[int | str, tuple[Placement, ...]]
 """The placements of tensors among the arguments, by position or name."""
@@ -411,7 +411,7 @@ def _local(node: Node, rules: Sequence[tuple[str, TransformRule]]) -> TransformR
     """The rule whose function is called in the operator's place."""
     local = [rule for _, rule in rules if rule.local is not None]
     if any(rule.local is not local[0].local for rule in local):
-        raise two_functions(node, tuple(axis for axis, _ in rules))
+        raise TWO_FUNCTIONS(node=node, axes=" and ".join(tuple((axis for axis, _ in rules))))
     return local[0] if local else None
 
 

@@ -35,7 +35,7 @@ from torch.fx import Node as Step
 
 from dimsolve.partition.placement import Placement, Shard
 
-from ..calls import is_switch
+from ..modes import is_switch
 from .calls import RankCall
 from .lengths import ceil_divide
 from .program import Body, Origin, Program
@@ -165,7 +165,7 @@ class _Emission:
         return "\n\n\n".join(parts).replace("\n\n\n", "\n\n", 1) + "\n"
 
     def _restores(self) -> None:
-        self.imports.add("from dimsolve.exec.calls import restoring")
+        self.imports.add("from dimsolve.exec.modes import restoring")
 
     def _region(self, step: Step, body: Body) -> str:
         """Writes a region as a function; returns the call of it."""

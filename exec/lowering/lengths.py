@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dimsolve.ir.errors import Diagnostic, ShapeError
+from dimsolve.ir.errors import Problem, ShapeError
 from dimsolve.ir.graph import Input
 from dimsolve.ir.types import TensorType
 from dimsolve.solver.algebra.dims import Call, Function, symbols_of
@@ -35,6 +35,21 @@ if TYPE_CHECKING:
 
 
 Length: TypeAlias = "int | Node"
+
+
+_OTHER_DTYPE = Problem(
+    ShapeError,
+    "input-dtype",
+    "{entry.target} is {found}",
+    "the program was made for {entry.value.dtype}",
+    "convert it: {entry.target}.to(torch.{entry.value.dtype})",
+)
+_OTHER_SHAPE = Problem(
+    ShapeError,
+    "input-shape",
+    "{entry.target} has another shape than the program was made for",
+    "it is {shape}, and the program takes {entry.value.type}: {reason}",
+)
 
 
 def ceil_divide(a: int, b: int) -> int:
@@ -183,25 +198,8 @@ class InputLengths:
         for name, entry in self.inputs.items():
             found = str(dtypes[name]).removeprefix("torch.")
             if entry.value.dtype not in (None, found):
-                raise _other_dtype(entry, found)
-
-
-def _other_dtype(entry: Input, found: str) -> ShapeError:
-    return ShapeError(
-        Diagnostic(
-            code="input-dtype",
-            title=f"{entry.target} is {found}",
-            reason=f"the program was made for {entry.value.dtype}",
-            hint=f"convert it: {entry.target}.to(torch.{entry.value.dtype})",
-        )
-    )
+                raise _OTHER_DTYPE(entry=entry, found=found)
 
 
 def _other_shape(entry: Input, shape: Sequence[int], reason: str) -> ShapeError:
-    return ShapeError(
-        Diagnostic(
-            code="input-shape",
-            title=f"{entry.target} has another shape than the program was made for",
-            reason=f"it is {tuple(shape)}, and the program takes {entry.value.type}: {reason}",
-        )
-    )
+    return _OTHER_SHAPE(entry=entry, shape=tuple(shape), reason=reason)

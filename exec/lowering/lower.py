@@ -43,14 +43,15 @@ from dimsolve.partition.planning.derive import check_derived
 from dimsolve.partition.planning.network import inlined, recorded_after
 from dimsolve.solver.algebra.poly import Dim, Poly
 
-from ..calls import Arguments, is_switch, resolve
+from ..calls import Arguments, resolve
 from ..distributed.communicator import Communicator
 from ..distributed.sharding import slice_part
+from ..modes import is_switch
 from .calls import Draws, RankCall, is_wide, on_whole_operands, rank_call, refuse_sparse
 from .lengths import Length
 from .program import Origin, Program, Slot
 from .regions import Regions
-from .setting import Setting, calls_function, dim_of, identifier, no_match, not_known, reserve
+from .setting import CALLS_FUNCTION, NO_MATCH, NOT_KNOWN, Setting, dim_of, identifier, reserve
 from .values import Symbols, Values, overlap, with_own_memory
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ class _Lowering:
             case MatchShape(pattern):
                 self._match(node, pattern, plan)
             case FunctionCall() | ExternalCall():
-                raise calls_function(node)
+                raise CALLS_FUNCTION(node=node)
             case _:
                 assert_never(node.operation)
 
@@ -324,7 +325,7 @@ def _known(value: Value) -> Any:
         case ShapeType(dims) if dims is not None and None not in dims:
             return dims
         case _:
-            raise not_known(value)
+            raise NOT_KNOWN(value=value)
 
 
 def _matching(id: str, pattern: str) -> Any:
@@ -333,7 +334,9 @@ def _matching(id: str, pattern: str) -> Any:
     def match_shape(x: torch.Tensor, known: tuple[tuple[int, int, int], ...]) -> torch.Tensor:
         for index, times, length in known:
             if x.size(index) * times != length:
-                raise no_match(id, pattern, index, x.size(index) * times, length)
+                raise NO_MATCH(
+                    id=id, pattern=pattern, index=index, length=x.size(index) * times, wanted=length
+                )
         return x
 
     return match_shape

@@ -20,7 +20,7 @@ import torch
 from dimsolve.ir.graph import Node, Region
 from dimsolve.partition.placement import Placement
 
-from ..calls import restoring
+from ..modes import restoring
 from .calls import Draws, RankCall
 from .lengths import InputLengths
 

@@ -22,7 +22,7 @@ from dimsolve.ir.graph import Region
 from dimsolve.partition.plan import Plan
 from dimsolve.partition.regions import extents, stays_out
 
-from ..calls import is_switch, restoring
+from ..modes import is_switch, restoring
 from ..recompute import run_again
 from .calls import Draws
 from .lengths import ceil_divide

@@ -59,7 +59,7 @@ from .conversions import (
 )
 from .lengths import InputLengths, Length, Lengths
 from .program import Origin
-from .setting import Setting, identifier, is_real, unreadable
+from .setting import UNREADABLE, Setting, identifier, is_real
 
 if TYPE_CHECKING:
     from torch import fx
@@ -103,7 +103,7 @@ class Symbols:
             return self._calculated(operator.mul, self._size(node, index, name), times, 1)
         found = self.inputs.reading(name)
         if found is None:
-            raise unreadable(name)
+            raise UNREADABLE(name=name)
         size = self._size(self._given[found.value], found.index, name)
         times = self.setting.parts_of(self.setting.given_as(found.input), found.index)
         size = self._calculated(operator.mul, size, times, 1)

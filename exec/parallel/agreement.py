@@ -33,7 +33,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.errors import Diagnostic, DimsolveError, Problem
 from dimsolve.partition.fingerprint import graph_lines
 from dimsolve.partition.plan import Plan
 from dimsolve.partition.plan_queries import check_conditions
@@ -119,6 +119,37 @@ class AgreementError(DimsolveError):
     __module__ = "dimsolve"
 
 
+_DIFFER = Problem(
+    AgreementError,
+    "ranks-differ",
+    "{title}",
+    "the {key} of rank {rank} is {value}, that of rank {other} is {others}{where}",
+    "start all ranks with the same model, plan and arguments",
+)
+_OTHER_WEIGHTS = Problem(
+    AgreementError,
+    "weights-differ",
+    "the ranks' models have different weights",
+    "{name} differ between rank {rank} and rank {other}",
+    "call torch.manual_seed with one number on all ranks before making the model, or "
+    "load one state_dict",
+)
+_OTHER_AUTOCAST = Problem(
+    AgreementError,
+    "autocast-differs",
+    "the ranks are called under different autocasts",
+    "rank {rank}: {cast}\n  rank {other}: {others}",
+    "call the module inside of the same torch.autocast on every rank",
+)
+_SILENT = Problem(
+    AgreementError,
+    "no-answer",
+    "{ranks} did not tell {absent} {what}",
+    "waited {timeout:g} s",
+    "every rank of the mesh must call parallelize, and then the module",
+)
+
+
 class _Said(NamedTuple):
     """What a rank says of its inputs. layouts: of DTensors, in words. running: it has begun with
     them already, and says nothing of their contents. cast: what autocast casts to there.
@@ -200,7 +231,15 @@ class Agreement:
             for key in ("mesh", "world", "version", "graph", "plan", "inputs argument"):
                 if other[key] != first[key]:
                     where = self._where(key, rank) if key in TOLD else ""
-                    raise _differ(key, self.ranks[0], first[key], rank, other[key], where)
+                    raise _DIFFER(
+                        title=_WORDS[key],
+                        key=key,
+                        rank=self.ranks[0],
+                        value=first[key],
+                        other=rank,
+                        others=other[key],
+                        where=where,
+                    )
 
     def _where(self, key: str, rank: int) -> str:
         """Where a rank's graph or plan first differs from the first rank's; all ranks ask."""
@@ -214,10 +253,13 @@ class Agreement:
         if self.alone:
             return
         said = self._exchange("weights", json.dumps(digests(model)))
-        first = said[self.ranks[0]]
+        first = json.loads(said[self.ranks[0]])
         for rank, text in said.items():
-            if text != first:
-                raise _other_weights(self.ranks[0], json.loads(first), rank, json.loads(text))
+            found = json.loads(text)
+            names = [name for name in {**first, **found} if first.get(name) != found.get(name)]
+            if names:
+                more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+                raise _OTHER_WEIGHTS(name=names[0] + more, rank=self.ranks[0], other=rank)
 
     def _identity(self) -> dict[str, Any]:
         text = self.plan.to_json(indent=None)
@@ -304,7 +346,12 @@ class Agreement:
             if str(other) != str(said[first]):
                 return _other_sizes(first, str(said[first]), rank, str(other), given.way)
             if other.cast != said[first].cast:
-                return _other_autocast(first, said[first].cast, rank, other.cast)
+                return _OTHER_AUTOCAST(
+                    rank=first,
+                    cast=said[first].cast or "autocast is off",
+                    other=rank,
+                    others=other.cast or "autocast is off",
+                )
         told = {rank: other.digests for rank, other in said.items()}
         different = given.different_contents(told, self._places(given))
         return None if different is None else AgreementError(different)
@@ -341,7 +388,12 @@ class Agreement:
         if blamed is not None and blamed.rank != self.rank:
             raise rank_failure(blamed, f"rank {self.rank}: {here}")
         absent = [rank for rank, key in zip(self.ranks, keys, strict=True) if key in missing]
-        raise _silent(topic, absent, waited)
+        raise _SILENT(
+            ranks=f"rank{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}",
+            absent="its" if len(absent) == 1 else "their",
+            what=topic.partition("/")[0].removeprefix("lines of the "),
+            timeout=waited,
+        )
 
     def _tell(self, topic: str, mine: str) -> None:
         self._store.set(f"{topic}/{self.rank}", mine)
@@ -423,33 +475,6 @@ _WORDS = {
 }
 
 
-def _differ(key: str, rank: int, value: Any, other: int, others: Any, where: str) -> AgreementError:
-    return AgreementError(
-        Diagnostic(
-            code="ranks-differ",
-            title=_WORDS[key],
-            reason=f"the {key} of rank {rank} is {value}, that of rank {other} is {others}{where}",
-            hint="start all ranks with the same model, plan and arguments",
-        )
-    )
-
-
-def _other_weights(
-    rank: int, first: Mapping[str, str], other: int, found: Mapping[str, str]
-) -> AgreementError:
-    names = [name for name in {**first, **found} if first.get(name) != found.get(name)]
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return AgreementError(
-        Diagnostic(
-            code="weights-differ",
-            title="the ranks' models have different weights",
-            reason=f"{names[0]}{more} differ between rank {rank} and rank {other}",
-            hint="call torch.manual_seed with one number on all ranks before making the model, or "
-            "load one state_dict",
-        )
-    )
-
-
 def _refused(rank: int, problem: str, what: str = "its sizes") -> AgreementError:
     return AgreementError(
         Diagnostic(
@@ -470,30 +495,5 @@ def _other_sizes(rank: int, shapes: str, other: int, others: str, way: str) -> A
             title="the ranks are called with different sizes",
             reason=f"rank {rank}: {shapes}\n  rank {other}: {others}",
             hint=hint,
-        )
-    )
-
-
-def _other_autocast(rank: int, cast: str, other: int, others: str) -> AgreementError:
-    return AgreementError(
-        Diagnostic(
-            code="autocast-differs",
-            title="the ranks are called under different autocasts",
-            reason=f"rank {rank}: {cast or 'autocast is off'}\n  "
-            f"rank {other}: {others or 'autocast is off'}",
-            hint="call the module inside of the same torch.autocast on every rank",
-        )
-    )
-
-
-def _silent(topic: str, absent: Sequence[int], timeout: float) -> AgreementError:
-    ranks = f"rank{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}"
-    what = topic.partition("/")[0].removeprefix("lines of the ")
-    return AgreementError(
-        Diagnostic(
-            code="no-answer",
-            title=f"{ranks} did not tell {'its' if len(absent) == 1 else 'their'} {what}",
-            reason=f"waited {timeout:g} s",
-            hint="every rank of the mesh must call parallelize, and then the module",
         )
     )

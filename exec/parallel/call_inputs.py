@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.errors import DimsolveError, Problem
 
 from ..calls import resolve
 from ..capture.dynamic import leaves_of
@@ -54,6 +54,36 @@ class CallError(DimsolveError):
     __module__ = "dimsolve"
 
 
+_ABSENT = Problem(
+    CallError,
+    "no-argument",
+    "the call lacks {missing}",
+    "the model was traced with a tensor there",
+    "give a tensor, or trace the model without it",
+)
+_NO_TENSOR = Problem(
+    CallError,
+    "no-tensor",
+    "{name} is a {value}",
+    "the model was traced with a tensor there",
+    "give a tensor: torch.as_tensor({name})",
+)
+_NEW_TENSOR = Problem(
+    CallError,
+    "new-tensor",
+    "the program takes no tensor named {name}",
+    "the model was traced with {names}",
+    "trace the model with {name} in the example call",
+)
+_OTHER_SETTING = Problem(
+    CallError,
+    "other-setting",
+    "{name} is {value!r:.60}, and the model was traced with {traced!r:.60}",
+    "what is no tensor is part of the program",
+    "trace the model with this value",
+)
+
+
 class CallInputs:
     """``names``: the inputs in the program's order. settings: the other arguments as traced."""
 
@@ -88,20 +118,20 @@ class CallInputs:
                 self._check(name, value)
         missing = [name for name in self.names if found.get(name) is None]
         if missing:
-            raise _absent(missing)
+            raise _ABSENT(missing=", ".join(missing))
         for name in self.names:
             if not isinstance(found[name], Tensor):
-                raise _no_tensor(name, found[name])
+                raise _NO_TENSOR(name=name, value=type(found[name]).__name__)
         return found
 
     def _check(self, name: str, value: Any) -> None:
         """An argument that the program does not take must say what it was traced with."""
         if isinstance(value, Tensor):
-            raise _new_tensor(name, self.names)
+            raise _NEW_TENSOR(name=name, names=", ".join(self.names) or "no tensors")
         known = name in self.settings or name in self.defaults
         traced = self.settings[name] if name in self.settings else self.defaults.get(name)
         if not known or type(traced) is not type(value) or traced != value:
-            raise _other_setting(name, value, traced if known else None)
+            raise _OTHER_SETTING(name=name, value=value, traced=traced if known else None)
 
 
 def _defaults(forward: Callable[..., Any]) -> dict[str, Any]:
@@ -110,47 +140,3 @@ def _defaults(forward: Callable[..., Any]) -> dict[str, Any]:
     except (TypeError, ValueError):
         return {}
     return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
-
-
-def _absent(missing: Sequence[str]) -> CallError:
-    return CallError(
-        Diagnostic(
-            code="no-argument",
-            title=f"the call lacks {', '.join(missing)}",
-            reason="the model was traced with a tensor there",
-            hint="give a tensor, or trace the model without it",
-        )
-    )
-
-
-def _no_tensor(name: str, value: object) -> CallError:
-    return CallError(
-        Diagnostic(
-            code="no-tensor",
-            title=f"{name} is a {type(value).__name__}",
-            reason="the model was traced with a tensor there",
-            hint=f"give a tensor: torch.as_tensor({name})",
-        )
-    )
-
-
-def _new_tensor(name: str, names: Sequence[str]) -> CallError:
-    return CallError(
-        Diagnostic(
-            code="new-tensor",
-            title=f"the program takes no tensor named {name}",
-            reason=f"the model was traced with {', '.join(names) or 'no tensors'}",
-            hint=f"trace the model with {name} in the example call",
-        )
-    )
-
-
-def _other_setting(name: str, value: Any, traced: Any) -> CallError:
-    return CallError(
-        Diagnostic(
-            code="other-setting",
-            title=f"{name} is {value!r:.60}, and the model was traced with {traced!r:.60}",
-            reason="what is no tensor is part of the program",
-            hint="trace the model with this value",
-        )
-    )

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.errors import Diagnostic, DimsolveError, Problem
 from dimsolve.partition.layout import Layout
 from dimsolve.partition.placement import Placement, Replicate, Shard
 from dimsolve.partition.plan import Plan
@@ -58,6 +58,23 @@ EVERY = 1024
 
 _SHOWN = 8
 """So many ranks are listed in an error."""
+
+
+_OTHER_MESH = Problem(
+    CallError,
+    "other-mesh",
+    "{name} is a DTensor of another mesh",
+    "its mesh has the shape {mesh}, the axes {mesh2} and the ranks {mesh3}; the plan's "
+    "mesh is {own}",
+    "make it on part.device_mesh, or give the whole: {name}.full_tensor()",
+)
+_UNEQUAL = Problem(
+    CallError,
+    "unequal-parts",
+    "{name} is a DTensor of unequal parts",
+    "dimension {dim} of {shape} is cut into {parts}, and {shape2} is no multiple of {parts}",
+    "give the whole: {name}.full_tensor()",
+)
 
 
 def is_compared(call: int) -> bool:
@@ -383,7 +400,13 @@ def _layout(name: str, value: Any, ends: RankMesh) -> Layout:
             if isinstance(placement, Shard) and placement.dim == dim:
                 parts *= count * blocks_of(placement)
         if length % parts:
-            raise _unequal(name, dim, tuple(value.shape), parts)
+            raise _UNEQUAL(
+                name=name,
+                dim=dim,
+                shape=tuple(value.shape),
+                parts=parts,
+                shape2=tuple(value.shape)[dim],
+            )
     return layout
 
 
@@ -398,26 +421,10 @@ def _axes(mesh: DeviceMesh, own: DeviceMesh) -> tuple[str, ...] | None:
 
 
 def _other_mesh(name: str, mesh: DeviceMesh, counts: Mapping[str, int]) -> CallError:
-    own = ", ".join(f"{axis}={count}" for axis, count in counts.items())
-    return CallError(
-        Diagnostic(
-            code="other-mesh",
-            title=f"{name} is a DTensor of another mesh",
-            reason=f"its mesh has the shape {tuple(mesh.shape)}, the axes "
-            f"{mesh.mesh_dim_names or 'without names'} and the ranks "
-            f"{mesh.mesh.flatten().tolist()}; the plan's mesh is {own}",
-            hint=f"make it on part.device_mesh, or give the whole: {name}.full_tensor()",
-        )
-    )
-
-
-def _unequal(name: str, dim: int, shape: tuple[int, ...], parts: int) -> CallError:
-    return CallError(
-        Diagnostic(
-            code="unequal-parts",
-            title=f"{name} is a DTensor of unequal parts",
-            reason=f"dimension {dim} of {shape} is cut into {parts}, and {shape[dim]} is no "
-            f"multiple of {parts}",
-            hint=f"give the whole: {name}.full_tensor()",
-        )
+    return _OTHER_MESH(
+        name=name,
+        mesh=tuple(mesh.shape),
+        mesh2=mesh.mesh_dim_names or "without names",
+        mesh3=mesh.mesh.flatten().tolist(),
+        own=", ".join((f"{axis}={count}" for axis, count in counts.items())),
     )

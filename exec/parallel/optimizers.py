@@ -43,7 +43,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.errors import DimsolveError, Problem
 from dimsolve.partition.placement import Reduction
 
 from ..distributed.communicator import Communicator
@@ -83,6 +83,15 @@ class OptimizerError(DimsolveError):
     __module__ = "dimsolve"
 
 
+_REFUSED = Problem(
+    OptimizerError,
+    "optimizer-of-wholes",
+    "{kind} cannot step on parts of parameters",
+    "{reason}, and this rank holds a part of {name}",
+    "take one that treats elements by themselves ({value}), or a plan that leaves parameters whole",
+)
+
+
 def check_kind(optimizer: Any, name: str) -> None:
     """Raises OptimizerError where an optimiser looks at whole parameters; warns where nobody knows.
 
@@ -93,7 +102,9 @@ def check_kind(optimizer: Any, name: str) -> None:
         package = base.__module__.partition(".")[0]
         reason = _OF_WHOLES.get(f"{package}.{base.__qualname__}")
         if reason is not None:
-            raise _refused(kind.__name__, name, reason)
+            raise _REFUSED(
+                kind=kind.__name__, reason=reason, name=name, value=", ".join(_ELEMENTWISE)
+            )
     if inspect.unwrap(kind.step) not in _elementwise_steps():
         warnings.warn(
             f"{kind.__name__} is not known to dimsolve, and this rank holds a part of {name}: the "
@@ -105,18 +116,6 @@ def check_kind(optimizer: Any, name: str) -> None:
 @cache
 def _elementwise_steps() -> frozenset[Any]:
     return frozenset(inspect.unwrap(getattr(torch.optim, name).step) for name in _ELEMENTWISE)
-
-
-def _refused(kind: str, name: str, reason: str) -> OptimizerError:
-    return OptimizerError(
-        Diagnostic(
-            code="optimizer-of-wholes",
-            title=f"{kind} cannot step on parts of parameters",
-            reason=f"{reason}, and this rank holds a part of {name}",
-            hint=f"take one that treats elements by themselves ({', '.join(_ELEMENTWISE)}), or a "
-            "plan that leaves parameters whole",
-        )
-    )
 
 
 _MARK = "_dimsolve_part"

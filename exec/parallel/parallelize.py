@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.errors import DimsolveError, Problem
 from dimsolve.partition.plan import Plan
 from dimsolve.partition.plan_data import no_plan
 
-from ..calls import autocast_now
 from ..distributed.communicator import Communicator
 from ..lowering.program import Program
 from ..lowering.setting import LoweringError, mesh_sizes, placement_of
+from ..modes import autocast_now
 from .agreement import Agreement, AgreementError
 from .call_inputs import CallError, CallInputs, rebuilder
 from .faults import explain, is_failure
@@ -48,10 +48,48 @@ from .given_inputs import (
 from .mesh import RankMesh, rank_mesh
 from .optimizers import mark_parameters, watch_gradients, watch_optimizers
 from .same_model import check_model, depends_on_mode
-from .state import Held, add_state, copied, give_state, not_pickled, take_state
+from .state import NOT_PICKLED, Held, add_state, copied, give_state, take_state
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
+
+
+_NOT_HELD = Problem(
+    LoweringError,
+    "not-held",
+    "the part has no parameter or buffer named {name}",
+    "{reason}",
+    "names are as in model.named_parameters() and model.named_buffers()",
+)
+_NO_GRAPH = Problem(
+    LoweringError,
+    "no-graph",
+    "the plan has no graph",
+    "it was read from JSON and has not been given the graph it is for",
+    "plan = plan.for_graph(dimsolve.trace(model, ...))",
+)
+_NO_WAY = Problem(
+    LoweringError,
+    "no-such-inputs",
+    "there is no such way to give inputs",
+    "inputs is {inputs!r:.60}",
+    'write "whole", the whole batch on every rank, or "local", its own part',
+)
+_NO_DATA_AXIS = Problem(
+    LoweringError,
+    "no-data-axis",
+    'inputs="local" needs a plan that cuts data',
+    "along {axes} this one cuts no input, or parameters too: all ranks work on the same batch",
+    'give the same batch on all ranks, inputs="whole", or plan for a data axis as well, '
+    "such as {{'dp': 2, 'tp': 2}}",
+)
+_OTHER_MODE = Problem(
+    CallError,
+    "other-mode",
+    "the model was traced in {traced} mode and is called in {called} mode",
+    "{operator} computes something else there",
+    "trace and parallelize the model once more, in {called} mode",
+)
 
 
 def parallelize(
@@ -96,9 +134,9 @@ def parallelize(
         raise no_plan(plan)
     graph = plan.planned
     if graph is None:
-        raise _no_graph()
+        raise _NO_GRAPH()
     if inputs not in ("whole", "local"):
-        raise _no_way(inputs)
+        raise _NO_WAY(inputs=inputs)
     problem: DimsolveError | None = None
     try:
         check_model(model, graph)
@@ -112,7 +150,7 @@ def parallelize(
     agreement.agree_on_weights(model)
     given = GivenInputs.of(plan, ends.communicators, inputs)
     if inputs == "local" and not plan.data_axes and 1 not in given.mesh.values():
-        raise _no_data_axis(plan)
+        raise _NO_DATA_AXIS(axes=" and ".join(plan.mesh))
     if given.unusual():
         warnings.warn(_unusual(given), stacklevel=2)
     program = lower_for(plan, ends, given)
@@ -171,7 +209,7 @@ class ParallelModule(torch.nn.Module):
         return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise not_pickled()
+        raise NOT_PICKLED()
 
     @property
     def device_mesh(self) -> DeviceMesh | None:
@@ -192,7 +230,10 @@ class ParallelModule(torch.nn.Module):
         """
         found = self._held.get(name)
         if found is None:
-            raise _not_held(name, tuple(self._held))
+            names = tuple(self._held)
+            listed = ", ".join(get_close_matches(str(name), names) or names[:5])
+            reason = f"it has {len(names)} of other names, among them {listed}"
+            raise _NOT_HELD(name=name, reason=reason if names else "it is empty")
         return found
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -233,7 +274,10 @@ class ParallelModule(torch.nn.Module):
         agreement, names = self._agreement, self._arguments.names
         agreement.calls += 1
         if self.training is not self._traced_in_training and self._depends_on_mode:
-            raise _other_mode(self._traced_in_training, self._depends_on_mode)
+            traced, called = "training", "evaluation"
+            if self.training:
+                traced, called = called, traced
+            raise _OTHER_MODE(traced=traced, called=called, operator=self._depends_on_mode)
         cast = autocast_now()
         sizes = tuple([(value.shape, value.dtype) for value in inputs])
         key = (sizes, *cast.items())
@@ -297,72 +341,10 @@ def _place_of(module: torch.nn.Module, kind: str, target: str, program: Program)
     return (owner._parameters if kind == "parameter" else owner._buffers), name
 
 
-def _not_held(name: object, names: tuple[str, ...]) -> LoweringError:
-    listed = ", ".join(get_close_matches(str(name), names) or names[:5])
-    return LoweringError(
-        Diagnostic(
-            code="not-held",
-            title=f"the part has no parameter or buffer named {name}",
-            reason=f"it has {len(names)} of other names, among them {listed}"
-            if names
-            else "it is empty",
-            hint="names are as in model.named_parameters() and model.named_buffers()",
-        )
-    )
-
-
-def _no_graph() -> LoweringError:
-    return LoweringError(
-        Diagnostic(
-            code="no-graph",
-            title="the plan has no graph",
-            reason="it was read from JSON and has not been given the graph it is for",
-            hint="plan = plan.for_graph(dimsolve.trace(model, ...))",
-        )
-    )
-
-
-def _no_way(inputs: object) -> LoweringError:
-    return LoweringError(
-        Diagnostic(
-            code="no-such-inputs",
-            title="there is no such way to give inputs",
-            reason=f"inputs is {inputs!r:.60}",
-            hint='write "whole", the whole batch on every rank, or "local", its own part',
-        )
-    )
-
-
 def _unusual(given: GivenInputs) -> str:
     return (
         f'inputs="local": the plan cuts {given.unusual()}, so each rank gives its part of that '
         "dimension, and not rows of its own"
-    )
-
-
-def _no_data_axis(plan: Plan) -> LoweringError:
-    axes = " and ".join(plan.mesh)
-    return LoweringError(
-        Diagnostic(
-            code="no-data-axis",
-            title='inputs="local" needs a plan that cuts data',
-            reason=f"along {axes} this one cuts no input, or parameters too: all ranks work on the "
-            "same batch",
-            hint='give the same batch on all ranks, inputs="whole", or plan for a data axis as '
-            "well, such as {'dp': 2, 'tp': 2}",
-        )
-    )
-
-
-def _other_mode(training: bool, reason: str) -> CallError:
-    modes = ("training", "evaluation") if training else ("evaluation", "training")
-    return CallError(
-        Diagnostic(
-            code="other-mode",
-            title=f"the model was traced in {modes[0]} mode and is called in {modes[1]} mode",
-            reason=f"{reason} computes something else there",
-            hint=f"trace and parallelize the model once more, in {modes[1]} mode",
-        )
     )
 
 

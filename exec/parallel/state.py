@@ -59,7 +59,7 @@ from torch.distributed.checkpoint.metadata import (
 from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, WriteItemType
 from torch.distributed.tensor import DTensor
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.errors import Diagnostic, DimsolveError, Problem
 from dimsolve.partition.placement import Placement, Shard
 from dimsolve.partition.torch_placements import layout_to_torch
 
@@ -396,6 +396,15 @@ class PickleError(DimsolveError, TypeError):
     __module__ = "dimsolve"
 
 
+NOT_PICKLED = Problem(
+    PickleError,
+    "not-pickled",
+    "a part of a model cannot be pickled",
+    "it holds process groups, which no other process has",
+    "save part.state_dict(), and load it into a part that parallelize makes",
+)
+
+
 def copied(module: Any, memo: dict[int, Any]) -> Any:
     """Returns a part with parameters and buffers of its own. Its optimiser and gradients are not
     copied, as of any module.
@@ -407,18 +416,6 @@ def copied(module: Any, memo: dict[int, Any]) -> Any:
             made.__dict__[name] = value if name in _SHARED else copy.deepcopy(value, memo)
     made._know_parameters()
     return made
-
-
-def not_pickled() -> PickleError:
-    """The error of what would pickle a part."""
-    return PickleError(
-        Diagnostic(
-            code="not-pickled",
-            title="a part of a model cannot be pickled",
-            reason="it holds process groups, which no other process has",
-            hint="save part.state_dict(), and load it into a part that parallelize makes",
-        )
-    )
 
 
 def add_state(

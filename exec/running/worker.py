@@ -36,7 +36,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError, is_unreadable
+from dimsolve.ir.errors import AnnotationError, DimsolveError, Problem, is_unreadable
 from dimsolve.partition.mesh import Mesh
 from dimsolve.partition.plan import Plan
 from dimsolve.partition.planning.planner import plan as make_plan
@@ -65,6 +65,22 @@ Progress = Callable[[str], None]
 NOT_A_NUMBER = "the loss is nan or infinite in every step: that nan is equal to nan proves nothing"
 
 
+_NO_MODULE = Problem(
+    AnnotationError,
+    "target",
+    "this target is no model",
+    "a run trains a torch.nn.Module",
+    "return a module from the function",
+)
+_NO_DTYPE = Problem(
+    AnnotationError,
+    "no-dtype",
+    "this is no dtype of real numbers",
+    "parameters and inputs are changed to it",
+    "write float64, float32, bfloat16 or float16",
+)
+
+
 def run_rank(options: RunOptions, progress: Progress = lambda text: None) -> RunReport:
     """Runs this rank and returns the report. Raises what goes wrong, on every rank."""
     torch.manual_seed(options.seed)
@@ -74,7 +90,7 @@ def run_rank(options: RunOptions, progress: Progress = lambda text: None) -> Run
         target = in_dtype(target, options.dtype)
     model = target.model
     if not isinstance(model, torch.nn.Module):
-        raise _no_module(options.target)
+        raise _NO_MODULE(options.target)
     progress(f"tracing {type(model).__name__}")
     graph = target.trace()
     progress("planning")
@@ -118,7 +134,7 @@ def in_dtype(target: Target, name: str) -> Target:
     """Returns the target with its real parameters, buffers and inputs in another dtype."""
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise _no_dtype(name)
+        raise _NO_DTYPE(name)
 
     def changed(value: Any) -> Any:
         real = isinstance(value, torch.Tensor) and value.is_floating_point()
@@ -224,30 +240,6 @@ def _notes(taken: Sequence[CheckedStep], *, compared: bool) -> list[str]:
         listed = ", ".join(map(str, endless))
         notes.append(f"the loss is no finite number in step {listed}: that proves nothing")
     return notes
-
-
-def _no_module(target: str) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="target",
-            title="this target is no model",
-            text=target,
-            reason="a run trains a torch.nn.Module",
-            hint="return a module from the function",
-        )
-    )
-
-
-def _no_dtype(name: str) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="no-dtype",
-            title="this is no dtype of real numbers",
-            text=name,
-            reason="parameters and inputs are changed to it",
-            hint="write float64, float32, bfloat16 or float16",
-        )
-    )
 
 
 START = 60.0
