@@ -50,7 +50,7 @@ class Modes:
     @classmethod
     def now(cls) -> Self:
         """Returns the modes of this thread."""
-            depth = torch.autocast_increment_nesting() - 1
+        depth = torch.autocast_increment_nesting() - 1
         torch.autocast_decrement_nesting()
         kinds = tuple(
             (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
@@ -63,7 +63,7 @@ class Modes:
         """Makes them this thread's modes again, and leaves every autocast, and every mapping,
         entered since.
         """
-            while _level() > self.level:
+        while _level() > self.level:
             torch._C._functorch._vmap_decrement_nesting()
         torch._C._set_grad_enabled(self.gradients)
         depth = torch.autocast_increment_nesting()
