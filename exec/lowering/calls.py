@@ -55,7 +55,7 @@ from dimsolve.solver.graphs.deduction import find_operator
 from ..calls import Arguments, resolve
 from ..calls import modified as modified_arguments
 from ..distributed.collectives import MeshPart, convert_axes
-from ..distributed.communicator import Communicator
+from ..distributed.communicator import Communicator, common_number
 from .setting import TWO_FUNCTIONS, LoweringError, Setting, is_real
 
 Places = dict[int | str, tuple[Placement, ...]]
@@ -155,11 +155,7 @@ class Draws:
 
     def begin(self) -> None:
         """Begins a run: all ranks get the number that the first rank draws."""
-        number = torch.randint(2**62, (1,))
-        for communicator in self.communicators.values():
-            if communicator.size > 1:
-                number = communicator.broadcast(number.to(self.device), 0)
-        self._number = int(number)
+        self._number = common_number(self.communicators.values(), self.device)
 
     def repeating(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns the function, drawing the numbers of the run that is going on, whenever it is

@@ -59,11 +59,12 @@ from torch.distributed.checkpoint.metadata import (
 from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, WriteItemType
 from torch.distributed.tensor import DTensor
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError, Problem
+from dimsolve.ir.errors import DimsolveError, Problem
 from dimsolve.partition.placement import Placement, Shard
 from dimsolve.partition.torch_placements import layout_to_torch
 
-from ..distributed.communicator import Communicator, end_text
+from ..distributed.collectives import convert_axes
+from ..distributed.communicator import Communicator, common_number, end_text
 from ..distributed.sharding import blocks_of, local_part
 from ..lowering.setting import LoweringError
 from .mesh import RankMesh
@@ -71,6 +72,21 @@ from .same_model import PartModule
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
+
+
+_NO_VALUES = Problem(
+    LoweringError,
+    "no-values",
+    "{name} is on the meta device and nothing makes its values",
+    "{module} has no reset_parameters that makes it, and no state_dict holds it",
+    "make the model's buffers on the CPU, or give the module reset_parameters",
+)
+_OTHER_SHAPE = Problem(
+    LoweringError,
+    "other-shape",
+    "{name} has another shape",
+    "it is {found}; the whole is {whole} and this rank's part is {shape}",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +135,6 @@ class Held:
             tensor = local_part(tensor, placement, end.rank, end.size)
         return tensor.detach().clone(memory_format=torch.contiguous_format)
 
-    def part_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Returns the shape of the part."""
-        local = list(shape)
-        for placement, end in self._cuts():
-            if isinstance(placement, Shard):
-                local[placement.dim] //= end.size
-        return tuple(local)
-
     def whole_shape(self, local: Sequence[int]) -> tuple[int, ...]:
         """Returns the shape of the whole of which a part has this shape."""
         shape = list(local)
@@ -171,8 +179,6 @@ class Held:
         """
         if self.segmented:
             return self._in_one_run(local, mesh)
-        from torch.distributed.tensor import DTensor
-
         placements = layout_to_torch(self.placements)
         shape = torch.Size(self.whole_shape(local.shape))
         stride = torch.empty(shape, device="meta").stride()
@@ -180,15 +186,10 @@ class Held:
             local, mesh, placements, run_check=False, shape=shape, stride=stride
         )
         runs = self.runs(shape)
-        if len(runs) == 1:
-            return made  # type: ignore[no-any-return]
-
-        return part_tensor(made, runs)
+        return part_tensor(made, runs) if len(runs) > 1 else made
 
     def _in_one_run(self, local: Tensor, mesh: DeviceMesh) -> Tensor:
         """The DTensor of the same whole, cut along the same dimensions, without segments."""
-        from ..distributed.collectives import convert_axes
-
         plain = tuple(
             Shard(p.dim) if isinstance(p, Shard) and p.segments else p for p in self.placements
         )
@@ -277,7 +278,11 @@ def materialized(model: torch.nn.Module, ends: RankMesh) -> Iterator[Found]:
     each of its names; its values are made with the first.
     """
     held = (*model.parameters(), *model.buffers())
-    seed = _common_seed(ends) if any(tensor.is_meta for tensor in held) else 0
+    seed = (
+        common_number(ends.communicators.values(), ends.device)
+        if any(tensor.is_meta for tensor in held)
+        else 0
+    )
     seen: dict[int, Tensor | None] = {}
     unmade: list[str] = []
     for path, module in model.named_modules():
@@ -354,15 +359,7 @@ def _unmade(
     qualified = f"{path}.{name}" if path else name
     real = tensor.is_floating_point() or tensor.is_complex()
     if name in module._non_persistent_buffers_set or not real:
-        raise LoweringError(
-            Diagnostic(
-                code="no-values",
-                title=f"{qualified} is on the meta device and nothing makes its values",
-                reason=f"{type(module).__name__} has no reset_parameters that makes it, and no "
-                "state_dict holds it",
-                hint="make the model's buffers on the CPU, or give the module reset_parameters",
-            )
-        )
+        raise _NO_VALUES(name=qualified, module=type(module).__name__)
     tensor.detach().fill_(float("nan"))
     unmade.append(qualified)
 
@@ -373,15 +370,6 @@ def _number(path: str) -> int:
     for character in path:
         number = (number * 31 + ord(character)) % 2**31
     return number
-
-
-def _common_seed(ends: RankMesh) -> int:
-    """A number that the first rank draws from torch's generator."""
-    number = torch.randint(2**62, (1,)).to(ends.device)
-    for end in ends.communicators.values():
-        if end.size > 1:
-            number = end.broadcast(number, 0)
-    return int(number)
 
 
 _SHARED = frozenset(
@@ -487,8 +475,6 @@ def give_state(
     module: Any, state: dict[str, Any], prefix: str, local_metadata: Mapping[str, Any]
 ) -> None:
     """A hook of ``state_dict``: parts become DTensors of the mesh."""
-    from torch.distributed.tensor import DTensor
-
     mesh = module.device_mesh
     if mesh is None:
         return
@@ -517,18 +503,14 @@ def take_state(
             local = owner._parameters.get(last, owner._buffers.get(last))
             whole = held.whole_shape(local.shape)
             if tuple(given.shape) != whole:
-                error_msgs.append(_mismatch(prefix + name, given.shape, whole))
+                # In torch's own words; the model's shapes are the whole ones.
+                error_msgs.append(
+                    f"size mismatch for {prefix}{name}: copying a param with shape {given.shape} "
+                    f"from checkpoint, the shape in current model is {torch.Size(whole)}."
+                )
                 state[prefix + name] = local.detach()
                 continue
             state[prefix + name] = part_of_saved(given, held, tuple(local.shape), name)
-
-
-def _mismatch(name: str, given: Any, whole: Any) -> str:
-    """What torch says where shapes differ; the model's are the whole ones."""
-    return (
-        f"size mismatch for {name}: copying a param with shape {torch.Size(given)} from checkpoint,"
-        f" the shape in current model is {torch.Size(whole)}."
-    )
 
 
 def part_of_saved(
@@ -539,8 +521,6 @@ def part_of_saved(
     shape: of the part. parts: whether a plain tensor may be the part itself. Raises LoweringError
     for a tensor of another shape.
     """
-    from torch.distributed.tensor import DTensor
-
     if isinstance(saved, DTensor):
         own = isinstance(saved, PartTensor) or saved.to_local().shape == shape
         if own and _same_cut(saved, held):
@@ -550,13 +530,8 @@ def part_of_saved(
         return held.part(saved)
     if parts and tuple(saved.shape) == shape:
         return saved
-    raise LoweringError(
-        Diagnostic(
-            code="other-shape",
-            title=f"{name} has another shape",
-            reason=f"it is {tuple(saved.shape)}; the whole is {held.whole_shape(shape)} and this "
-            f"rank's part is {shape}",
-        )
+    raise _OTHER_SHAPE(
+        name=name, found=tuple(saved.shape), whole=held.whole_shape(shape), shape=shape
     )
 
 
