@@ -88,20 +88,16 @@ class Arguments:
         position = parameters.index(first) if first in parameters else len(self.args)
         if first in kwargs or position >= len(self.args):
             given = kwargs.get(first)
-            kwargs[first] = _replaced(given, _steps(inside), _like(given, value, inside))
+            kwargs[first] = _with_inside(given, inside, value)
             return replace(self, kwargs=kwargs)
         args = list(self.args)
-        args[position] = _replaced(
-            args[position], _steps(inside), _like(args[position], value, inside)
-        )
+        args[position] = _with_inside(args[position], inside, value)
         return replace(self, args=tuple(args))
 
     def _with_rest(self, start: int, inside: str, value: Any) -> Arguments:
         rest = self.args[start:]
         if len(rest) == 1 and isinstance(rest[0], list | tuple):
-            new: tuple[Any, ...] = (
-                _replaced(rest[0], _steps(inside), _like(rest[0], value, inside)),
-            )
+            new: tuple[Any, ...] = (_with_inside(rest[0], inside, value),)
         else:
             new = tuple(_replaced(rest, _steps(inside), value))
         return replace(self, args=(*self.args[:start], *new))
@@ -118,6 +114,12 @@ class Arguments:
             if position < len(self.args):
                 values[name] = self.args[position]
         return {**values, **self.kwargs}
+
+    def positional(self, names: Sequence[str]) -> Arguments:
+        """Returns the arguments by position as far as names lead: as an ``apply`` takes them."""
+        kwargs = dict(self.kwargs)
+        rest = [kwargs.pop(name) for name in names[len(self.args) :] if name in kwargs]
+        return Arguments((*self.args, *rest), kwargs)
 
 
 def _tensors(value: Any, place: Place) -> Iterator[tuple[Place, Tensor]]:
@@ -146,26 +148,20 @@ def _replaced(container: Any, steps: Sequence[int | str], value: Any) -> Any:
         case _:
             items = list(container)
             items[int(step)] = _replaced(items[int(step)], rest, value)
-            return _as_sequence(container, items)
-
-
-def _as_sequence(container: Any, items: list[Any]) -> Any:
-    if isinstance(container, tuple) and hasattr(container, "_fields"):
-        return type(container)(*items)
-    return items if isinstance(container, list) else tuple(items)
+            if isinstance(container, tuple) and hasattr(container, "_fields"):
+                return type(container)(*items)
+            return items if isinstance(container, list) else tuple(items)
 
 
 def _steps(inside: str) -> list[int | str]:
     return [int(step) if step.isdecimal() else step for step in inside.split(".") if step]
 
 
-def _like(given: Any, value: Any, inside: str) -> Any:
-    """A list of lengths in the form of what is replaced: a list, a tuple, or one number."""
-    if inside or not isinstance(value, tuple):
-        return value
-    if isinstance(given, list):
+def _with_inside(given: Any, inside: str, value: Any) -> Any:
+    """What was given with another value inside; all of it in its own form, a list or a tuple."""
+    if not inside and isinstance(given, list) and isinstance(value, tuple):
         return list(value)
-    return value
+    return _replaced(given, _steps(inside), value)
 
 
 def resolve(path: str) -> Any:
@@ -218,11 +214,9 @@ def function_of(operator: Operator) -> Callable[..., Any]:
 
 def invoke(function: Callable[..., Any], arguments: Arguments, parameters: Sequence[str]) -> Any:
     """Calls the function; an autograd.Function's ``apply`` takes positional arguments only."""
-    args, kwargs = arguments.args, dict(arguments.kwargs)
-    if kwargs and getattr(function, "__name__", "") == "apply":
-        names = [name for name in parameters[len(args) :] if name in kwargs]
-        args = (*args, *(kwargs.pop(name) for name in names))
-    return function(*args, **kwargs)
+    if arguments.kwargs and getattr(function, "__name__", "") == "apply":
+        arguments = arguments.positional(parameters)
+    return function(*arguments.args, **arguments.kwargs)
 
 
 def modified(
@@ -299,8 +293,7 @@ def local_arguments(
         arguments = arguments.with_parameter(parameters, name, value)
     for name, text in declaration.sizes.items():
         sizes = lengths_of(text, lengths, star)
-        wants_list = _is_list(given, parameters, name, sizes)
-        value = sizes if wants_list else sizes[0]
+        value = sizes if takes_several(given, parameters, name, len(sizes)) else sizes[0]
         arguments = arguments.with_parameter(parameters, name, value)
     return arguments
 
@@ -325,13 +318,13 @@ def lengths_of(text: str, lengths: Mapping[str, int], star: Sequence[str]) -> tu
     return tuple(found)
 
 
-def _is_list(
-    given: Mapping[str, Any], parameters: Sequence[str], name: str, sizes: tuple[int, ...]
+def takes_several(
+    given: Mapping[str, Any], parameters: Sequence[str], name: str, count: int
 ) -> bool:
-    """Whether a size parameter is a list of lengths: as it was given, else as it is written."""
+    """Whether a size parameter is a list of lengths: as it was given, else by their number."""
     first, _, inside = name.partition(".")
     if inside:
-        return len(sizes) != 1
+        return count != 1
     if first in given and f"*{first}" not in parameters:
         return isinstance(given[first], list | tuple)
-    return f"*{first}" in parameters or len(sizes) != 1
+    return f"*{first}" in parameters or count != 1

@@ -10,13 +10,6 @@ A region that is run again in the backward pass is a function within ``forward``
 ``checkpoint``. All ranks run the same text; only what ``emit_fn`` writes may differ from rank to
 rank. Registered functions are imported, or copied where they were registered with
 ``code_impl_pattern="source"``.
-
-Values in emitted source: what an argument of a step is as Python text.
-
-slice(None, 8, None) in an index     :8
-torch.float32                        torch.float32
-the node x_1                         x_1
-a device                             device, which the module's function is given
 """
 
 from __future__ import annotations

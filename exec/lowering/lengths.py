@@ -5,14 +5,11 @@
         mul = batch * seq;  floordiv = mul // 2                       32
 
 Every expression is computed once and every symbol is read once, where it is first needed. The nodes
-are made from the structure of the expression; no text is evaluated.
+are made from the structure of the expression; no text is evaluated. `InputLengths` knows which
+dimension of which input tells a symbol:
 
-The symbols of a program's inputs: which dimension tells each, and what sizes given tensors have.
-
-input_ids (batch, seq), pixels (batch, 3, 8*s)
-reading("seq")       dimension 1 of input_ids
-reading("s")         dimension 2 of pixels, over 8
-sizes({"input_ids": (2, 16), "pixels": (2, 3, 64)})        batch = 2, seq = 16, s = 8
+    input_ids (batch, seq), pixels (batch, 3, 8*s)         s is dimension 2 of pixels, over 8
+    sizes({"input_ids": (2, 16), "pixels": (2, 3, 64)})    batch = 2, seq = 16, s = 8
 """
 
 from __future__ import annotations
@@ -87,14 +84,6 @@ class Lengths:
             self._made[dim] = self._sum([self._term(*term) for term in terms])
         return self._made[dim]
 
-    def bind(self, name: str, length: Length) -> None:
-        """Says what a symbol is, where a result's shape tells it."""
-        self._made.setdefault(name, length)
-
-    def knows(self, name: str) -> bool:
-        """Whether the symbol was bound or read already."""
-        return name in self._made
-
     def _sum(self, parts: list[Length]) -> Length:
         return reduce(lambda a, b: self._apply(operator.add, a, b), parts)
 
@@ -142,13 +131,13 @@ class InputLengths:
             if entry.kind == "input" and isinstance(entry.value.type, TensorType)
         }
         self._readings: dict[str, Reading] = {}
-        self._find()
+        self._read_inputs()
 
     def reading(self, name: str) -> Reading | None:
         """Returns where a symbol is read; None where no input tells it."""
         return self._readings.get(name)
 
-    def _find(self) -> None:
+    def _read_inputs(self) -> None:
         """Symbols that stand alone first, then those that the ones found so far leave alone."""
         rows = [
             (entry, index, dim)

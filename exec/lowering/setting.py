@@ -1,12 +1,8 @@
-"""What a program is made of and for: a graph, its plan, this rank's ends of the mesh, a device.
+"""What a program is made of and for: a graph, its plan, this rank's communicators, a device.
 
 plan over tp = 2 * n on 8 ranks        mesh {"n": 4}
 placement("S(0, blocks=n)")            S(0, blocks=4)
 parts(["S(0)", "R"], 0)                how many parts dimension 0 is cut in
-
-What a graph or a plan lacks to become a program, in words.
-
-Reads the texts of a plan back: placements, lengths, and the mesh that is really there.
 """
 
 from __future__ import annotations

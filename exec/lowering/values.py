@@ -1,35 +1,21 @@
 """What every value of the graph is in the program: a node, lengths, or a constant, and converted.
 
-    linear_1        P(sum) over tp     linear_1
-    linear_1 -> R   asked for          all_reduce(linear_1), made where it is first asked for
+    linear_1        P(sum) over tp          linear_1
+    linear_1 -> R   asked for               all_reduce(linear_1), made where it is first asked for
+    batch           of input_ids            input_ids.size(0), times the parts that it is given in
+    u0              of nonzero(x)           nonzero.size(0), times the parts that its rows are in
+    add_(h, 1)      h made by a conversion  add_ of a clone: autograd allows no writing to h
 
-A conversion is made once where gradients are recorded and once where they are switched off: what
-was made without recording has no gradient.
+A conversion is made once where gradients are recorded and once where they are switched off. The
+plan keeps memory whole that is read under several names, so nobody else reads the clone; what an
+operator itself made is written to in place, as on one device.
 
-The symbols of a program: each is read once, from the mesh, an input, or a result that tells it.
+What ranks send while they compute is found in the finished program (`overlap`):
 
-batch                 input_ids.size(0), times the parts that callers give it in
-u0, of nonzero(x)     nonzero.size(0), times the parts that its rows are cut in
-n, of the mesh tp=n   4, known when the program is made
+    a parameter's gradient over dp          its sum is waited for when the backward pass has ended
+    logits S(2) -> R, only returned         gathered while the loss is computed, waited for at last
 
-What a call writes to, made a rank's own where it is not: autograd allows no writing to what a
-conversion returned, nor does whoever else holds it expect that.
-
-    h_all_to_all = all_to_all(h)         the rows of h, cut by columns now
-    clone = h_all_to_all.clone()
-    add_ = clone.add_(1)                 later uses of h are uses of add_
-
-The plan keeps memory whole that is read under several names, so that nobody else reads the copy.
-What an operator itself made is written to in place, as on one device.
-
-What ranks send while they compute: sums of gradients, and results that only the caller looks at.
-
-    a parameter's gradient over dp     its sum is waited for when the backward pass has ended
-    logits S(2) -> R, only returned    gathered while the loss is computed, waited for at the end
-
-Both are found in the finished program: a parameter that nothing but the conversion of its gradient
-uses, and a gathered value that nothing but the output uses. Where the model writes to tensors no
-gather is put off: what is sent must not change meanwhile.
+Where the model writes to tensors no gather is put off: what is sent must not change meanwhile.
 """
 
 from __future__ import annotations

@@ -2,22 +2,15 @@
 
     rank 0: plan 3f2a..., world 2          rank 1: plan 91cc..., world 2
     AgreementError on both: the ranks have different plans
+      rank 0: operators.0.splits.tp.identifier: "n"
+      rank 1: operators.0.splits.tp.identifier: null
 
 Ranks that do not agree would call collectives that do not fit, and wait for ever or compute
-nonsense. So they tell each other through the store of the process group, where nothing waits
-longer than the group's timeout. Sizes are agreed on when a rank meets them first; a rank that has
-met them already is asked, and answers from its watch. With new sizes the contents of inputs are
-compared as well; for other calls see `given_inputs.is_compared`.
-
-Where two ranks' graphs or plans first differ, in words: hashes only say that they do.
-
-    rank 0: relu torch.nn.functional.relu(...) -> relu: float32[b, 16]
-    rank 1: gelu torch.nn.functional.gelu(...) -> gelu: float32[b, 16]
-
-    rank 0: operators.0.splits.tp.identifier: "n"
-    rank 1: operators.0.splits.tp.identifier: null
-
-Lines are told when hashes differ, and not before: they may be long.
+nonsense. So they exchange what they have through the store of the process group, where nothing
+waits longer than the group's timeout. Sizes are agreed on when a rank meets them first; a rank that
+has met them already is asked, and answers from its watch. With new sizes the contents of inputs are
+compared as well; for other calls see `given_inputs.is_compared`. Where hashes of graphs or plans
+differ, the first lines that differ are found.
 """
 
 from __future__ import annotations

@@ -1,8 +1,12 @@
 """From a call's arguments to the tensors that a program takes, and from its tree to what the model
 returns.
 
-    CallInputs(graph, forward)(input_ids=ids)       the tensors, in the order of the graph's inputs
-    rebuilder("transformers...CausalLMOutput")      makes the class that the model returns
+    CallInputs(...)((ids,), {"use_cache": False})    [ids]; use_cache is as it was traced
+    rebuilder("transformers...CausalLMOutput")       makes the class that the model returns
+
+What was no tensor when the model was traced is part of the program: the same value may be given
+again, or nothing, and another one is an error that names it. Which argument goes where is worked
+out once for each way of calling.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
@@ -18,9 +22,6 @@ from dimsolve.ir.errors import DimsolveError, Problem
 
 from ..calls import resolve
 from ..capture.dynamic import leaves_of
-
-if TYPE_CHECKING:
-    pass
 
 
 def rebuilder(path: str) -> Callable[[Any], Any]:

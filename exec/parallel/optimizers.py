@@ -1,33 +1,21 @@
-"""What torch's own tools ask of all gradients together: their norm, and whether one overflowed.
+"""torch's optimisers and tools on parts: their state, the norm of all gradients, an overflow.
 
     q_proj.weight.grad (32, 64) on each of 2 ranks     its norm is that of the (64, 64) gradient
     torch.nn.utils.clip_grad_norm_(part.parameters(), 1.0)      scales alike on every rank
     torch.amp.GradScaler().step(optimizer)                      every rank steps, or none does
+    optimizer.state_dict()["state"][0]["exp_avg"]      a DTensor of the whole, in the part's memory
 
-Both tools look at what one process holds, and a part is a plain tensor: each rank would find
-another answer, and replicated parameters would drift apart. So `watch_gradients` puts a function of
-its own before torch's ``_get_total_norm`` and ``GradScaler._unscale_grads_``. It gives tensors that
-belong to no part to torch as they are; of parts it asks the other ranks, one collective of one
-number a parameter for a norm, of one number for an overflow. A step that clips nothing pays
-nothing. (A tensor of a class of its own would need no such place in torch, but optimisers take
-their fast way for plain parameters only.)
+Parts are plain tensors, since optimisers take their fast way for plain parameters only. So torch's
+tools would look at what one process has, and replicated parameters would drift apart:
+`watch_gradients` puts a function of its own before torch's ``_get_total_norm`` and
+``GradScaler._unscale_grads_``. It gives tensors that belong to no part to torch as they are; of
+parts it asks the other ranks, one collective of one number a parameter for a norm, of one number
+for an overflow. A step that clips nothing pays nothing.
 
-Which optimisers are right on parts: those that treat every element of a parameter by itself.
-
-    AdamW over q_proj.weight (32, 64) of (64, 64)       the same step as on one device
-    Adafactor                                           refused: it takes means over whole rows
-    an optimiser of the user's own                      nobody knows; said once, as a warning
-
-Parameters that every rank holds whole have whole gradients, and any optimiser is right on them.
-
-An optimiser's state on one rank: saved as DTensors like the parameters, loaded from anything.
-
-    AdamW over q_proj.weight (64, 64) at tp = 2      exp_avg is held (32, 64)
-    optimizer.state_dict()["state"][0]["exp_avg"]    a DTensor of the whole, in the part's memory
-
-Parts are plain tensors, so an optimiser does not know that its moments are parts. Before the first
-step of an optimiser that holds a part's parameters torch calls `watch_optimizers`' hook, and from
-then on its state is given and taken as the module's is. Optimisers of anything else are left alone.
+Before the first step of an optimiser that has a part's parameters torch calls `watch_optimizers`'
+hook, and from then on its state is given and taken as the module's is. Right on parts is an
+optimiser that treats every element by itself, such as AdamW. One that looks at whole parameters,
+such as Adafactor, is refused; of the user's own nobody knows, which is said once as a warning.
 """
 
 from __future__ import annotations

@@ -1,43 +1,22 @@
-"""The model's parameters and buffers on one rank: made, saved as DTensors, loaded from anything.
+"""A model's parameters and buffers on one rank: made, saved as DTensors, loaded from anything.
 
-    q_proj.weight (64, 64) at tp = 2        held (32, 64)
-    state_dict()["q_proj.weight"]           a DTensor of the whole, in the part's memory
-    load_state_dict(whole.state_dict())     every rank takes its part
-
-A DTensor of another mesh is gathered first. Names, tied parameters and buffers that are not saved
-are as in the model.
-
-A tensor of the model as one rank holds it: its part, where that lies, and as a DTensor.
-
-    q_proj.weight (64, 64), S(0) over tp = 2        rank 1 has rows 32 to 64
+    q_proj.weight (64, 64), S(0) over tp = 2        rank 1 has rows 32 to 64, a (32, 64) parameter
     qkv.weight (192, 64), S(0, blocks=3)            rank 1 has rows 32-64, 96-128 and 160-192
+    state_dict()["q_proj.weight"]                   a DTensor of the whole, in the part's memory
+    load_state_dict(whole.state_dict())             every rank takes its part
 
-A DTensor's own placements say the first. The second is torch's ``_StridedShard``, which torch can
-gather but whose checkpoint would write one run of rows; `PartTensor` writes and reads every run.
-Unequal segments have no placement in torch: their DTensor is cut in one run a rank, and made by
-exchanging parts.
+Names, tied parameters and buffers that are not saved are as in the model. A DTensor's own
+placements say the first cut. The second is torch's ``_StridedShard``, which torch can gather but
+whose checkpoint would write one run of rows: `PartTensor` writes and reads every run. Unequal
+segments have no placement in torch: their DTensor is cut in one run a rank, and made by exchanging
+parts.
 
-A DTensor whose part is several runs of the whole, for torch.distributed.checkpoint.
+Parameters on the meta device are made one module at a time, by the module itself
+(``reset_parameters``, or transformers' ``_init_weights``), with random numbers that are the same on
+all ranks and for every mesh. What no module makes must be loaded before the first step.
 
-    (192, 64) in 3 blocks over 2 ranks: rank 0 writes rows 0-32, 64-96 and 128-160, each on its own
-
-In all else it is the DTensor that it was made of.
-
-Parameters and buffers of a model, those on the meta device made module by module.
-
-    a Llama of 8 billion parameters on meta     one Linear at a time is made whole, cut, and let go
-
-The module makes its own values as it always does: ``reset_parameters``, or transformers'
-``_init_weights``. The random numbers are the same on all ranks and for every mesh, so the parts
-belong together. What no module makes is said: it must be loaded before the first step.
-
-Copies of a part: another one in this process, with its own parameters; none in a file.
-
-    copy.deepcopy(part)                  trains by itself; plan and process groups are shared
-    swa_utils.AveragedModel(part)        an average of parts is the part of the average
-    torch.save(part.state_dict(), path)  what is saved: a process group is of one process only
-
-A copy runs collectives as its original does, so every rank copies, and calls both in one order.
+``copy.deepcopy(part)`` shares the plan and the process groups and trains by itself; it runs
+collectives as its original does, so every rank copies, and calls both in one order.
 """
 
 from __future__ import annotations
