@@ -236,6 +236,35 @@ class JoinProduct(Function):
         return _step_back(function, gradient, *arguments) * others.conj(), None, None
 
 
+def pair_of(
+    source: Placement, target: Placement, end: Communicator, shared: bool
+) -> tuple[Any, ...] | None:
+    """Returns the function that converts, and its arguments; None where it takes several."""
+    match source, target:
+        case Replicate(), Replicate():
+            return ShareGradient, end
+        case Replicate(), Shard():
+            return Slice, target, end
+        case Replicate(), Partial(reduction):
+            return Keep, reduction, end
+        case Shard(), Replicate():
+            return Gather, source, end, shared
+        case Shard(), Shard() if source.dim != target.dim:
+            return Exchange, source, target, end
+        case Shard(), Partial(reduction) if reduction is not Reduction.AVG:
+            return Insert, source, reduction, end
+        case Partial(Reduction.SUM), Replicate():
+            return AllReduce, end, shared
+        case Partial(Reduction.MAX | Reduction.MIN as reduction), Replicate():
+            return JoinExtreme, reduction, end, shared
+        case Partial(Reduction.PROD), Replicate():
+            return JoinProduct, end, shared
+        case Partial(Reduction.SUM), Shard():
+            return ReduceScatter, target, end
+        case _:
+            return None
+
+
 def convert(
     tensor: Tensor,
     source: Placement,
@@ -250,33 +279,21 @@ def convert(
     share of its gradient, and the shares are summed on the way back. For other targets it means
     nothing. Raises ShapeError where a dimension cannot be cut into equal parts.
     """
-    match source, target:
-        case Replicate(), Replicate():
-            return ShareGradient.apply(tensor, communicator) if shared_gradient else tensor
-        case Replicate(), Shard():
-            return Slice.apply(tensor, target, communicator)
-        case Replicate(), Partial():
-            return Keep.apply(tensor, target.reduction, communicator)
-        case Shard(), Replicate():
-            return Gather.apply(tensor, source, communicator, shared_gradient)
-        case Shard(), Shard():
-            return _reshard(tensor, source, target, communicator)
-        case Shard(), Partial(Reduction.AVG):
-            gathered = Gather.apply(tensor, source, communicator, False)
-            return Keep.apply(gathered, target.reduction, communicator)
-        case Shard(), Partial():
-            return Insert.apply(tensor, source, target.reduction, communicator)
-        case Partial(), Replicate():
-            return _join(tensor, source.reduction, communicator, shared_gradient)
-        case Partial(Reduction.SUM), Shard():
-            return ReduceScatter.apply(tensor, target, communicator)
-        case Partial(Reduction.AVG), Shard():
-            return _averaged(ReduceScatter, tensor, communicator.size, target, communicator)
-        case Partial(), Partial() if source == target:
-            return tensor
-        case _:
-            whole = _join(tensor, source.reduction, communicator, False)  # type: ignore[union-attr]
-            return convert(whole, Replicate(), target, communicator)
+    if source == target and not (shared_gradient and isinstance(source, Replicate)):
+        return tensor
+    pair = pair_of(source, target, communicator, shared_gradient)
+    if pair is not None:
+        function, *arguments = pair
+        converted: Tensor = function.apply(tensor, *arguments)
+        return converted
+    if source == Partial(Reduction.AVG) and not isinstance(target, Partial):
+        size, total = communicator.size, Partial(Reduction.SUM)
+        if tensor.dtype is torch.float16:  # the sum may not fit where the average does
+            tensor, size = tensor / size, 1
+        summed = convert(tensor, total, target, communicator, shared_gradient=shared_gradient)
+        return summed / size if size > 1 else summed
+    whole = convert(tensor, source, Replicate(), communicator)
+    return convert(whole, Replicate(), target, communicator)
 
 
 def made_by_shards(tensor: Tensor, communicator: Communicator) -> Tensor:
@@ -331,36 +348,6 @@ def _in_the_way(inner: Placement, source: Placement, target: Placement) -> bool:
             )
         case _:
             return False
-
-
-def _reshard(tensor: Tensor, source: Shard, target: Shard, communicator: Communicator) -> Tensor:
-    if source == target:
-        return tensor
-    if source.dim == target.dim:
-        whole = Gather.apply(tensor, source, communicator, False)
-        return Slice.apply(whole, target, communicator)
-    return Exchange.apply(tensor, source, target, communicator)
-
-
-def _join(tensor: Tensor, reduction: Reduction, communicator: Communicator, shared: bool) -> Tensor:
-    match reduction:
-        case Reduction.SUM:
-            return AllReduce.apply(tensor, communicator, shared)
-        case Reduction.AVG:
-            return _averaged(AllReduce, tensor, communicator.size, communicator, shared)
-        case Reduction.MAX | Reduction.MIN:
-            joined: Tensor = JoinExtreme.apply(tensor, reduction, communicator, shared)
-            return joined
-        case Reduction.PROD:
-            product: Tensor = JoinProduct.apply(tensor, communicator, shared)
-            return product
-
-
-def _averaged(function: Pair, tensor: Tensor, size: int, *arguments: Any) -> Tensor:
-    """An average of what a function sums: in float16 the sum may not fit where the average does."""
-    if tensor.dtype is torch.float16:
-        return function.apply(tensor / size, *arguments)
-    return function.apply(tensor, *arguments) / size
 
 
 @dataclass(frozen=True, slots=True)

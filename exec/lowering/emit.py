@@ -31,7 +31,7 @@ from dimsolve.partition.placement import Placement, Shard
 from ..modes import is_switch
 from .calls import RankCall
 from .lengths import ceil_divide
-from .program import Body, Origin, Program
+from .program import Body, Origin, Program, origin_of
 from .setting import not_emitted
 
 
@@ -194,7 +194,7 @@ class _Emission:
         return name
 
     def _step(self, step: Step) -> None:
-        origin: Origin | None = step.meta.get("origin")
+        origin = origin_of(step)
         if step.op == "placeholder" or (origin is not None and origin.kind == "begun"):
             return
         if step.op == "get_attr":

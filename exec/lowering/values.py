@@ -44,7 +44,7 @@ from .conversions import (
     step_of_blocks,
 )
 from .lengths import InputLengths, Length, Lengths
-from .program import Origin
+from .program import Origin, origin_of
 from .setting import UNREADABLE, Setting, identifier, is_real
 
 if TYPE_CHECKING:
@@ -305,7 +305,7 @@ def overlap(setting: Setting, *, gather: bool = True) -> None:
 def _sum_gradients_later(setting: Setting) -> None:
     buckets: dict[str, GradientBuckets] = {}
     for argument in setting.fx.nodes:
-        origin = _origin(argument)
+        origin = origin_of(argument)
         if origin is None or origin.kind != "parameter" or len(argument.users) != 1:
             continue
         (user,) = argument.users
@@ -323,7 +323,7 @@ def _gather_results_later(setting: Setting) -> None:
     *steps, output = setting.fx.nodes
     places = {node: place for place, node in enumerate(steps)}
     for node in steps:
-        move, origin = _move(node), _origin(node)
+        move, origin = _move(node), origin_of(node)
         if move is None or origin is None or list(node.users) != [output]:
             continue
         axis, source, target, shared = move
@@ -340,25 +340,20 @@ def _gather_results_later(setting: Setting) -> None:
             output.prepend(node)
 
 
-def _origin(step: fx.Node) -> Origin | None:
-    origin: Origin | None = step.meta.get("origin")
-    return origin
-
-
 def _move(step: fx.Node) -> tuple[str, object, object, bool] | None:
-    origin = _origin(step)
+    origin = origin_of(step)
     return None if origin is None else origin.move
 
 
 def _is_work(step: fx.Node) -> bool:
     """Whether a step computes with tensors."""
-    origin = _origin(step)
+    origin = origin_of(step)
     return origin is not None and (origin.kind == "operator" or origin.region is not None)
 
 
 def _writes(step: fx.Node) -> bool:
     """Whether a step may change a tensor that it is given."""
-    origin = _origin(step)
+    origin = origin_of(step)
     if origin is not None and origin.region is not None:
         return any(map(_writes, origin.region.steps()))
     if origin is None or origin.node is None:

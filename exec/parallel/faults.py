@@ -33,7 +33,7 @@ from torch import Tensor
 from ..distributed.communicator import CollectiveError
 from ..distributed.failures import Activity, Failure, RankFailure, Stopped
 from ..distributed.watch import Observer, observe_with, watch
-from ..lowering.program import Origin, Program, program_of
+from ..lowering.program import Program, origin_of, program_of
 from .agreement import AgreementError
 from .call_inputs import CallError
 from .mesh import RankMesh
@@ -120,7 +120,7 @@ def in_step(failure: Failure, step: Step | None, variables: Mapping[str, Any]) -
     """Returns a failure with the step at which it was. variables: of the frame, by name."""
     if step is None:
         return failure
-    origin: Origin | None = step.meta.get("origin")
+    origin = origin_of(step)
     shapes = _shapes({n.name: variables.get(n.name) for n in step.all_input_nodes})
     operator, node, line = step.name, step.name, ""
     if origin is not None and origin.node is None:

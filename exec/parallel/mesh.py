@@ -91,7 +91,7 @@ class RankMesh:
 
 
 class Alone:
-    """A `Communicator` of one rank."""
+    """A `Communicator` of one rank: what it sends is copied, and comes back."""
 
     rank = 0
     size = 1
@@ -100,23 +100,18 @@ class Alone:
         return end_text(self)
 
     def all_reduce(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
-        """The tensor itself, copied."""
         return tensor.detach().clone()
 
     def all_gather(self, tensor: Tensor) -> Tensor:
-        """The tensor as the only row."""
         return tensor.detach().clone().unsqueeze(0)
 
     def reduce_scatter(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
-        """The only row."""
         return tensor[0].detach().clone()
 
     def all_to_all(self, tensor: Tensor) -> Tensor:
-        """The tensor itself, copied."""
         return tensor.detach().clone()
 
     def broadcast(self, tensor: Tensor, root: int) -> Tensor:
-        """The tensor itself, copied."""
         return tensor.detach().clone()
 
 
@@ -215,13 +210,7 @@ def default_device() -> torch.device:
     return torch.device("cpu")
 
 
-_LEAST = {
-    "WORLD_SIZE": 1,
-    "RANK": 0,
-    "LOCAL_RANK": 0,
-    "LOCAL_WORLD_SIZE": 1,
-    "MASTER_PORT": 1,
-}
+_LEAST = {"WORLD_SIZE": 1, "RANK": 0, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1, "MASTER_PORT": 1}
 """The variables of a launcher, and the least number that each can be."""
 
 MAX_PORT = 65535
