@@ -184,12 +184,12 @@ class _Emission:
         given = [value_text(value) for value in step.args]
         return f"checkpoint({', '.join([function, *given, *settings])})"
 
-    def _free(self, wish: str) -> str:
+    def _free(self, wanted: str) -> str:
         """A name that nothing else has."""
-        name, number = wish, 1
+        name, number = wanted, 1
         while name in self.names:
             number += 1
-            name = f"{wish}_{number}"
+            name = f"{wanted}_{number}"
         self.names[name] = "a function"
         return name
 
@@ -254,8 +254,8 @@ class _Emission:
         ):
             return self._function(step, step.target)
         name = self._called(step, call)
-        told = call.local is not None and not call.modified and call.randomness is None
-        first = [self._part(call.splits)] if told else []
+        with_part = call.local is not None and not call.modified and call.randomness is None
+        first = [self._part(call.splits)] if with_part else []
         return f"{name}({self._arguments(step, first)})"
 
     def _called(self, step: Step, call: RankCall) -> str:

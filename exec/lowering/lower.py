@@ -242,11 +242,11 @@ class _Lowering:
         self.values.record(recorded_after(node, self.values.recorded))
 
     def _made(self, node: Node, call: RankCall) -> fx.Node:
-        wish = identifier(node.outputs[0].name if len(node.outputs) == 1 else node.id)
+        name = identifier(node.outputs[0].name if len(node.outputs) == 1 else node.id)
         kind = "call_method" if call.method else "call_function"
         target: Any = call.method or call.function
         args, kwargs = call.arguments.args, dict(call.arguments.kwargs)
-        made = self.fx.create_node(kind, target, args, kwargs, name=wish)
+        made = self.fx.create_node(kind, target, args, kwargs, name=name)
         made.meta["origin"] = Origin("operator", node.id, node, call)
         return made
 
@@ -268,7 +268,7 @@ class _Lowering:
             self.env[node.output.name] = made
         if plan is not None:
             self.values.share_gradients(plan)
-        self.symbols.tell(node, plan, self.env)
+        self.symbols.note(node, plan, self.env)
 
     def _match(
         self, node: Node, pattern: tuple[Dim | None, ...], plan: OperatorPlan | None
@@ -288,7 +288,7 @@ class _Lowering:
             made = self.fx.create_node("call_function", matching, (given, tuple(known)), {})
             made.meta["origin"] = Origin("operator", node.id, node)
             self.env[node.output.name] = made
-        self.symbols.tell(node, plan, self.env)
+        self.symbols.note(node, plan, self.env)
 
     # ---- arguments
 

@@ -60,32 +60,32 @@ class Symbols:
         self.lengths = Lengths(setting.fx, self._read)
         self._mesh = setting.mesh
         self._given = given
-        self._told: dict[str, tuple[fx.Node, int, int]] = {}
+        self._noted: dict[str, tuple[fx.Node, int, int]] = {}
 
     def knows(self, dim: Dim) -> bool:
         """Whether the length can be computed by now."""
         return all(self._is_known(name) for name in symbols_of(dim))
 
-    def tell(self, node: Node, plan: OperatorPlan | None, made: Mapping[str, Any]) -> None:
+    def note(self, node: Node, plan: OperatorPlan | None, made: Mapping[str, Any]) -> None:
         """Notes the symbols that only the shapes of a node's results tell; ``made`` holds them."""
         placements = {out.value: out.placements for out in plan.outputs} if plan else {}
         for value in node.outputs:
             dims = value.dims if isinstance(value.type, TensorType) else None
             for index, dim in enumerate(dims or ()):
                 name = _lone_symbol(dim)
-                if name and name not in self._told and self.inputs.reading(name) is None:
+                if name and name not in self._noted and self.inputs.reading(name) is None:
                     times = self.setting.parts(placements.get(value.name, []), index)
-                    self._told[name] = (made[value.name], index, times)
+                    self._noted[name] = (made[value.name], index, times)
 
     def _is_known(self, name: str) -> bool:
-        return name in self._mesh or name in self._told or self.inputs.reading(name) is not None
+        return name in self._mesh or name in self._noted or self.inputs.reading(name) is not None
 
     def _read(self, name: str) -> Length:
         """The node of a symbol."""
         if name in self._mesh:
             return self._mesh[name]
-        if name in self._told:
-            node, index, times = self._told[name]
+        if name in self._noted:
+            node, index, times = self._noted[name]
             return self._calculated(operator.mul, self._size(node, index, name), times, 1)
         found = self.inputs.reading(name)
         if found is None:
@@ -280,8 +280,8 @@ class Values:
             function = step(source, target, end, shared_gradient=shared, recorded=recorded)
         if function is None:
             return given
-        wish = identifier(f"{entry.value}_{function.__name__}")
-        made = self._setting.fx.create_node("call_function", function, arguments, {}, name=wish)
+        name = identifier(f"{entry.value}_{function.__name__}")
+        made = self._setting.fx.create_node("call_function", function, arguments, {}, name=name)
         made.meta["origin"] = Origin("conversion", label, move=(axis, source, target, shared))
         return made
 

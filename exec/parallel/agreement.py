@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 _LENGTH = 200
 """How many characters of a line are shown."""
 
-TOLD = ("graph", "plan")
-"""Of which of a rank's properties there are lines."""
+WITH_LINES = ("graph", "plan")
+"""The properties of a rank of which there are lines."""
 
 
 def lines_of(key: str, plan: Plan) -> list[str]:
@@ -98,7 +98,7 @@ def _shown(line: str, other: str) -> str:
 
 
 TIMEOUT = 60.0
-"""Seconds that a rank waits for the others to say what they have, where nothing else is said."""
+"""Seconds that a rank waits for the others to say what they have, where nothing else is set."""
 
 HISTORY = 64
 """How many calls a rank remembers."""
@@ -143,9 +143,9 @@ _SILENT = Problem(
 )
 
 
-class _Said(NamedTuple):
-    """What a rank says of its inputs. layouts: of DTensors, in words. running: it has begun with
-    them already, and says nothing of their contents. cast: what autocast casts to there.
+class _Report(NamedTuple):
+    """What a rank sends about its inputs. layouts: of DTensors, in words. running: it has begun
+    with them already, and sends no digests. cast: what autocast casts to there.
     """
 
     shapes: Mapping[str, Sequence[int]]
@@ -181,7 +181,7 @@ class Agreement:
         self.ranks = [0]
         self.calls = 0
         self._known: dict[int, tuple[int, Any]] = {}
-        self._said: set[str] = set()
+        self._sent: set[str] = set()
         self._watch: Watch | None = watch()
         if self._watch is None:
             return
@@ -212,8 +212,8 @@ class Agreement:
         """
         if self.alone:
             return
-        said = self._exchange("plan", json.dumps({**self._identity(), "problem": problem}))
-        identities = {rank: json.loads(text) for rank, text in said.items()}
+        received = self._exchange("plan", json.dumps({**self._identity(), "problem": problem}))
+        identities = {rank: json.loads(text) for rank, text in received.items()}
         first = identities[self.ranks[0]]
         if problem:
             return
@@ -223,7 +223,7 @@ class Agreement:
         for rank, other in identities.items():
             for key in ("mesh", "world", "version", "graph", "plan", "inputs argument"):
                 if other[key] != first[key]:
-                    where = self._where(key, rank) if key in TOLD else ""
+                    where = self._where(key, rank) if key in WITH_LINES else ""
                     raise _DIFFER(
                         title=_WORDS[key],
                         key=key,
@@ -236,18 +236,18 @@ class Agreement:
 
     def _where(self, key: str, rank: int) -> str:
         """Where a rank's graph or plan first differs from the first rank's; all ranks ask."""
-        said = self._exchange(f"lines of the {key}", json.dumps(lines_of(key, self.plan)))
+        received = self._exchange(f"lines of the {key}", json.dumps(lines_of(key, self.plan)))
         pair = (self.ranks[0], rank)
-        found = first_difference(*[json.loads(said[each]) for each in pair]) or ()
+        found = first_difference(*[json.loads(received[each]) for each in pair]) or ()
         return "".join(f"\n  rank {each}: {line}" for each, line in zip(pair, found, strict=False))
 
     def agree_on_weights(self, model: torch.nn.Module) -> None:
         """Raises AgreementError on every rank where the ranks' models hold different values."""
         if self.alone:
             return
-        said = self._exchange("weights", json.dumps(digests(model)))
-        first = json.loads(said[self.ranks[0]])
-        for rank, text in said.items():
+        received = self._exchange("weights", json.dumps(digests(model)))
+        first = json.loads(received[self.ranks[0]])
+        for rank, text in received.items():
             found = json.loads(text)
             names = [name for name in {**first, **found} if first.get(name) != found.get(name)]
             if names:
@@ -294,13 +294,13 @@ class Agreement:
         problem = self._problem(given, tensors, shapes, inputs, mesh)
         if not self.alone:
             assert self._watch is not None
-            told = {} if problem else {name: digest(each) for name, each in tensors.items()}
-            said_cast = _cast_text(cast or {})
-            mine = _Said(shapes, layouts, str(problem or ""), False, told, said_cast)
-            said = self._exchange(f"inputs/{self.calls}", json.dumps(mine))
-            heard = {rank: _Said(*json.loads(text)) for rank, text in said.items()}
-            problem = self._difference(heard, given, problem)
-            if problem is not None and any(other.running for other in heard.values()):
+            digested = {} if problem else {name: digest(each) for name, each in tensors.items()}
+            cast_text = _cast_text(cast or {})
+            mine = _Report(shapes, layouts, str(problem or ""), False, digested, cast_text)
+            received = self._exchange(f"inputs/{self.calls}", json.dumps(mine))
+            reports = {rank: _Report(*json.loads(text)) for rank, text in received.items()}
+            problem = self._difference(reports, given, problem)
+            if problem is not None and any(other.running for other in reports.values()):
                 # The others wait in a collective by now: only the watch can reach them.
                 self._watch.report(Failure(self.rank, f"rank {self.rank}", str(problem)))
         if problem is not None:
@@ -324,29 +324,29 @@ class Agreement:
         return None
 
     def _difference(
-        self, said: Mapping[int, _Said], given: GivenInputs, problem: DimsolveError | None
+        self, received: Mapping[int, _Report], given: GivenInputs, problem: DimsolveError | None
     ) -> DimsolveError | None:
-        unequal = given.unequal_lengths({rank: other.shapes for rank, other in said.items()})
+        unequal = given.unequal_lengths({rank: other.shapes for rank, other in received.items()})
         if unequal is not None:
             return AgreementError(unequal)
         if problem is not None:
             return problem
         first = self.ranks[0]
-        for rank, other in said.items():
+        for rank, other in received.items():
             if other.problem:
                 return _refused(rank, other.problem)
-        for rank, other in said.items():
-            if str(other) != str(said[first]):
-                return _other_sizes(first, str(said[first]), rank, str(other), given.way)
-            if other.cast != said[first].cast:
+        for rank, other in received.items():
+            if str(other) != str(received[first]):
+                return _other_sizes(first, str(received[first]), rank, str(other), given.way)
+            if other.cast != received[first].cast:
                 return _OTHER_AUTOCAST(
                     rank=first,
-                    cast=said[first].cast or "autocast is off",
+                    cast=received[first].cast or "autocast is off",
                     other=rank,
                     others=other.cast or "autocast is off",
                 )
-        told = {rank: other.digests for rank, other in said.items()}
-        different = given.different_contents(told, self._places(given))
+        digested = {rank: other.digests for rank, other in received.items()}
+        different = given.different_contents(digested, self._places(given))
         return None if different is None else AgreementError(different)
 
     def _places(self, given: GivenInputs) -> dict[int, Coordinates]:
@@ -361,17 +361,17 @@ class Agreement:
         }
 
     def _exchange(self, topic: str, mine: str) -> dict[int, str]:
-        """Tells the others and returns what each has told, this rank's own included."""
+        """Sends a text to the others and returns what each has sent, this rank's own included."""
         assert self._watch is not None
         guard, here = self._watch, f"the agreement on the {topic.partition('/')[0]}"
-        self._said.add(topic)
+        self._sent.add(topic)
         keys = [f"{topic}/{rank}" for rank in self.ranks]
         try:
-            guard.ask(lambda: self._tell(topic, mine))
+            guard.ask(lambda: self._send(topic, mine))
             missing = self._wait(keys, here)
             if not missing:
-                said = guard.ask(lambda: [self._store.get(key).decode() for key in keys])
-                return dict(zip(self.ranks, said, strict=True))
+                received = guard.ask(lambda: [self._store.get(key).decode() for key in keys])
+                return dict(zip(self.ranks, received, strict=True))
         except (TimeoutError, RuntimeError) as error:
             what = "does not answer" if isinstance(error, TimeoutError) else "is gone"
             failure = guard.failure or guard.without_store(what)
@@ -388,7 +388,7 @@ class Agreement:
             timeout=waited,
         )
 
-    def _tell(self, topic: str, mine: str) -> None:
+    def _send(self, topic: str, mine: str) -> None:
         self._store.set(f"{topic}/{self.rank}", mine)
         self._store.set("asked", str(self.calls))
 
@@ -430,7 +430,7 @@ class Agreement:
         return all(after[rank] != before[rank] for rank in ranks)
 
     def _answer(self, _: Any) -> None:
-        """Says what this rank was called with, where others have asked and it knows the sizes.
+        """Sends what this rank was called with, where others have asked and it knows the sizes.
 
         Runs in the watch's thread.
         """
@@ -439,12 +439,12 @@ class Agreement:
         call = int(self._store.get("asked"))
         noted, shapes = self._known.get(call % HISTORY, (-1, None))
         topic = f"inputs/{call}"
-        if noted == call and topic not in self._said:
-            self._said.add(topic)
+        if noted == call and topic not in self._sent:
+            self._sent.add(topic)
             names, key, layouts, cast = shapes
             sizes = {name: tuple(given[0]) for name, given in zip(names, key, strict=True)}
-            said = _Said(sizes, layouts, "", True, {}, _cast_text(cast))
-            self._store.set(f"{topic}/{self.rank}", json.dumps(said))
+            report = _Report(sizes, layouts, "", True, {}, _cast_text(cast))
+            self._store.set(f"{topic}/{self.rank}", json.dumps(report))
 
 
 def _group_timeout() -> float:
