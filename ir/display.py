@@ -38,6 +38,11 @@ class Displayed:
 
     __slots__ = ()
 
+    def __init_subclass__(cls) -> None:
+        # IPython asks the first class that has one of both, and @dataclass writes a __repr__.
+        if "__repr__" not in vars(cls):
+            cls._repr_pretty_ = Displayed._repr_pretty_  # type: ignore[method-assign]
+
     def _repr_svg_(self) -> str | None:
         svg: str | None = render(self, "svg")
         return svg

@@ -66,5 +66,7 @@ class Verification(Displayed):
             lines.append(f"  largest relative difference: {apart}")
         return "\n".join(lines)
 
+    _repr_pretty_ = Displayed._repr_pretty_  # the whole text, not the __repr__
+
     def __repr__(self) -> str:
         return f"<Verification {self.target}: {'ok' if self.ok else 'not ok'}>"

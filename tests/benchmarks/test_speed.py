@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from tests.exec.ranks import Ranks
+from tests.oracles.ranks import Ranks
 
 from . import blocks
 

@@ -226,8 +226,7 @@ def on_this_rank(
     from copy import deepcopy
 
     import dimsolve as ds
-
-    from .test_regions import MODELS, planned, steps
+    from tests.exec.lowering.test_regions import MODELS, planned, steps
 
     torch.manual_seed(0)
     model = MODELS[name]().double()

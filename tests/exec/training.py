@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -19,6 +20,15 @@ def load(target: str, dtype: str) -> tuple[torch.nn.Module, dict[str, Any], dict
     return model.to(getattr(torch, dtype)), example, names[0] if names else {}
 
 
+@lru_cache
+def traced(target: str, dtype: str) -> Any:
+    """The graph of a target, traced once by each rank for all meshes: tracing takes seconds."""
+    from dimsolve.exec.capture.trace import trace
+
+    model, example, names = load(target, dtype)
+    return trace(model, kwargs=example, dynamic=names)
+
+
 def train(
     target: str,
     mesh: dict[str, int],
@@ -28,26 +38,34 @@ def train(
     wide: bool = True,
 ) -> list[Any]:
     """Returns every step's comparison with one device."""
-    return _trained(*load(target, dtype), mesh, policy, steps, wide)
+    return _trained(traced(target, dtype), *load(target, dtype), mesh, policy, steps, wide)
 
 
 def train_seed(name: str, count: int = 2, steps: int = 3) -> list[Any]:
     """The same for an example of the seeds, split over tp as its factory says."""
+    from dimsolve.exec.capture.trace import trace
+
     from . import seed_models
 
     model, example, names, splits = getattr(seed_models, name)()
     policy = {node: {"tp": split} for node, split in splits.items()}
-    return _trained(model, example, names, {"tp": count}, policy, steps)
+    graph = trace(model, kwargs=example, dynamic=names)
+    return _trained(graph, model, example, names, {"tp": count}, policy, steps)
 
 
 def train_loss(name: str, policy: str, steps: int = 3) -> list[Any]:
     """The same for a loss, over all ranks."""
+    from dimsolve.exec.capture.trace import trace
+
     from . import losses
 
-    return _trained(*losses.of(name), {"a": dist.get_world_size()}, policy, steps)
+    model, example, names = losses.of(name)
+    graph = trace(model, kwargs=example, dynamic=names)
+    return _trained(graph, model, example, names, {"a": dist.get_world_size()}, policy, steps)
 
 
 def _trained(
+    graph: Any,
     model: torch.nn.Module,
     example: dict[str, Any],
     names: dict[str, Any],
@@ -56,12 +74,10 @@ def _trained(
     steps: int,
     wide: bool = True,
 ) -> list[Any]:
-    from dimsolve.exec.capture.trace import trace
     from dimsolve.exec.parallel.parallelize import parallelize
     from dimsolve.exec.running.compare import CheckedRun, batches
     from dimsolve.partition.planning.planner import plan
 
-    graph = trace(model, kwargs=example, dynamic=names)
     part = parallelize(model, plan(graph, mesh, policy))
     device = part.ends.device
     run = CheckedRun(part, model.to(device), wide=wide)

@@ -22,8 +22,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from dimsolve.ir import AnnotationError, read_annotation, read_dimension, read_relations, read_shape
 from dimsolve.ir.read_annotation import _read_cached
 from dimsolve.ir.read_expression import _dimension, _relations, _shape
-
-from .strategies import hostile_texts
+from tests.oracles.strategies import hostile_texts
 
 READERS: tuple[Callable[[str], object], ...] = (
     read_annotation,

@@ -25,8 +25,7 @@ from dimsolve.ir import (
     read_relation,
     read_shape,
 )
-
-from .strategies import DATA
+from tests.oracles.strategies import DATA
 
 READERS: dict[str, Callable[[str], object]] = {
     "annotation": read_annotation,

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 
 from dimsolve.ir import AnnotationError, read_annotation, read_dimension, read_relation, read_shape
 from dimsolve.ir.read_annotation import parse_annotation
+from tests.oracles.strategies import hostile_texts
 
 from .fuzz_readers import READERS, read_and_check
-from .strategies import hostile_texts
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(hostile_texts())
 def test_hostile_texts_raise_designed_errors_or_are_read(text: str) -> None:
     for read in READERS:

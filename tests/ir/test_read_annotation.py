@@ -16,8 +16,7 @@ from dimsolve.ir import AnnotationError, parse_annotation, read_annotation
 from dimsolve.ir.annotation import Annotation, Dim, Identifier, Mark, Number, Opaque, Star, Tensor
 from dimsolve.ir.errors import Span
 from dimsolve.ir.read_annotation import MAX_CHARACTERS, MAX_DIGITS, MAX_DIMS, MAX_TENSORS
-
-from .strategies import annotation_trees, valid_texts
+from tests.oracles.strategies import annotation_trees, valid_texts
 
 READ = [
     # text, what it is written as

@@ -23,8 +23,7 @@ from dimsolve.ir.read_expression import (
     parse_relations,
     parse_shape,
 )
-
-from .strategies import expression_trees, valid_texts
+from tests.oracles.strategies import expression_trees, valid_texts
 
 Tree = int | str | tuple[object, ...]
 

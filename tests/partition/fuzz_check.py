@@ -16,10 +16,9 @@ from random import Random
 
 from dimsolve.ir.errors import ShapeError
 from dimsolve.partition.legality import Legality, check, legal_parts
-
-from ..solver.fuzz_infer import choices_of, lengths_at
-from ..solver.oracle import holds
-from ..solver.questions import Question, number, random_question, readable
+from tests.oracles.brute_force import holds
+from tests.oracles.questions import Question, number, random_question, readable
+from tests.solver.fuzz_infer import choices_of, lengths_at
 
 COUNTS = (1, 2, 2, 3, 4, 6, "s", "t", "2*s", "s - 1", "n", "4 - s", "s//2", "s % 3", "t + 1")
 MOST = 6

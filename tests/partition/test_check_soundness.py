@@ -14,8 +14,7 @@ from dimsolve.partition.legality import Legality, check
 from dimsolve.partition.placement import Placement, Shard
 from dimsolve.solver.algebra.dims import evaluate
 from dimsolve.solver.algebra.poly import Dim, symbol
-
-from ..solver.oracle import annotations, holds
+from tests.oracles.brute_force import annotations, holds
 
 BOX = [dict(zip(("s", "t"), values, strict=True)) for values in product(range(1, 7), repeat=2)]
 
@@ -43,7 +42,7 @@ FACTS = (
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(lengths(), st.integers(1, 12), st.sampled_from(FACTS))
 def test_divisibility_verdicts_are_theorems(
     length: Dim, parts: int, facts: tuple[str, ...]
@@ -65,7 +64,7 @@ def test_divisibility_verdicts_are_theorems(
     assert legality.verdict != "unknown", (str(length), parts, facts)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(lengths(), lengths(), st.sampled_from(FACTS))
 def test_symbolic_counts_are_theorems(length: Dim, parts: Dim, facts: tuple[str, ...]) -> None:
     legality = check("a -> a", [(length,)], "a", str(parts), facts=facts)
@@ -132,7 +131,7 @@ def rearrange(tensor: np.ndarray, text: str, values: dict[str, int]) -> np.ndarr
     return moved.reshape(shape)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.sampled_from(REARRANGEMENTS),
     st.fixed_dictionaries({name: st.sampled_from((1, 2, 3, 4, 6)) for name in "abcd"}),
@@ -181,7 +180,7 @@ def _input(text: str, sizes: dict[str, int]) -> np.ndarray:
     return np.arange(prod(shape)).reshape(shape)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(annotations(marks=True), st.data())
 def test_every_random_annotation_is_judged_by_the_table_of_marks(
     case: object, data: st.DataObject

@@ -15,8 +15,7 @@ from dimsolve.ir.errors import AnnotationError, ShapeError
 from dimsolve.partition.layout import Held, held, place_text
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 from dimsolve.show.placement import held_svg
-
-from ..pictures import SPACE, read_picture, titled
+from tests.oracles.pictures import SPACE, read_picture, titled
 
 
 @st.composite
@@ -88,7 +87,7 @@ def drawn_elements(panel: ElementTree.Element, whole: np.ndarray) -> dict[int, t
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(layouts())
 def test_the_cells_of_a_rank_are_the_indices_that_it_holds(layout: Held) -> None:
     picture = held_svg(layout)
@@ -118,7 +117,7 @@ def test_the_cells_of_a_rank_are_the_indices_that_it_holds(layout: Held) -> None
     assert len(colours) == len(set(colours)), "other data has another colour"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(layouts())
 def test_the_picture_is_the_same_every_time(layout: Held) -> None:
     again = held(layout.shape, [str(placement) for placement in layout.placements], layout.mesh)

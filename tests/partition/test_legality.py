@@ -9,8 +9,7 @@ import pytest
 from dimsolve.ir.errors import ShapeError
 from dimsolve.partition.legality import check, legal_parts
 from dimsolve.solver.algebra.dims import evaluate
-
-from ..solver.oracle import holds
+from tests.oracles.brute_force import holds
 
 CONDITIONS: list[tuple[str, list[Any], str, Any, list[str], tuple[str, ...]]] = [
     # annotation, inputs, split, parts, facts, conditions

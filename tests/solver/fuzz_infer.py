@@ -15,9 +15,8 @@ from random import Random
 from dimsolve.ir.errors import ShapeError
 from dimsolve.solver.infer import infer
 from dimsolve.solver.solution import Solution
-
-from .oracle import evaluate, holds
-from .questions import LARGEST, Question, random_question, readable
+from tests.oracles.brute_force import evaluate, holds
+from tests.oracles.questions import LARGEST, Question, random_question, readable
 
 
 def wrongs_of_infer(question: Question) -> Iterator[str]:

@@ -7,7 +7,7 @@ from math import isqrt
 from time import thread_time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsolve.ir.errors import AnnotationError
@@ -16,7 +16,6 @@ from dimsolve.solver.infer import infer
 from dimsolve.solver.unify import Search, _ascending
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -109,7 +108,6 @@ def test_a_large_prime_is_known_to_be_one() -> None:
     assert not is_prime(3215031751) and not is_prime(MAX_PRIME)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from((2, 3, 5, 7)), st.integers(1, 4)))
 def test_divisors_ascend(powers: dict[int, int]) -> None:
     number = 1

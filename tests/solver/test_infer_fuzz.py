@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from dimsolve.solver.proof.facts import read_facts
+from tests.oracles.questions import random_question, readable
 
 from .fuzz_infer import wrongs_of_choices, wrongs_of_infer
-from .questions import random_question, readable
 
 REFUSED_BY_FACTS = {195}
 """Questions that `read_facts` refuses wrongly: see the last test."""

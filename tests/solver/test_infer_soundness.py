@@ -11,8 +11,7 @@ from dimsolve.ir.errors import ShapeError
 from dimsolve.solver.algebra.dims import evaluate
 from dimsolve.solver.algebra.poly import Dim, symbol
 from dimsolve.solver.infer import infer
-
-from .oracle import NAMES, Case, annotations, assignments, at, holds, layout_of
+from tests.oracles.brute_force import NAMES, Case, annotations, assignments, at, holds, layout_of
 
 CALLER = ("s", "t")
 BOX = [dict(zip(CALLER, values, strict=True)) for values in product(range(1, 5), repeat=2)]
@@ -31,7 +30,7 @@ def numbers(case: Case, values: dict[str, int]) -> list[tuple[int, ...]]:
     return rows
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(annotations(), st.fixed_dictionaries({n: st.integers(1, 4) for n in NAMES}), st.data())
 def test_true_lengths_are_never_contradicted(
     case: Case, true: dict[str, int], data: st.DataObject
@@ -60,7 +59,7 @@ def test_true_lengths_are_never_contradicted(
         )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(annotations(), st.data())
 def test_a_contradiction_is_one(case: Case, data: st.DataObject) -> None:
     """Random sizes: ShapeError exactly where no lengths fit."""
@@ -97,7 +96,7 @@ def lengths(draw: st.DrawFn) -> Dim:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(annotations(), st.data())
 def test_conditions_are_exact(case: Case, data: st.DataObject) -> None:
     """At every value of the symbols: the conditions can be met exactly where the shapes match."""

@@ -10,9 +10,8 @@ import pytest
 from dimsolve.ir.errors import ShapeError
 from dimsolve.solver.infer import infer, infer_sizes, solve_quickly
 from dimsolve.solver.shapes import is_length, to_dim
-
-from .oracle import COMPARISONS, evaluate
-from .questions import LENGTHS, POINTS, number
+from tests.oracles.brute_force import COMPARISONS, evaluate
+from tests.oracles.questions import LENGTHS, POINTS, number
 
 CONDITIONS: list[tuple[str, list[Any], dict[str, Any], list[str], tuple[str, ...]]] = [
     # annotation, inputs, arguments, facts, conditions

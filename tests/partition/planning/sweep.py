@@ -10,9 +10,9 @@ from dimsolve.ir.errors import DimsolveError
 from dimsolve.partition.plan import Plan
 from dimsolve.partition.plan_data import PlanError
 from dimsolve.partition.planning.planner import plan
+from tests.oracles.all_ranks import compare
 
 from .random_graphs import chaos, random_graph, random_mesh
-from .simulate import compare
 
 NAMED = ("data", "tensor", "data+tensor", "replicate")
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dimsolve.partition.planning.planner import plan
+from tests.oracles.all_ranks import compare
 
 from .models import EIGHT, OTHERS, all_reduces, held, traced
-from .simulate import compare
 
 pytest.importorskip("transformers")
 

@@ -20,8 +20,8 @@ import dimsolve as ds
 from dimsolve.ir.read_expression import read_relation
 from dimsolve.partition.plan import Plan
 from dimsolve.solver.algebra.evaluation import predicate_of
+from tests.oracles.all_ranks import compare
 
-from .simulate import compare
 from .test_tensor import Fused, Grouped, Vocabulary
 
 

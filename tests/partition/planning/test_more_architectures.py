@@ -10,10 +10,10 @@ import pytest
 
 from dimsolve.partition.plan import Plan
 from dimsolve.partition.planning.planner import plan
+from tests.oracles.all_ranks import compare
 
 from .models import held, traced
 from .more_models import MORE
-from .simulate import compare
 from .test_architectures import TOLERANCE
 
 pytest.importorskip("transformers")

@@ -10,8 +10,7 @@ import torch
 import dimsolve as ds
 from dimsolve.exec.graph import Graph
 from dimsolve.partition.planning.network import Network
-
-from .simulate import compare
+from tests.oracles.all_ranks import compare
 
 
 def values(graph: Graph) -> dict[str, str]:

@@ -11,8 +11,7 @@ import torch
 import dimsolve as ds
 from dimsolve.exec.graph import Graph
 from dimsolve.partition.plan import OperatorPlan, Plan
-
-from .simulate import compare
+from tests.oracles.all_ranks import compare
 
 
 def two_linears(width: int = 64, hidden: int = 128) -> Graph:

@@ -12,8 +12,7 @@ from torch.nn import functional as F  # noqa: N812
 import dimsolve as ds
 from dimsolve.exec.graph import Graph
 from dimsolve.partition.plan import Plan
-
-from .simulate import compare
+from tests.oracles.all_ranks import compare
 
 
 def traced(model: nn.Module, *shape: int, ids: int = 0) -> tuple[Graph, dict[str, Any]]:

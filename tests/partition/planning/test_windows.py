@@ -18,8 +18,8 @@ from dimsolve.partition.planning.choices import Choice, Refusal
 from dimsolve.partition.planning.network import Network
 from dimsolve.partition.planning.planner import Policy
 from dimsolve.partition.planning.propagation import AxisState, Duties
+from tests.oracles.all_ranks import compare
 
-from .simulate import compare
 from .test_tensor import assert_equal, placements, traced
 
 HEADS, GROUPS, WIDTH = 8, 2, 4

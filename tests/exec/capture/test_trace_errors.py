@@ -1,0 +1,113 @@
+"""Law: what cannot be traced is refused in the model's own terms: the line, the tensors, the
+dimensions.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import dimsolve as ds
+
+LINE = "tests/exec/capture/test_trace_errors.py"
+
+
+def refusal(*args: object, **kwargs: object) -> ds.DimsolveError:
+    with pytest.raises(ds.DimsolveError) as caught:
+        ds.trace(*args, **kwargs)  # type: ignore[arg-type]
+    return caught.value
+
+
+def test_control_flow_that_depends_on_data_is_refused_with_its_line() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            return x
+        return -x
+
+    error = refusal(f, torch.zeros(4))
+    lines = str(error).splitlines()
+    assert isinstance(error, ds.TraceError)
+    assert lines[0].startswith(f"what the model does depends on data at {LINE}:")
+    assert lines[1].strip() == "if x.sum() > 0:"
+    assert lines[-1].strip().startswith("hint: write it with tensor operators")
+
+
+def test_shapes_that_contradict_name_both_origins() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.up = nn.Linear(8, 32)
+            self.down = nn.Linear(16, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.down(torch.relu(self.up(x)))
+
+    error = refusal(Model(), torch.zeros(4, 6, 8), dynamic={"x": {0: "batch", 1: "seq"}})
+    lines = str(error).splitlines()
+    assert isinstance(error, ds.ShapeError)
+    assert lines[0].startswith(f"linear at {LINE}:")
+    assert lines[0].endswith(" (down): k has two lengths")
+    assert lines[3] == "  k = 32 (%relu dim 2), but k = 16 (%down.weight dim 1)"
+    assert lines[4].startswith(f"  %relu: float32[batch, seq, 32] is made by relu at {LINE}:")
+    assert lines[5] == "  %down.weight: float32[8, 16] is the parameter down.weight"
+
+
+def test_a_dynamic_dimension_that_the_model_fixes_names_the_line() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x.view(5, -1) if x.shape[0] == 5 else x
+
+    error = refusal(f, torch.zeros(5, 6), dynamic={"x": {0: "batch"}})
+    lines = str(error).splitlines()
+    assert lines[0] == "x dim 0 cannot be dynamic in this model"
+    assert lines[1] == "  it was to be batch, and its capture fixes it at 5"
+    assert "return x.view(5, -1) if x.shape[0] == 5 else x" in lines[2]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"y": {0: "n"}}, "'y' is none of x"),
+        ({"x": {2: "n"}}, "'x' has 2 dimensions, dim 2 is named"),
+        ({"x": {0: "n +"}}, "n +"),
+    ],
+)
+def test_names_of_what_is_not_there(spec: object, message: str) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    error = refusal(f, torch.zeros(3, 4), dynamic=spec)
+    assert isinstance(error, ds.AnnotationError)
+    assert message in str(error)
+
+
+def test_only_tensors_have_dynamic_dimensions() -> None:
+    def f(x: torch.Tensor, k: int) -> torch.Tensor:
+        return x * k
+
+    error = refusal(f, (torch.zeros(3), 2), dynamic={"k": {0: "n"}})
+    assert "'k' is a int" in str(error)
+
+
+def test_sizes_that_the_capture_found_equal_must_be() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x, y], 1)
+
+    graph = ds.trace(
+        f, (torch.zeros(3, 4), torch.zeros(3, 4)), dynamic={"x": {0: "n"}, "y": {0: "n"}}
+    )
+    assert graph.conditions == ()
+
+
+def test_an_error_of_the_model_itself_names_its_line() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        raise ValueError("not today")
+
+    error = refusal(f, torch.zeros(3))
+    assert f"at {LINE}:" in str(error)
+    assert 'raise ValueError("not today")' in str(error)
+
+
+def test_a_model_that_calls_nothing() -> None:
+    error = refusal(lambda x: 3, torch.zeros(3))
+    assert str(error).startswith("nothing was captured")
