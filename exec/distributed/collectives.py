@@ -81,10 +81,10 @@ def _pair(name: str, compute: Callable[..., Tensor], back: Callable[..., tuple[A
         return _step_back(function, gradient, *arguments), *[None] * len(ctx.arguments)
 
     backward.__code__ = backward.__code__.replace(co_qualname=f"{name}.backward")  # errors show it
-    methods = {"compute": compute, "forward": forward, "backward": backward}
-    pair: Pair = type(Function)(
-        name, (Function,), {key: staticmethod(method) for key, method in methods.items()}
-    )
+    methods: dict[str, Any] = {"compute": compute, "forward": forward, "backward": backward}
+    metaclass: Any = type(Function)
+    members = {key: staticmethod(method) for key, method in methods.items()}
+    pair: Pair = metaclass(name, (Function,), members)
     return pair
 
 
@@ -168,30 +168,32 @@ def _back_of_keep(reduction: Reduction, end: Communicator) -> tuple[Any, ...]:
 
 
 # P(sum) -> R; R -> R, used or made by sharded work; R -> P(sum), an equal summand on every rank
-AllReduce = _pair("AllReduce", _summed, _back_of_sum)
-ShareGradient = _pair("ShareGradient", _same, lambda end: (AllReduce, end, False))
-DivideGradient = _pair("DivideGradient", _same, lambda end: (Divide, end))
-Divide = _pair("Divide", _divided, lambda end: (DivideGradient, end))
+AllReduce: Pair = _pair("AllReduce", _summed, _back_of_sum)
+ShareGradient: Pair = _pair("ShareGradient", _same, lambda end: (AllReduce, end, False))
+DivideGradient: Pair = _pair("DivideGradient", _same, lambda end: (Divide, end))
+Divide: Pair = _pair("Divide", _divided, lambda end: (DivideGradient, end))
 
 # S -> R, begun already or not; R -> S; P(sum) -> S; S(i) -> S(j)
-Gather = _pair("Gather", _gathered, _back_of_gather)
-GatherBegun = _pair("GatherBegun", _gathered_late, lambda _, shard, end: (Slice, shard, end))
-Slice = _pair("Slice", _sliced, lambda shard, end: (Gather, shard, end, False))
-ReduceScatter = _pair("ReduceScatter", _scattered, lambda shard, end: (Gather, shard, end, True))
-Exchange = _pair(
+Gather: Pair = _pair("Gather", _gathered, _back_of_gather)
+GatherBegun: Pair = _pair("GatherBegun", _gathered_late, lambda _, shard, end: (Slice, shard, end))
+Slice: Pair = _pair("Slice", _sliced, lambda shard, end: (Gather, shard, end, False))
+ReduceScatter: Pair = _pair(
+    "ReduceScatter", _scattered, lambda shard, end: (Gather, shard, end, True)
+)
+Exchange: Pair = _pair(
     "Exchange", _exchanged, lambda source, target, end: (Exchange, target, source, end)
 )
 
 # R -> P: rank 0 keeps a summand or a factor, the others the neutral element; of a maximum, a
 # minimum or an average all ranks keep it. S -> P: each part in its place among neutral elements.
-Keep = _pair("Keep", _kept, _back_of_keep)
-Insert = _pair("Insert", _inserted, lambda shard, _, end: (TakePart, shard, end))
+Keep: Pair = _pair("Keep", _kept, _back_of_keep)
+Insert: Pair = _pair("Insert", _inserted, lambda shard, _, end: (TakePart, shard, end))
 
 # What only goes back: of Keep, of an average and of a product, and of Insert.
-Scale = _pair("Scale", _scaled, lambda end: (Keep, Reduction.AVG, end))
-TakeFirst = _pair("TakeFirst", _first, lambda end: (KeepFirst, end))
-KeepFirst = _pair("KeepFirst", _kept_first, lambda end: (TakeFirst, end))
-TakePart = _pair("TakePart", _sliced, lambda shard, end: (Insert, shard, Reduction.SUM, end))
+Scale: Pair = _pair("Scale", _scaled, lambda end: (Keep, Reduction.AVG, end))
+TakeFirst: Pair = _pair("TakeFirst", _first, lambda end: (KeepFirst, end))
+KeepFirst: Pair = _pair("KeepFirst", _kept_first, lambda end: (TakeFirst, end))
+TakePart: Pair = _pair("TakePart", _sliced, lambda shard, end: (Insert, shard, Reduction.SUM, end))
 
 
 class JoinExtreme(Function):

@@ -292,8 +292,8 @@ def rank_call(
         function = _plain(function, operator.name, names)
     if local is not None:
         function = _with_part(local, part(splits))
-    for modifier, split in reversed(changes.items()):
-        function = modified(function, modifier, part(split), names, defaults)
+    for modifier, theirs in reversed(changes.items()):
+        function = modified(function, modifier, part(theirs), names, defaults)
     if random is not None:
         function = draws.drawing(function, random.stream, random.differs)
     modifiers = tuple(changes.items())
