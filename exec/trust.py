@@ -61,7 +61,8 @@ def _paths(graph: Graph) -> Iterator[str]:
         if isinstance(node.operation, OperatorCall):
             yield node.operation.path
         yield from _constants((node.args, node.kwargs))
-    yield from _constants(graph.result)
+    yield from _constants(graph.returned())
+    yield from [made.name for made in graph.objects.values() if made.kind == "constant"]
     for function in graph.functions.values():
         yield from _paths(function)
 
@@ -69,7 +70,7 @@ def _paths(graph: Graph) -> Iterator[str]:
 def _promised(graph: Graph) -> Iterator[str]:
     """The paths of which the graph itself says what they promise."""
     for node in graph.nodes():
-        if node.told is not None:
+        if node.declared is not None:
             yield node.signature
     for function in graph.functions.values():
         yield from _promised(function)

@@ -121,8 +121,7 @@ SUMS = (Operator.ADD, Operator.SUBTRACT)
 
 
 def terms(expression: Expression) -> list[tuple[Operator, Expression]]:
-    """Returns the terms of a sum from left to right, each with ADD or SUBTRACT; of what is no sum,
-    itself.
+    """Returns the terms of a sum, each with ADD or SUBTRACT; of what is no sum, itself.
 
     ``a + b - (c + d)`` has the terms a, b and (c + d). Without recursion: sums are long.
     """

@@ -1,39 +1,29 @@
-"""The graph: a function in SSA form, its inputs and outputs, and the functions of its module.
+"""The graph: a function in SSA form, its values and nodes, and the functions of its module.
 
     shape_example(%x: float32[n, m, 2]):
       %lv0: float32[n, m*2] = torch.reshape(%x, (n, m*2))
       %lv1: float32[2*n*m] = torch.flatten(%lv0)
       return %lv1
 
-This class holds structure only: what was built, in which order, and that it is well formed. Types
-are filled in by the solver's `TypedGraph`, which the public ``dimsolve.Graph`` is.
-
-Values, and the constants that stand beside them in the arguments of a call.
-
-A `Value` is made once, by a node or as an input, and has a type. What torch names (a dtype, a
-device) is held by its name, so that a graph is data without torch.
-
-    torch.full((n, 2), 0.5, dtype=torch.float16)     args ((n, 2), 0.5)    kwargs {"dtype":
-    Constant("torch.float16")}
-
-Nodes: the calls of a graph in SSA form.
-
 A `Node` calls something (an operator, a function of the module, an external function, or matches a
-shape) on values and constants, and makes one value, or several where what it calls returns a tuple.
+shape) on values and constants, and makes one `Value`, or several where what it calls returns a
+tuple. Here is structure only: what was built, in which order, and that it is well formed. Types are
+filled in by the solver's `TypedGraph`, which the public ``dimsolve.Graph`` is.
 
-    %lv0: float32[n, m*2] = torch.reshape(%x, (n, m*2))
+What torch names (a dtype, a device) is held by its name, so that a graph is data without torch:
 
-is ``Node("lv0", OperatorCall("torch.reshape"), args, kwargs)``. Values are in `dimsolve.ir.graph`.
+    torch.full((n, 2), 0.5, dtype=torch.float16)
+    args ((n, 2), 0.5)    kwargs {"dtype": Constant("torch.float16")}
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .display import Displayed, render
-from .errors import Diagnostic, GraphError
+from .errors import GraphError, Problem
 from .types import Computed, Dim, ScalarType, Shape, ShapeType, TensorType, Type
 
 if TYPE_CHECKING:
@@ -42,9 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A constant that is named, not written: ``torch.float32``. ``path`` says where it is imported
-    from.
-    """
+    """A constant that is named, not written: ``torch.float32``. ``path``: its import path."""
 
     path: str
 
@@ -64,9 +52,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """An object that a traced program brought along, kept in ``Graph.attachments``: no JSON
-    holds it.
-    """
+    """An object that a traced program brought along, in ``Graph.attachments``; never in JSON."""
 
     name: str
 
@@ -74,25 +60,46 @@ class Attachment:
         return f"attached {self.name}"
 
 
+Place: TypeAlias = "tuple[str | int, ...]"
+"""Where something is in a tree: the keys on the way to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a tree of plain containers stands for at one place.
+
+    kind: ``class``, a new object of the class that ``name`` is the import path of, whose attributes
+    or items the tree has; ``argument``, the object that the caller gave at ``place``; ``same``, the
+    object that is at another ``place`` too; ``constant``, what has the import path ``name``;
+    ``device``, the device of that name.
+    """
+
+    kind: Literal["class", "argument", "same", "constant", "device"]
+    name: str = ""
+    place: Place = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a function leaves of an object or a container that it was given. ``parts``: of a list
+    all, else those that it has set; ``removed``: the keys that it has taken out.
+    """
+
+    parts: Mapping[Any, Any]
+    removed: tuple[str | int, ...] = ()
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class Value:
     """A value of a graph. Its type is what deduction knows of it by now.
 
-    Arithmetic, indexing and torch functions on values append nodes to the graph that they belong
-    to.
+    Arithmetic, indexing and torch functions on values append nodes to their graph.
     """
-
-    __slots__ = ("graph", "name", "producer", "type")
 
     graph: Graph
     name: str
     type: Type
-    producer: Node | None
-
-    def __init__(self, graph: Graph, name: str, type: Type, producer: Node | None = None) -> None:
-        self.graph = graph
-        self.name = name
-        self.type = type
-        self.producer = producer
+    producer: Node | None = None
 
     @property
     def shape(self) -> Shape | None:
@@ -145,9 +152,7 @@ class Value:
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Appends a call of a torch function; torch calls this where one of its functions is given
-        a value.
-        """
+        """Appends a call of a torch function: torch calls this where one is given a value."""
         value = next(value for value in values_in((*args, *(kwargs or {}).values())))
         return value.graph.call(func, *args, **(kwargs or {}))
 
@@ -161,24 +166,21 @@ def _binary(path: str, *, swapped: bool = False) -> Callable[[Value, Any], Value
     return method
 
 
-for _name in (
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "matmul",
-    "pow",
-    "and",
-    "or",
-    "xor",
-):
-    _path = f"_operator.{_name}_" if _name in ("and", "or") else f"_operator.{_name}"
-    setattr(Value, f"__{_name}__", _binary(_path))
-    setattr(Value, f"__r{_name}__", _binary(_path, swapped=True))
+_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "matmul", "pow", "xor")
+for _name, _path in [*((n, n) for n in _ARITHMETIC), ("and", "and_"), ("or", "or_")]:
+    setattr(Value, f"__{_name}__", _binary(f"_operator.{_path}"))
+    setattr(Value, f"__r{_name}__", _binary(f"_operator.{_path}", swapped=True))
 for _name in ("lt", "le", "gt", "ge"):
     setattr(Value, f"__{_name}__", _binary(f"_operator.{_name}"))
+
+_MALFORMED = Problem(GraphError, "malformed-graph", "the graph is not well formed", "{reason}")
+_NO_ALGORITHM = Problem(
+    GraphError,
+    "no-such-algorithm",
+    "there is no such algorithm",
+    "{id} has no algorithm {tag!r:.60}",
+    'write node.algorithm("dim"): along annotated dimensions',
+)
 
 Argument: TypeAlias = Any
 """A tree of tuples, lists, dicts and slices over Values, Python numbers and texts, Constants,
@@ -187,9 +189,7 @@ Devices and Dims.
 
 
 def values_in(argument: Argument) -> Iterator[Value]:
-    """Yields the values that occur in an argument tree, from left to right, each as often as it
-    occurs.
-    """
+    """Yields the values in an argument tree from left to right, as often as they occur."""
     if isinstance(argument, Value):
         yield argument
     elif isinstance(argument, tuple | list):
@@ -225,9 +225,7 @@ class OperatorCall:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """Calls a graph of the same module by its name. ``symbols``: lengths of its symbols that the
-    caller gives outright.
-    """
+    """Calls a graph of the same module. ``symbols``: lengths that the caller gives outright."""
 
     function: str
     symbols: tuple[tuple[str, Dim], ...] = ()
@@ -243,9 +241,7 @@ class ExternalCall:
 
 @dataclass(frozen=True, slots=True)
 class MatchShape:
-    """Matches the shape of a tensor, or a shape, to a pattern: symbols seen first are bound, the
-    rest is asserted.
-    """
+    """Matches a shape to a pattern: symbols seen first are bound, the rest is asserted."""
 
     pattern: tuple[Dim | None, ...]
 
@@ -301,9 +297,7 @@ CONTRACT = ("use_reentrant", "preserve_rng_state", "determinism_check", "early_s
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A line of the model's own code. ``file`` is relative: to the package it was installed with,
-    or to where Python ran.
-    """
+    """A line of the model's own code; ``file`` is relative to its package or working directory."""
 
     file: str
     line: int
@@ -313,57 +307,32 @@ class Source:
         return f"{self.file}:{self.line}"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Node:
     """One call. ``id`` is unique in its graph; ``outputs`` are the values it makes.
 
     ``several``: what it calls returns a tuple, whose fields the outputs are. ``source`` is the line
     of the model and ``module`` the path of the module (``model.layers.0.mlp``) that made the call.
     ``declaration`` is what the operator promises for this call, where its annotation is known;
-    planners read it. ``told`` is what the JSON that it was read from says of that. ``region`` is
-    the innermost region that it is in, or ``""``.
+    planners read it. ``declared`` is what the JSON that it was read from says of that. ``region``
+    is the innermost region that it is in, or ``""``.
     """
 
-    __slots__ = (
-        "args",
-        "declaration",
-        "id",
-        "kwargs",
-        "module",
-        "name",
-        "operation",
-        "outputs",
-        "region",
-        "several",
-        "source",
-        "told",
-    )
+    id: str
+    operation: Operation
+    args: tuple[Argument, ...]
+    kwargs: dict[str, Argument]
+    several: bool = field(default=False, kw_only=True)
+    source: Source | None = field(default=None, kw_only=True)
+    module: str = field(default="", kw_only=True)
+    name: str = field(default="", kw_only=True)
+    declared: Declaration | None = field(default=None, kw_only=True)
+    region: str = field(default="", kw_only=True)
+    outputs: tuple[Value, ...] = field(default=(), init=False)
+    declaration: Declaration | None = field(default=None, init=False)
 
-    def __init__(
-        self,
-        id: str,
-        operation: Operation,
-        args: tuple[Argument, ...],
-        kwargs: dict[str, Argument],
-        *,
-        several: bool = False,
-        source: Source | None = None,
-        module: str = "",
-        name: str = "",
-        told: Declaration | None = None,
-        region: str = "",
-    ) -> None:
-        self.id = id
-        self.operation = operation
-        self.args = args
-        self.kwargs = kwargs
-        self.several = several
-        self.source = source
-        self.module = module
-        self.name = name or self.signature.rpartition(".")[2]
-        self.outputs: tuple[Value, ...] = ()
-        self.declaration: Declaration | None = None
-        self.told = told
-        self.region = region
+    def __post_init__(self) -> None:
+        self.name = self.name or self.signature.rpartition(".")[2]
 
     @property
     def signature(self) -> str:
@@ -385,9 +354,7 @@ class Node:
 
     @property
     def inputs(self) -> tuple[Value | None, ...]:
-        """The annotated inputs, in order (None for an absent one); all values used, where there is
-        no annotation.
-        """
+        """The annotated inputs in order, None for an absent one; else all values used."""
         if self.declaration is not None:
             return tuple(self.declaration.inputs)
         return tuple(dict.fromkeys(self.operands()))
@@ -403,18 +370,9 @@ class Node:
         return [*values_in(self.args), *values_in(self.kwargs)]
 
     def algorithm(self, tag: str) -> Algorithm:
-        """Returns the way of partitioning with this tag, for ``graph.partition``. There is one,
-        ``"dim"``: along annotated dimensions. GraphError for any other.
-        """
+        """Returns the way of partitioning with this tag: ``"dim"``, along annotated dimensions."""
         if tag != "dim":
-            raise GraphError(
-                Diagnostic(
-                    "no-such-algorithm",
-                    "there is no such algorithm",
-                    reason=f"{self.id} has no algorithm {tag!r:.60}",
-                    hint='write node.algorithm("dim"): along annotated dimensions',
-                )
-            )
+            raise _NO_ALGORITHM(id=self.id, tag=tag)
         return Algorithm(self, tag)
 
     def __repr__(self) -> str:
@@ -447,8 +405,7 @@ class Input:
 
 
 class Graph(Displayed):
-    """A function of typed values. ``functions`` are the graphs of the module that its nodes call,
-    by name.
+    """A function of typed values. ``functions``: the graphs that its nodes call, by name.
 
     ``result`` is what the function returns, a tree whose leaves are values; ``outputs`` are these
     values by name. ``container`` is the import path of the class that the tree was taken from, or
@@ -456,6 +413,10 @@ class Graph(Displayed):
     the graph. ``autocast``: under which autocast the call was traced, ``{"cpu": "bfloat16"}``.
     ``regions`` are the parts that are run again in the backward pass, by name, each after the one
     that it is within.
+
+    ``left`` is what the function leaves of the objects that it was given, by their places: a cache
+    that has grown. ``objects`` says which places of what is returned, under ``returned``, and left,
+    under ``left`` and a number, are objects of classes.
     """
 
     def __init__(self, name: str = "main") -> None:
@@ -465,6 +426,8 @@ class Graph(Displayed):
         self.result: Argument = ()
         self.outputs: dict[str, Value] = {}
         self.container = ""
+        self.left: dict[Place, Left] = {}
+        self.objects: dict[Place, Made] = {}
         self.facts: list[str] = []
         self.checks: list[tuple[str, str]] = []
         self.strict = False
@@ -500,9 +463,11 @@ class Graph(Displayed):
         region that it is within is not known.
         """
         if region.name in self.regions:
-            raise _malformed(f"two regions are named {region.name}")
+            raise _MALFORMED(reason=f"two regions are named {region.name}")
         if region.within and region.within not in self.regions:
-            raise _malformed(f"{region.name} is within {region.within}, which is no region before")
+            raise _MALFORMED(
+                reason=f"{region.name} is within {region.within}, which is no region before"
+            )
         self.regions[region.name] = region
 
     def fresh_region(self, wish: str) -> str:
@@ -522,17 +487,17 @@ class Graph(Displayed):
             name = found[-1].within
         return tuple(reversed(found))
 
-    def fresh_name(self, wish: str) -> str:
+    def fresh_name(self, name: str) -> str:
         """Returns the name, numbered where it is taken: ``add``, ``add_1``, ``add_2``.
 
         ``chunk`` is taken too where ``chunk.0`` is a value: the first of a call with several; and
         ``setitem`` by a node of this id, which makes no value.
         """
-        name, number = wish, 0
-        while name in self.values or f"{name}.0" in self.values or name in self._silent:
+        free, number = name, 0
+        while free in self.values or f"{free}.0" in self.values or free in self._silent:
             number += 1
-            name = f"{wish}_{number}"
-        return name
+            free = f"{name}_{number}"
+        return free
 
     def add_input(
         self, name: str, type: Type, kind: InputKind = "input", target: str | None = None
@@ -543,18 +508,12 @@ class Graph(Displayed):
         return value
 
     def add_node(self, node: Node, types: tuple[Type, ...], names: tuple[str, ...] = ()) -> Node:
-        """Appends a node that makes values of these types, named after its id unless names are
-        given.
-        """
-        if not names:
-            names = (
-                (node.id,)
-                if not node.several and len(types) == 1
-                else tuple(f"{node.id}.{i}" for i in range(len(types)))
-            )
-        node.outputs = tuple(
-            [self._add_value(n, t, node) for n, t in zip(names, types, strict=True)]
-        )
+        """Appends a node that makes values of these types, named after its id by default."""
+        if not names and len(types) == 1 and not node.several:
+            names = (node.id,)
+        names = names or tuple(f"{node.id}.{i}" for i in range(len(types)))
+        made = [self._add_value(n, t, node) for n, t in zip(names, types, strict=True)]
+        node.outputs = tuple(made)
         if not node.outputs:
             self._silent.add(node.id)
         self._nodes.append(node)
@@ -562,7 +521,7 @@ class Graph(Displayed):
 
     def _add_value(self, name: str, type: Type, producer: Node | None) -> Value:
         if name in self.values:
-            raise _malformed(f"two values are named %{name}")
+            raise _MALFORMED(reason=f"two values are named %{name}")
         value = self.values[name] = Value(self, name, type, producer)
         return value
 
@@ -570,6 +529,15 @@ class Graph(Displayed):
         """Says what the function returns."""
         self.result = result
         self.outputs = outputs
+
+    def returned(self) -> Argument:
+        """Returns the tree of all that a program of the graph hands out: the result, and where the
+        function changes what it was given, what it leaves of that.
+        """
+        if not self.left:
+            return self.result
+        left = [dict(item.parts) for item in self.left.values()]
+        return {"returned": self.result, "left": left}
 
     def call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         """Appends a call; only graphs that deduce types can."""
@@ -588,38 +556,40 @@ class Graph(Displayed):
         ids: set[str] = set()
         for node in self._nodes:
             if node.id in ids:
-                raise _malformed(f"two nodes are named {node.id}")
+                raise _MALFORMED(reason=f"two nodes are named {node.id}")
             ids.add(node.id)
             for value in node.operands():
                 if made.get(value.name) is not value:
-                    raise _malformed(f"{node.id} uses %{value.name} before it is made")
+                    raise _MALFORMED(reason=f"{node.id} uses %{value.name} before it is made")
             for value in node.outputs:
                 self._verify_made(value, node, made)
             if isinstance(node.operation, MatchShape) and len(node.operands()) != 1:
-                raise _malformed(f"{node.id} matches {len(node.operands())} values, not one")
+                raise _MALFORMED(reason=f"{node.id} matches {len(node.operands())} values, not one")
         for value in self.outputs.values():
             if made.get(value.name) is not value:
-                raise _malformed(f"the output %{value.name} is made by no node")
-        returned = set(values_in(self.result))
+                raise _MALFORMED(reason=f"the output %{value.name} is made by no node")
+        returned = set(values_in(self.returned()))
         for name, value in self.outputs.items():
             if value not in returned:
-                raise _malformed(f"the output {name} is %{value.name}, which is not returned")
+                raise _MALFORMED(
+                    reason=f"the output {name} is %{value.name}, which is not returned"
+                )
         for value in returned:
             if made.get(value.name) is not value:
-                raise _malformed(f"%{value.name} is returned and made by no node")
+                raise _MALFORMED(reason=f"%{value.name} is returned and made by no node")
         if set(made) != set(self.values):
             stray = sorted(set(self.values) - set(made))
-            raise _malformed(f"%{stray[0]} is made by no node and is no input")
+            raise _MALFORMED(reason=f"%{stray[0]} is made by no node and is no input")
         self._verify_regions()
         self._verify_functions((self.name,))
 
     def _verify_made(self, value: Value, producer: Node | None, made: dict[str, Value]) -> None:
         if value.name in made:
-            raise _malformed(f"%{value.name} is made twice")
+            raise _MALFORMED(reason=f"%{value.name} is made twice")
         if value.producer is not producer or value.graph is not self:
-            raise _malformed(f"%{value.name} is not a value of this node")
+            raise _MALFORMED(reason=f"%{value.name} is not a value of this node")
         if self.values.get(value.name) is not value:
-            raise _malformed(f"%{value.name} is not listed among the values")
+            raise _MALFORMED(reason=f"%{value.name} is not listed among the values")
         made[value.name] = value
 
     def _verify_regions(self) -> None:
@@ -627,12 +597,16 @@ class Graph(Displayed):
         ended: set[str] = set()
         for node in self._nodes:
             if node.region and node.region not in self.regions:
-                raise _malformed(f"{node.id} is in the region {node.region}, which there is not")
+                raise _MALFORMED(
+                    reason=f"{node.id} is in the region {node.region}, which there is not"
+                )
             around = tuple([region.name for region in self.regions_around(node)])
             ended.update(set(before) - set(around))
             again = next((name for name in around if name in ended), None)
             if again is not None:
-                raise _malformed(f"{node.id} is in the region {again}, which has ended before it")
+                raise _MALFORMED(
+                    reason=f"{node.id} is in the region {again}, which has ended before it"
+                )
             before = around
 
     def _verify_functions(self, path: tuple[str, ...]) -> None:
@@ -641,11 +615,13 @@ class Graph(Displayed):
             if isinstance(node.operation, FunctionCall):
                 called = self.functions.get(node.operation.function)
                 if called is None:
-                    raise _malformed(
-                        f"{node.id} calls {node.operation.function}, which the module lacks"
+                    raise _MALFORMED(
+                        reason=f"{node.id} calls {node.operation.function}, which the module lacks"
                     )
                 if called.name in path:
-                    raise _malformed(f"{called.name} calls itself through {' -> '.join(path)}")
+                    raise _MALFORMED(
+                        reason=f"{called.name} calls itself through {' -> '.join(path)}"
+                    )
                 called._verify_functions((*path, called.name))
 
     def drop_inputs(self, entries: list[Input]) -> None:
@@ -672,7 +648,7 @@ class Graph(Displayed):
             used = self.users(value)
             if used or value in self.outputs.values():
                 by = used[0].id if used else "the output"
-                raise _malformed(f"{node.id} cannot be removed: {by} uses %{value.name}")
+                raise _MALFORMED(reason=f"{node.id} cannot be removed: {by} uses %{value.name}")
         for value in node.outputs:
             del self.values[value.name]
         self._nodes.remove(node)
@@ -680,7 +656,7 @@ class Graph(Displayed):
     def rename(self, value: Value, name: str) -> None:
         """Gives a value another name, which must be free."""
         if name in self.values:
-            raise _malformed(f"two values are named %{name}")
+            raise _MALFORMED(reason=f"two values are named %{name}")
         old = value.name
         self.values = {name if v is value else n: v for n, v in self.values.items()}
         value.name = name
@@ -693,9 +669,7 @@ class Graph(Displayed):
         self._nodes.insert(self._nodes.index(before), node)
 
     def map_nodes(self, visit: Callable[[Node], None]) -> None:
-        """Visits every node in order, also those of the functions of the module, each function
-        once.
-        """
+        """Visits every node in order, then those of each function of the module."""
         for node in self.nodes():
             visit(node)
         for function in self.functions.values():
@@ -718,7 +692,3 @@ def _renamed(type: Type, old: str, new: str) -> Type:
         arguments = tuple(new if a == old else a for a in type.shape.arguments)
         return replace(type, shape=replace(type.shape, arguments=arguments))
     return type
-
-
-def _malformed(reason: str) -> GraphError:
-    return GraphError(Diagnostic("malformed-graph", "the graph is not well formed", reason=reason))

@@ -1,5 +1,4 @@
-"""A graph as JSON, there and back: versioned, deterministic, without anything that must be imported
-to be read.
+"""A graph as JSON, there and back: versioned, deterministic, and read without importing anything.
 
     {"version": 1, "name": "main", "inputs": [...], "nodes": [...], "result": {"value": "lv1"}, ...}
 
@@ -7,13 +6,13 @@ A dimension is text in the dimension language. Reading one is the solver's busin
 `graph_from_json` is given a reader. A graph with regions that are run again in the backward pass is
 of version 2, which a reader of version 1 refuses: it would run the graph without them.
 
-What a registered operator promises for one call, as JSON: a graph that travels says it, because
-where it is read the function may be unknown. Planning needs the promise and not the function.
+A graph that travels says what a registered operator promises for each call, because where it is
+read the function may be unknown, and planning needs the promise and not the function:
 
     {"annotation": "m k+, k+ n -> m n", "inputs": [0, 1]}          mymm(%x, %w)
     {"annotation": "(h t) -> h t", "inputs": [0], "arguments": {"h": 8}, "sizes": {"h": "h"}}
 
-Inputs are places in ``Node.operands()``. Whoever reads it takes it where nothing else is known of
+Inputs are places in ``Node.operands()``. The reader uses a promise where nothing else is known of
 the operator: what is registered there, or stands in the library, comes first.
 """
 
@@ -23,9 +22,9 @@ from collections.abc import Callable
 from dataclasses import fields
 from math import isfinite
 from types import EllipsisType
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_type_hints
 
-from .errors import Diagnostic, GraphError
+from .errors import GraphError, Problem
 from .graph import (
     Argument,
     Attachment,
@@ -36,11 +35,14 @@ from .graph import (
     Graph,
     Input,
     InputKind,
+    Left,
+    Made,
     MakeShape,
     MatchShape,
     Node,
     Operation,
     OperatorCall,
+    Place,
     Region,
     Source,
     Value,
@@ -61,10 +63,10 @@ def promise_of(node: Node) -> Declaration | None:
     """Returns what is known of a call by registration alone: a reader elsewhere has only this."""
     if isinstance(node.operation, OperatorCall) and operator_at(node.operation.path) is not None:
         return node.declaration
-    return node.told
+    return node.declared
 
 
-def told_to_json(declaration: Declaration, write: Callable[[Any], Json]) -> Json:
+def declaration_to_json(declaration: Declaration, write: Callable[[Any], Json]) -> Json:
     """Returns a declaration whose inputs have places as JSON; write: gives that of an argument."""
     data: dict[str, Json] = {
         "annotation": declaration.annotation,
@@ -83,7 +85,7 @@ def told_to_json(declaration: Declaration, write: Callable[[Any], Json]) -> Json
     return data
 
 
-def told_from_json(data: Json, read: Callable[[Json], Any]) -> Declaration:
+def declaration_from_json(data: Json, read: Callable[[Json], Any]) -> Declaration:
     """Returns the declaration, with places as inputs; ValueError for what is none.
 
     read: gives the argument that JSON says. The texts of transform rules stay texts: the rules are
@@ -108,7 +110,7 @@ def told_from_json(data: Json, read: Callable[[Json], Any]) -> Declaration:
     )
 
 
-def operator_of_told(path: str, told: Declaration, at: Callable[[Any], Any]) -> Operator:
+def operator_of_declaration(path: str, declared: Declaration, at: Callable[[Any], Any]) -> Operator:
     """Returns an operator that promises what a graph says of one call.
 
     at: gives the values of a call's arguments ``(args, kwargs)`` by place.
@@ -116,8 +118,8 @@ def operator_of_told(path: str, told: Declaration, at: Callable[[Any], Any]) -> 
 
     def declare(*args: Any, **kwargs: Any) -> Declaration:
         values = at((args, kwargs))
-        inputs = [None if place is None else values[place] for place in told.places]
-        made = {field.name: getattr(told, field.name) for field in fields(told)}
+        inputs = [None if place is None else values[place] for place in declared.places]
+        made = {field.name: getattr(declared, field.name) for field in fields(declared)}
         return Declaration(**{**made, "inputs": tuple(inputs), RULES: ()})
 
     return Operator(name=path.rpartition(".")[2], path=path, declare=declare)
@@ -131,6 +133,7 @@ def _tupled(item: Json) -> Any:
     return tuple([_tupled(part) for part in item]) if isinstance(item, list) else item
 
 
+_UNREADABLE = Problem(GraphError, "unreadable-graph", "this is not a graph", "{reason}")
 VERSIONS = (1, 2)
 ELLIPSIS = "builtins.Ellipsis"
 AnyGraph = TypeVar("AnyGraph", bound=Graph)
@@ -138,11 +141,13 @@ AnyGraph = TypeVar("AnyGraph", bound=Graph)
 
 def graph_to_json(graph: Graph) -> dict[str, Json]:
     """Returns the graph as JSON data."""
-    return {"version": 2 if _has_regions(graph) else 1, **_function_to_json(graph)}
+    return {"version": 2 if _is_of_version_2(graph) else 1, **_function_to_json(graph)}
 
 
-def _has_regions(graph: Graph) -> bool:
-    return bool(graph.regions) or any(map(_has_regions, graph.functions.values()))
+def _is_of_version_2(graph: Graph) -> bool:
+    """Whether it has what readers of version 1 do not know of: regions, objects of classes."""
+    own = bool(graph.regions or graph.objects or graph.left)
+    return own or any(map(_is_of_version_2, graph.functions.values()))
 
 
 def _function_to_json(graph: Graph) -> dict[str, Json]:
@@ -155,13 +160,40 @@ def _function_to_json(graph: Graph) -> dict[str, Json]:
         "result": _argument_to_json(graph.result),
         "outputs": {name: value.name for name, value in graph.outputs.items()},
         "container": graph.container,
+        **_objects_to_json(graph),
         "facts": list(graph.facts),
         "checks": [list(check) for check in graph.checks],
         "strict": graph.strict,
-        "settings": {name: item for name, item in graph.settings.items() if _is_plain(item)},
+        "settings": {
+            name: _argument_to_json(item)
+            for name, item in graph.settings.items()
+            if _is_plain(item)
+        },
         "functions": [_function_to_json(function) for function in graph.functions.values()],
         **({"autocast": dict(graph.autocast)} if graph.autocast else {}),
     }
+
+
+def _objects_to_json(graph: Graph) -> dict[str, Json]:
+    """The classes of what is returned, and what is left of objects that were given; nothing for a
+    graph that has neither.
+    """
+    data: dict[str, Json] = {}
+    if graph.objects:
+        data["objects"] = [
+            [list(place), made.kind, made.name, list(made.place)]
+            for place, made in graph.objects.items()
+        ]
+    if graph.left:
+        data["left"] = [
+            [
+                list(place),
+                [[key, _argument_to_json(item)] for key, item in left.parts.items()],
+                list(left.removed),
+            ]
+            for place, left in graph.left.items()
+        ]
+    return data
 
 
 def _input_to_json(entry: Input) -> Json:
@@ -197,7 +229,7 @@ def _node_to_json(node: Node) -> Json:
         data["source"] = [node.source.file, node.source.line, node.source.code]
     promise = promise_of(node)
     if promise is not None:
-        data["promise"] = told_to_json(promise, _argument_to_json)
+        data["promise"] = declaration_to_json(promise, _argument_to_json)
     data["outputs"] = [
         {"name": value.name, "type": type_to_json(value.type)} for value in node.outputs
     ]
@@ -238,8 +270,10 @@ def _argument_to_json(argument: Argument) -> Json:
             return {"tuple": [_argument_to_json(item) for item in argument]}
         case list():
             return [_argument_to_json(item) for item in argument]
+        case dict() if all(isinstance(key, str) for key in argument):
+            return {"dict": {key: _argument_to_json(item) for key, item in argument.items()}}
         case dict():
-            return {"dict": {str(key): _argument_to_json(item) for key, item in argument.items()}}
+            return {"items": [[key, _argument_to_json(item)] for key, item in argument.items()]}
         case slice():
             bounds = (argument.start, argument.stop, argument.step)
             return {"slice": [_argument_to_json(bound) for bound in bounds]}
@@ -257,13 +291,13 @@ def graph_from_json(data: Json, read_dim: ReadDim, make: Callable[[str], AnyGrap
     version = data.get("version") if isinstance(data, dict) else type(data).__name__
     if not isinstance(data, dict) or type(version) is not int or version not in VERSIONS:
         known = " and ".join(map(str, VERSIONS))
-        raise _unreadable(f"this reader knows versions {known}, the data say {version!r}")
+        raise _UNREADABLE(reason=f"this reader knows versions {known}, the data say {version!r}")
     reader = _Reader(read_dim, version)
     try:
         require_shallow(data)
         return reader.function(data, make)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _unreadable(f"{reader.place()}: {_reason(error)}") from error
+        raise _UNREADABLE(reason=f"{reader.place()}: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:
@@ -279,7 +313,7 @@ def _reason(error: Exception) -> str:
 
 def _is_plain(item: object) -> bool:
     """Whether JSON holds the value as it is."""
-    return item is None or isinstance(item, bool | int | str)
+    return item is None or isinstance(item, bool | int | str | Constant | Device)
 
 
 class _Reader(TypeReader):
@@ -321,12 +355,29 @@ class _Reader(TypeReader):
         graph.facts = list(data["facts"])
         graph.checks = [(claim, origin) for claim, origin in data["checks"]]
         graph.strict = data["strict"]
-        graph.settings = dict(data["settings"])
+        graph.settings = {name: self.argument(item) for name, item in data["settings"].items()}
         autocast = data.get("autocast", {}).items()
         graph.autocast = {_name(kind): _name(dtype) for kind, dtype in autocast}
+        self.where.append("the objects")
+        self.objects(graph, data)
+        self.where.pop()
         graph.verify()
         self.where.pop()
         return graph
+
+    def objects(self, graph: Graph, data: Json) -> None:
+        """Reads what is left of arguments, and which places are objects of classes; ValueError for
+        what is none, and in data of version 1.
+        """
+        if self.version == 1 and ("objects" in data or "left" in data):
+            raise ValueError("a graph of version 1 returns no objects")
+        for place, kind, name, other in data.get("objects", ()):
+            if kind not in get_args(get_type_hints(Made)["kind"]):
+                raise ValueError(f"what is returned is no {kind!r:.80}")
+            graph.objects[_place(place)] = Made(kind, str(name), _place(other))
+        for place, parts, removed in data.get("left", ()):
+            items = {_key(key): self.argument(item) for key, item in parts}
+            graph.left[_place(place)] = Left(items, _place(removed))
 
     def input(self, graph: Graph, data: Json) -> None:
         kind = data["kind"]
@@ -369,7 +420,7 @@ class _Reader(TypeReader):
             source=None if source is None else Source(*source),
             module=data.get("module", ""),
             name=data.get("name", ""),
-            told=told_from_json(promise, self.argument) if promise is not None else None,
+            declared=declaration_from_json(promise, self.argument) if promise is not None else None,
             region="" if data.get("region") is None else _name(data["region"]),
         )
         types = tuple(self.type(output["type"]) for output in data["outputs"])
@@ -407,6 +458,8 @@ class _Reader(TypeReader):
                 return [self.argument(item) for item in data]
             case {"dict": items}:
                 return {key: self.argument(item) for key, item in items.items()}
+            case {"items": items}:
+                return {_key(key): self.argument(item) for key, item in items}
             case {"slice": bounds}:
                 return slice(*[self.argument(bound) for bound in bounds])
             case {"dim": text}:
@@ -427,5 +480,14 @@ def _name(data: Json) -> str:
     return data
 
 
-def _unreadable(reason: str) -> GraphError:
-    return GraphError(Diagnostic("unreadable-graph", "this is not a graph", reason=reason))
+def _place(data: Json) -> Place:
+    """A place; ValueError for what is none."""
+    if not isinstance(data, list):
+        raise ValueError(f"{data!r:.80} is no place")
+    return tuple([_key(key) for key in data])
+
+
+def _key(data: Json) -> str | int:
+    if not isinstance(data, str | int):
+        raise ValueError(f"{data!r:.80} is no key")
+    return data

@@ -87,8 +87,7 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A function with a promise. ``name`` is what policies and plans call it; ``path`` is where it
-    is imported from.
+    """A function with a promise. ``name``: for policies and plans; ``path``: its import path.
 
     ``declare(*args, **kwargs)`` gives the Declaration of one call. ``parameters`` are the names of
     the function's parameters in order, ``"*shape"`` for one that takes the rest: where
@@ -164,9 +163,7 @@ class Shelf:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Adds what lies on the shelf; at the end the registry is as it was, and what has been
-        registered meanwhile lies on the shelf.
-        """
+        """Adds what lies on the shelf; what is registered meanwhile is on the shelf afterwards."""
         pairs: Any = ((_BY_FUNCTION, self.by_function), (_BY_PATH, self.by_path))
         before = [dict(registry) for registry, _ in pairs]
         for registry, ours in pairs:

@@ -13,16 +13,13 @@ identifier, one ``*`` per tensor, no zero in a hidden product, no two identifier
 same. Whether an output's identifier is known is checked later, because a same-named argument may
 give it.
 
-What can be wrong with an annotation's text: one function for each mistake makes its error.
+What can be wrong stands in a table of `Problem`, and a small function where words need computing:
 
     AnnotationError: '*' twice in one tensor
       * a * -> a
       ^   ^
       input 0 has two '*', and nothing says how its dimensions are shared out between them
       hint: name the dimensions of one of them
-
-A reason says what stands where; a hint says what would work. Each docstring begins with a text that
-is wrong in this way. The reader raises the errors; tests hold them word for word.
 """
 
 from __future__ import annotations
@@ -43,26 +40,83 @@ from .annotation import (
     Star,
     Tensor,
 )
-from .errors import (
+from .characters import (
     HYPHENS,
-    AnnotationError,
-    Span,
     describe,
-    error,
+    find_lookalikes,
     hint_for,
     is_multiplication,
-    lookalikes,
     replacement,
     shown,
-    too_long,
-    too_many_digits,
-    wrong_type,
 )
-from .lookalikes import find_lookalikes
+from .checks import SHARED, lookalikes, too_long, wrong_type
+from .errors import AnnotationError, Span, problems
 
 _INSTEAD_OF_ARROW = re.compile(rf"=>|-\s+>|<-|>|\s[{HYPHENS}]+\s|=|:")
 _HEADS = (">", "\uff1e")
 _TOKENS = frozenset({"->", "(", ")", ",", "*", "+", "^", "?"})
+
+
+_WRONG = problems(
+    AnnotationError,
+    """
+    no-arrow: no '->'
+      '->' separates the inputs from the outputs
+      hint: {hint}
+    no-arrow (empty): empty annotation
+      an annotation names the inputs and the outputs of an operator
+      hint: write them around '->', as in 'm k+, k+ n -> m n'
+    two-arrows: '->' twice
+      one '->' separates the inputs from the outputs; ',' separates one output from the next
+    empty-tensor: a tensor without text
+      nothing is written for {place}
+      hint: write () for a scalar, ? for a value that is only replicated, or leave out the ','
+    no-space: no space between two dimensions
+      {reason}
+      hint: write a space between dimensions, and (h t) for the product of h and t
+    star-in-brackets: '*' within brackets
+      brackets hold identifiers and numbers, whose product is one dimension
+      hint: write '*' outside the brackets: it stands for whole dimensions
+    two-stars: '*' twice in one tensor
+      {place} has two '*', and nothing says how its dimensions are shared out between them
+      hint: name the dimensions of one of them
+    nested-brackets: brackets within brackets
+      brackets do not nest: they hold identifiers and numbers, whose product is one dimension
+      hint: leave out the inner brackets: (a (b c)) is the same product as (a b c)
+    unopened-bracket: ')' without '('
+      no bracket is open in {place}
+      hint: brackets open and close within one tensor
+    unclosed-bracket: '(' without ')'
+      this bracket is not closed in {place}
+      hint: {hint}
+    empty-brackets: () among dimensions
+      () is a tensor without dimensions, so it stands alone
+      hint: a dimension of length one is written 1
+    zero-in-product: 0 within brackets
+      a product that is 0 says nothing of its other factors
+      hint: a dimension of length zero is written 0, without brackets
+    question-not-alone: '?' among dimensions
+      '?' stands for a whole value, and {place} has more than it
+      hint: write ? alone, or a name for the dimension
+    misplaced-mark: '{mark}' marks nothing
+      {reason}
+      hint: {hint}
+    too-many-tensors: too many tensors
+      an annotation has at most {limit:,} inputs and outputs; this one has {count:,}
+    too-many-dimensions: too many dimensions
+      a tensor has at most {limit} dimensions; here are {count:,}
+    too-many-dimensions (factors): too many factors
+      brackets hold at most {limit} factors; here are {count:,}
+    two-marks: one identifier, two marks
+      '{name}' is {first} {between} {second} in {place}; write the same mark at both
+    bad-identifier: neither an identifier nor a number
+      '{word}' begins with {char}, and an identifier with a letter or '_'
+      hint: write a space between a number and an identifier
+    unknown-character: a character that no annotation has
+      {char} is no part of the annotation language
+      hint: {hint}
+    """,
+)
 
 
 def place(text: str, offset: int) -> str:
@@ -76,44 +130,21 @@ def place(text: str, offset: int) -> str:
     return f"{side} {text.count(',', max(arrow, 0), offset)}"
 
 
-def no_arrow(text: str) -> AnnotationError:
+def _no_arrow(text: str) -> AnnotationError:
     """``m k+, k+ n``: also finds what was written in place of the arrow."""
     if not text.strip():
-        reason = "an annotation names the inputs and the outputs of an operator"
-        hint = "write them around '->', as in 'm k+, k+ n -> m n'"
-        return error("no-arrow", "empty annotation", text, (), reason, hint)
+        return _WRONG["no-arrow (empty)"](text)
     for offset, char in enumerate(text):
         if replacement(char) == "->" or (char in HYPHENS and text.startswith(_HEADS, offset + 1)):
-            return unknown_character(text, offset)
-    span = Span(len(text.rstrip()), len(text.rstrip()))
-    hint = "write '->' between them; an operator without outputs ends in '->'"
+            return _unknown_character(text, offset)
     if match := _INSTEAD_OF_ARROW.search(text):
-        span = Span(*match.span())
-        hint = "write '->'"
-    reason = "'->' separates the inputs from the outputs"
-    return error("no-arrow", "no '->'", text, (span,), reason, hint)
+        return _WRONG["no-arrow"](text, Span(*match.span()), hint="write '->'")
+    end = len(text.rstrip())
+    hint = "write '->' between them; an operator without outputs ends in '->'"
+    return _WRONG["no-arrow"](text, Span(end, end), hint=hint)
 
 
-def two_arrows(text: str, first: int, second: int) -> AnnotationError:
-    """``a -> b -> c``"""
-    spans = (Span(second, second + 2), Span(first, first + 2))
-    reason = (
-        "one '->' separates the inputs from the outputs; ',' separates one output from the next"
-    )
-    return error("two-arrows", "'->' twice", text, spans, reason)
-
-
-def empty_tensor(text: str, start: int, stop: int) -> AnnotationError:
-    """``a, , b -> a``"""
-    middle = (start + stop) // 2
-    reason = f"nothing is written for {place(text, start)}"
-    hint = "write () for a scalar, ? for a value that is only replicated, or leave out the ','"
-    return error(
-        "empty-tensor", "a tensor without text", text, (Span(middle, middle),), reason, hint
-    )
-
-
-def no_space(text: str, span: Span) -> AnnotationError:
+def _no_space(text: str, span: Span) -> AnnotationError:
     """``a*b -> a``: the span is that of the second of two words that touch."""
     start, stop = span
     while start > 0 and not text[start - 1].isspace() and text[start - 1] not in "(),>":
@@ -124,75 +155,28 @@ def no_space(text: str, span: Span) -> AnnotationError:
         reason = "'+' marks the identifier before it; it does not add"
     else:
         reason = "'^' marks the identifier before it; it is no power"
-    hint = "write a space between dimensions, and (h t) for the product of h and t"
-    title = "no space between two dimensions"
-    return error("no-space", title, text, (Span(start, stop),), reason, hint)
+    return _WRONG["no-space"](text, Span(start, stop), reason=reason)
 
 
-def misplaced_star(text: str, span: Span, *, in_group: bool) -> AnnotationError:
-    """``(* a) -> a`` or ``* a * -> a``"""
-    if in_group:
-        reason = "brackets hold identifiers and numbers, whose product is one dimension"
-        hint = "write '*' outside the brackets: it stands for whole dimensions"
-        return error("star-in-brackets", "'*' within brackets", text, (span,), reason, hint)
+def _two_stars(text: str, span: Span) -> AnnotationError:
+    """``* a * -> a``"""
     start = max(text.rfind(",", 0, span.start), text.rfind("->", 0, span.start)) + 1
     first = text.index("*", start)
-    reason = f"{place(text, first)} has two '*', and nothing says how its dimensions are shared out"
-    reason += " between them"
-    spans = (Span(first, first + 1), Span(span.start, span.start + 1))
-    hint = "name the dimensions of one of them"
-    return error("two-stars", "'*' twice in one tensor", text, spans, reason, hint)
+    spans = Span(first, first + 1), Span(span.start, span.start + 1)
+    return _WRONG["two-stars"](text, *spans, place=place(text, first))
 
 
-def nested_brackets(text: str, opened: int, span: Span) -> AnnotationError:
-    """``(a (b c)) -> a``"""
-    reason = (
-        "brackets do not nest: they hold identifiers and numbers, whose product is one dimension"
-    )
-    spans = (span, Span(opened, opened + 1))
-    hint = "leave out the inner brackets: (a (b c)) is the same product as (a b c)"
-    return error("nested-brackets", "brackets within brackets", text, spans, reason, hint)
-
-
-def unopened_bracket(text: str, span: Span) -> AnnotationError:
-    """``a b) -> a``"""
-    reason = f"no bracket is open in {place(text, span.start)}"
-    hint = "brackets open and close within one tensor"
-    return error("unopened-bracket", "')' without '('", text, (span,), reason, hint)
-
-
-def unclosed_bracket(text: str, opened: int, stop: int) -> AnnotationError:
+def _unclosed_bracket(text: str, opened: int, stop: int) -> AnnotationError:
     """``(a b -> a`` or ``(a, b) -> a``"""
-    reason = f"this bracket is not closed in {place(text, opened)}"
     hint = "brackets open and close within one tensor"
     if text.startswith(",", stop) and ")" in text[stop:]:
         hint = "',' separates tensors; write spaces within brackets, as in (h t)"
-    spans = (Span(opened, opened + 1),)
-    return error("unclosed-bracket", "'(' without ')'", text, spans, reason, hint)
+    return _WRONG["unclosed-bracket"](
+        text, Span(opened, opened + 1), place=place(text, opened), hint=hint
+    )
 
 
-def empty_group(text: str, span: Span) -> AnnotationError:
-    """``a () -> a``"""
-    reason = "() is a tensor without dimensions, so it stands alone"
-    hint = "a dimension of length one is written 1"
-    return error("empty-brackets", "() among dimensions", text, (span,), reason, hint)
-
-
-def zero_in_product(text: str, span: Span) -> AnnotationError:
-    """``(a 0) -> a``"""
-    reason = "a product that is 0 says nothing of its other factors"
-    hint = "a dimension of length zero is written 0, without brackets"
-    return error("zero-in-product", "0 within brackets", text, (span,), reason, hint)
-
-
-def question_not_alone(text: str, span: Span) -> AnnotationError:
-    """``a ? -> a``"""
-    reason = f"'?' stands for a whole value, and {place(text, span.start)} has more than it"
-    hint = "write ? alone, or a name for the dimension"
-    return error("question-not-alone", "'?' among dimensions", text, (span,), reason, hint)
-
-
-def misplaced_mark(text: str, offset: int) -> AnnotationError:
+def _misplaced_mark(text: str, offset: int) -> AnnotationError:
     """``k + -> k``, ``(h t)+ -> h``, ``k+^ -> k`` or ``+ -> k``"""
     mark, before = text[offset], text[:offset].rstrip()
     reason, hint = "a mark stands right after an identifier, and none stands here", ""
@@ -205,65 +189,41 @@ def misplaced_mark(text: str, offset: int) -> AnnotationError:
     elif before and not before.endswith((",", "->", "(")):
         word = shown(before.replace("(", " ").replace(",", " ").replace("->", " ").split()[-1])
         hint = f"write '{word}{mark}' without a space"
-    span = Span(offset, offset + 1)
-    return error("misplaced-mark", f"'{mark}' marks nothing", text, (span,), reason, hint)
-
-
-def too_many_tensors(text: str, span: Span, count: int, limit: int) -> AnnotationError:
-    """``a, a, a, ... -> a``"""
-    reason = f"an annotation has at most {limit:,} inputs and outputs; this one has {count:,}"
-    return error("too-many-tensors", "too many tensors", text, (span,), reason)
-
-
-def too_many_dims(
-    text: str, span: Span, count: int, limit: int, *, in_group: bool
-) -> AnnotationError:
-    """``a a a ... -> a``"""
-    what = "brackets hold at most {} factors" if in_group else "a tensor has at most {} dimensions"
-    reason = f"{what.format(limit)}; here are {count:,}"
-    title = "too many factors" if in_group else "too many dimensions"
-    return error("too-many-dimensions", title, text, (span,), reason)
-
-
-def two_marks(text: str, first: Identifier | Star, second: Identifier | Star) -> AnnotationError:
-    """``m k+, k n -> m n``"""
-    name = "*" if isinstance(first, Star) else shown(first.name)
-    at, also_at = place(text, first.span.start), place(text, second.span.start)
-    between = "and" if at == also_at else f"in {at} and"
-    reason = (
-        f"'{name}' is {_marked(first.mark)} {between} {_marked(second.mark)} in {also_at}; "
-        "write the same mark at both"
+    return _WRONG["misplaced-mark"](
+        text, Span(offset, offset + 1), mark=mark, reason=reason, hint=hint
     )
-    spans = (first.span, second.span)
-    return error("two-marks", "one identifier, two marks", text, spans, reason)
 
 
-def _marked(mark: Mark) -> str:
-    return "not marked" if mark is Mark.NONE else f"marked '{mark.value}'"
+def _two_marks(text: str, one: Identifier | Star, other: Identifier | Star) -> AnnotationError:
+    """``m k+, k n -> m n``"""
+    name = "*" if isinstance(one, Star) else shown(one.name)
+    at, also_at = place(text, one.span.start), place(text, other.span.start)
+    between = "and" if at == also_at else f"in {at} and"
+    first, second = (
+        "not marked" if mark is Mark.NONE else f"marked '{mark.value}'"
+        for mark in (one.mark, other.mark)
+    )
+    words = {"first": first, "second": second, "between": between, "place": also_at}
+    return _WRONG["two-marks"](text, one.span, other.span, name=name, **words)
 
 
-def bad_word(text: str, span: Span) -> AnnotationError:
+def _bad_word(text: str, span: Span) -> AnnotationError:
     """``2a -> a``, or a word with a character that no identifier has."""
     word = text[span.start : span.stop]
     for offset, char in enumerate(word, span.start):
         if not ("a" + char).isidentifier():
-            return unknown_character(text, offset)
-    reason = (
-        f"'{shown(word)}' begins with {describe(word[0])}, and an identifier with a letter or '_'"
-    )
-    hint = "write a space between a number and an identifier"
-    title = "neither an identifier nor a number"
-    return error("bad-identifier", title, text, (span,), reason, hint)
+            return _unknown_character(text, offset)
+    return _WRONG["bad-identifier"](text, span, word=shown(word), char=describe(word[0]))
 
 
-def unknown_character(text: str, offset: int) -> AnnotationError:
+def _unknown_character(text: str, offset: int) -> AnnotationError:
     """``m k → m``: a character of no token; also a ``?`` or a mark that stands wrong."""
     char, after = text[offset], text[offset + 1 : offset + 2]
     span = Span(offset, offset + 1)
     if char == "?":
-        return question_not_alone(text, span)
+        return _WRONG["question-not-alone"](text, span, place=place(text, offset))
     if char in "+^":
-        return misplaced_mark(text, offset)
+        return _misplaced_mark(text, offset)
     hint = hint_for(char, _TOKENS)
     if char in HYPHENS and after in _HEADS:
         hint, span = "write '->'", Span(offset, offset + 2)
@@ -273,9 +233,7 @@ def unknown_character(text: str, offset: int) -> AnnotationError:
         hint = "write (h t) for the product of h and t"
     elif char == "\u2026" or text.startswith("..", offset):
         hint = "write '*' for any number of dimensions"
-    reason = f"{describe(char)} is no part of the annotation language"
-    title = "a character that no annotation has"
-    return error("unknown-character", title, text, (span,), reason, hint)
+    return _WRONG["unknown-character"](text, span, char=describe(char), hint=hint)
 
 
 MAX_CHARACTERS = 10_000
@@ -323,16 +281,16 @@ def parse_annotation(text: str) -> Annotation:
         raise too_long("an annotation", text, MAX_CHARACTERS)
     arrow = text.find("->")
     if arrow < 0:
-        raise no_arrow(text)
+        raise _no_arrow(text)
     second = text.find("->", arrow + 2)
     if second >= 0:
-        raise two_arrows(text, arrow, second)
+        raise _WRONG["two-arrows"](text, Span(second, second + 2), Span(arrow, arrow + 2))
     marked: _Marked = {}
     inputs = _operands(text, 0, arrow, marked)
     outputs = _operands(text, arrow + 2, len(text), marked)
     if (count := len(inputs) + len(outputs)) > MAX_TENSORS:
         where = (inputs + outputs)[MAX_TENSORS].span
-        raise too_many_tensors(text, where, count, MAX_TENSORS)
+        raise _WRONG["too-many-tensors"](text, where, count=count, limit=MAX_TENSORS)
     if not text.isascii() and (alike := find_lookalikes(marked)):
         raise lookalikes(text, alike, (marked[alike[0]].span, marked[alike[1]].span))
     return Annotation(inputs, outputs, text)
@@ -357,7 +315,8 @@ def _operand(text: str, start: int, stop: int, marked: _Marked) -> Operand:
     """Reads one operand: ``?``, ``()`` or dimensions."""
     written = text[start:stop].strip()
     if not written:
-        raise empty_tensor(text, start, stop)
+        middle = (start + stop) // 2
+        raise _WRONG["empty-tensor"](text, Span(middle, middle), place=place(text, start))
     if written == "?" or (written[0] == "(" and written[-1] == ")" and not written[1:-1].strip()):
         begin = text.index(written, start)
         span = Span(begin, begin + len(written))
@@ -365,7 +324,7 @@ def _operand(text: str, start: int, stop: int, marked: _Marked) -> Operand:
     dims = _dims(text, start, stop, marked)
     if len(dims) > MAX_DIMS:
         where = dims[MAX_DIMS].span
-        raise too_many_dims(text, where, len(dims), MAX_DIMS, in_group=False)
+        raise _WRONG["too-many-dimensions"](text, where, count=len(dims), limit=MAX_DIMS)
     return Tensor(tuple(dims), Span(dims[0].span.start, dims[-1].span.stop))
 
 
@@ -378,21 +337,21 @@ def _dims(text: str, start: int, stop: int, marked: _Marked) -> list[Dim | Star]
         span = Span(*token.span())
         if token.lastindex == _WORD:
             if span.start == end:
-                raise no_space(text, span)
+                raise _no_space(text, span)
             end = span.stop
             atom = _atom(text, token, span, marked)
             if not isinstance(atom, Star):
                 dims.append(Dim((atom,), False, span))
             elif any(isinstance(dim, Star) for dim in dims):
-                raise misplaced_star(text, span, in_group=False)
+                raise _two_stars(text, span)
             else:
                 dims.append(atom)
         elif token[0] == "(":
             dims.append(_group(text, span.start, stop, tokens, marked))
         elif token[0] == ")":
-            raise unopened_bracket(text, span)
+            raise _WRONG["unopened-bracket"](text, span, place=place(text, span.start))
         else:
-            raise unknown_character(text, span.start)
+            raise _unknown_character(text, span.start)
     return dims
 
 
@@ -406,30 +365,29 @@ def _group(
         span = Span(*token.span())
         if token.lastindex == _WORD:
             if span.start == end:
-                raise no_space(text, span)
+                raise _no_space(text, span)
             end = span.stop
             atom = _atom(text, token, span, marked)
             if isinstance(atom, Star):
-                raise misplaced_star(text, span, in_group=True)
+                raise _WRONG["star-in-brackets"](text, span)
             if isinstance(atom, Number) and atom.value == 0:
-                raise zero_in_product(text, span)
+                raise _WRONG["zero-in-product"](text, span)
             atoms.append(atom)
         elif token[0] == ")":
-            return _hidden_product(text, atoms, Span(opened, span.stop))
+            whole = Span(opened, span.stop)
+            if not atoms:
+                raise _WRONG["empty-brackets"](text, whole)
+            if len(atoms) > MAX_DIMS:
+                where = atoms[MAX_DIMS].span
+                raise _WRONG["too-many-dimensions (factors)"](
+                    text, where, count=len(atoms), limit=MAX_DIMS
+                )
+            return Dim(tuple(atoms), True, whole)
         elif token[0] == "(":
-            raise nested_brackets(text, opened, span)
+            raise _WRONG["nested-brackets"](text, span, Span(opened, opened + 1))
         else:
-            raise unknown_character(text, span.start)
-    raise unclosed_bracket(text, opened, stop)
-
-
-def _hidden_product(text: str, atoms: list[Atom], span: Span) -> Dim:
-    if not atoms:
-        raise empty_group(text, span)
-    if len(atoms) > MAX_DIMS:
-        where = atoms[MAX_DIMS].span
-        raise too_many_dims(text, where, len(atoms), MAX_DIMS, in_group=True)
-    return Dim(tuple(atoms), True, span)
+            raise _unknown_character(text, span.start)
+    raise _unclosed_bracket(text, opened, stop)
 
 
 def _atom(text: str, token: re.Match[str], span: Span, marked: _Marked) -> Atom | Star:
@@ -442,12 +400,12 @@ def _atom(text: str, token: re.Match[str], span: Span, marked: _Marked) -> Atom 
     elif word == "*":
         atom = Star(mark, span)
     elif not word.isdecimal():
-        raise bad_word(text, Span(span.start, span.start + len(word)))
+        raise _bad_word(text, Span(span.start, span.start + len(word)))
     elif len(word) > MAX_DIGITS:
-        raise too_many_digits(text, span, len(word), MAX_DIGITS)
+        raise SHARED["too-many-digits"](text, span, count=len(word), limit=MAX_DIGITS)
     else:
         return Number(int(word), span)
     first = marked.setdefault(word, atom)
     if first.mark is not mark:
-        raise two_marks(text, first, atom)
+        raise _two_marks(text, first, atom)
     return atom

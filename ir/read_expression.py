@@ -8,20 +8,7 @@
 The language: whole numbers, names, ``+ - * // %``, brackets, ``**`` with a small written-out
 exponent, ``min``, ``max``, ``ceildiv``, ``mod`` and ``floordiv``; precedence as in Python. No text
 ever reaches SymPy, whose own readers execute code. The same short text is read only once; the
-functions named ``parse_...`` read it each time.
-
-What can be wrong with the text of a dimension, a shape, a fact or a claim.
-
-    AnnotationError: '/' may leave a fraction
-      s/2, k
-       ^
-      a dimension is a whole number
-      hint: write '//' to round down, or ceildiv(a, b) to round up
-
-One function for each mistake makes its error; each docstring begins with a text that is wrong in
-this way. The parser raises the errors; tests hold them word for word.
-
-Precedence climbing over the tokens of one text: the machine behind `read_expression`.
+functions named ``parse_...`` read it each time. The parser climbs precedences:
 
     relation   = sum comparison sum { comparison sum }       k % 64 == 0      1 <= s <= 8
     sum        = product { ("+" | "-") product }             8*s + 1
@@ -31,9 +18,10 @@ Precedence climbing over the tokens of one text: the machine behind `read_expres
     operand    = number | name | "(" sum ")" | function "(" sum { "," sum } ")"
     function   = "min" | "max" | "ceildiv" | "mod" | "floordiv", and as SymPy and JAX print them
 
-The depth of brackets and signs bounds this parser's own recursion; the height and the degree of the
-tree are bounded for whatever recurses over it, or multiplies it out, later. The terms of a sum
-follow one another at one height (`dimsolve.ir.expression.terms`), so a sum may be long.
+The depth of brackets and signs bounds the recursion here; the height and the degree of the tree are
+bounded for whatever recurses over it, or multiplies it out, later. The terms of a sum follow one
+another at one height (`dimsolve.ir.expression.terms`), so a sum may be long. What can be wrong
+stands in a table of `Problem`; tests hold the errors word for word.
 """
 
 from __future__ import annotations
@@ -43,18 +31,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from .errors import (
-    AnnotationError,
-    Span,
-    describe,
-    error,
-    hint_for,
-    lookalikes,
-    shown,
-    too_long,
-    too_many_digits,
-    wrong_type,
-)
+from .characters import describe, find_lookalikes, hint_for, shown
+from .checks import SHARED, lookalikes, too_long, wrong_type
+from .errors import AnnotationError, Span, problems
 from .expression import (
     SUMS,
     Comparison,
@@ -66,55 +45,8 @@ from .expression import (
     Relation,
     terms,
 )
-from .lookalikes import find_lookalikes
 
 _TOKENS = frozenset(["+", "-", "*", "//", "%", "(", ")", ",", "==", "!=", "<=", ">=", "<", ">"])
-
-_NO_BRACKETS = "nothing is indexed, and a shape needs no brackets"
-_ONE_FACT = "one text says one fact"
-_QUOTE = (
-    "a quote in an expression",
-    "an expression is made of numbers, names and operators; no part of it is text",
-    "leave out the quotes",
-)
-_FOREIGN = {
-    "/": (
-        "'/' may leave a fraction",
-        "a dimension is a whole number",
-        "write '//' to round down, or ceildiv(a, b) to round up",
-    ),
-    "=>": (
-        "'=>' is no comparison",
-        "values are compared with ==, !=, <=, <, >= and >",
-        "write '>='",
-    ),
-    "=<": (
-        "'=<' is no comparison",
-        "values are compared with ==, !=, <=, <, >= and >",
-        "write '<='",
-    ),
-    "=": ("'=' is no comparison", "values are compared with ==, !=, <=, <, >= and >", "write '=='"),
-    "!": ("'!' is no comparison", "values are compared with ==, !=, <=, <, >= and >", "write '!='"),
-    "^": ("'^' is no power", "'^' is a mark of annotations", "write '**' for a power"),
-    "[": ("'[' in an expression", _NO_BRACKETS, "write '(' to group"),
-    "]": ("']' in an expression", _NO_BRACKETS, "write ')' to group"),
-    "?": (
-        "'?' in an expression",
-        "'?' belongs to annotations",
-        "write None as the whole shape, or a name for a dimension that is not known",
-    ),
-    "&": ("'&' in an expression", _ONE_FACT, "give two facts"),
-    "|": ("'|' in an expression", _ONE_FACT, "write 's % 8 == 0' to say that 8 divides s"),
-    '"': _QUOTE,
-    "'": _QUOTE,
-    ":": ("':' in an expression", "nothing is defined or sliced here", ""),
-    ".": (
-        "'.' in an expression",
-        "a dimension is a whole number, and names have no attributes",
-        "",
-    ),
-}
-"""What is written -> title, reason and hint."""
 
 _SPELLINGS = {
     "floor": "write a//b, which rounds down",
@@ -148,142 +80,170 @@ _KEYWORDS = {
 """A word that Python would read as an operator -> what to write."""
 
 
-def too_many_operands(text: str, span: Span, limit: int) -> AnnotationError:
-    """``a, a, a, ...``"""
-    reason = f"a text has at most {limit:,} names and numbers"
-    return error("too-many-operands", "too many names and numbers", text, (span,), reason)
+_WRONG = problems(
+    AnnotationError,
+    """
+    too-many-operands: too many names and numbers
+      a text has at most {limit:,} names and numbers
+    too-deep: nested too deep
+      brackets, signs and powers nest at most {limit} deep
+    too-many-operations: too many operations
+      at most {limit} operations may follow one on the result of the other
+      hint: put brackets around parts of a long product
+    power-too-large: power too large
+      powers of powers may come to {limit} in all
+    bad-exponent: exponent too large or unknown
+      an exponent is a written-out number from 0 to {limit}
+    unknown-function: unknown function
+      '{name}' is none of min, max, ceildiv, floordiv and mod
+      hint: {hint}
+    operand-count: wrong number of operands
+      {name} takes two {more}operands; here {are} {count}
+    no-comparison: no comparison
+      a fact or a claim compares two values
+      hint: write ==, !=, <=, <, >= or > between them, as in 'k % 64 == 0'
+    chained-comparison: more than one comparison
+      one comparison belongs here, and this is the second
+      hint: write each comparison by itself
+    no-operand (empty): empty expression
+      a number, a name or '(' belongs here
+    no-operand: an operand is missing
+      a number, a name or '(' belongs {where}, where {found}
+    unclosed-bracket: '(' without ')'
+      this bracket is not closed before {end}
+    unopened-bracket: ')' without '('
+      no bracket is open here
+    more-than-one: more than one expression
+      one expression belongs here, and ',' begins another
+    unexpected-comparison: a comparison where none belongs
+      '{token}' compares two values, and one value belongs here
+      hint: {hint}
+    no-operator: no operator between two operands
+      {reason}
+      hint: {hint}
+    bad-name: neither a name nor a number
+      '{word}' begins with {char}, and a name with a letter or '_'
+      hint: {hint}
+    unknown-character: a character that no expression has
+      {char} is no part of the dimension language
+      hint: {hint}
+    unknown-character (/): '/' may leave a fraction
+      a dimension is a whole number
+      hint: write '//' to round down, or ceildiv(a, b) to round up
+    unknown-character (=>): '=>' is no comparison
+      values are compared with ==, !=, <=, <, >= and >
+      hint: write '>='
+    unknown-character (=<): '=<' is no comparison
+      values are compared with ==, !=, <=, <, >= and >
+      hint: write '<='
+    unknown-character (=): '=' is no comparison
+      values are compared with ==, !=, <=, <, >= and >
+      hint: write '=='
+    unknown-character (!): '!' is no comparison
+      values are compared with ==, !=, <=, <, >= and >
+      hint: write '!='
+    unknown-character (^): '^' is no power
+      '^' is a mark of annotations
+      hint: write '**' for a power
+    unknown-character ([): '[' in an expression
+      nothing is indexed, and a shape needs no brackets
+      hint: write '(' to group
+    unknown-character (]): ']' in an expression
+      nothing is indexed, and a shape needs no brackets
+      hint: write ')' to group
+    unknown-character (?): '?' in an expression
+      '?' belongs to annotations
+      hint: write None as the whole shape, or a name for a dimension that is not known
+    unknown-character (&): '&' in an expression
+      one text says one fact
+      hint: give two facts
+    unknown-character (|): '|' in an expression
+      one text says one fact
+      hint: write 's % 8 == 0' to say that 8 divides s
+    unknown-character ("): a quote in an expression
+      an expression is made of numbers, names and operators; no part of it is text
+      hint: leave out the quotes
+    unknown-character ('): a quote in an expression
+      an expression is made of numbers, names and operators; no part of it is text
+      hint: leave out the quotes
+    unknown-character (:): ':' in an expression
+      nothing is defined or sliced here
+    unknown-character (.): '.' in an expression
+      a dimension is a whole number, and names have no attributes
+    """,
+)
 
 
-def too_deep(text: str, span: Span, limit: int) -> AnnotationError:
-    """``((((...``"""
-    reason = f"brackets, signs and powers nest at most {limit} deep"
-    return error("too-deep", "nested too deep", text, (span,), reason)
-
-
-def too_high(text: str, span: Span, limit: int) -> AnnotationError:
-    """``a * a * a * ...``"""
-    reason = f"at most {limit} operations may follow one on the result of the other"
-    hint = "put brackets around parts of a long product"
-    return error("too-many-operations", "too many operations", text, (span,), reason, hint)
-
-
-def power_too_large(text: str, span: Span, limit: int) -> AnnotationError:
-    """``((a**16)**16)**16``"""
-    reason = f"powers of powers may come to {limit} in all"
-    return error("power-too-large", "power too large", text, (span,), reason)
-
-
-def bad_exponent(text: str, span: Span, limit: int) -> AnnotationError:
-    """``a**17``, ``a**b``, ``9**9**9``"""
-    reason = f"an exponent is a written-out number from 0 to {limit}"
-    return error("bad-exponent", "exponent too large or unknown", text, (span,), reason)
-
-
-def unknown_function(text: str, name: str, span: Span) -> AnnotationError:
+def _unknown_function(text: str, name: str, span: Span) -> AnnotationError:
     """``floor(a)``"""
-    reason = f"'{shown(name)}' is none of min, max, ceildiv, floordiv and mod"
     hint = _SPELLINGS.get(name, f"write '{shown(name)}*(' for a product" if len(name) == 1 else "")
-    return error("unknown-function", "unknown function", text, (span,), reason, hint)
+    return _WRONG["unknown-function"](text, span, name=shown(name), hint=hint)
 
 
-def operand_count(text: str, name: str, span: Span, count: int, *, many: bool) -> AnnotationError:
-    """``min(a)`` or ``ceildiv(a, b, c)``"""
-    reason = f"{name} takes two {'or more ' if many else ''}operands; here is {count}"
-    if count > 1:
-        reason = f"{name} takes two operands; here are {count}"
-    return error("operand-count", "wrong number of operands", text, (span,), reason)
-
-
-def no_comparison(text: str) -> AnnotationError:
-    """``k % 64`` where a fact belongs."""
-    end = len(text.rstrip())
-    reason = "a fact or a claim compares two values"
-    hint = "write ==, !=, <=, <, >= or > between them, as in 'k % 64 == 0'"
-    return error("no-comparison", "no comparison", text, (Span(end, end),), reason, hint)
-
-
-def chain(text: str, span: Span) -> AnnotationError:
-    """``1 <= s <= 8`` where one comparison belongs."""
-    reason = "one comparison belongs here, and this is the second"
-    hint = "write each comparison by itself"
-    return error("chained-comparison", "more than one comparison", text, (span,), reason, hint)
-
-
-def no_operand(text: str, tokens: Sequence[str], position: int, span: Span) -> AnnotationError:
+def _no_operand(text: str, tokens: Sequence[str], position: int, span: Span) -> AnnotationError:
     """``a + * b``, ``a +``, ``()``: something else where a number, a name or a bracket belongs."""
     token = tokens[position]
     if token[:1].isalnum() or not token.isascii():
         return _bad_word(text, token, span)
     if len(tokens) == 1:
-        reason = "a number, a name or '(' belongs here"
-        return error("no-operand", "empty expression", text, (span,), reason)
-    after = f"after '{shown(tokens[position - 1])}'" if position else "at the beginning"
+        return _WRONG["no-operand (empty)"](text, span)
+    where = f"after '{shown(tokens[position - 1])}'" if position else "at the beginning"
     found = f"'{token}' stands" if token else "the text ends"
-    reason = f"a number, a name or '(' belongs {after}, where {found}"
-    return error("no-operand", "an operand is missing", text, (span,), reason)
+    return _WRONG["no-operand"](text, span, where=where, found=found)
 
 
-def unexpected(
+def _unexpected(
     text: str, tokens: Sequence[str], position: int, span: Span, opened: Span | None
 ) -> AnnotationError:
     """``a b``, ``2(a)``, ``a, b``, ``(a``, ``a)``: a whole expression, and then something else.
 
-    ``opened``: the bracket that is still open, if any.
+    opened: the bracket that is still open, if any.
     """
     token, before = tokens[position], tokens[position - 1]
     if token == "(" or token[:1].isalnum() or token.isidentifier() or not token.isascii():
         return _side_by_side(text, token, before, span)
     if token in ("", ",") and opened is not None:
-        reason = f"this bracket is not closed before {f'{token!r}' if token else 'the end'}"
-        return error("unclosed-bracket", "'(' without ')'", text, (opened, span), reason)
-    match token:
-        case ")":
-            reason, title = "no bracket is open here", "')' without '('"
-            return error("unopened-bracket", title, text, (span,), reason)
-        case ",":
-            reason = "one expression belongs here, and ',' begins another"
-            return error("more-than-one", "more than one expression", text, (span,), reason)
-        case _:
-            reason = f"'{token}' compares two values, and one value belongs here"
-            hint = "leave out the brackets around a comparison" if opened else ""
-            title = "a comparison where none belongs"
-            return error("unexpected-comparison", title, text, (span,), reason, hint)
+        return _WRONG["unclosed-bracket"](
+            text, opened, span, end=repr(token) if token else "the end"
+        )
+    if token == ")":
+        return _WRONG["unopened-bracket"](text, span)
+    if token == ",":
+        return _WRONG["more-than-one"](text, span)
+    hint = "leave out the brackets around a comparison" if opened else ""
+    return _WRONG["unexpected-comparison"](text, span, token=token, hint=hint)
 
 
 def _side_by_side(text: str, token: str, before: str, span: Span) -> AnnotationError:
-    title = "no operator between two operands"
     for word in (before, token):
         if word in _KEYWORDS:
             reason = f"'{word}' is no operator here"
-            return error("no-operator", title, text, (span,), reason, _KEYWORDS[word])
+            return _WRONG["no-operator"](text, span, reason=reason, hint=_KEYWORDS[word])
     if token != "(" and not token.isidentifier() and not token.isdecimal():
         return _bad_word(text, token, span)
     reason = f"'{shown(before)}' and '{shown(token)}' stand side by side"
-    return error("no-operator", title, text, (span,), reason, "write '*' for a product")
+    return _WRONG["no-operator"](text, span, reason=reason, hint="write '*' for a product")
 
 
 def _bad_word(text: str, word: str, span: Span) -> AnnotationError:
     for offset, char in enumerate(word, span.start):
         if not ("a" + char).isidentifier():
-            return unknown_character(text, offset)
-    reason = f"'{shown(word)}' begins with {describe(word[0])}, and a name with a letter or '_'"
-    hint = "write '*' for a product, as in 2*a"
-    if word.replace("_", "").isdecimal():
-        hint = "write a number without '_'"
-    return error("bad-name", "neither a name nor a number", text, (span,), reason, hint)
+            return _unknown_character(text, offset)
+    is_number = word.replace("_", "").isdecimal()
+    hint = "write a number without '_'" if is_number else "write '*' for a product, as in 2*a"
+    return _WRONG["bad-name"](text, span, word=shown(word), char=describe(word[0]), hint=hint)
 
 
-def unknown_character(text: str, offset: int) -> AnnotationError:
+def _unknown_character(text: str, offset: int) -> AnnotationError:
     """``a/b``, ``a = b``, ``a[0]``, ``a.b``: any character that belongs to no token."""
     for foreign in (text[offset : offset + 2], text[offset]):
-        if foreign in _FOREIGN:
-            title, reason, hint = _FOREIGN[foreign]
-            spans = (Span(offset, offset + len(foreign)),)
-            return error("unknown-character", title, text, spans, reason, hint)
-    char, spans = text[offset], (Span(offset, offset + 1),)
-    reason = f"{describe(char)} is no part of the dimension language"
-    title = "a character that no expression has"
-    return error("unknown-character", title, text, spans, reason, hint_for(char, _TOKENS))
+        if problem := _WRONG.get(f"unknown-character ({foreign})"):
+            return problem(text, Span(offset, offset + len(foreign)))
+    char = text[offset]
+    hint = hint_for(char, _TOKENS)
+    return _WRONG["unknown-character"](
+        text, Span(offset, offset + 1), char=describe(char), hint=hint
+    )
 
 
 MAX_CHARACTERS = 16_384
@@ -345,7 +305,7 @@ class Parser:
         self.position = 0
         for match in _TOKEN.finditer(text):
             if match.lastindex is None:
-                raise unknown_character(text, match.start())
+                raise _unknown_character(text, match.start())
             self.tokens.append(match[1])
             self.starts.append(match.start())
         self.tokens.append("")
@@ -361,8 +321,7 @@ class Parser:
 
     def span(self) -> Span:
         """Returns where the next token stands."""
-        start = self.starts[self.position]
-        return Span(start, start + len(self.tokens[self.position]))
+        return self._span(self.position)
 
     def since(self, start: int) -> Span:
         """Returns the span from an offset to the end of the last token that was read."""
@@ -376,7 +335,7 @@ class Parser:
         """
         position = self.position
         if self.tokens[position] != token:
-            raise unexpected(self.text, self.tokens, position, self.span(), opened)
+            raise _unexpected(self.text, self.tokens, position, self.span(), opened)
         self.position += 1
 
     def expression(self) -> Expression:
@@ -419,7 +378,7 @@ class Parser:
         at = self.starts[self.position]
         exponent = self._signed(depth + 1)
         if not isinstance(exponent, Literal) or exponent.value > MAX_EXPONENT:
-            raise bad_exponent(self.text, self.since(at), MAX_EXPONENT)
+            raise _WRONG["bad-exponent"](self.text, self.since(at), limit=MAX_EXPONENT)
         return Operation(Operator.POWER, (base, exponent), self.since(start))
 
     def _operand(self, token: str, depth: int) -> Expression:
@@ -437,16 +396,16 @@ class Parser:
                 return self._call(token, span, depth)
             return Name(token, span)
         if not token.isdecimal():
-            raise no_operand(self.text, self.tokens, self.position, span)
+            raise _no_operand(self.text, self.tokens, self.position, span)
         if len(token) > MAX_DIGITS:
-            raise too_many_digits(self.text, span, len(token), MAX_DIGITS)
+            raise SHARED["too-many-digits"](self.text, span, count=len(token), limit=MAX_DIGITS)
         self.position += 1
         return Literal(int(token), span)
 
     def _call(self, name: str, span: Span, depth: int) -> Expression:
         operator = _FUNCTIONS.get(name)
         if operator is None:
-            raise unknown_function(self.text, name, span)
+            raise _unknown_function(self.text, name, span)
         self._check_depth(depth)
         opened = self.span()
         operands: list[Expression] = []
@@ -460,7 +419,10 @@ class Parser:
         count = len(operands)
         many = operator is Operator.MIN or operator is Operator.MAX
         if count < 2 or (count > 2 and not many):
-            raise operand_count(self.text, name, whole, count, many=many)
+            more, are = ("", "are") if count > 1 else ("or more " if many else "", "is")
+            raise _WRONG["operand-count"](
+                self.text, whole, name=name, more=more, are=are, count=count
+            )
         return Operation(operator, tuple(operands), whole)
 
     def _span(self, position: int) -> Span:
@@ -469,13 +431,13 @@ class Parser:
 
     def _check_depth(self, depth: int) -> None:
         if depth >= MAX_DEPTH:
-            raise too_deep(self.text, self.span(), MAX_DEPTH)
+            raise _WRONG["too-deep"](self.text, self.span(), limit=MAX_DEPTH)
 
     def _refuse_many(self) -> None:
         words = [i for i, t in enumerate(self.tokens) if t.isidentifier() or t.isdecimal()]
         if len(words) > MAX_OPERANDS:
             at = self._span(words[MAX_OPERANDS])
-            raise too_many_operands(self.text, at, MAX_OPERANDS)
+            raise _WRONG["too-many-operands"](self.text, at, limit=MAX_OPERANDS)
 
     def _refuse_large(self, expression: Expression) -> None:
         """Walks the tree without recursion; raises where it is too high or has too large powers."""
@@ -485,13 +447,13 @@ class Parser:
             if not isinstance(node, Operation):
                 continue
             if height > MAX_HEIGHT:
-                raise too_high(self.text, node.span, MAX_HEIGHT)
+                raise _WRONG["too-many-operations"](self.text, node.span, limit=MAX_HEIGHT)
             if node.operator is Operator.POWER:
                 base, exponent = node.operands
                 assert isinstance(exponent, Literal)
                 degree *= max(exponent.value, 1)
                 if degree > MAX_DEGREE:
-                    raise power_too_large(self.text, expression.span, MAX_DEGREE)
+                    raise _WRONG["power-too-large"](self.text, expression.span, limit=MAX_DEGREE)
                 todo.append((base, height + 1, degree))
             elif node.operator in SUMS:
                 todo += [(term, height + 1, degree) for _, term in terms(node)]
@@ -553,7 +515,7 @@ def read_relation(text: str) -> Relation:
     """
     relations = read_relations(text)
     if len(relations) > 1:
-        raise chain(text, relations[1].span)
+        raise _WRONG["chained-comparison"](text, relations[1].span)
     return relations[0]
 
 
@@ -627,7 +589,8 @@ def parse_relations(text: str) -> tuple[Relation, ...]:
         left, start = right, next_start
     parser.expect("")
     if not relations:
-        raise no_comparison(text)
+        end = len(text.rstrip())
+        raise _WRONG["no-comparison"](text, Span(end, end))
     return tuple(relations)
 
 

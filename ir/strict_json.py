@@ -64,8 +64,7 @@ def read_json(body: bytes | str, max_depth: int = MAX_DEPTH) -> Any:
 
 
 def require_shallow(value: Any, max_depth: int = MAX_DEPTH) -> None:
-    """Raises UnreadableJson where lists and dictionaries nest deeper than JSON that is read here:
-    what goes through them may call itself for each.
+    """Raises UnreadableJson where a value nests deeper than JSON that is read here.
 
     >>> require_shallow({"args": [[1, 2], {"dim": "8*s"}]})
     """

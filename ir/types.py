@@ -10,11 +10,9 @@ at run time, or nothing at all.
     ?[*]                nothing known     TensorType(None, None, Unknown())
 
 Dimensions are held, not computed with: what they mean, and joins and subtypes, live in
-`dimsolve.solver`.
+`dimsolve.solver`. As JSON a dimension is an int or text in the dimension language:
 
-Types as JSON, there and back. A dimension is an int or text in the dimension language.
-
-{"tensor": {"rank": 2, "dtype": "float32", "shape": ["n", 8]}}        float32[n, 8]
+    {"tensor": {"rank": 2, "dtype": "float32", "shape": ["n", 8]}}        float32[n, 8]
 """
 
 from __future__ import annotations
@@ -84,9 +82,7 @@ UNKNOWN = Unknown()
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A tensor. With known dimensions the rank is their number; a known rank alone is dimensions
-    that are all unknown.
-    """
+    """A tensor. A known rank alone is a shape whose dimensions are all unknown."""
 
     rank: int | None
     dtype: str | None
@@ -109,17 +105,13 @@ class TensorType:
         return None if self.rank is None else (None,) * self.rank
 
     def __str__(self) -> str:
-        rank = (
-            f"{self.rank}: " if self.rank is not None and isinstance(self.shape, Computed) else ""
-        )
-        return f"{self.dtype or '?'}[{rank}{self.shape}]"
+        computed = self.rank is not None and isinstance(self.shape, Computed)
+        return f"{self.dtype or '?'}[{f'{self.rank}: ' if computed else ''}{self.shape}]"
 
 
 @dataclass(frozen=True, slots=True)
 class ShapeType:
-    """A shape as a value of its own: what ``x.size()`` returns. ``dims`` is None where its length
-    is not known.
-    """
+    """A shape as a value, as of ``x.size()``. ``dims`` is None where its length is not known."""
 
     dims: tuple[Dim | None, ...] | None
 
@@ -134,9 +126,7 @@ class ShapeType:
 
 @dataclass(frozen=True, slots=True)
 class ScalarType:
-    """A Python number. ``dtype`` is ``int``, ``float``, ``bool``, or a tensor dtype's name;
-    ``value`` is known only for integers.
-    """
+    """A Python number of a dtype; ``value`` is that of an integer, where it is known."""
 
     dtype: str
     value: Dim | None = None
@@ -158,9 +148,7 @@ class TupleType:
 
 @dataclass(frozen=True, slots=True)
 class ObjectType:
-    """A value that is none of the others (a random generator, a cache); only ever replicated.
-    Without a kind: any value at all.
-    """
+    """Any other value (a generator, a cache), only replicated. Without a kind: any value."""
 
     kind: str = ""
 
@@ -170,9 +158,7 @@ class ObjectType:
 
 @dataclass(frozen=True, slots=True)
 class FunctionType:
-    """A function. ``parameters`` is None where they are not known. Symbols of the parameters are
-    the function's own.
-    """
+    """A function; its symbols are its own. ``parameters`` is None where they are not known."""
 
     parameters: tuple[Type, ...] | None
     result: Type

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import sha256
 
-from dimsolve.ir.errors import shown
+from dimsolve.ir.characters import shown
 from dimsolve.ir.graph import Graph, MakeShape, MatchShape, Value, map_argument
 
 from .plan import GraphId, Plan
@@ -36,7 +36,7 @@ def graph_lines(graph: Graph) -> Iterator[str]:
         if isinstance(node.operation, MatchShape | MakeShape):
             shape = str(node.operation)
         yield f"{node.id} {node.signature}{args} {shape} {node.annotation} -> {types}"
-    yield str(map_argument(graph.result, _leaf))
+    yield str(map_argument(graph.returned(), _leaf))
 
 
 def _leaf(leaf: object) -> object:

@@ -43,29 +43,28 @@ from math import lcm
 from typing import Any, Literal, TypedDict
 
 from dimsolve.ir.annotation import Annotation
+from dimsolve.ir.checks import (
+    as_whole,
+    to_choice,
+    to_flag,
+    to_whole,
+    wrong_type,
+)
 from dimsolve.ir.display import Displayed
-from dimsolve.ir.errors import ShapeError, wrong_type
+from dimsolve.ir.errors import ShapeError
 from dimsolve.ir.expression import Comparison, Relation
 from dimsolve.solver.algebra.dims import evaluate, floor_div, surely_positive, symbols_of
 from dimsolve.solver.algebra.integers import divisors
 from dimsolve.solver.algebra.poly import Dim, Poly, TooLarge, product
 from dimsolve.solver.infer import Inputs, infer, infer_for
 from dimsolve.solver.layout import Pattern
-from dimsolve.solver.problems import shape_text, too_large
+from dimsolve.solver.lengths import is_length
+from dimsolve.solver.problems import UNANSWERABLE, shape_text
 from dimsolve.solver.proof.divisibility import exact_quotient, fixed_divisor
 from dimsolve.solver.proof.facts import Facts, read_facts
 from dimsolve.solver.proof.prove import decide, decide_divides, prove
 from dimsolve.solver.proof.verdict import Always, Decision, Never, Sometimes, Undecided
-from dimsolve.solver.shapes import (
-    MAX_NUMBER,
-    as_whole,
-    dim_of_text,
-    is_length,
-    to_choice,
-    to_dim,
-    to_flag,
-    to_whole,
-)
+from dimsolve.solver.shapes import MAX_NUMBER, dim_of_text, to_dim
 from dimsolve.solver.solution import Solution
 from dimsolve.solver.symbolic import to_sympy
 
@@ -180,7 +179,7 @@ class Legality(Displayed):
             try:
                 values[self.split] = _part(values[self.split], self.parts, self.solution.facts)
             except TooLarge:
-                raise too_large(self.solution.text) from None
+                raise UNANSWERABLE["too-large"](self.solution.text) from None
         return values
 
     @cached_property
@@ -212,7 +211,7 @@ class Legality(Displayed):
         try:
             return self._cut(patterns, placement)
         except TooLarge:
-            raise too_large(self.solution.text) from None
+            raise UNANSWERABLE["too-large"](self.solution.text) from None
 
     def _cut(self, patterns: tuple[Pattern, ...], placement: Placement) -> tuple[Dim, ...]:
         whole = self.solution.values
@@ -563,7 +562,7 @@ def judge(
             reduction=reduction,
         )
     except TooLarge:
-        raise too_large(solution.text) from None
+        raise UNANSWERABLE["too-large"](solution.text) from None
     if isinstance(rule, NoRule) and count == 1:
         rule = whole_rule(solution, name)
     if isinstance(rule, NoRule):

@@ -37,8 +37,9 @@ from itertools import accumulate
 from math import gcd, lcm
 from typing import TypeAlias
 
+from dimsolve.ir.characters import shown
 from dimsolve.ir.display import Displayed
-from dimsolve.ir.errors import AnnotationError, Diagnostic, shown
+from dimsolve.ir.errors import AnnotationError, Diagnostic
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.shapes import dim_of_text
 

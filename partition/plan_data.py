@@ -16,7 +16,8 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError, shown
+from dimsolve.ir.characters import shown
+from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.ir.graph import CONTRACT, Region
 
 from .legality import Legality

@@ -45,7 +45,8 @@ from math import prod
 from operator import index
 from typing import Any, NamedTuple
 
-from dimsolve.ir.errors import DimsolveError, shown
+from dimsolve.ir.characters import shown
+from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.expression import Relation
 from dimsolve.ir.read_expression import read_relation
 from dimsolve.solver.algebra.dims import evaluate, symbols_of

@@ -22,7 +22,8 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from dimsolve.ir.errors import DimsolveError, shown
+from dimsolve.ir.characters import shown
+from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.read_expression import read_relation
 from dimsolve.ir.strict_json import UnreadableJson, read_json
 from dimsolve.solver.shapes import dim_of_text

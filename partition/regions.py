@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dimsolve.ir.errors import shown
+from dimsolve.ir.characters import shown
 from dimsolve.ir.graph import CONTRACT, Graph
 
 from .plan import Plan

@@ -1,14 +1,11 @@
-"""What is solved and what comes out: equations, bindings and the steps between them, each with its
-origin.
-
-What is known while equations are solved: lengths, the conditions under which they are right, and
-what must be positive.
+"""Equations, the lengths found from them, and every step between with its reason.
 
     h*t = 8*s, h = 4        bind h = 4; divide: t = 2*s
     h*t = 8*s, h = 3        divide: t = 8*s//3 if s % 3 == 0, a condition that is kept
     h*t = n - 5, h = 1      need: t is positive where n - 5 >= 1
 
-`unify` decides what is used when; here every step is written down with its reason.
+`Bindings` keeps what is known while equations are solved: lengths, the conditions under which they
+are right, and what must be positive. `dimsolve.solver.unify` decides what is used when.
 """
 
 from __future__ import annotations
@@ -21,12 +18,12 @@ from dimsolve.ir.errors import ShapeError, Span
 from . import problems
 from .algebra.dims import floor_div, surely_positive
 from .algebra.poly import Dim, divide_exactly, product
+from .lengths import at_least, has_value, is_length
 from .proof.claims import Claim
 from .proof.divisibility import exact_quotient
 from .proof.facts import Facts, read_facts
 from .proof.prove import decide_divides
 from .proof.verdict import Always, Decision, Never, Undecided
-from .shapes import at_least, has_value, is_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +174,8 @@ class Bindings:
         names = [name for name in equation.names if name in self.bindings]
         known = product([equation.constant, *(self.bindings[name].value for name in names)])
         if known == 0 or equation.given == 0:
-            raise problems.zero_product(self.text, equation.span, equation.left, equation.origin)
+            where = {"pattern": equation.left, "origin": equation.origin}
+            raise problems.CONTRADICTIONS["zero-product"](self.text, equation.span, **where)
         return known
 
     def why(self, equation: Equation) -> str:
@@ -211,9 +209,7 @@ class Bindings:
         return floor_div(equation.given, divisor)
 
     def assuming(self) -> str:
-        """Returns the conditions that were met before, on which a contradiction may rest, as
-        words; "" where there are none.
-        """
+        """Returns the conditions met before, on which a contradiction may rest, as words."""
         needed = " and ".join(self.conditions)
         return f", where {needed}, which the other dimensions need" if needed else ""
 

@@ -67,13 +67,11 @@ class Layout:
     star: tuple[str, ...]
     marks: dict[str, Mark]
     input_names: frozenset[str]
-    output_plan: tuple[tuple[tuple[str, ...], int], ...]
 
 
 def identifiers_of(annotation: Annotation) -> dict[str, Identifier]:
     """Returns the first occurrence of every identifier, in the order of reading.
 
-    >>> from dimsolve.ir.read_annotation import read_annotation
     >>> list(identifiers_of(read_annotation("* k+, k+ n -> * n")))
     ['k', 'n']
     """
@@ -115,9 +113,7 @@ def layout_of(text: str, star_rank: int | None) -> Layout:
 
 
 def lay_out(annotation: Annotation, star_rank: int | None) -> Layout:
-    """Returns the layout for ``*`` standing for this many dimensions; None where that is not
-    known.
-    """
+    """Returns the layout for ``*`` standing for this many dimensions, None if not known."""
     identifiers = identifiers_of(annotation)
     marks = {name: identifier.mark for name, identifier in identifiers.items()}
     names = fresh_names(set(identifiers))
@@ -140,7 +136,6 @@ def lay_out(annotation: Annotation, star_rank: int | None) -> Layout:
         star=star,
         marks=marks,
         input_names=frozenset(name for _, _, p in dims for name in p.names),
-        output_plan=tuple((p.names, p.constant) for row in outputs if row for p in row),
     )
 
 

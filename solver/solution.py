@@ -12,16 +12,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dimsolve.ir.annotation import Annotation
+from dimsolve.ir.checks import to_whole
 from dimsolve.ir.display import Displayed
 from dimsolve.ir.read_annotation import read_annotation
 
 from .algebra.poly import Dim, TooLarge, product
+from .choices import Choices
 from .layout import Layout, Pattern
-from .problems import shape_text, too_large
+from .problems import UNANSWERABLE, shape_text
 from .proof.facts import NO_FACTS, Facts
-from .shapes import Shape, to_whole
+from .shapes import Shape
 from .symbolic import to_sympy
-from .unify import Choices
 
 if TYPE_CHECKING:
     from .equations import Step
@@ -85,7 +86,7 @@ class Solution(Displayed):
                 ]
             )
         except TooLarge:
-            raise too_large(self.text) from None
+            raise UNANSWERABLE["too-large"](self.text) from None
 
     @cached_property
     def outputs(self) -> tuple[tuple[Any, ...] | None, ...]:
@@ -105,8 +106,7 @@ class Solution(Displayed):
         return {"*": self.layout.star} if self.layout.star else {}
 
     def solutions(self, limit: int = 1000) -> Choices | None:
-        """Returns the choices of the free identifiers, ascending, at most ``limit``; None where
-        neither numbers nor facts leave finitely many.
+        """Returns the choices of the free identifiers, ascending; None where not finitely many.
 
         ``complete`` of the result says whether these are all. Raises AnnotationError for a limit
         that is no positive integer.

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.ir.errors import AnnotationError, Problem
 
-from .algebra.dims import Call, Function, ceil_div, floor_div, maximum, minimum, mod
+from .algebra.dims import Call, Function, apply, ceil_div, floor_div, maximum, minimum, mod
 from .algebra.poly import Dim, Monomial, Poly, symbol
 
 if TYPE_CHECKING:
@@ -35,6 +35,13 @@ def sympy_symbol(name: str) -> sympy.Symbol:
     return Symbol(name, integer=True, positive=True)
 
 
+_UNREADABLE = Problem(
+    AnnotationError,
+    "not-a-dimension",
+    "this SymPy expression is not a dimension",
+    "{expression!s:.80}: {why}",
+    'write it as text ("8*s"), or make it of Symbol(name, integer=True, positive=True)',
+)
 _FLOOR_TEX = r"\left\lfloor \frac{%s}{%s} \right\rfloor"
 _CEIL_TEX = r"\left\lceil \frac{%s}{%s} \right\rceil"
 _MOD_TEX = r"\left(\left(%s\right) \bmod \left(%s\right)\right)"
@@ -75,9 +82,7 @@ def functions() -> dict[Function, Callable[..., Any]]:
 
 
 def __getattr__(name: str) -> Any:
-    """Hands out the functions by name, so that ``from dimsolve.solver.symbolic import FloorDiv``
-    and pickling work.
-    """
+    """Hands out the functions by name, for imports and for pickling."""
     kinds = {"FloorDiv": Function.FLOORDIV, "Mod": Function.MOD, "CeilDiv": Function.CEILDIV}
     if name in kinds:
         return functions()[kinds[name]]
@@ -128,8 +133,7 @@ def _atom_to_sympy(atom: str) -> sympy.Expr:
 
 @lru_cache(maxsize=8192)
 def from_sympy(expression: sympy.Basic) -> Dim:
-    """Returns the Dim of a SymPy expression made of positive integer symbols, integers and our
-    functions.
+    """Returns the Dim of an expression of positive integer symbols and our functions.
 
     Raises AnnotationError for anything else: a symbol with other assumptions, a fraction, SymPy's
     Mod or floor.
@@ -152,36 +156,17 @@ def from_sympy(expression: sympy.Basic) -> Dim:
         case Max() | Min():
             dims = [from_sympy(argument) for argument in expression.args]
             return maximum(*dims) if isinstance(expression, Max) else minimum(*dims)
-    for kind, compute in _COMPUTE.items():
-        if type(expression) is functions()[kind]:
-            return compute(*(from_sympy(argument) for argument in expression.args))
-    raise _unreadable(
-        expression, "it is not made of integers, symbols, + - * **, and dimsolve's own functions"
-    )
-
-
-_COMPUTE: dict[Function, Callable[..., Dim]] = {
-    Function.FLOORDIV: floor_div,
-    Function.MOD: mod,
-    Function.CEILDIV: ceil_div,
-}
+    for function, kind in functions().items():
+        if type(expression) is kind:
+            return apply(function, map(from_sympy, expression.args))
+    why = "it is not made of integers, symbols, + - * **, and dimsolve's own functions"
+    raise _UNREADABLE(expression=expression, why=why)
 
 
 def _from_symbol(expression: Any) -> Dim:
     if expression != sympy_symbol(expression.name):
-        raise _unreadable(expression, "its assumptions are not those of dimsolve's symbols")
+        why = "its assumptions are not those of dimsolve's symbols"
+        raise _UNREADABLE(expression=expression, why=why)
     if not expression.name.isidentifier():
-        raise _unreadable(expression, "its name is not an identifier")
+        raise _UNREADABLE(expression=expression, why="its name is not an identifier")
     return symbol(expression.name)
-
-
-def _unreadable(expression: Any, why: str) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="not-a-dimension",
-            title="this SymPy expression is not a dimension",
-            reason=f"{expression!s:.80}: {why}",
-            hint='write it as text ("8*s"), or make it of '
-            "Symbol(name, integer=True, positive=True)",
-        )
-    )

@@ -6,235 +6,32 @@ the certain to the open:
 1. a name that stands alone is its given length; known factors cancel by exact division;
 2. what remains is linear in exponents: the rational row span gives every product that the equations
    force (``h*t = 1024, h*d = 512, t*d = 2048`` forces ``h**2 = 256``), numbers leave finitely many
-   cases;
+   cases (`dimsolve.solver.choices`);
 3. a division that is whole under a condition on the symbols is made, and the condition is kept;
 4. what is still open stays free: a name becomes a symbol of its own and the rest follows from it.
 
 The order of the inputs never matters. `dimsolve.solver.infer` solves the usual question without
 this file; here is the general case, the reasons and the errors.
-
-Products of unknowns that equal numbers leave finitely many cases; here they are found, the
-smallest first.
-
-``h*t = 12, h*d = 18`` has four solutions: h is a common divisor of 12 and 18, the rest follows.
-They come one at a time, so whoever needs only the first ones pays for no more; the work is counted,
-and a search that was not finished says so.
-
-Facts about identifiers: what they ask of lengths that are tried, and of those that are found.
-
-A fact that names an identifier, and the caller has no symbol of that name, is about the identifier:
-
-    h*t == 24      an equation among the others
-    h*t <= 24      bounds h and t, so there are finitely many cases
-    h >= 2         narrows the cases
-    h == 3         of a solution with h = 4, a contradiction
-
-Once the identifiers are solved, such a fact says something about the caller's symbols: with
-``h = 8*s``, ``h >= 16`` is ``8*s >= 16``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from heapq import heappop, heappush
-from itertools import chain, islice
-from math import gcd
-from typing import Any
 
-from dimsolve.ir.errors import ShapeError, Span
-from dimsolve.ir.expression import Comparison, Relation
+from dimsolve.ir.errors import ShapeError
+from dimsolve.ir.expression import Comparison
 
 from . import problems
-from .algebra.dims import Call, maximum, substitute, surely_positive, symbols_of
-from .algebra.evaluation import COMPARE
-from .algebra.integers import MAX_TRIAL, divisors, split_factors
-from .algebra.poly import UNIT, Dim, Poly, exact_root, product, terms_of
+from .algebra.dims import maximum, surely_positive
+from .algebra.poly import Dim, exact_root, product
 from .algebra.products import Combination, forced_powers
+from .choices import Search, agreed
 from .equations import Bindings, Equation, Step
 from .proof.claims import Claim
 from .proof.divisibility import exact_quotient
-from .proof.facts import NO_FACTS, Facts, read_facts
 from .proof.prove import decide, decide_divides
 from .proof.verdict import Always, Never
-from .shapes import dim_of_expression
-
-MAX_WORK = 8_000
-"""Steps of a search: some microseconds each."""
-MAX_LISTED = 4_096
-
-Product = tuple[Mapping[str, int], int]
-"""The exponent of each unknown, and the value of the product."""
-
-
-class Choices(tuple[dict[str, int], ...]):
-    """The first cases, ascending. ``complete``: these are all; else they are finitely many, and
-    more than these, or more than could be looked for.
-
-    >>> Choices([{"h": 2}], complete=True)
-    ({'h': 2},)
-    """
-
-    complete: bool
-
-    def __new__(cls, cases: Any = (), *, complete: bool = True) -> Choices:
-        self = super().__new__(cls, cases)
-        self.complete = complete
-        return self
-
-
-class Search:
-    """All positive integer solutions of products that equal numbers, ascending; one use.
-
-    equations: with values that are positive. admits: which solutions count, and ``cost``: how many
-    steps it takes to tell. names: the order of the unknowns. bounds: the greatest value of those
-    that stand in no equation. ``complete`` is True once all were found.
-
-    >>> list(Search([({"h": 1, "t": 1}, 6)], lambda case: case["h"] > 1))
-    [{'h': 2, 't': 3}, {'h': 3, 't': 2}, {'h': 6, 't': 1}]
-    """
-
-    def __init__(
-        self,
-        equations: Sequence[Product],
-        admits: Callable[[Mapping[str, int]], bool],
-        cost: int = 1,
-        names: Sequence[str] = (),
-        bounds: Mapping[str, int] | None = None,
-    ) -> None:
-        self.complete = False
-        self._admits = admits
-        self._cost = cost
-        self._left = MAX_WORK
-        self._equations: list[Product] = list(equations)
-        self._bounds = bounds or {}
-        self._names = list(
-            dict.fromkeys([*names, *(name for exponents, _ in equations for name in exponents)])
-        )
-
-    def __iter__(self) -> Iterator[dict[str, int]]:
-        try:
-            for case in self._cases(self._names, self._equations, {}):
-                self._spend(self._cost)
-                if self._admits(case):
-                    yield case
-        except _OutOfWorkError:
-            return
-        self.complete = True
-
-    def first(self, limit: int) -> Choices:
-        """Returns the first cases, at most ``limit``."""
-        found = list(islice(self, min(limit, MAX_WORK) + 1))
-        return Choices(found[:limit], complete=self.complete and len(found) <= limit)
-
-    def _spend(self, steps: int) -> None:
-        self._left -= steps
-        if self._left < 0:
-            raise _OutOfWorkError
-
-    def _cases(
-        self, names: Sequence[str], equations: list[Product], chosen: dict[str, int]
-    ) -> Iterator[dict[str, int]]:
-        if not names:
-            if all(value == 1 for _, value in equations):
-                yield chosen
-            return
-        name, rest = names[0], names[1:]
-        for length in self._lengths(name, equations):
-            self._spend(1)
-            reduced = _divide_out(equations, name, length)
-            if reduced is not None:
-                yield from self._cases(rest, reduced, {**chosen, name: length})
-
-    def _lengths(self, name: str, equations: list[Product]) -> Iterator[int]:
-        """What a name may be, ascending: a root where nothing else is unknown, a divisor, or any
-        number up to its bound.
-        """
-        common = 0
-        for exponents, value in equations:
-            if name not in exponents:
-                continue
-            if len(exponents) == 1:
-                root = exact_root(value, exponents[name])
-                return iter((root,) if isinstance(root, int) else ())
-            common = gcd(common, value)
-        if common == 0:
-            return iter(range(1, self._bounds[name] + 1))
-        return self._divisors(common)
-
-    def _divisors(self, number: int) -> Iterator[int]:
-        few = _all_divisors(number)
-        if few is not None:
-            yield from few
-            return
-        known, rest = split_factors(number)
-        for divisor in _ascending(known):
-            if rest > 1 and divisor > MAX_TRIAL:
-                raise _OutOfWorkError  # divisors with unknown factors may come before this one
-            self._spend(1)
-            yield divisor
-        if rest > 1:
-            raise _OutOfWorkError
-
-
-class _OutOfWorkError(Exception):
-    """The search took more than a bounded amount of work, or needs factors that are not known."""
-
-
-@lru_cache(maxsize=1024)
-def _all_divisors(number: int) -> tuple[int, ...] | None:
-    found = divisors(number, MAX_LISTED)
-    return None if found is None else tuple(found)
-
-
-def _ascending(powers: Mapping[int, int]) -> Iterator[int]:
-    """Yields the divisors of a product of prime powers in ascending order, without making all.
-
-    >>> list(_ascending({2: 2, 3: 1}))
-    [1, 2, 3, 4, 6, 12]
-    """
-    primes = sorted(powers)
-    heap: list[tuple[int, int, int]] = [(1, -1, 0)]
-    while heap:
-        divisor, last, used = heappop(heap)
-        yield divisor
-        if last >= 0 and used < powers[primes[last]]:
-            heappush(heap, (divisor * primes[last], last, used + 1))
-        for position in range(last + 1, len(primes)):
-            heappush(heap, (divisor * primes[position], position, 1))
-
-
-def _divide_out(equations: list[Product], name: str, length: int) -> list[Product] | None:
-    reduced: list[Product] = []
-    for exponents, value in equations:
-        if name not in exponents:
-            reduced.append((exponents, value))
-            continue
-        power = length ** exponents[name]
-        if value % power:
-            return None
-        left = {n: e for n, e in exponents.items() if n != name}
-        if not left and value != power:
-            return None
-        reduced.append((left, value // power))
-    return reduced
-
-
-def agreed(search: Search) -> dict[str, int] | None:
-    """Returns the names that have the same value in every case; None where there is no case.
-
-    >>> agreed(Search([({"h": 1, "t": 1}, 2), ({"h": 1, "d": 1}, 3)], lambda case: True))
-    {'h': 1, 't': 2, 'd': 3}
-    """
-    same: dict[str, int] | None = None
-    for case in search:
-        same = {n: v for n, v in (case if same is None else same).items() if case[n] == v}
-        if not same:
-            return {}
-    if not search.complete:
-        return {}
-    return same
 
 
 @dataclass(slots=True, kw_only=True)
@@ -265,9 +62,7 @@ class Unifier(Bindings):
         self.free.extend(name for name in opened if name not in self.free)
 
     def _settle(self, equations: list[Equation], *, conditional: bool) -> list[Equation]:
-        """Uses every equation with at most one unknown name, until none is left; returns the
-        others.
-        """
+        """Uses every equation with at most one unknown name; returns the others."""
         pending = equations
         while True:
             waiting = [equation for equation in pending if not self._use(equation, conditional)]
@@ -303,8 +98,10 @@ class Unifier(Bindings):
     def _compare(self, equation: Equation) -> None:
         """All names are known: the product must be the given length."""
         value = product([equation.constant, *(self.bindings[n].value for n in equation.names)])
+        left = equation.left
         if value == 0 and (len(equation.names) > 1 or equation.constant > 1):
-            raise problems.zero_product(self.text, equation.span, equation.left, equation.origin)
+            where = {"pattern": left, "origin": equation.origin}
+            raise problems.CONTRADICTIONS["zero-product"](self.text, equation.span, **where)
         if value == equation.given:
             if equation.names:
                 self.steps.append(Step(f"{equation.left} = {value}", f"agrees: {equation.origin}"))
@@ -322,15 +119,18 @@ class Unifier(Bindings):
     def _mismatch(self, equation: Equation, value: Dim) -> ShapeError:
         left, names = equation.left, dict.fromkeys(equation.names)
         if not names:
-            given = f"{equation.origin} is {equation.given}, the annotation says {left}"
-            return problems.not_the_number(self.text, equation.span, left, given)
+            said = {"number": left, "origin": equation.origin, "given": equation.given}
+            return problems.CONTRADICTIONS["not-the-number"](self.text, equation.span, **said)
         known = [f"{n} = {self.bindings[n].value} ({self.bindings[n].origin})" for n in names]
         spans = (equation.span, *(self.bindings[n].span for n in names))
         if left in names:
-            second = f"{equation}{self.assuming()}"
-            return problems.two_lengths(self.text, spans, left, known[0], second)
-        makes = f"{' and '.join(known)} make it {value}{self.assuming()}"
-        return problems.two_lengths(self.text, spans, left, str(equation), makes)
+            first, second = known[0], f"{equation}{self.assuming()}"
+        else:
+            first = str(equation)
+            second = f"{' and '.join(known)} make it {value}{self.assuming()}"
+        return problems.CONTRADICTIONS["two-lengths"](
+            self.text, *spans, name=left, first=first, second=second
+        )
 
     def _bind_root(
         self, equation: Equation, name: str, degree: int, power: Dim, conditional: bool
@@ -341,7 +141,8 @@ class Unifier(Bindings):
             self.bind(name, self._positive_root(equation, name, root, degree), why, span)
             return True
         if isinstance(power, int):
-            raise problems.no_root(self.text, span, name, degree, power, why)
+            words = {"name": name, "degree": degree, "value": power, "why": why}
+            raise problems.CONTRADICTIONS["no-whole-length (no root)"](self.text, span, **words)
         if conditional:
             self.leave_free(name, span)
             self.require((f"{self.bindings[name].value}**{degree} == {power}",), why)
@@ -396,13 +197,10 @@ class Unifier(Bindings):
         else:
             impossible = isinstance(decide_divides(below, above, self.facts), Never)
         if impossible:
-            spans = tuple(equation.span for equation in used)
-            raise problems.no_solution(self.text, spans, [str(equation) for equation in used])
+            raise problems.no_solution(self.text, [equation.span for equation in used], used)
 
     def _use_cases(self, equations: list[Equation]) -> None:
-        """Numbers leave finitely many cases: what they agree on is known; none is a
-        contradiction.
-        """
+        """Numbers leave finitely many cases: what they agree on is known."""
         used: list[Equation] = []
         numbers: list[tuple[dict[str, int], int]] = []
         for equation in equations:
@@ -416,170 +214,8 @@ class Unifier(Bindings):
         search = Search(numbers, lambda case: self.admits({**bound, **case}), self.admission)
         same = agreed(search)
         if same is None:
-            spans = tuple(equation.span for equation in used)
-            raise problems.no_solution(self.text, spans, [str(equation) for equation in used])
+            raise problems.no_solution(self.text, [equation.span for equation in used], used)
         origin = " and ".join(map(str, used)) + " leave no other whole number"
         for name, value in same.items():
             place = next(equation.place(name) for equation in used if name in equation.names)
             self.bind(name, value, origin, place)
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A fact with its sides as Dims. ``about``: whether it speaks of identifiers."""
-
-    relation: Relation
-    left: Dim
-    right: Dim
-    about: bool
-
-    @property
-    def names(self) -> set[str]:
-        """The names on both sides."""
-        return symbols_of(self.left) | symbols_of(self.right)
-
-
-@dataclass(frozen=True)
-class IdentifierFacts:
-    """Facts laid beside the identifiers that they may speak of: all whose names are not the
-    caller's.
-    """
-
-    facts: Facts
-    identifiers: frozenset[str]
-
-    @cached_property
-    def listed(self) -> list[Fact]:
-        """Every fact, in order."""
-        rows: list[Fact] = []
-        for relation in self.facts.relations:
-            left = dim_of_expression(relation.left, relation.text)
-            right = dim_of_expression(relation.right, relation.text)
-            about = bool((symbols_of(left) | symbols_of(right)) & self.identifiers)
-            rows.append(Fact(relation, left, right, about))
-        return rows
-
-    @cached_property
-    def _about(self) -> list[Fact]:
-        return [fact for fact in self.listed if fact.about]
-
-    @cached_property
-    def about_symbols(self) -> Facts:
-        """The facts that speak of the caller's symbols only."""
-        if not self._about:
-            return self.facts
-        return read_facts(fact.relation for fact in self.listed if not fact.about)
-
-    def equations(self, spans: Mapping[str, Span]) -> list[Equation]:
-        """Returns the facts of the form *product of identifiers == length*, which are equations
-        like any other.
-        """
-        equations: list[Equation] = []
-        for fact in self._about:
-            if fact.relation.comparison is not Comparison.EQ:
-                continue
-            for side, given in ((fact.left, fact.right), (fact.right, fact.left)):
-                names = _names_of_product(side, self.identifiers)
-                if names is not None and not symbols_of(given) & self.identifiers:
-                    (constant,) = side.terms.values() if isinstance(side, Poly) else (1,)
-                    origin = f"fact {fact.relation.text}"
-                    equations.append(Equation(names, constant, given, spans[names[0]], origin))
-                    break
-        return equations
-
-    def admits(self, case: Mapping[str, Dim]) -> bool:
-        """Returns whether the facts about identifiers allow these lengths."""
-        for fact in self._about:
-            try:
-                left, right = self._placed(fact, case)
-            except ZeroDivisionError:
-                return False
-            if not _may_hold(left, right, fact.relation.comparison):
-                return False
-        return True
-
-    @cached_property
-    def admission(self) -> int:
-        """What `admits` costs: a fact of which something stays open may need a proof."""
-        return 1 + sum(4 if fact.names <= self.identifiers else 100 for fact in self._about)
-
-    def bounds(self) -> dict[str, int]:
-        """Returns the greatest values of identifiers that the facts allow."""
-        bounds: dict[str, int] = {}
-        differences = [each for fact in self._about for each in _not_positive(fact)]
-        for name, most in chain.from_iterable(map(_at_most, differences)):
-            if name in self.identifiers:
-                bounds[name] = min(most, bounds.get(name, most))
-        return bounds
-
-    def check(self, values: Mapping[str, Dim], text: str) -> None:
-        """Raises ShapeError for a fact that cannot be true of what was found.
-
-        text: the annotation, for the error.
-        """
-        for fact in self._about:
-            left, right = self._placed(fact, values)
-            decision = decide(left, fact.relation.comparison, right, self.about_symbols)
-            if isinstance(decision, Never):
-                known = sorted(fact.names & self.identifiers & values.keys())
-                found = ", ".join(f"{name} = {values[name]}" for name in known)
-                raise problems.fact_contradicts(text, fact.relation.text, found)
-
-    def of(self, values: Mapping[str, Dim]) -> Facts:
-        """Returns the facts in the caller's symbols: those about identifiers speak of what the
-        identifiers are.
-        """
-        if self.about_symbols is self.facts:
-            return self.facts
-        texts: list[str | Relation] = []
-        for fact in self.listed:
-            if fact.about:
-                left, right = self._placed(fact, values)
-                texts.append(f"{left} {fact.relation.comparison.value} {right}")
-            else:
-                texts.append(fact.relation)
-        return read_facts(texts)
-
-    def _placed(self, fact: Fact, values: Mapping[str, Dim]) -> tuple[Dim, Dim]:
-        """A fact's sides with lengths for identifiers; the caller's own symbols stay."""
-        lengths = {name: values[name] for name in self.identifiers & values.keys()}
-        return substitute(fact.left, lengths), substitute(fact.right, lengths)
-
-
-def _may_hold(left: Dim, right: Dim, comparison: Comparison) -> bool:
-    if isinstance(left, int) and isinstance(right, int):
-        return COMPARE[comparison](left, right)
-    return not isinstance(decide(left, comparison, right, NO_FACTS), Never)
-
-
-def _not_positive(fact: Fact) -> tuple[Dim, ...]:
-    """What the fact says is at most 0."""
-    match fact.relation.comparison:
-        case Comparison.LE | Comparison.LT:
-            return (fact.left - fact.right,)
-        case Comparison.GE | Comparison.GT:
-            return (fact.right - fact.left,)
-        case Comparison.EQ:
-            return (fact.left - fact.right, fact.right - fact.left)
-        case Comparison.NE:
-            return ()
-
-
-def _at_most(dim: Dim) -> Iterator[tuple[str, int]]:
-    """Yields what ``dim <= 0`` says of single names, where it is positive terms less a number."""
-    terms = dict(terms_of(dim))
-    number = -terms.pop(UNIT, 0)
-    if all(c > 0 and not any(isinstance(a, Call) for a, _ in m) for m, c in terms.items()):
-        for monomial, coefficient in terms.items():
-            for name, _ in monomial:
-                yield name, max(number // coefficient, 0)
-
-
-def _names_of_product(dim: Dim, names: Collection[str]) -> tuple[str, ...] | None:
-    """Returns the names of a single term that is a product of identifiers only, with repetition."""
-    if isinstance(dim, int) or len(dim.terms) != 1:
-        return None
-    ((monomial, coefficient),) = dim.terms.items()
-    if coefficient < 1 or any(atom not in names for atom, _ in monomial):
-        return None
-    return tuple(atom for atom, exponent in monomial for _ in range(exponent))

@@ -8,13 +8,8 @@ Results are of the classes that the functions return, errors of those that they 
 texts and spans. Only a service that is away, busy or has given up raises something of its own:
 `ServiceError`. A client may be used by several threads at once.
 
-One HTTP connection to a service, kept open: a question out, JSON or a DimsolveError back.
-
-Python's own http.client is enough: one host, JSON both ways, no redirects, no cookies. It adds no
+HTTP is Python's own http.client: one host, JSON both ways, no redirects, no cookies. It adds no
 dependency, and takes a third of the time of a general client.
-
-    wire = Wire("http://localhost:8000", timeout=30)
-    wire.ask("POST", "/v1/prove", {"claim": "n > 0"})      {"verdict": "proved", ...}
 """
 
 from __future__ import annotations
@@ -25,13 +20,15 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from json import dumps
 from threading import local
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
+from pydantic import BaseModel, ValidationError
+
 from dimsolve.ir.annotation import Annotation
+from dimsolve.ir.checks import wrong_type
 from dimsolve.ir.errors import (
     AnnotationError,
     Diagnostic,
@@ -39,8 +36,6 @@ from dimsolve.ir.errors import (
     GraphError,
     OperatorError,
     ShapeError,
-    Span,
-    wrong_type,
 )
 from dimsolve.ir.expression import Relation
 from dimsolve.ir.read_annotation import read_annotation
@@ -48,30 +43,32 @@ from dimsolve.partition.mesh import MeshError
 from dimsolve.partition.plan_data import PlanError
 from dimsolve.solver.algebra.dims import symbols_of
 from dimsolve.solver.algebra.poly import Poly
+from dimsolve.solver.identifier_facts import IdentifierFacts
 from dimsolve.solver.infer import Inputs
 from dimsolve.solver.layout import identifiers_of
-from dimsolve.solver.proof.facts import read_facts
-from dimsolve.solver.shapes import to_arguments, to_dim, to_facts, to_inputs, to_shape
-from dimsolve.solver.unify import IdentifierFacts
+from dimsolve.solver.proof.facts import read_facts, to_facts
+from dimsolve.solver.shapes import to_arguments, to_dim, to_inputs, to_shape
 
 from .results import (
-    retold_annotation,
-    retold_legal_parts,
-    retold_legality,
-    retold_proof,
-    retold_solution,
+    AnnotationModel,
+    Asked,
+    LegalityModel,
+    LegalPartsModel,
+    OperatorsModel,
+    Problem,
+    ProofModel,
+    SolutionModel,
 )
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from dimsolve.exec.graph import Graph
     from dimsolve.partition.legality import Legality, LegalParts
     from dimsolve.partition.mesh import MeshLike
     from dimsolve.partition.plan import Plan
     from dimsolve.solver.proof.verdict import Proof
-    from dimsolve.solver.shapes import Shape
     from dimsolve.solver.solution import Solution
+
+Answer = TypeVar("Answer", bound=BaseModel)
 
 
 class ServiceError(DimsolveError):
@@ -87,27 +84,21 @@ class ServiceError(DimsolveError):
         self.status = status
 
 
-_ERRORS: dict[str, type[DimsolveError]] = {
-    kind.__name__: kind
-    for kind in (AnnotationError, ShapeError, OperatorError, GraphError, MeshError, PlanError)
-}
-
-
-class Wire:
-    """Connections to one service, one per thread, opened when they are first needed."""
+class Connection:
+    """The HTTP connections to one service, one per thread, opened when they are first needed."""
 
     def __init__(self, url: str, timeout: float) -> None:
         parts = _parts(url)
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
             raise ValueError(f"timeout is {timeout!r}; it has to be a positive number of seconds")
-        self._secure = parts.scheme == "https"
+        self._class = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._host, self._port = parts.hostname or "", parts.port
         self._base = parts.path.rstrip("/")
         self._timeout = timeout
         self._open = local()
 
     def ask(self, method: str, path: str, question: Any = None) -> Any:
-        """Returns the answer's JSON data; raises the error that the problem tells.
+        """Returns the answer's JSON data; raises the error that the problem describes.
 
         A busy service is asked again when it says, until the timeout is over.
         """
@@ -116,13 +107,20 @@ class Wire:
         while True:
             response, data = self._exchange(method, self._base + path, body)
             wait = _seconds(response.getheader("Retry-After"))
-            if response.status == 503 and wait and monotonic() + wait < end:
-                sleep(wait)
-                continue
-            answer = _json_of(response.status, data)
-            if response.status == 200:
-                return answer
-            raise error_of(response.status, answer)
+            if response.status != 503 or not wait or monotonic() + wait >= end:
+                break
+            sleep(wait)
+        try:
+            answer = json.loads(data)
+        except ValueError:
+            reason = "its answer is no JSON; is it dimsolve that serves there?"
+            title = f"the service answered {response.status}"
+            raise ServiceError(
+                Diagnostic("no-json", title, reason=reason), response.status
+            ) from None
+        if response.status == 200:
+            return answer
+        raise error_of(response.status, answer)
 
     def close(self) -> None:
         """Closes this thread's connection; another question opens it again."""
@@ -135,36 +133,33 @@ class Wire:
         headers = {"Accept": "application/json, application/problem+json"}
         if body is not None:
             headers["Content-Type"] = "application/json"
-        for fresh in (False, True):
-            connection, kept = self._connection(fresh)
+        while True:
+            connection: HTTPConnection | None = getattr(self._open, "connection", None)
+            reused = connection is not None
+            if connection is None:
+                connection = self._class(self._host, self._port, timeout=self._timeout)
+                self._open.connection = connection
             try:
                 connection.request(method, path, body, headers)
                 response = connection.getresponse()
                 return response, response.read()
-            except (ConnectionError, HTTPException) as error:
+            except (OSError, HTTPException) as error:
                 self.close()
-                if not kept:  # one that was kept may have been closed meanwhile: ask anew
-                    raise _unreachable(self._name, error) from None
-            except TimeoutError:
-                self.close()
-                raise _too_slow(self._name, self._timeout) from None
-            except OSError as error:
-                self.close()
-                raise _unreachable(self._name, error) from None
-        raise AssertionError("the second connection is not a kept one")
+                # An open connection may have been closed by the service meanwhile: ask anew, once.
+                if not (reused and isinstance(error, ConnectionError | HTTPException)):
+                    raise self._no_answer(error) from None
 
-    @property
-    def _name(self) -> str:
-        return self._host if self._port is None else f"{self._host}:{self._port}"
-
-    def _connection(self, fresh: bool) -> tuple[HTTPConnection, bool]:
-        """The thread's connection, and whether it was open before."""
-        kept: HTTPConnection | None = getattr(self._open, "connection", None)
-        if kept is not None and not fresh:
-            return kept, True
-        kind = HTTPSConnection if self._secure else HTTPConnection
-        self._open.connection = made = kind(self._host, self._port, timeout=self._timeout)
-        return made, False
+    def _no_answer(self, error: Exception) -> ServiceError:
+        name = self._host if self._port is None else f"{self._host}:{self._port}"
+        if isinstance(error, TimeoutError):
+            title = "the service does not answer in time"
+            reason = f"{name} is slower than timeout={self._timeout:g} s"
+            hint = "give Client a longer timeout, or ask about a smaller part of it"
+        else:
+            title = "the service does not answer"
+            reason = f"{name}: {getattr(error, 'strerror', None) or error or type(error).__name__}"
+            hint = "dimsolve serve --port 8000 starts one"
+        return ServiceError(Diagnostic("no-answer", title, reason=reason, hint=hint))
 
 
 def _parts(url: Any) -> SplitResult:
@@ -188,78 +183,51 @@ def _seconds(text: str | None) -> float:
     return 0.0
 
 
-def wrong_answer() -> ServiceError:
-    """Returns the error for an answer of another form than this version's service gives."""
-    return ServiceError(
-        Diagnostic(
-            "wrong-answer",
-            "the answer has another form",
-            reason="this is no dimsolve service of this version",
-            hint="compare the versions here and there: pip show dimsolve",
-        ),
-        200,
-    )
+_ERRORS: dict[str, type[DimsolveError]] = {
+    each.__name__: each
+    for each in (AnnotationError, ShapeError, OperatorError, GraphError, MeshError, PlanError)
+}
 
 
-def _too_slow(name: str, timeout: float) -> ServiceError:
-    return ServiceError(
-        Diagnostic(
-            "no-answer",
-            "the service does not answer in time",
-            reason=f"{name} is slower than timeout={timeout:g} s",
-            hint="give Client a longer timeout, or ask about a smaller part of it",
-        )
-    )
+def error_of(status: int, data: Any) -> DimsolveError:
+    """Returns the error that a problem describes: of the class, and with the words, of the service.
 
-
-def error_of(status: int, problem: Any) -> DimsolveError:
-    """Returns the error that a problem tells: of the class, and with the words, that it had there.
+    Members that are missing, or that a proxy has added, do no harm.
 
     >>> error_of(422, {"error": "ShapeError", "code": "c", "title": "t", "detail": "r"})
     ShapeError(Diagnostic(code='c', title='t', text='', spans=(), reason='r', hint=''))
     """
-    if not isinstance(problem, dict):
-        problem = {}
-    diagnostic = Diagnostic(
-        code=str(problem.get("code", "no-problem")),
-        title=str(problem.get("title", f"the service answered {status}")),
-        text=str(problem.get("text", "")),
-        spans=_spans(problem.get("spans", ())),
-        reason=str(problem.get("detail", "")),
-        hint=str(problem.get("hint", "")),
-    )
-    kind = _ERRORS.get(str(problem.get("error")))
-    return ServiceError(diagnostic, status) if kind is None else kind(diagnostic)
-
-
-def _spans(data: Any) -> tuple[Span, ...]:
+    title = f"the service answered {status}"
+    empty = {"title": title, "code": "no-problem", "detail": "", "error": ""}
+    empty |= {"text": "", "hint": "", "spans": ()}
+    found = data if isinstance(data, dict) else {}
+    members = {name: found[name] for name in Problem.model_fields if name in found}
     try:
-        return tuple(Span(int(start), int(stop)) for start, stop in data)
-    except (TypeError, ValueError):
-        return ()
+        problem = Problem.model_validate({**empty, **members, "status": status})
+    except ValidationError:
+        problem = Problem.model_validate(empty)
+    error = _ERRORS.get(problem.error)
+    diagnostic = problem.result()
+    return ServiceError(diagnostic, status) if error is None else error(diagnostic)
 
 
-def _json_of(status: int, data: bytes) -> Any:
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Within it an answer is read: one of another form is no answer of this service."""
     try:
-        return json.loads(data)
-    except ValueError:
-        reason = "its answer is no JSON; is it dimsolve that serves there?"
-        diagnostic = Diagnostic("no-json", f"the service answered {status}", reason=reason)
-        raise ServiceError(diagnostic, status) from None
-
-
-def _unreachable(name: str, error: Exception) -> ServiceError:
-    return ServiceError(
-        Diagnostic(
-            code="no-answer",
-            title="the service does not answer",
-            reason=f"{name}: {getattr(error, 'strerror', None) or error or type(error).__name__}",
-            hint="dimsolve serve --port 8000 starts one",
-        )
-    )
-
-
-__all__ = ["Client", "ServiceError"]
+        yield
+    except ServiceError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, DimsolveError):
+        raise ServiceError(
+            Diagnostic(
+                "wrong-answer",
+                "the answer has another form",
+                reason="this is no dimsolve service of this version",
+                hint="compare the versions here and there: pip show dimsolve",
+            ),
+            200,
+        ) from None
 
 
 class Client:
@@ -269,12 +237,13 @@ class Client:
     """
 
     def __init__(self, url: str, *, timeout: float = 60.0) -> None:
-        self._wire = Wire(url, timeout)
+        self._connection = Connection(url, timeout)
 
     def parse(self, text: str) -> Annotation:
         """Returns what `dimsolve.parse` returns."""
+        found = self._ask("parse", {"annotation": _text(text)}, AnnotationModel)
         with _reading():
-            return retold_annotation(self._ask("parse", {"annotation": _text(text)}))
+            return found.result()
 
     def infer(
         self,
@@ -286,9 +255,9 @@ class Client:
     ) -> Solution:
         """Returns what `dimsolve.infer` returns; its ``solutions()`` are at most 1000."""
         question = _Operator(annotation, inputs, arguments, facts)
-        data = self._ask("infer", question.json)
+        found = self._ask("infer", question.json, SolutionModel)
         with _reading():
-            return retold_solution(data, *question.told, lambda: data["steps"])
+            return found.result(question.asked, lambda: found.steps)
 
     def check(
         self,
@@ -306,14 +275,13 @@ class Client:
         """Returns what `dimsolve.check` returns."""
         question = _Operator(annotation, inputs, arguments, facts)
         cut = _cut(split, contiguous, value_split, partial)
-        data = self._ask("check", {**question.json, **cut, "parts": _length(parts)})
+        body = {**question.json, **cut, "parts": _length(parts)}
+        found = self._ask("check", body, LegalityModel)
         with _reading():
-            solution = retold_solution(
-                data["solution"],
-                *question.told,
-                lambda: self._ask("infer", question.json)["steps"],
+            solution = found.solution.result(
+                question.asked, lambda: self._ask("infer", question.json, SolutionModel).steps
             )
-            return retold_legality(data, solution, arguments or {})
+            return found.result(solution, arguments or {})
 
     def legal_parts(
         self,
@@ -331,15 +299,15 @@ class Client:
         """Returns what `dimsolve.legal_parts` returns; ``up_to`` is at most 1000."""
         question = _Operator(annotation, inputs, arguments, facts)
         cut = _cut(split, contiguous, value_split, partial)
-        data = self._ask("legal-parts", {**question.json, **cut, "up_to": up_to})
-        with _reading():
-            return retold_legal_parts(data)
+        body = {**question.json, **cut, "up_to": up_to}
+        return self._ask("legal-parts", body, LegalPartsModel).result()
 
     def prove(self, claim: str | Relation, *, facts: Iterable[str | Relation] = ()) -> Proof:
         """Returns what `dimsolve.prove` returns."""
-        data = self._ask("prove", {"claim": _claim(claim), "facts": _texts(facts)})
-        with _reading():
-            return retold_proof(data)
+        if not isinstance(claim, str | Relation):
+            raise wrong_type("claim", claim, "text or a relation", "write it as text: 'n > 0'")
+        question = {"claim": str(claim), "facts": _texts(facts)}
+        return self._ask("prove", question, ProofModel).result()
 
     def plan(self, graph: Graph | str, mesh: MeshLike, policy: Any = None) -> Plan:
         """Returns what `dimsolve.plan` returns. graph: or the name of an example, ``"llama:tiny"``.
@@ -352,25 +320,23 @@ class Client:
         if callable(policy):
             raise TypeError("a function cannot be sent; give a named policy or a mapping")
         axes = {name: _length(size) for name, size in Mesh.of(mesh).axes}
-        asked: dict[str, Any] = {"mesh": axes, "policy": policy}
-        if isinstance(graph, str):
-            told = self._ask("plan", {**asked, "example": graph})
-        else:
-            told = self._ask("plan", {**asked, "graph": graph.to_json()})
+        model = {"example": graph} if isinstance(graph, str) else {"graph": graph.to_json()}
+        asked = {"mesh": axes, "policy": policy, **model}
+        answer = self._connection.ask("POST", "/v1/plan", asked)
         with _reading():
-            plan = Plan.from_json(dumps(told))
+            plan = Plan.from_json(json.dumps(answer))
         return plan if isinstance(graph, str) else plan.for_graph(graph)
 
     def operators(self) -> list[dict[str, Any]]:
         """Returns what the service knows: ``{"path", "annotations", "note"}`` each."""
-        answer = self._wire.ask("GET", "/v1/operators")
+        answer = self._connection.ask("GET", "/v1/operators")
         with _reading():
-            found: list[dict[str, Any]] = answer["operators"]
-            return [{key: row[key] for key in ("path", "annotations", "note")} for row in found]
+            found = OperatorsModel.model_validate(answer).operators
+        return [{**dict(row), "annotations": list(row.annotations)} for row in found]
 
     def close(self) -> None:
         """Closes the connection of this thread."""
-        self._wire.close()
+        self._connection.close()
 
     def __enter__(self) -> Self:
         return self
@@ -378,41 +344,14 @@ class Client:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _ask(self, verb: str, question: Mapping[str, Any]) -> Any:
-        data = self._wire.ask("POST", f"/v1/{verb}", question)
+    def _ask(self, verb: str, question: Mapping[str, Any], answer: type[Answer]) -> Answer:
+        data = self._connection.ask("POST", f"/v1/{verb}", question)
         with _reading():
-            _check_form(verb, data)
-        return data
-
-
-def _check_form(verb: str, data: Any) -> None:
-    """Raises ValueError for an answer that has not the form of this version's schema."""
-    from . import results as schema
-
-    models: dict[str, type[BaseModel]] = {
-        "parse": schema.AnnotationModel,
-        "infer": schema.SolutionModel,
-        "check": schema.LegalityModel,
-        "legal-parts": schema.LegalPartsModel,
-        "prove": schema.ProofModel,
-    }
-    if verb in models:
-        models[verb].model_validate(data)
-
-
-@contextmanager
-def _reading() -> Iterator[None]:
-    """Within it an answer is read: one of another form is no answer of this service."""
-    try:
-        yield
-    except ServiceError:
-        raise
-    except (LookupError, TypeError, ValueError, AttributeError, DimsolveError):
-        raise wrong_answer() from None
+            return answer.model_validate(data)
 
 
 class _Operator:
-    """A question about an operator: ``json``, and ``told``, what its solution is made of."""
+    """A question about an operator: ``json``, and ``asked``, what its solution is made of."""
 
     def __init__(
         self,
@@ -434,15 +373,14 @@ class _Operator:
         }
 
     @property
-    def told(self) -> tuple[str, list[Shape | None] | None, IdentifierFacts]:
+    def asked(self) -> Asked:
         shapes = None if self._inputs is None else [to_shape(shape) for shape in self._inputs]
-        return self._text, shapes, self._known(read_annotation(self._text), shapes or ())
-
-    def _known(self, annotation: Annotation, shapes: Iterable[Shape | None]) -> IdentifierFacts:
-        """The facts, and the identifiers that they may speak of: all that are no symbols."""
-        dims = [dim for shape in shapes for dim in shape or () if isinstance(dim, Poly)]
-        others = identifiers_of(annotation).keys() - set[str]().union(*map(symbols_of, dims))
-        return IdentifierFacts(read_facts(self._facts), frozenset(others))
+        dims = [dim for shape in shapes or () for dim in shape or () if isinstance(dim, Poly)]
+        # Facts may speak of identifiers: of all names that are no symbols of the shapes.
+        names = identifiers_of(read_annotation(self._text)).keys()
+        identifiers = names - set[str]().union(*map(symbols_of, dims))
+        facts = IdentifierFacts(read_facts(self._facts), frozenset(identifiers))
+        return Asked(self._text, shapes, facts)
 
 
 def _shape(shape: Any) -> Any:
@@ -499,9 +437,3 @@ def _text(annotation: Any) -> str:
     if isinstance(annotation, Annotation):
         return annotation.text or str(annotation)
     return annotation if isinstance(annotation, str) else read_annotation(annotation).text
-
-
-def _claim(claim: Any) -> str:
-    if isinstance(claim, str | Relation):
-        return str(claim)
-    raise wrong_type("claim", claim, "text or a relation", "write it as text: 'n > 0'")

@@ -1,11 +1,12 @@
 """How an answer leaves: the result on stdout, a diagnostic on stderr, and the exit code.
 
-With ``--json`` stdout has exactly one JSON document, also for an error, which is drawn on stderr as
-always.
+    input 0   m k+  m, k  S(1)
+    output 0  m n   m, n  P(sum)
 
-What a verdict or an error means to a script: the exit code.
+Lines are never wrapped or cut, so that what is piped is what was answered. With ``--json`` stdout
+has exactly one JSON document, also for an error, which is drawn on stderr as always.
 
-A script asks "is this legal?" and goes on if the answer is 0. So 0 is a yes for all values, and
+A script asks "is this legal?" and goes on if the exit code is 0. So 0 is a yes for all values, and
 nothing else: *conditional* is a no for some value and exits with 1, like *illegal*; the condition
 is in the answer.
 """
@@ -21,11 +22,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
-from .page import Block, print_error, print_page
-
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from dimsolve.ir.errors import DimsolveError
     from dimsolve.partition.legality import LegalParts
+    from dimsolve.show.terminal import Block
+
+Result = TypeVar("Result")
 
 
 class Exit(IntEnum):
@@ -47,13 +51,9 @@ _OF_VERDICT = {
 }
 
 
-def exit_of_verdict(verdict: str) -> Exit:
-    """Returns the exit code of a Legality's or a Proof's verdict.
-
-    >>> exit_of_verdict("conditional")
-    <Exit.NO: 1>
-    """
-    return _OF_VERDICT[verdict]
+def exit_of_verdict(result: Any) -> Exit:
+    """Returns the exit code of a Legality or a Proof."""
+    return _OF_VERDICT[result.verdict]
 
 
 def exit_of_counts(counts: LegalParts) -> Exit:
@@ -74,7 +74,14 @@ def exit_of_error(error: DimsolveError) -> Exit:
     return Exit.UNREADABLE if is_unreadable(error) else Exit.NO
 
 
-Result = TypeVar("Result")
+def json_text(result: Any) -> str:
+    """Returns the JSON of what a public function returned or raised."""
+    from json import dumps
+
+    from dimsolve.api.results import model_of
+
+    # In ASCII: valid wherever it is written, and for half a surrogate pair, which no encoding has.
+    return dumps(model_of(result).model_dump())
 
 
 def answer(
@@ -82,40 +89,77 @@ def answer(
     show: Callable[[Result], Iterable[Block]],
     *,
     json: bool,
-    leave: Callable[[Result], Exit] = lambda result: Exit.YES,
-    model: Callable[[Result], Any] | None = None,
+    leave: Callable[[Result], int] = lambda result: Exit.YES,
+    written: Callable[[Result], str] = json_text,
 ) -> NoReturn:
     """Asks, prints what was answered or why it was not, and leaves with the exit code.
 
-    model: makes the JSON model of a result that `dimsolve.api.results.model_of` does not know.
+    show: what is printed of a result, written: its JSON; nothing is printed where they are empty.
     """
     from dimsolve.ir.errors import DimsolveError
 
     try:
         with only_json() if json else nullcontext():
             result = ask()
+            text = written(result) if json else ""
         blocks = [] if json else list(show(result))
     except DimsolveError as error:
         if json:
-            _print_json(error)
+            typer.echo(json_text(error))
         print_error(error)
         raise typer.Exit(exit_of_error(error)) from None
-    if json:
-        _print_json(result if model is None else model(result))
-    print_page(blocks)
+    if text:
+        typer.echo(text)
+    print_blocks(blocks)
     raise typer.Exit(leave(result))
 
 
-def _print_json(result: Any) -> None:
-    from json import dumps
+def lines(text: str) -> Iterator[Block]:
+    """Yields a text of whole lines as a block."""
+    from dimsolve.show.terminal import Cell
 
-    from pydantic import BaseModel
+    yield [[Cell(line)] for line in text.splitlines()]
 
-    from dimsolve.api.results import model_of
 
-    # In ASCII: valid wherever it is written, and for half a surrogate pair, which no encoding has.
-    model = result if isinstance(result, BaseModel) else model_of(result)
-    typer.echo(dumps(model.model_dump()))
+def print_blocks(blocks: Iterable[Block]) -> None:
+    """Prints blocks with an empty line between them; the columns of each block are aligned."""
+    shown = [block for block in blocks if block]
+    if not shown:
+        return
+    from rich.text import Text
+
+    from dimsolve.ir.characters import visible
+    from dimsolve.show.terminal import aligned
+
+    console = _console(stderr=False)
+    for number, block in enumerate(shown):
+        if number:
+            console.print()
+        for row in aligned(block):
+            console.print(Text.assemble(*((visible(c.text, keep="\n"), c.style) for c in row)))
+
+
+def print_error(error: Exception) -> None:
+    """Prints an error on stderr: its class, and what it draws of itself."""
+    from rich.text import Text
+
+    from dimsolve.ir.characters import visible
+
+    text = visible(str(error), keep="\n")
+    _console(stderr=True).print(Text.assemble((type(error).__name__, "bold red"), f": {text}"))
+
+
+def _console(*, stderr: bool) -> Console:
+    from rich.console import Console
+
+    return Console(
+        stderr=stderr,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=True,
+    )
 
 
 @contextmanager
@@ -125,18 +169,18 @@ def only_json() -> Iterator[None]:
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    kept = _duplicate(1)
-    if kept is not None and _duplicate(2, onto=1) is None:
-        os.close(kept)
-        kept = None
+    stdout = _duplicate(1)
+    if stdout is not None and _duplicate(2, onto=1) is None:
+        os.close(stdout)
+        stdout = None
     try:
         with redirect_stdout(sys.stderr):
             yield
     finally:
         sys.stderr.flush()
-        if kept is not None:
-            os.dup2(kept, 1)
-            os.close(kept)
+        if stdout is not None:
+            os.dup2(stdout, 1)
+            os.close(stdout)
 
 
 def _duplicate(number: int, onto: int | None = None) -> int | None:

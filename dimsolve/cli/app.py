@@ -21,25 +21,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("parse")(parse)
-app.command("infer")(infer)
-app.command("check")(check)
-app.command("legal-parts")(legal_parts)
-app.command("prove")(prove)
-app.command("ops")(ops)
-app.command("verify")(verify)
-app.command("plan")(plan)
-app.command("run")(run)
-app.command("serve")(serve)
+for _verb in (parse, infer, check, legal_parts, prove, ops, verify, plan, run, serve):
+    app.command(_verb.__name__.replace("_", "-"))(_verb)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and leaves with its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # what was typed may not be printable here
+            # What was typed may not be printable here.
+            stream.reconfigure(errors="backslashreplace")
     texts = sys.argv[1:] if arguments is None else arguments
     app(args=[_shielded(text) for text in texts], prog_name="dimsolve")
 

@@ -1,28 +1,74 @@
-"""`dimsolve serve`: the HTTP service and the playground.
-
-``dimsolve plan``, and ``dimsolve legal-parts`` for whole models.
-
-``dimsolve run``: a model on several ranks, compared with one device.
+"""The verbs that ask about whole models: ``plan``, ``run``, ``serve``, and what ``infer`` and
+``legal-parts`` answer for a TARGET, such as ``model.py:tiny``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
+from json import dumps
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
 import typer
 
-from .answers import Exit, answer, exit_of_counts, exit_of_error, only_json
+from .answers import Exit, answer, exit_of_counts, lines
 from .options import Json, Model, PolicyName
-from .page import Block, Cell, print_error, print_page
 
 if TYPE_CHECKING:
+    from dimsolve.exec.graph import Graph
     from dimsolve.exec.running.report import RunOptions, RunReport
     from dimsolve.partition.legality import LegalParts
     from dimsolve.partition.plan import Plan
+    from dimsolve.show.terminal import Block, Row
+
+
+def is_target(text: str) -> bool:
+    """Whether a text names a model (``module:function``, ``file.py:function``) and is no
+    annotation.
+
+    >>> is_target("model.py:tiny"), is_target("m k -> m")
+    (True, False)
+    """
+    home, colon, name = text.strip().rpartition(":")
+    return bool(colon) and name.isidentifier() and bool(home) and "->" not in text
+
+
+def _traced(target: str) -> Graph:
+    from dimsolve.exec.target import load_target
+
+    return load_target(target).trace()
+
+
+def _policy(text: str) -> Any:
+    """A policy by name, or the function that a module or file has."""
+    if ":" not in text:
+        return text
+    from dimsolve.exec.target import load_function
+
+    return load_function(text)
+
+
+def infer_model(target: str, *, explain: bool, json: bool) -> NoReturn:
+    """Traces the model and prints its graph; with ``explain`` only what must hold, and why."""
+
+    def show(graph: Graph) -> Iterator[Block]:
+        nothing = "nothing must hold: the graph runs at all sizes"
+        return lines((graph.explain() or nothing) if explain else graph.show())
+
+    answer(lambda: _traced(target), show, json=json, written=lambda graph: dumps(graph.to_json()))
+
+
+def legal_parts_of_model(
+    target: str, axis: str, policy: str, up_to: int | None, *, json: bool
+) -> NoReturn:
+    """Prints the counts that an axis may have for a model under a policy."""
+    from dimsolve.show.terminal import model_counts_blocks
+
+    def ask() -> LegalParts:
+        return _traced(target).legal_parts(axis, _policy(policy), up_to=up_to)
+
+    answer(ask, model_counts_blocks, json=json, leave=exit_of_counts)
 
 
 def plan(
@@ -46,11 +92,9 @@ def plan(
     """Plan how a model is cut over a mesh: what each rank holds, and what is communicated."""
 
     def ask() -> Plan:
-        from dimsolve.exec.target import load_target
+        from dimsolve import plan as make
 
-        from .. import plan as make
-
-        made = make(load_target(target).trace(), mesh, _policy(policy))
+        made = make(_traced(target), mesh, _policy(policy))
         if out is not None:
             out.write_text(made.to_json() + "\n", encoding="utf-8")
         return made
@@ -58,46 +102,9 @@ def plan(
     def show(made: Plan) -> Iterator[Block]:
         from dimsolve.show.plan import summary
 
-        text = made.explain() if explain else summary(made)
-        yield [[Cell(line)] for line in text.splitlines()]
+        return lines(made.explain() if explain else summary(made))
 
     answer(ask, show, json=json)
-
-
-def legal_parts_of_model(
-    target: str, axis: str, policy: str, up_to: int | None, *, json: bool
-) -> NoReturn:
-    """Prints the counts that an axis may have for a model under a policy."""
-
-    def ask() -> LegalParts:
-        from dimsolve.exec.target import load_target
-
-        return load_target(target).trace().legal_parts(axis, _policy(policy), up_to=up_to)
-
-    answer(ask, _show_counts, json=json, leave=exit_of_counts)
-
-
-def _policy(text: str) -> Any:
-    """A policy by name, or the function that a module or file has."""
-    if ":" not in text:
-        return text
-    from dimsolve.exec.target import load_function
-
-    return load_function(text)
-
-
-def _show_counts(counts: LegalParts) -> Iterator[Block]:
-    """The counts, and why others are not: counts with one reason stand together."""
-    from dimsolve.partition.legality import ranges, said_once, together
-
-    reasons = together(said_once(counts.forbidden))
-    yield [[Cell("always", "bold"), Cell(", ".join(map(str, counts.always)))]]
-    rows = [[Cell(str(count), "bold"), Cell(f"if {c}")] for count, c in counts.conditional.items()]
-    yield rows
-    yield [
-        [Cell(f"never {ranges(found)}", "bold"), Cell(reason)] for reason, found in reasons.items()
-    ]
-    yield [[Cell(f"unknown {n}", "bold"), Cell(text)] for n, text in counts.unknown.items()]
 
 
 MOST_NOTES = 8
@@ -143,6 +150,7 @@ def run(
 
     Starts the ranks on this machine; under torchrun it joins the world that is given.
     """
+    from dimsolve.exec.running.launch import is_first, launch
     from dimsolve.exec.running.report import RunOptions
     from dimsolve.exec.running.supervisor import Interrupted, interruptible
 
@@ -159,35 +167,21 @@ def run(
     )
     try:
         with interruptible():
-            _run(options, json=json)
+            answer(
+                lambda: launch(options),
+                lambda report: _report_blocks(report) if is_first() else (),
+                json=json,
+                leave=lambda report: report.exit_code,
+                written=lambda report: report.model_dump_json() if is_first() else "",
+            )
     except Interrupted as signal:
         if json:
-            typer.echo(_ended(options, str(signal)).model_dump_json())
+            typer.echo(_interrupted(options, str(signal)).model_dump_json())
         typer.echo(f"dimsolve run: {signal}", err=True)
         raise typer.Exit(signal.exit_code) from None
 
 
-def _run(options: RunOptions, *, json: bool) -> NoReturn:
-    from dimsolve.exec.running.launch import is_first, launch
-    from dimsolve.ir.errors import DimsolveError
-
-    try:
-        with only_json() if json else nullcontext():
-            report = launch(options)
-    except DimsolveError as error:
-        if json:
-            typer.echo(_as_json(error))
-        print_error(error)
-        raise typer.Exit(exit_of_error(error)) from None
-    if is_first():
-        if json:
-            typer.echo(report.model_dump_json())
-        else:
-            print_page(_shown(report))
-    raise typer.Exit(report.exit_code)
-
-
-def _ended(options: RunOptions, reason: str) -> RunReport:
+def _interrupted(options: RunOptions, reason: str) -> RunReport:
     """The report of a run that a signal has ended."""
     from dimsolve.exec.running.report import ErrorReport, RunReport
     from dimsolve.partition.mesh import Mesh
@@ -198,81 +192,73 @@ def _ended(options: RunOptions, reason: str) -> RunReport:
     )
 
 
-def _as_json(error: Any) -> str:
-    from json import dumps
+def _report_blocks(report: RunReport) -> Iterator[Block]:
+    from dimsolve.show.terminal import Cell
 
-    from dimsolve.api.results import model_of
-
-    return dumps(model_of(error).model_dump())
-
-
-def _shown(report: RunReport) -> Iterator[Block]:
     for block in report.overview:
         yield [[Cell(label, "bold"), *map(Cell, rest)] for label, *rest in block]
-    yield _steps(report)
+    yield list(_steps(report))
     more = len(report.notes) - MOST_NOTES
     texts = [*report.notes[:MOST_NOTES], *([f"and {more} more"] if more > 0 else [])]
     noted = [[Cell("note", "bold"), Cell(text)] for text in texts]
     yield [*noted, *_differences(report), _verdict(report)]
 
 
-def _steps(report: RunReport) -> Block:
-    rows = [
-        [
-            Cell(f"step {number}", "bold"),
-            Cell(", ".join(f"{name} = {size}" for name, size in step.sizes.items())),
-            Cell("" if step.loss is None else f"loss {step.loss:.6f}"),
-            Cell(f"{step.seconds * 1e3:.1f} ms"),
-        ]
-        for number, step in enumerate(report.steps, 1)
-    ]
-    held = report.parameter_bytes
-    if held is not None:
-        share = held.per_rank / held.whole if held.whole else 1.0
-        text = f"{held.per_rank:,} of {held.whole:,} bytes on a rank"
-        rows.append([Cell("memory", "bold"), Cell(text), Cell(f"{share:.0%}")])
-    return rows
+def _steps(report: RunReport) -> Iterator[Row]:
+    from dimsolve.show.terminal import Cell
+
+    for number, step in enumerate(report.steps, 1):
+        sizes = ", ".join(f"{name} = {size}" for name, size in step.sizes.items())
+        loss = "" if step.loss is None else f"loss {step.loss:.6f}"
+        texts = sizes, loss, f"{step.seconds * 1e3:.1f} ms"
+        yield [Cell(f"step {number}", "bold"), *map(Cell, texts)]
+    stored = report.parameter_bytes
+    if stored is not None:
+        share = stored.per_rank / stored.whole if stored.whole else 1.0
+        text = f"{stored.per_rank:,} of {stored.whole:,} bytes on a rank"
+        yield [Cell("memory", "bold"), Cell(text), Cell(f"{share:.0%}")]
 
 
-def _differences(report: RunReport) -> Iterator[list[Cell]]:
+def _differences(report: RunReport) -> Iterator[Row]:
+    from dimsolve.show.terminal import Cell
+
     found = report.differences
-    if found is not None:
-        amounts = [("outputs", found.outputs)]
-        if any(step.loss is not None for step in report.steps):
-            amounts += [("loss", found.loss), ("gradients", found.gradients)]
-        text = ", ".join(f"{name} {amount:.1e}" for name, amount in amounts)
-        yield [Cell("differ", "bold"), Cell(f"by {text} at most, relative to one device")]
-        exact = found.float64
-        if exact is not None:
-            text = f"rounding takes one device {exact.one_device:.1e} from float64"
-            more = f"the ranks {exact.ranks:.1e}; their program in float64 is {exact.exact:.1e} off"
-            yield [Cell(""), Cell(f"{text}, {more}")]
+    if found is None:
+        return
+    amounts = [("outputs", found.outputs)]
+    if any(step.loss is not None for step in report.steps):
+        amounts += [("loss", found.loss), ("gradients", found.gradients)]
+    text = ", ".join(f"{name} {amount:.1e}" for name, amount in amounts)
+    yield [Cell("differ", "bold"), Cell(f"by {text} at most, relative to one device")]
+    exact = found.float64
+    if exact is not None:
+        text = f"rounding takes one device {exact.one_device:.1e} from float64"
+        more = f"the ranks {exact.ranks:.1e}; their program in float64 is {exact.exact:.1e} off"
+        yield [Cell(""), Cell(f"{text}, {more}")]
 
 
-def _verdict(report: RunReport) -> list[Cell]:
-    if report.error is not None and report.steps:
-        return [Cell("unknown", "bold yellow"), Cell(report.error.reason)]
-    if report.error is not None:
-        return [Cell("failed", "bold red"), Cell(_failure(report))]
+def _verdict(report: RunReport) -> Row:
+    from dimsolve.show.terminal import Cell
+
+    error, differences = report.error, report.differences
+    if error is not None and report.steps:
+        return [Cell("unknown", "bold yellow"), Cell(error.reason)]
+    if error is not None:
+        where = f" in {error.operator}" if error.operator else ""
+        rank = "" if error.rank is None else f"rank {error.rank}{where}: "
+        text = "; ".join(line.strip() for line in error.reason.splitlines())
+        return [Cell("failed", "bold red"), Cell(rank + text)]
     mesh = ", ".join(f"{axis}={size}" for axis, size in report.mesh.items())
     ranks = f"{report.ranks} rank{'s' * (report.ranks != 1)}" + (f" ({mesh})" if mesh else "")
-    if report.differences is None:
+    if differences is None:
         return [Cell("ran", "bold green"), Cell(f"on {ranks}, not compared")]
-    allowed = f"rounding explains up to {report.differences.allowed:.0e}"
-    if report.ok and report.differences.float64 is not None:
+    allowed = f"rounding explains up to {differences.allowed:.0e}"
+    if not report.ok:
+        return [Cell("different", "bold red"), Cell(f"from one device on {ranks}; {allowed}")]
+    if differences.float64 is not None:
         judged = "no further from float64 than rounding takes one device"
         return [Cell("equal", "bold green"), Cell(f"to one device on {ranks}: {judged}")]
-    if report.ok:
-        return [Cell("equal", "bold green"), Cell(f"to one device on {ranks}; {allowed}")]
-    return [Cell("different", "bold red"), Cell(f"from one device on {ranks}; {allowed}")]
-
-
-def _failure(report: RunReport) -> str:
-    error = report.error
-    assert error is not None
-    where = f" in {error.operator}" if error.operator else ""
-    rank = "" if error.rank is None else f"rank {error.rank}{where}: "
-    return rank + "; ".join(line.strip() for line in error.reason.splitlines())
+    return [Cell("equal", "bold green"), Cell(f"to one device on {ranks}; {allowed}")]
 
 
 def serve(
@@ -308,11 +294,9 @@ def serve(
     from dimsolve.service.server import CannotListen
     from dimsolve.service.server import serve as run
 
-    limits = Limits(deadline_seconds=deadline)
-    if workers is not None:
-        limits = Limits(deadline_seconds=deadline, workers=workers)
+    counted = {} if workers is None else {"workers": workers}
     try:
-        raise typer.Exit(run(host, port, limits))
+        raise typer.Exit(run(host, port, Limits(deadline_seconds=deadline, **counted)))
     except CannotListen as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(Exit.UNREADABLE) from None

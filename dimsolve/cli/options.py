@@ -42,24 +42,14 @@ Facts: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
-Split: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--split",
-        metavar="NAME|IDX,DIM",
-        help="What is split: an identifier, or a dimension such as 0,1 (input 0, dim 1).",
-        show_default=False,
-    ),
-]
-OptionalSplit: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--split",
-        metavar="NAME|IDX,DIM",
-        help="What is split: an identifier, or a dimension such as 0,1 (input 0, dim 1).",
-        show_default=False,
-    ),
-]
+_SPLIT = typer.Option(
+    "--split",
+    metavar="NAME|IDX,DIM",
+    help="What is split: an identifier, or a dimension such as 0,1 (input 0, dim 1).",
+    show_default=False,
+)
+Split: TypeAlias = Annotated[str, _SPLIT]
+OptionalSplit: TypeAlias = Annotated[str | None, _SPLIT]
 Contiguous: TypeAlias = Annotated[
     bool, typer.Option("--contiguous", help="Ask only for layouts of one block per rank.")
 ]

@@ -1,19 +1,18 @@
-"""``dimsolve infer TARGET``: a model with the symbolic shape of every value.
+"""The verbs that ask about operators: each asks the Python function of the same name.
 
-The verbs: each asks the Python function of the same name and hands its answer on.
-
-``dimsolve ops`` and ``dimsolve verify``: what operators promise, and whether it is true.
+dimsolve infer '(h t) k -> h t k' --input '8*s, k' --arg h=8
+dimsolve infer model.py:tiny                                    every value's symbolic shape
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from json import dumps
-from typing import TYPE_CHECKING, Annotated, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from .answers import Exit, answer, exit_of_counts, exit_of_verdict, only_json
+from .answers import Exit, answer, exit_of_counts, exit_of_verdict, lines
+from .models import infer_model, is_target, legal_parts_of_model
 from .options import (
     AnnotationText,
     Arguments,
@@ -29,21 +28,20 @@ from .options import (
     size_of,
     split_of,
 )
-from .page import Block, Cell
 
 if TYPE_CHECKING:
-    from dimsolve.api.results import OperatorsModel, VerificationModel
-    from dimsolve.exec.graph import Graph
+    from dimsolve.api.results import OperatorsModel
     from dimsolve.exec.verification.verification import Verification
     from dimsolve.ir.errors import AnnotationError
+    from dimsolve.show.terminal import Block
 
 
 def parse(annotation: AnnotationText, json: Json = False) -> None:
     """Read an annotation: its tensors, and what may be split."""
-    from .. import parse as ask
-    from .page import show_annotation
+    from dimsolve import parse as ask
+    from dimsolve.show.terminal import annotation_blocks
 
-    answer(lambda: ask(annotation.strip()), show_annotation, json=json)
+    answer(lambda: ask(annotation.strip()), annotation_blocks, json=json)
 
 
 def infer(
@@ -59,8 +57,8 @@ def infer(
     """Infer output shapes from input shapes; all shapes of a model given as module:function or
     file.py:function, a function that returns (model, example_kwargs[, dynamic]).
     """
-    from .. import infer as ask
-    from .page import show_explanation, show_solution
+    from dimsolve import infer as ask
+    from dimsolve.show.terminal import solution_blocks
 
     if is_target(annotation):
         if inputs or arguments or facts:
@@ -68,12 +66,12 @@ def infer(
                 "a model's shapes come from the example that its function returns: --input, --arg "
                 "and --fact are for annotations"
             )
-        infer_target(annotation, explain=explain, json=json)
+        infer_model(annotation, explain=explain, json=json)
 
     shapes, named = inputs_of(inputs), arguments_of(arguments)
     answer(
         lambda: ask(annotation.strip(), shapes, arguments=named, facts=facts_of(facts)),
-        show_explanation if explain else show_solution,
+        (lambda solution: lines(solution.explain())) if explain else solution_blocks,
         json=json,
     )
 
@@ -94,23 +92,23 @@ def check(
     json: Json = False,
 ) -> None:
     """Check whether a split is legal: for all values, under a condition, or never."""
-    from .. import check as ask
-    from .page import show_legality
+    from dimsolve import check as ask
+    from dimsolve.show.terminal import legality_blocks
 
     shapes, named = inputs_of(inputs), arguments_of(arguments)
+    known = {"arguments": named, "facts": facts_of(facts)}
     answer(
         lambda: ask(
             annotation.strip(),
             shapes,
             split_of(split),
             size_of(parts),
-            arguments=named,
-            facts=facts_of(facts),
             contiguous=contiguous,
+            **known,
         ),
-        show_legality,
+        legality_blocks,
         json=json,
-        leave=lambda legality: exit_of_verdict(legality.verdict),
+        leave=exit_of_verdict,
     )
 
 
@@ -146,26 +144,25 @@ def legal_parts(
     json: Json = False,
 ) -> None:
     """List the legal counts of a split, or of a mesh axis for a model given as module:function."""
-    from .. import legal_parts as ask
-    from .models import legal_parts_of_model
-    from .page import show_legal_parts
+    from dimsolve import legal_parts as ask
+    from dimsolve.show.terminal import legal_parts_blocks
 
     if is_target(annotation):
         legal_parts_of_model(annotation, axis, policy, up_to, json=json)
     if split is None:
         raise typer.BadParameter("an annotation needs --split, what is split", param_hint="--split")
     shapes, named = inputs_of(inputs), arguments_of(arguments)
+    known = {"arguments": named, "facts": facts_of(facts)}
     answer(
         lambda: ask(
             annotation.strip(),
             shapes,
             split_of(split),
-            arguments=named,
-            facts=facts_of(facts),
             up_to=up_to,
             contiguous=contiguous,
+            **known,
         ),
-        show_legal_parts,
+        legal_parts_blocks,
         json=json,
         leave=exit_of_counts,
     )
@@ -182,14 +179,14 @@ def prove(
     json: Json = False,
 ) -> None:
     """Prove or refute a claim about positive integers."""
-    from .. import prove as ask
-    from .page import show_proof
+    from dimsolve import prove as ask
+    from dimsolve.show.terminal import verdict_blocks
 
     answer(
         lambda: ask(claim.strip(), facts=facts_of(facts)),
-        show_proof,
+        verdict_blocks,
         json=json,
-        leave=lambda proof: exit_of_verdict(proof.verdict),
+        leave=exit_of_verdict,
     )
 
 
@@ -211,12 +208,37 @@ def ops(
         return found
 
     def show(found: OperatorsModel) -> Iterator[Block]:
-        yield [
-            [Cell(row.path, "bold"), Cell("   ".join([*row.annotations, *_in_brackets(row.note)]))]
-            for row in found.operators
-        ]
+        from dimsolve.show.terminal import Cell
+
+        rows = []
+        for row in found.operators:
+            # The note in brackets: a column of its own would be very far to the right.
+            texts = [*row.annotations, f"({row.note})"] if row.note else row.annotations
+            rows.append([Cell(row.path, "bold"), Cell("   ".join(texts))])
+        yield rows
 
     answer(ask, show, json=json)
+
+
+def _unknown(name: str) -> AnnotationError:
+    from difflib import get_close_matches
+
+    from dimsolve.ir.errors import AnnotationError, Diagnostic
+    from dimsolve.solver.operators import names
+
+    close = get_close_matches(name, names(), n=3)
+    hint = "dimsolve ops lists all; dimsolve.register_op annotates a function of your own"
+    return AnnotationError(
+        Diagnostic(
+            code="unknown-operator",
+            title="the library does not have this callable",
+            reason=f"no path contains '{name:.60}'",
+            hint=f"did you mean {' or '.join(close)}?" if close else hint,
+        )
+    )
+
+
+_WANTED = "write module:function or file.py:function; the function is one that is registered"
 
 
 def verify(
@@ -231,94 +253,12 @@ def verify(
     """Run an operator whole and split, forward and backward: is its annotation true?"""
 
     def ask() -> Verification:
+        from dimsolve import verify as run
         from dimsolve.exec.target import load_function
 
-        from .. import verify as run
-
         return run(load_function(target, _WANTED) if ":" in target.strip(":") else target)
-
-    def show(found: Verification) -> Iterator[Block]:
-        yield [[Cell(line)] for line in str(found).splitlines()]
-
-    def model(found: Verification) -> VerificationModel:
-        from dimsolve.api.results import VerificationModel
-
-        return VerificationModel.of(found)
 
     def leave(found: Verification) -> Exit:
         return Exit.YES if found.ok else Exit.NO
 
-    answer(ask, show, json=json, leave=leave, model=model)
-
-
-def _in_brackets(note: str) -> list[str]:
-    """The note behind the annotations; a column of its own would be very far to the right."""
-    return [f"({note})"] if note else []
-
-
-_WANTED = "write module:function or file.py:function; the function is one that is registered"
-
-
-def _unknown(name: str) -> AnnotationError:
-    from difflib import get_close_matches
-
-    from dimsolve.ir.errors import AnnotationError, Diagnostic
-    from dimsolve.solver.operators import names
-
-    close = get_close_matches(name, names(), n=3)
-    return AnnotationError(
-        Diagnostic(
-            code="unknown-operator",
-            title="the library does not have this callable",
-            reason=f"no path contains '{name:.60}'",
-            hint=f"did you mean {' or '.join(close)}?"
-            if close
-            else "dimsolve ops lists all; dimsolve.register_op annotates a function of your own",
-        )
-    )
-
-
-def is_target(text: str) -> bool:
-    """Whether a text names a model (``module:function``, ``file.py:function``) and is no
-    annotation.
-
-    >>> is_target("model.py:tiny"), is_target("m k -> m")
-    (True, False)
-    """
-    home, colon, name = text.strip().rpartition(":")
-    return bool(colon) and name.isidentifier() and bool(home) and "->" not in text
-
-
-def infer_target(text: str, *, explain: bool, json: bool) -> NoReturn:
-    """Traces the model and prints its graph; with ``explain`` only what must hold, and why."""
-
-    def ask() -> Graph:
-        from dimsolve.exec.target import load_target
-
-        return load_target(text).trace()
-
-    if not json:
-        answer(ask, _show_conditions if explain else _show_graph, json=False)
-    from dimsolve.ir.errors import DimsolveError
-
-    try:
-        with only_json():
-            data = ask().to_json()
-    except DimsolveError as error:
-        raised = error
-        answer(lambda: _again(raised), lambda _: (), json=True)
-    typer.echo(dumps(data))
-    raise typer.Exit
-
-
-def _again(error: Exception) -> NoReturn:
-    raise error
-
-
-def _show_graph(graph: Graph) -> Iterator[Block]:
-    yield [[Cell(line)] for line in graph.show().splitlines()]
-
-
-def _show_conditions(graph: Graph) -> Iterator[Block]:
-    lines = graph.explain().splitlines() or ["nothing must hold: the graph runs at all sizes"]
-    yield [[Cell(line)] for line in lines]
+    answer(ask, lambda found: lines(str(found)), json=json, leave=leave)

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._text import text_batch
+from ._text import small, text_batch
 
 
 def tiny() -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """Returns a BERT of 2 layers with its masked language head: width 64, 4 heads, no dropout."""
-    from transformers import BertConfig, BertForMaskedLM
-
-    config = BertConfig(
-        vocab_size=256,
-        hidden_size=64,
+    model = small(
+        "Bert",
+        "ForMaskedLM",
         intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
         max_position_embeddings=128,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
-    return BertForMaskedLM(config), *text_batch(256)
+    return model, *text_batch(256)

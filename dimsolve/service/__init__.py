@@ -8,10 +8,11 @@ A question takes one of two ways. The usual one is certainly cheap and is answer
 any other is answered by a worker process, which is killed when its time is over: a thread cannot be
 stopped while big integers hold the interpreter.
 
-    asgi        reads requests within limits             usual      which questions are cheap
-    questions   what may be asked, as data               answers    from a question to bytes
-    pool        worker processes with a deadline         app        the routes, and /openapi.json
-    pages       the playground, from static/             reference  /docs, from /openapi.json
+    server      sockets, connections, signals            app            routes, /openapi.json, pages
+    requests    from a request to its response           pool           workers with a deadline
+    questions   what may be asked, as data               plans          the same for /v1/plan
+    answers     from a question to a reply               replies        replies, refusals, limits
+    reference   /docs, from /openapi.json                observability  metrics and logs
 
 This module imports nothing: workers need no web framework.
 """

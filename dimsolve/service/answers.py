@@ -1,13 +1,7 @@
 """From a question to the reply, with nothing of the web: the same in the server and in a worker.
 
-answer("prove", b'{"claim": "n > 0"}')    Reply(200, b'{"verdict":"proved",...}')
-answer("prove", b'{"claim": "n > "}')     Reply(422, b'{"title":...}'), a problem
-
-The verbs: what each reads and what it answers.
-
-Routes, workers and /openapi.json go by this table.
-
-Which questions are certainly cheap, so that they may be answered while others wait.
+    answer("prove", b'{"claim": "n > 0"}')    Reply(200, b'{"verdict":"proved",...}')
+    answer("prove", b'{"claim": "n > "}')     Reply(422, b'{"title":...}'), a problem
 
 A worker process costs about 120 µs a question, several times the answer to a usual one. So the
 usual one is answered where it is read, and its form alone says, in microseconds, that it is usual:
@@ -21,18 +15,12 @@ usual one is answered where it is read, and its form alone says, in microseconds
 Usual means: every length follows at once, as a number or a product of a number and symbols, and
 what is known are remainders and bounds of different symbols. Both ways end in the same function;
 nothing depends on this but time. tests/service/test_usual.py looks for slow ones.
-
-The answers of a batch: each has the status that it would have alone.
-
-What `/v1/operators` lists: torch's functions with the annotations of example calls.
-
-{"path": "torch.matmul", "annotations": ["m k+, k+ n -> m n", ...], "note": ""}
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 
@@ -43,7 +31,6 @@ from dimsolve.api.results import (
     LegalityModel,
     LegalPartsModel,
     Model,
-    OperatorsModel,
     Problem,
     ProofModel,
     SolutionModel,
@@ -122,19 +109,12 @@ def is_usual(question: AnyQuestion) -> bool:
     False
     """
     match question:
-        case ParseQuestion():
-            return True
-        case InferQuestion():
-            return _is_at_once(question)
-        case CheckQuestion():
-            return not question.contiguous and _is_count(question.parts) and _is_at_once(question)
-        case LegalPartsQuestion():
-            few = question.up_to is not None and question.up_to <= MAX_COUNTS
-            return few and not question.contiguous and _is_at_once(question)
-        case ProveQuestion() | PlanQuestion():
+        case CheckQuestion() if question.contiguous or not _is_count(question.parts):
+            return False
+        case LegalPartsQuestion() if question.contiguous or (question.up_to or 64) > MAX_COUNTS:
             return False
         case _:
-            assert_never(question)
+            return is_short(question)
 
 
 def is_short(question: AnyQuestion) -> bool:
@@ -163,19 +143,21 @@ def _is_count(parts: int | str) -> bool:
 
 def _is_at_once(question: InferQuestion | CheckQuestion | LegalPartsQuestion) -> bool:
     """Whether all lengths follow by exact divisions, and nothing hard is known or left to show."""
-    known = _names_of_facts(question.facts)
-    inputs = question.inputs
+    known, inputs = _names_of_facts(question.facts), question.inputs
     if known is None or inputs is None:
         return False
     if not (all(map(_is_plain, inputs)) and all(map(_is_plain_dim, question.arguments.values()))):
         return False
     try:
         lengths = solve_quickly(question.annotation, inputs, question.arguments)
-        return (
-            lengths is not None
-            and all(map(_is_product, lengths.values()))
-            and _are_about_symbols(known, lengths, inputs)
-        )
+        if lengths is None or not all(map(_is_product, lengths.values())):
+            return False
+        doubtful = known & lengths.keys()
+        if not doubtful:
+            return True
+        # A fact about an identifier that is no symbol becomes an equation for the general solver.
+        dims = [dim for shape in inputs for dim in to_shape(shape) or () if isinstance(dim, Poly)]
+        return doubtful <= set[str]().union(*map(symbols_of, dims))
     except DimsolveError:
         return True  # it cannot be read, or has the wrong rank: the answer is that error
 
@@ -211,31 +193,31 @@ def _is_product(length: Dim) -> bool:
     return coefficient < MAX_NUMBER and all(isinstance(atom, str) for atom, _ in monomial)
 
 
-def _are_about_symbols(
-    known: set[str], lengths: Mapping[str, Dim], inputs: Sequence[Shape]
-) -> bool:
-    """Whether no fact is about an identifier: those become equations for the general solver."""
-    unsaid = known & lengths.keys()
-    if not unsaid:
-        return True
-    dims = [dim for shape in inputs for dim in to_shape(shape) or () if isinstance(dim, Poly)]
-    return unsaid <= set[str]().union(*map(symbols_of, dims))
-
-
 def answer(verb: Verb, body: bytes) -> Reply:
     """Returns the reply to a request's body: an answer, or the problem why there is none."""
     try:
-        return reply_of(ask(read_question(VERBS[verb].question, body)))
-    except (DimsolveError, Refusal) as error:
-        return reply_of_error(error)
+        return answer_question(read_question(VERBS[verb].question, body))
+    except Refusal as refusal:
+        return reply_of_error(refusal)
 
 
 def answer_question(question: AnyQuestion) -> Reply:
     """Returns the reply to a question that is read already."""
     try:
         return reply_of(ask(question))
-    except DimsolveError as error:
+    except (DimsolveError, Refusal) as error:
         return reply_of_error(error)
+
+
+def answer_at_once(verb: Verb, body: bytes) -> Reply | None:
+    """Returns the reply to a question that is cheap, or cannot be read; None for any other."""
+    if len(body) > MAX_BYTES:
+        return None
+    try:
+        question = read_question(VERBS[verb].question, body)
+        return answer_question(question) if is_usual(question) else None
+    except Refusal as refusal:
+        return reply_of_error(refusal)
 
 
 def ask(question: AnyQuestion) -> BaseModel:
@@ -247,48 +229,20 @@ def ask(question: AnyQuestion) -> BaseModel:
     match question:
         case ParseQuestion():
             return model_of(read_annotation(question.annotation))
-        case InferQuestion():
-            return model_of(infer(question.annotation, question.inputs, **_known(question)))
-        case CheckQuestion():
-            split = _split(question)
-            return model_of(
-                check(question.annotation, question.inputs, split, question.parts, **_cut(question))
-            )
-        case LegalPartsQuestion():
-            split = _split(question)
-            return model_of(
-                legal_parts(
-                    question.annotation,
-                    question.inputs,
-                    split,
-                    up_to=question.up_to,
-                    **_cut(question),
-                )
-            )
         case ProveQuestion():
             return model_of(prove(question.claim, facts=question.facts))
         case PlanQuestion():
             return plan_of(question)
-        case _:
-            assert_never(question)
-
-
-def _known(question: InferQuestion | CheckQuestion | LegalPartsQuestion) -> dict[str, Any]:
-    return {"arguments": question.arguments, "facts": question.facts}
-
-
-def _cut(question: CheckQuestion | LegalPartsQuestion) -> dict[str, Any]:
-    return {
-        **_known(question),
-        "contiguous": question.contiguous,
-        "value_split": question.value_split,
-        "partial": question.partial,
-    }
-
-
-def _split(question: CheckQuestion | LegalPartsQuestion) -> str | tuple[int, int]:
-    split = question.split
-    return split if isinstance(split, str) else (split[0], split[1])
+    asked = question.annotation, question.inputs
+    known: dict[str, Any] = {"arguments": question.arguments, "facts": question.facts}
+    if isinstance(question, InferQuestion):
+        return model_of(infer(*asked, **known))
+    split: Any = question.split if isinstance(question.split, str) else tuple(question.split)
+    for name in ("contiguous", "value_split", "partial"):
+        known[name] = getattr(question, name)
+    if isinstance(question, CheckQuestion):
+        return model_of(check(*asked, split, question.parts, **known))
+    return model_of(legal_parts(*asked, split, up_to=question.up_to, **known))
 
 
 class ItemAnswer(Model):
@@ -309,9 +263,6 @@ class BatchAnswer(Model):
     """One entry per question, in the same order."""
 
     answers: list[ItemAnswer | ItemProblem]
-
-
-__all__ = ["OperatorsModel", "operators", "operators_reply"]
 
 
 @lru_cache(maxsize=1)

@@ -4,16 +4,12 @@
     GET  /v1/operators /healthz /readyz /metrics /openapi.json /docs /
 
 Bodies are read and written here and not by FastAPI's own models: a question is read strictly and
-once, and an answer is bytes already. FastAPI has the routes and their description.
+once, and an answer is bytes already. FastAPI has the routes and their description: /openapi.json is
+made of the models that read the questions and write the answers, so it cannot say anything else.
 
-The pages for people: the playground at ``/``, the reference at ``/docs``, and their parts.
-
-Nothing of them comes from another host, and the headers hold browsers to that: no script, style or
-picture but those that stand in ``static``, no requests to anybody else, no frame around a page.
-
-What /openapi.json says of each route: its question, its answer, every problem it may have.
-
-The models are those that read the questions and write the answers, so it cannot say anything else.
+The playground at ``/``, the reference at ``/docs`` and their parts come from ``static`` and from no
+other host, and the headers hold browsers to that: no script, style or picture of anybody else, no
+requests to anybody else, no frame around a page.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 from mimetypes import add_type
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeAlias
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -37,15 +33,15 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from dimsolve.api.results import Model, Problem
+from dimsolve.api.results import Model, OperatorsModel, Problem
 
 from . import observability as measured
-from .answers import VERBS, BatchAnswer, OperatorsModel, Verb, operators_reply
-from .desk import Desk, Observed, response_of
+from .answers import VERBS, BatchAnswer, Verb, operators_reply
 from .pool import ClientGone, Pool
 from .questions import BatchQuestion
 from .reference import reference
 from .replies import JSON, PROBLEM, Limits, Refusal, reply_of, reply_of_error
+from .requests import Observed, Requests, response_of
 
 STATIC = Path(__file__).with_name("static")
 _POLICY = {
@@ -109,31 +105,8 @@ _PROBLEMS = {
 }
 OF_QUESTION = (400, 405, 408, 413, 415, 422, 431, 503, 504)
 OF_STATE = (405, 431, 503)
-Json = dict[str, Any]
-
-
-class Described(NamedTuple):
-    """``responses`` and ``openapi_extra`` of a FastAPI route."""
-
-    responses: dict[int | str, Json]
-    extra: Json
-
-
-def operation(
-    question: type[BaseModel] | None, answer: Json, problems: tuple[int, ...]
-) -> Described:
-    """Returns what a route reads and answers, as OpenAPI has it."""
-    responses: dict[int | str, Json] = {200: {"description": "The answer.", "content": answer}}
-    for status in problems:
-        responses[status] = {
-            "description": _PROBLEMS[status],
-            "content": content(Problem, PROBLEM),
-            **({"headers": _RETRY_AFTER} if status == 503 else {}),
-        }
-    if question is None:
-        return Described(responses, {})
-    body = {"required": True, "content": content(question)}
-    return Described(responses, {"requestBody": body})
+Json: TypeAlias = dict[str, Any]
+Endpoint: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 _RETRY_AFTER: Json = {
@@ -144,11 +117,6 @@ _RETRY_AFTER: Json = {
 def content(model: type[BaseModel], media: str = JSON) -> Json:
     """Returns the OpenAPI content that is a model."""
     return {media: {"schema": {"$ref": _REF.format(model=model.__name__)}}}
-
-
-def plain(media: str) -> Json:
-    """Returns the OpenAPI content that is text."""
-    return {media: {"schema": {"type": "string"}}}
 
 
 def schemas(questions: list[type[BaseModel]], answers: list[type[BaseModel]]) -> Json:
@@ -174,9 +142,6 @@ def _widely_read(schema: Any) -> Any:
     return plain
 
 
-Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
-
-
 class State(Model):
     """How the service is."""
 
@@ -199,7 +164,7 @@ def create_app(limits: Limits | None = None) -> FastAPI:
         exception_handlers=ERRORS,
     )
     app.router.route_class = DirectRoute
-    _add_questions(app, Desk(pool, metrics, limits))
+    _add_questions(app, Requests(pool, metrics, limits))
     _add_states(app, pool, metrics)
     add_pages(app)
     routes = frozenset(getattr(route, "path", "") for route in app.routes)
@@ -232,34 +197,19 @@ def _lifespan(pool: Pool) -> Callable[[FastAPI], AbstractAsyncContextManager[Non
     return lifespan
 
 
-def _add_questions(app: FastAPI, desk: Desk) -> None:
+def _add_questions(app: FastAPI, requests: Requests) -> None:
     for verb, (question, answer) in VERBS.items():
-        described = operation(question, content(answer), OF_QUESTION)
         about = (question.__doc__ or "").partition("\n")[0]
-        _post(app, verb, _asking(desk, verb), about, described)
-    described = operation(BatchQuestion, content(BatchAnswer), OF_QUESTION)
-    _post(app, "batch", desk.batch, "Many questions at once, each answered for itself.", described)
+        _add(app, verb, _asking(requests, verb), about, content(answer), question)
+    about = "Many questions at once, each answered for itself."
+    _add(app, "batch", requests.batch, about, content(BatchAnswer), BatchQuestion)
 
 
-def _asking(desk: Desk, verb: Verb) -> Endpoint:
+def _asking(requests: Requests, verb: Verb) -> Endpoint:
     async def ask(request: Request) -> Response:
-        return await desk.question(request, verb)
+        return await requests.question(request, verb)
 
     return ask
-
-
-def _post(app: FastAPI, name: str, endpoint: Endpoint, about: str, described: Described) -> None:
-    app.add_api_route(
-        f"/v1/{name}",
-        endpoint,
-        methods=["POST"],
-        response_class=Response,
-        operation_id=name,
-        summary=about,
-        description=about,
-        responses=described.responses,
-        openapi_extra=described.extra,
-    )
 
 
 def _add_states(app: FastAPI, pool: Pool, metrics: measured.Metrics) -> None:
@@ -271,37 +221,45 @@ def _add_states(app: FastAPI, pool: Pool, metrics: measured.Metrics) -> None:
 
     async def readyz(request: Request) -> Response:
         if not pool.ready:
-            raise Refusal(
-                503,
-                "not-ready",
-                "the service is not ready",
-                "its workers are starting",
-                retry_after=1,
-            )
+            raise Refusal("not-ready", retry_after=1)
         return response_of(reply_of(State(status="ready")))
 
     async def metrics_text(request: Request) -> Response:
         return Response(metrics.text(), media_type=measured.CONTENT_TYPE)
 
-    state = content(State)
-    rows: list[tuple[str, Endpoint, str, Any]] = [
-        ("/v1/operators", operators, "The operators that are known.", content(OperatorsModel)),
-        ("/healthz", healthz, "Is the process alive?", state),
-        ("/readyz", readyz, "Are the workers ready?", state),
-        ("/metrics", metrics_text, "Counts and times for Prometheus.", plain("text/plain")),
-    ]
-    for path, endpoint, about, answer in rows:
-        described = operation(None, answer, OF_STATE)
-        app.add_api_route(
-            path,
-            endpoint,
-            methods=["GET"],
-            response_class=Response,
-            operation_id=path.rpartition("/")[2],
-            summary=about,
-            description=about,
-            responses=described.responses,
-        )
+    state, text = content(State), {"text/plain": {"schema": {"type": "string"}}}
+    listed = content(OperatorsModel)
+    _add(app, "operators", operators, "The operators that are known.", listed)
+    _add(app, "healthz", healthz, "Is the process alive?", state)
+    _add(app, "readyz", readyz, "Are the workers ready?", state)
+    _add(app, "metrics", metrics_text, "Counts and times for Prometheus.", text)
+
+
+def _add(
+    app: FastAPI,
+    name: str,
+    endpoint: Endpoint,
+    about: str,
+    answer: Json,
+    question: type[BaseModel] | None = None,
+) -> None:
+    """Adds a route with what it reads and answers, as OpenAPI has it."""
+    responses: dict[int | str, Json] = {200: {"description": "The answer.", "content": answer}}
+    for status in OF_QUESTION if question else OF_STATE:
+        described = {"description": _PROBLEMS[status], "content": content(Problem, PROBLEM)}
+        responses[status] = described | ({"headers": _RETRY_AFTER} if status == 503 else {})
+    body = {"requestBody": {"required": True, "content": content(question)}} if question else None
+    app.add_api_route(
+        f"/v1/{name}" if question or name == "operators" else f"/{name}",
+        endpoint,
+        methods=["POST" if question else "GET"],
+        response_class=Response,
+        operation_id=name,
+        summary=about,
+        description=about,
+        responses=responses,
+        openapi_extra=body,
+    )
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -311,11 +269,10 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _not_found(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    code, title, reason = {
-        404: ("no-such-path", "there is no such path", "see /docs for those that are"),
-        405: ("no-such-method", "this path has another method", "see the header Allow"),
-    }.get(error.status_code, ("refused", "the request is refused", str(error.detail)))
-    response = response_of(reply_of_error(Refusal(error.status_code, code, title, reason)))
+    name = {404: "no-such-path", 405: "no-such-method"}.get(error.status_code, "refused")
+    reason = str(error.detail) if name == "refused" else ""
+    refusal = Refusal(name, status=error.status_code, reason=reason)
+    response = response_of(reply_of_error(refusal))
     response.headers.update(error.headers or {})
     return response
 
@@ -325,8 +282,7 @@ async def _client_gone(request: Request, error: Exception) -> Response:
 
 
 async def _defect(request: Request, error: Exception) -> Response:
-    title, reason = "dimsolve has a defect", "this question found one; please report it"
-    return response_of(reply_of_error(Refusal(500, "defect", title, reason)))
+    return response_of(reply_of_error(Refusal("defect")))
 
 
 ERRORS: dict[int | type[Exception], Any] = {

@@ -7,11 +7,8 @@ Nothing that a client names is imported: operators are those of the library and 
 the graph says, examples are those of `dimsolve.examples`. What an example registers is known while
 it is traced and never to a later question: an answer depends on the question alone.
 
-The form of a graph's JSON, as `Graph.to_json` writes it: checked before anything reads it.
-
-    {"version": 1, "name": "main", "inputs": [...], "nodes": [...], "outputs": {"y": "linear"}, ...}
-
-`dimsolve.ir.graph_json` says what each member means. Arguments are left to its reader.
+A graph's JSON, as `Graph.to_json` writes it, is checked before anything reads it. What each member
+means is said in `dimsolve.ir.graph_json`; arguments are left to its reader.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ from dimsolve.ir.operator import Shelf
 from dimsolve.solver.graphs.builder import TypedGraph
 
 from .questions import Int, Question
-from .questions import Length as QuestionsLength
+from .questions import Length as Size
 from .replies import Refusal
 
 if TYPE_CHECKING:
@@ -38,6 +35,9 @@ if TYPE_CHECKING:
 
 
 Length: TypeAlias = int | str | None
+Pair: TypeAlias = Annotated[list[str], Field(min_length=2, max_length=2)]
+Split: TypeAlias = str | Annotated[list[Int], Field(min_length=2, max_length=2)]
+"""An identifier, or [index, dim]."""
 
 
 class Form(BaseModel):
@@ -183,7 +183,7 @@ class FunctionForm(Form):
     outputs: dict[str, str]
     container: str
     facts: list[str]
-    checks: list[Annotated[list[str], Field(min_length=2, max_length=2)]]
+    checks: list[Pair]
     strict: bool
     functions: list[FunctionForm]
 
@@ -192,10 +192,6 @@ class GraphForm(FunctionForm):
     """What `Graph.to_json` writes."""
 
     version: Literal[1]
-
-
-Split: TypeAlias = str | Annotated[list[Int], Field(min_length=2, max_length=2)]
-"""An identifier, or [index, dim]."""
 
 
 _FLOATS = {"rank": 2, "dtype": "float32", "shape": ["batch", 64]}
@@ -224,7 +220,7 @@ _GRAPH = {
 
 
 class _Plan(Question):
-    mesh: dict[str, QuestionsLength] = Field(
+    mesh: dict[str, Size] = Field(
         description="axis names and sizes, outer axis first", examples=[{"dp": 2, "tp": 2}]
     )
     policy: str | dict[str, dict[str, Split]] | None = Field(
@@ -266,37 +262,22 @@ def plan_of(question: PlanQuestion) -> Plan:
         _check_rules(graph)
         return plan(graph, asked.mesh, asked.policy)
     except _NONSENSE as error:
-        raise _makes_no_sense(error) from None
+        frame = extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        raise Refusal("no-such-graph", error=type(error).__name__, place=place) from None
 
 
 def _check_rules(graph: Graph) -> None:
     """Refuses a graph that calls operators whose transform rules did not come along."""
     calls = [node for each in (graph, *graph.functions.values()) for node in each.nodes()]
     for node in calls:
-        if node.told is not None and node.told.transform_rules:
-            raise Refusal(
-                422,
-                "rules-left-behind",
-                "the service cannot plan this operator",
-                f"{node.signature} has transform rules, which are functions of your process: "
-                f"{', '.join(node.told.transform_rules)}; of others the promise is enough",
-                "plan it where they are: dimsolve.plan(graph, mesh, policy)",
-            )
+        if node.declared is not None and node.declared.transform_rules:
+            rules = ", ".join(node.declared.transform_rules)
+            raise Refusal("rules-left-behind", operator=node.signature, rules=rules)
 
 
 _NONSENSE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What the planner runs into on data that have the form of a graph and are none."""
-
-
-def _makes_no_sense(error: Exception) -> Refusal:
-    frame = extract_tb(error.__traceback__)[-1]
-    return Refusal(
-        422,
-        "no-such-graph",
-        "this graph cannot be planned",
-        f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}",
-        "if Graph.to_json wrote it, this is a defect of dimsolve: please report it",
-    )
 
 
 _SHELF = Shelf()
@@ -313,15 +294,13 @@ def _example(name: str) -> Graph:
 
 def _traced(name: str) -> TypedGraph:
     if name not in examples():
-        reason = f"there are {', '.join(examples()) or 'none'}"
-        raise Refusal(422, "no-such-example", "there is no such example", reason)
+        raise Refusal("no-such-example", examples=", ".join(examples()) or "none")
     from dimsolve.exec.target import load_target
 
     try:
         return load_target(f"dimsolve.examples.{name}").trace()
     except ImportError:
-        title, hint = "this example is not installed", "pip install 'dimsolve[models]'"
-        raise Refusal(422, "not-installed", title, "it needs another package", hint) from None
+        raise Refusal("not-installed") from None
 
 
 @lru_cache(maxsize=1)

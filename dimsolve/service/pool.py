@@ -10,26 +10,14 @@ pebble's; here are the limits around it: how many may wait, how long, and what t
 The deadline is for the whole of it: a question waits for half of it at most, and is worked on for
 what is left. A worker that ends is no answer: the question is asked once more.
 
-Who is next: places at the workers, given to clients in turn.
-
-    places = Places(2)
-    place = await places.take("10.0.0.7")      at once, or when it is this client's turn
-    places.give_back(place)
-
+`Places` says who is next: places at the workers are given to clients, which are addresses, in turn.
 One who asks many slow questions waits behind everybody else who asks one. Beside the usual places
 there are two that slow questions of a busy client cannot take: one for short questions, and one for
-clients of whom nothing is worked on. A client is an address.
+clients of whom nothing is worked on.
 
-What a worker process does: one question after another, each until it is answered or killed.
-
-The pool kills a worker whose time is over. Should the server be gone, the kernel does it.
-Where the kernel cannot, an alarm rings a little after the question's time, and nobody handles it.
-
-The body of a request, within limits of type, size and time.
-
-Content-Type: application/json      anything else   415
-at most so many bytes               more            413, and the connection is closed
-within so many seconds              later           408, and the connection is closed
+A worker answers one question after another. The pool kills it when a question's time is over;
+should the server be gone, the kernel does; where the kernel cannot, an alarm rings a little after
+the question's time, and nobody handles it.
 """
 
 from __future__ import annotations
@@ -46,7 +34,6 @@ from time import monotonic
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import pebble
-from starlette.requests import Request
 
 from .answers import Verb
 from .replies import Limits, Refusal, Reply
@@ -67,7 +54,7 @@ class _Waiting(NamedTuple):
 
 
 class Places:
-    """So many usual places, and one of each other kind."""
+    """So many usual places, and one of each other."""
 
     def __init__(self, usual: int) -> None:
         self._most: dict[Kind, int] = {"usual": usual, "short": 1, "newcomer": 1}
@@ -115,32 +102,27 @@ class Places:
     def _hand_out(self) -> None:
         """Gives every free place to the client whose turn it is."""
         while (found := self._next()) is not None:
-            client, one, kind = found
+            client, one, place = found
             self._leave(client, one)
             if client in self._waiting:
                 self._waiting.move_to_end(client)
-            self._taken[kind] += 1
+            self._taken[place] += 1
             self._of_client[client] += 1
-            one.turn.set_result(Place(kind, client))
+            one.turn.set_result(Place(place, client))
 
     def _next(self) -> tuple[str, _Waiting, Kind] | None:
+        """The next question that may begin, with its client and the place that it takes."""
         for client, row in self._waiting.items():
             here = [one for one in row if not one.turn.cancelled()]
             for one in (*here[:1], *(each for each in here if each.is_short)):
-                kind = self._free_for(client, one)
-                if kind is not None:
-                    return client, one, kind
-        return None
-
-    def _free_for(self, client: str, one: _Waiting) -> Kind | None:
-        allowed: tuple[tuple[Kind, bool], ...] = (
-            ("usual", True),
-            ("short", one.is_short),
-            ("newcomer", client not in self._of_client),
-        )
-        for kind, may in allowed:
-            if may and self._taken[kind] < self._most[kind]:
-                return kind
+                allowed: dict[Kind, bool] = {
+                    "usual": True,
+                    "short": one.is_short,
+                    "newcomer": client not in self._of_client,
+                }
+                for place, may in allowed.items():
+                    if may and self._taken[place] < self._most[place]:
+                        return client, one, place
         return None
 
 
@@ -327,16 +309,16 @@ class Pool:
                     return await self._once(verb, body, gone, max(left, 0.0))
                 except pebble.ProcessExpired as ended:
                     if ended.exitcode == OUT_OF_MEMORY:
-                        raise _out_of_memory() from None
+                        raise Refusal("out-of-memory") from None
                 except BrokenExecutor:
                     continue
-            raise _ended()
+            raise Refusal("workers-ended", retry_after=1)
         except TimeoutError:
             self.killed += 1
             if waited > _NOTICED * whole:
                 reason = f"of {whole:g} s, it waited {waited:.1f} s for a worker"
                 raise self._busy(reason, self._places, "") from None
-            raise too_late(whole) from None
+            raise Refusal("out-of-time", seconds=whole) from None
         finally:
             self._mean_seconds += 0.1 * (monotonic() - began - self._mean_seconds)
 
@@ -360,14 +342,8 @@ class Pool:
         """A refusal that says when to ask again: when those that are ahead will have had a turn."""
         ahead = 1 + places.ahead(client)
         seconds = ceil(ahead * self._mean_seconds / self._limits.workers)
-        return Refusal(
-            503,
-            "busy",
-            "the service is busy",
-            reason,
-            "ask again after the seconds in Retry-After",
-            retry_after=min(max(seconds, 1), _MOST_RETRY_SECONDS),
-        )
+        seconds = min(max(seconds, 1), _MOST_RETRY_SECONDS)
+        return Refusal("busy", reason=reason, retry_after=seconds)
 
     def _schedule(self, verb: Verb, body: bytes, seconds: float) -> Future[Reply]:
         if not self._pool.active:
@@ -391,105 +367,3 @@ class Pool:
             initargs=(self._limits.worker_bytes,),
             context=context,
         )
-
-
-def too_late(seconds: float) -> Refusal:
-    """The answer to a question whose time is over."""
-    return Refusal(
-        504,
-        "out-of-time",
-        "the question was given up",
-        f"it was not answered within {seconds:g} s",
-        "ask about a smaller part of it",
-    )
-
-
-def _out_of_memory() -> Refusal:
-    return Refusal(
-        504,
-        "out-of-memory",
-        "the question was given up",
-        "it needs more memory than one question may have",
-        "ask about a smaller part of it",
-    )
-
-
-def _ended() -> Refusal:
-    return Refusal(
-        503,
-        "worker-ended",
-        "the question has no answer",
-        "the process that worked on it ended, and another one after it",
-        "ask again; if it happens again, this question is a defect: please report it",
-        retry_after=1,
-    )
-
-
-_CHARSETS = ("", "charset=utf-8", 'charset="utf-8"')
-
-
-async def read_body(request: Request, most: int, seconds: float) -> bytes:
-    """Returns the bytes of the body. Raises Refusal, or ClientGone where the client went away."""
-    _check_headers(request)
-    if int(request.headers.get("content-length", "0")) > most:
-        raise _too_large(most)
-    try:
-        async with asyncio.timeout(seconds):
-            body = await _received(request, most)
-    except TimeoutError:
-        raise Refusal(
-            408, "too-slow", "the request is too slow", f"its body took more than {seconds:g} s"
-        ) from None
-    if body is None:
-        raise _too_large(most)
-    return body
-
-
-async def wait_until_gone(request: Request) -> None:
-    """Returns when the client has gone away; the body must have been read."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-def _check_headers(request: Request) -> None:
-    media, _, parameters = request.headers.get("content-type", "").lower().partition(";")
-    encoding = request.headers.get("content-encoding", "identity")
-    title = "the body is no JSON in UTF-8"
-    hint = "send the header Content-Type: application/json"
-    if media.strip() != "application/json" or parameters.strip() not in _CHARSETS:
-        reason = "the media type has to be application/json"
-        raise Refusal(415, "not-json-type", title, reason, hint)
-    if encoding.lower() != "identity":
-        reason = "compressed bodies are not read"
-        raise Refusal(415, "content-encoding", title, reason, "send it as it is")
-
-
-async def _received(request: Request, most: int) -> bytes | None:
-    """The body; None as soon as it is too large."""
-    chunks: list[bytes] = []
-    size = 0
-    more = True
-    while more and size <= most:
-        chunk, more = await _chunk(request)
-        chunks.append(chunk)
-        size += len(chunk)
-    if size > most:
-        return None
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-async def _chunk(request: Request) -> tuple[bytes, bool]:
-    message = await request.receive()
-    if message["type"] == "http.disconnect":
-        raise ClientGone
-    return message.get("body", b""), message.get("more_body", False)
-
-
-def _too_large(most: int) -> Refusal:
-    return Refusal(
-        413,
-        "too-large",
-        "the body is too large",
-        f"at most {most} bytes are read",
-        "ask in smaller parts",
-    )

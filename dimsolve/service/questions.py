@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
 
-from dimsolve.ir.errors import shown
+from dimsolve.ir.characters import shown
 from dimsolve.ir.strict_json import UnreadableJson, read_json
 
 from .replies import Refusal
@@ -172,11 +172,10 @@ def read_question(model: type[AQuestion], body: bytes) -> AQuestion:
         data = read_json(body)
         return model.model_validate(data)
     except UnreadableJson as error:
-        title = "the body cannot be read as JSON"
-        raise Refusal(400, error.code, title, error.reason) from None
+        raise Refusal("unreadable", code=error.code, reason=error.reason) from None
     except ValidationError as error:
-        title, hint = "the question has another form", f"see {model.__name__} in /docs"
-        raise Refusal(422, "wrong-form", title, said(error, data), hint) from None
+        reason = said(error, data)
+        raise Refusal("wrong-form", reason=reason, model=model.__name__) from None
 
 
 def said(error: ValidationError, data: Any) -> str:

@@ -4,12 +4,8 @@
     Reply(422, b'{"title": "one identifier, two marks", ...}')   application/problem+json (RFC 9457)
 
 A refusal is the same record as the solver's own errors, so a client reads one schema. It repeats
-nothing of what was sent.
-
-How much one client may ask of the service: every limit in one place.
-
-Limits()                       what `dimsolve serve` uses
-Limits(deadline_seconds=0.5)   what a test uses
+nothing of what was sent. `Limits` says how much one client may ask for, `REFUSALS` what it is told
+beyond that.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ class Limits:
     (503). ``workers``: how many slow questions are worked on at a time. ``head_*``: the request
     line and headers, ``read_seconds``: the body, ``write_seconds``: how long a client may leave an
     answer unread. ``worker_bytes``: the memory of one worker; ``worker_questions``: after so many
-    it is replaced, so that nothing adds up. ``remembered_bytes``: answers kept to be given again.
+    it is replaced, so that nothing adds up. ``cache_bytes``: answers kept to be given again.
     """
 
     question_bytes: int = 64 * 1024
@@ -52,7 +48,7 @@ class Limits:
     head_seconds: float = 10.0
     read_seconds: float = 10.0
     write_seconds: float = 10.0
-    remembered_bytes: int = 16 * 1024 * 1024
+    cache_bytes: int = 16 * 1024 * 1024
 
     def bytes_of(self, verb: str) -> int:
         """How long the body of a question may be."""
@@ -93,24 +89,121 @@ class Reply(NamedTuple):
 class Refusal(Exception):
     """A request that is refused before it is a question, or because of limits.
 
-    ``status`` is the HTTP status; ``code`` is kebab-case and stable, as in `Diagnostic`.
+    name: a row of `REFUSALS`, filled with ``places``. reason, code, status: instead of the row's.
     """
 
     def __init__(
-        self, status: int, code: str, title: str, reason: str, hint: str = "", retry_after: int = 0
+        self,
+        name: str,
+        *,
+        reason: str = "",
+        code: str = "",
+        status: int = 0,
+        retry_after: int = 0,
+        **places: object,
     ) -> None:
-        super().__init__(title)
-        self.problem = Problem(
-            title=title,
-            status=status,
-            detail=reason,
-            error="ServiceError",
-            code=code,
-            text="",
-            spans=[],
-            hint=hint,
-        )
+        row = REFUSALS[name]
+        super().__init__(row.title)
         self.retry_after = retry_after
+        self.problem = Problem(
+            title=row.title,
+            status=status or row.status,
+            detail=reason or row.reason.format(**places),
+            error="ServiceError",
+            code=code or row.code or name,
+            text="",
+            spans=(),
+            hint=row.hint.format(**places),
+        )
+
+
+class Row(NamedTuple):
+    """A refusal: its HTTP status, and what it says. ``code`` is stable and kebab-case, as in
+    `Diagnostic`; "" is the row's name.
+    """
+
+    status: int
+    title: str
+    reason: str = ""
+    hint: str = ""
+    code: str = ""
+
+
+_BUSY = "the service is busy"
+_SLOW = "the request is too slow"
+_NO_JSON = "the body is no JSON in UTF-8"
+_GIVEN_UP = "the question was given up"
+_SMALLER = "ask about a smaller part of it"
+_DEFECT = "dimsolve has a defect"
+
+REFUSALS: dict[str, Row] = {
+    "not-http": Row(400, "this is not HTTP", "it cannot be read"),
+    "unreadable": Row(400, "the body cannot be read as JSON"),  # the code is the JSON reader's
+    "refused": Row(400, "the request is refused"),
+    "no-such-path": Row(404, "there is no such path", "see /docs for those that are"),
+    "no-such-verb": Row(404, "there is no such verb", "there are {verbs}"),
+    "no-such-method": Row(405, "this path has another method", "see the header Allow"),
+    "late-head": Row(408, _SLOW, "no request came within {seconds:g} s", code="too-slow"),
+    "late-body": Row(408, _SLOW, "its body took more than {seconds:g} s", code="too-slow"),
+    "too-large": Row(
+        413, "the body is too large", "at most {most} bytes are read", "ask in smaller parts"
+    ),
+    "not-json-type": Row(
+        415,
+        _NO_JSON,
+        "the media type has to be application/json",
+        "send the header Content-Type: application/json",
+    ),
+    "content-encoding": Row(415, _NO_JSON, "compressed bodies are not read", "send it as it is"),
+    "wrong-form": Row(422, "the question has another form", hint="see {model} in /docs"),
+    "rules-left-behind": Row(
+        422,
+        "the service cannot plan this operator",
+        "{operator} has transform rules, which are functions of your process: {rules}; of others "
+        "the promise is enough",
+        "plan it where they are: dimsolve.plan(graph, mesh, policy)",
+    ),
+    "no-such-graph": Row(
+        422,
+        "this graph cannot be planned",
+        "{error} at {place}",
+        "if Graph.to_json wrote it, this is a defect of dimsolve: please report it",
+    ),
+    "no-such-example": Row(422, "there is no such example", "there are {examples}"),
+    "not-installed": Row(
+        422,
+        "this example is not installed",
+        "it needs another package",
+        "pip install 'dimsolve[models]'",
+    ),
+    "head-too-large": Row(431, "the headers are too large", "at most {most} bytes are read"),
+    "defect": Row(500, _DEFECT, "this question found one; please report it"),
+    "busy": Row(503, _BUSY, hint="ask again after the seconds in Retry-After"),
+    "connected": Row(503, _BUSY, "{count} clients are connected", code="busy"),
+    "not-ready": Row(503, "the service is not ready", "its workers are starting"),
+    "stopping": Row(
+        503,
+        "the service stops",
+        "it was told to stop at once",
+        "ask again when it has started again",
+    ),
+    "workers-ended": Row(
+        503,
+        "the question has no answer",
+        "the process that worked on it ended, and another one after it",
+        "ask again; if it happens again, this question is a defect: please report it",
+        code="worker-ended",
+    ),
+    "worker-ended": Row(
+        504,
+        _GIVEN_UP,
+        "the process that worked on it was ended: it may have needed too much memory",
+    ),
+    "out-of-time": Row(504, _GIVEN_UP, "it was not answered within {seconds:g} s", _SMALLER),
+    "out-of-memory": Row(
+        504, _GIVEN_UP, "it needs more memory than one question may have", _SMALLER
+    ),
+}
 
 
 def json_of(model: BaseModel) -> bytes:
@@ -127,12 +220,10 @@ def reply_of(model: BaseModel) -> Reply:
 def reply_of_error(error: DimsolveError | Refusal) -> Reply:
     """Returns the reply that says why there is no answer.
 
-    >>> reply_of_error(Refusal(404, "no-such-path", "there is no such path", "")).status
+    >>> reply_of_error(Refusal("no-such-path")).status
     404
     """
-    match error:
-        case Refusal():
-            return Reply(error.problem.status, json_of(error.problem), error.retry_after)
-        case DimsolveError():
-            problem = Problem.of(error)
-            return Reply(problem.status, json_of(problem))
+    if isinstance(error, Refusal):
+        return Reply(error.problem.status, json_of(error.problem), error.retry_after)
+    problem = Problem.of(error)
+    return Reply(problem.status, json_of(problem))

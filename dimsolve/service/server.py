@@ -4,22 +4,16 @@ SIGTERM, or Ctrl-C, stops it gracefully: no new connection is taken, and every r
 way gets its answer before the process leaves, with exit code 0. A second Ctrl-C does not wait: what
 is under way is answered 503, and the exit code is 130.
 
-The sockets that the service listens on, bound before anything else starts.
+uvicorn reads HTTP; three things it leaves open are closed here, or one who sends a byte a minute
+would keep a connection for ever:
 
-sockets = bound("127.0.0.1", 8000)      CannotListen: port 8000 is taken; --port 0 takes a free one
-url_of("127.0.0.1", sockets)            "http://127.0.0.1:8000"
+- how long a request's head may take and how large it may be, and how many clients are connected;
+- how long an answer may lie unread;
+- an answer that is given before the request's body is read ends the connection, for what is left of
+  the body would be taken for the next request. It is thrown away for a moment: a client that still
+  sends would lose the answer when the connection is reset.
 
-Connections that keep the service waiting are closed: slow heads, endless heads, unread answers.
-
-uvicorn bounds how long a connection may be idle, but not how long a request's head may take or how
-large it may be, nor how long an answer may lie unread. One who sends a byte a minute would keep a
-connection for ever.
-
-An answer that is given before the request's body is read ends the connection: what is left of the
-body would be taken for the next request. It is thrown away for a moment, for a client that still
-sends would lose the answer when the connection is reset.
-
-    POST /v1/check, text/plain, 250000 bytes      415, Connection: close
+Sockets are bound before anything else starts, so that a port that is taken is said at once.
 """
 
 from __future__ import annotations
@@ -34,6 +28,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from http import HTTPStatus
 from math import ceil
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -116,12 +111,6 @@ def _reason(error: OSError, host: str, port: int) -> str:
             return f"{host!r} port {port}: {error.strerror}"
 
 
-_REASONS = {
-    400: "Bad Request",
-    408: "Request Timeout",
-    431: "Request Header Fields Too Large",
-    503: "Service Unavailable",
-}
 _LINGER_SECONDS = 2.0
 
 
@@ -141,8 +130,7 @@ class _Guarded(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections:
-            reason = f"{self.limits.connections} clients are connected"
-            self._refuse(Refusal(503, "busy", "the service is busy", reason, retry_after=1))
+            self._refuse(Refusal("connected", count=self.limits.connections, retry_after=1))
         else:
             self._start_head()
 
@@ -167,9 +155,7 @@ class _Guarded(HttpToolsProtocol):
         if self._head_timer is None and waiting:
             self._start_head()  # something came that is no request yet, a lone line end for one
         if self._head_timer is not None and self._head_bytes > self.limits.head_bytes:
-            title = "the headers are too large"
-            reason = f"at most {self.limits.head_bytes} bytes are read"
-            self._refuse(Refusal(431, "head-too-large", title, reason))
+            self._refuse(Refusal("head-too-large", most=self.limits.head_bytes))
 
     def _feed(self, data: bytes) -> None:
         """Reads on; the upgrade to another protocol is not taken, and what follows is a request."""
@@ -212,8 +198,7 @@ class _Guarded(HttpToolsProtocol):
         if not self._head_bytes:
             self.transport.close()  # connected and said nothing: nobody waits for an answer
             return
-        reason = f"no request came within {self.limits.head_seconds:g} s"
-        self._refuse(Refusal(408, "too-slow", "the request is too slow", reason))
+        self._refuse(Refusal("late-head", seconds=self.limits.head_seconds))
 
     # An answer before the end of the request -----------------------------------------------------
 
@@ -258,12 +243,12 @@ class _Guarded(HttpToolsProtocol):
             cycle.disconnected = True
             cycle.message_event.set()
         self._stop_head()
-        self._write_and_linger(Refusal(400, "not-http", "this is not HTTP", "it cannot be read"))
+        self._write_and_linger(Refusal("not-http"))
 
     def _write_and_linger(self, refusal: Refusal) -> None:
         reply = reply_of_error(refusal)
         head = [
-            f"HTTP/1.1 {reply.status} {_REASONS[reply.status]}",
+            f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}",
             f"content-type: {PROBLEM}",
             f"content-length: {len(reply.body)}",
             *([f"retry-after: {reply.retry_after}"] if reply.retry_after else []),

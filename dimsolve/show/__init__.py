@@ -24,13 +24,13 @@ RENDERERS: dict[str, dict[str, str]] = {
     },
     "dimsolve.ir.graph.Graph": {
         "pretty": "graph:graph_line",
-        "rich": "terminal:graph_text",
+        "rich": "graph:graph_view",
         "svg": "graph:graph_svg",
         "text": "graph:graph_text",
     },
     "dimsolve.partition.layout.Held": {
         "pretty": "placement:held_lines",
-        "rich": "terminal:held_view",
+        "rich": "placement:held_view",
         "svg": "placement:held_svg",
     },
     "dimsolve.partition.legality.LegalParts": {
@@ -52,7 +52,7 @@ RENDERERS: dict[str, dict[str, str]] = {
     },
     "dimsolve.partition.plan.Plan": {
         "pretty": "plan:summary",
-        "rich": "terminal:plan_view",
+        "rich": "plan:plan_view",
         "svg": "plan:plan_svg",
         "text": "plan:explain",
     },

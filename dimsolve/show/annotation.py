@@ -26,8 +26,8 @@ from dimsolve.ir.annotation import (
     atoms_of,
 )
 
-from .picture import EMPTY, Picture, chip, column, flow, row, table, words
-from .svg import CARD, FAINT, INK, hues, rect
+from .picture import EMPTY, Picture, chip, column, faint, flow, row, table, words
+from .svg import CARD, FAINT, HUES, INK, hues, rect
 
 _TWICE = "cannot be split: it stands twice in one tensor"
 _UNJOINED = "cannot be split: it is missing from an output and has no mark"
@@ -66,9 +66,23 @@ def operand_picture(operand: Operand, colours: Mapping[str, str], size: float = 
             assert_never(operand)
 
 
-def colours_of(annotation: Annotation) -> dict[str, str]:
+def colours_of(annotation: Annotation, colours: Sequence[str] = HUES) -> dict[str, str]:
     """Returns the colour of every identifier."""
-    return hues(name for name, _ in marks_of(annotation))
+    return hues((name for name, _ in marks_of(annotation)), colours)
+
+
+def labelled(annotation: Annotation) -> Iterator[tuple[str, Operand]]:
+    """Yields every tensor with its name: ``input 0``."""
+    for kind, operands in (("input", annotation.inputs), ("output", annotation.outputs)):
+        for number, operand in enumerate(operands):
+            yield f"{kind} {number}", operand
+
+
+def shape_text(dims: Sequence[object] | None) -> str:
+    """Returns a shape as text: ``m, k``, ``()`` for a scalar, ``?`` for what is not known."""
+    if dims is None:
+        return "?"
+    return ", ".join("?" if dim is None else str(dim) for dim in dims) or "()"
 
 
 def meanings(annotation: Annotation) -> list[tuple[str, Mark, str]]:
@@ -96,10 +110,11 @@ def _meaning(annotation: Annotation, name: str, mark: Mark) -> str:
 
 def _names(operand: Operand) -> list[str]:
     """The identifiers of one tensor, as often as they occur."""
-    return [_name(atom) for atom in atoms_of(operand) if not isinstance(atom, Number)]
+    return [name_of(atom) for atom in atoms_of(operand) if not isinstance(atom, Number)]
 
 
-def _name(atom: Identifier | Star) -> str:
+def name_of(atom: Identifier | Star) -> str:
+    """Returns an identifier's name; that of ``*`` is ``*``."""
     return "*" if isinstance(atom, Star) else atom.name
 
 
@@ -114,17 +129,13 @@ def marks_of(annotation: Annotation) -> Iterator[tuple[str, Mark]]:
     for operand in annotation.operands:
         for atom in atoms_of(operand):
             if not isinstance(atom, Number):
-                marks.setdefault(_name(atom), atom.mark)
+                marks.setdefault(name_of(atom), atom.mark)
     yield from marks.items()
 
 
 def description(annotation: Annotation) -> str:
     """Returns what the picture shows, in words."""
-    parts = [
-        f"{kind} {number}: {operand}"
-        for kind, operands in (("input", annotation.inputs), ("output", annotation.outputs))
-        for number, operand in enumerate(operands)
-    ]
+    parts = [f"{label}: {operand}" for label, operand in labelled(annotation)]
     parts += [f"{name} {says}" for name, _, says in meanings(annotation)]
     return "; ".join(parts) or "no tensors"
 
@@ -166,7 +177,4 @@ def _legend(annotation: Annotation) -> Picture:
     for name, mark, says in meanings(annotation):
         chip_ = words(name + mark.value, fill=colours[name], bold=True)
         groups.setdefault(says, []).append(chip_)
-    return table(
-        [flow(names, width=300, gap=10), words(says, size=12, fill=FAINT)]
-        for says, names in groups.items()
-    )
+    return table([flow(names, width=300, gap=10), faint(says)] for says, names in groups.items())

@@ -35,8 +35,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from dimsolve.ir.characters import visible
 from dimsolve.ir.graph import (
     Argument,
     ExternalCall,
@@ -53,8 +54,12 @@ from dimsolve.ir.graph import (
 )
 from dimsolve.ir.types import dims_text
 
-from .picture import EMPTY, Picture, badge, begun, clipped, column, row, table, words
-from .svg import FAINT, HUES, Element, number, path
+from .picture import EMPTY, Picture, badge, begun, clipped, column, faint, row, table, words
+from .svg import HUES, Element, number, path
+from .terminal import COLOURS
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 Item = TypeVar("Item")
 Layer: TypeAlias = "tuple[str, int] | None"
@@ -192,6 +197,10 @@ def function_text(graph: Graph) -> str:
             module = node.module
             lines.append(f"{indent}# {module}" if module else f"{indent}#")
         lines.append(f"{indent}{node_text(node)}")
+    for place, left in graph.left.items():
+        name = ".".join(map(str, place))
+        lines += [f"  {name}.{key} = {argument_text(x)}" for key, x in left.parts.items()]
+        lines += [f"  del {name}.{key}" for key in left.removed]
     lines.append(f"  return {argument_text(graph.result)}")
     return "\n".join(lines)
 
@@ -301,9 +310,7 @@ def _head(graph: Graph) -> Picture:
     counts += [
         _counted(kinds.count(kind), kind) for kind in ("parameter", "buffer") if kind in kinds
     ]
-    return row(
-        words(clipped(graph.name, 60), bold=True), words(", ".join(counts), fill=FAINT), gap=16
-    )
+    return row(words(clipped(graph.name, 60), bold=True), faint(", ".join(counts), 13), gap=16)
 
 
 def _counted(count: int, word: str) -> str:
@@ -331,7 +338,7 @@ def _body(graph: Graph) -> list[Picture]:
 
 def _line(kind: str, text: str, type: str, uses: Iterable[Value], makes: Iterable[Value]) -> _Line:
     cells = (
-        words(clipped(kind, _WIDTHS[0]), size=12, fill=FAINT),
+        faint(clipped(kind, _WIDTHS[0])),
         words(clipped(text, _WIDTHS[1]), size=12),
         words(clipped(type, _WIDTHS[2]), size=12, fill=HUES[0]),
     )
@@ -393,7 +400,7 @@ def _lines(lines: Sequence[_Line]) -> Picture:
     arcs, width, left_out = _arcs(lines)
     note = EMPTY
     if left_out:
-        note = words(f"{left_out} further values are used; no arcs show it", size=11, fill=FAINT)
+        note = faint(f"{left_out} further values are used; no arcs show it", 11)
     gutter = Picture(width, _HEIGHT * len(lines), tuple(arcs))
     return column(row(gutter, texts, gap=10, middle=False), note, gap=2)
 
@@ -452,3 +459,15 @@ def _description(graph: Graph) -> str:
 def graph_line(graph: Graph) -> str:
     """Returns a graph in one line, for an interactive session."""
     return repr(graph)
+
+
+def graph_view(graph: Graph) -> Text:
+    """Returns the text for rich: names bold, types blue, annotations and modules quiet."""
+    from rich.text import Text
+
+    lines = [Text(visible(line)) for line in graph_text(graph).split("\n")]
+    for line in lines:
+        line.highlight_regex(r"%[\w.]+", "bold")
+        line.highlight_regex(r"(?<=: )\w+\[[^\]]*\]", COLOURS[0])
+        line.highlight_regex(r"#.*", "dim")
+    return Text("\n").join(lines)

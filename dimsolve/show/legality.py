@@ -38,6 +38,7 @@ from .picture import (
     chip,
     clipped,
     column,
+    faint,
     flow,
     paragraph,
     row,
@@ -76,7 +77,7 @@ def _rows_of_draw_legality(legality: Legality) -> Iterator[Sequence[Picture]]:
     annotation = solution.annotation
     colours = colours_of(annotation)
     heads = ("", "annotated", "whole", "placement", "on one rank", "cut")
-    yield [words(head, size=11, fill=FAINT) for head in heads]
+    yield [faint(head, 11) for head in heads]
     columns = zip(
         [*_labels("input", annotation.inputs), *_labels("output", annotation.outputs)],
         (*annotation.inputs, *annotation.outputs),
@@ -88,7 +89,7 @@ def _rows_of_draw_legality(legality: Legality) -> Iterator[Sequence[Picture]]:
     )
     for label, operand, patterns, whole, placement, local in columns:
         yield [
-            words(label, size=12, fill=FAINT),
+            faint(label),
             operand_picture(operand, colours, 12),
             words(_shape(whole)),
             chip(clipped(str(placement), 30), INK, size=12),
@@ -132,9 +133,9 @@ def legal_parts_svg(counts: LegalParts) -> str:
     shown = range(1, min(counts.up_to, _MOST_BOXES) + 1)
     more = counts.up_to > _MOST_BOXES
     picture = column(
-        row(words(what, bold=True), words("may be split into", fill=FAINT), gap=8),
+        row(words(what, bold=True), faint("may be split into", 13), gap=8),
         flow([_box(counts, count) for count in shown], width=680, gap=3),
-        words(f"and on to {counts.up_to}", size=11, fill=FAINT) if more else EMPTY,
+        faint(f"and on to {counts.up_to}", 11) if more else EMPTY,
         table(_rows_of_draw_legal_parts(counts)),
         gap=12,
     )
@@ -180,7 +181,7 @@ def _rows_of_draw_legal_parts(counts: LegalParts) -> Iterator[Sequence[Picture]]
     yield [
         badge("always", VERDICTS["always"]),
         paragraph(always, width=58),
-        words(_why(counts), size=12, fill=FAINT),
+        faint(_why(counts)),
     ]
     for word, verdict, texts in (
         ("if", "conditional", counts.conditional),
@@ -196,7 +197,7 @@ def _rows_of_draw_legal_parts(counts: LegalParts) -> Iterator[Sequence[Picture]]
             ]
         if len(groups) > _MOST_LINES:
             left = len(groups) - _MOST_LINES
-            yield [chip(word, VERDICTS[verdict]), words(f"and {left} more", size=12, fill=FAINT)]
+            yield [chip(word, VERDICTS[verdict]), faint(f"and {left} more")]
 
 
 def _listed(counts: Sequence[int]) -> str:

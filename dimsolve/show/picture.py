@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from dimsolve.ir.errors import visible
+from dimsolve.ir.characters import visible
 
 from .svg import (
     CARD,
+    FAINT,
     INK,
     LINE,
     Element,
@@ -72,6 +73,11 @@ def words(
     line = label(0, size * 1.1, text, size=size, fill=fill, bold=bold)
     picture = Picture(text_width(visible(text), size), size * 1.5, (line,))
     return picture.named(title) if title else picture
+
+
+def faint(text: str, size: float = 12) -> Picture:
+    """Returns one quiet line: a label, a note."""
+    return words(text, size=size, fill=FAINT)
 
 
 def paragraph(text: str, *, width: int = 96, size: float = 13, fill: str = INK) -> Picture:
@@ -169,11 +175,18 @@ def flow(pictures: Iterable[Picture], *, width: float = 760, gap: float = 6) -> 
 
 def table(rows: Iterable[Sequence[Picture]], *, gap: float = 18, line_gap: float = 4) -> Picture:
     """Returns rows whose cells stand in columns."""
+    return column(*table_rows(rows, gap=gap), gap=line_gap)
+
+
+def table_rows(
+    rows: Iterable[Sequence[Picture]], *, gap: float = 18, least: float = 0
+) -> list[Picture]:
+    """Returns the rows of a table, one picture each, at least so many pixels high."""
     listed = [list(cells) for cells in rows]
     widths = [max(cell.width for cell in cells) for cells in zip_longest(*listed, fillvalue=EMPTY)]
     lines = []
     for cells in listed:
-        height = max((cell.height for cell in cells), default=0)
+        height = max([least, *(cell.height for cell in cells)])
         x = 0.0
         placed = []
         for cell, width in zip(cells, widths, strict=False):
@@ -181,7 +194,7 @@ def table(rows: Iterable[Sequence[Picture]], *, gap: float = 18, line_gap: float
                 placed.append(cell.at(x, (height - cell.height) / 2))
             x += width + gap
         lines.append(Picture(max(0.0, x - gap), height, tuple(placed)))
-    return column(*lines, gap=line_gap)
+    return lines
 
 
 def badge(text: str, colour: str, *, size: float = 12) -> Picture:

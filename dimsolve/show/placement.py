@@ -30,18 +30,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
 from math import prod
-from typing import TypeAlias, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
+from dimsolve.ir.characters import visible
 from dimsolve.partition.layout import MOST_LINES as _SHOWN_LINES
 from dimsolve.partition.layout import Held, index_text, place_text
 from dimsolve.partition.placement import Partial, Placement, Replicate, Shard, read_placement
 from dimsolve.partition.rules.rule import Rule, TransformRule
 from dimsolve.solver.algebra.poly import Dim
 
-from .picture import EMPTY, Picture, chip, clipped, column, flow, paragraph, row, words
+from .picture import EMPTY, Picture, chip, clipped, column, faint, flow, paragraph, row, words
 from .svg import FAINT, INK, LINE, PALE, Element, fills, hatch, rect
+from .terminal import Cell as TextCell
+from .terminal import columns as columns_of
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 Cell: TypeAlias = tuple[int, ...]
 """Which band of each dimension."""
@@ -143,9 +149,9 @@ def _whole(shown: _Shown, width: float = 132, height: float = 96, labelled: bool
 
 def _panels(held: Held) -> Picture:
     if len(held.shape) > _MOST_DIMS:
-        return words(f"{len(held.shape)} dimensions are too many to draw", fill=FAINT)
+        return faint(f"{len(held.shape)} dimensions are too many to draw", 13)
     shown = _Shown(held)
-    whole = column(words("the whole", size=11, fill=FAINT), _whole(shown), gap=2)
+    whole = column(faint("the whole", 11), _whole(shown), gap=2)
     note = shown.note()
     return column(
         row(whole, _of_ranks(shown, list(held.mesh), {}), gap=26, middle=False),
@@ -162,7 +168,7 @@ def _of_ranks(shown: _Shown, axes: Sequence[str], at: Mapping[str, int]) -> Pict
     parts = [_of_ranks(shown, inner, {**at, axis: part}) for part in range(count)]
     if count < size:
         text = f"and {size - count} more" + (f" of {axis}" if len(shown.ranks) > 1 else "")
-        parts.append(words(text, size=11, fill=FAINT))
+        parts.append(faint(text, 11))
     return column(*parts, gap=12) if inner else flow(parts, width=820, gap=18)
 
 
@@ -181,7 +187,7 @@ def _panel(shown: _Shown, rank: Sequence[int]) -> Picture:
 
     name = place_text(held.mesh, rank)
     grid = _drawn(_Grid(bands, look), 132, 96).named(f"{name} holds {_few_runs(indices)}")
-    return column(words(name, size=11, fill=FAINT), grid, gap=2)
+    return column(faint(name, 11), grid, gap=2)
 
 
 def _few_runs(indices: Sequence[Sequence[range]]) -> str:
@@ -230,7 +236,7 @@ def _drawn(grid: _Grid, width: float, height: float, cell: Cell = ()) -> Picture
         inner = _drawn(grid, *room, (*cell, number))
         if count > 1 and grid.labelled:
             text = f"{len(cell)}: {band.start}:{band.stop}"
-            inner = column(words(text, size=9, fill=FAINT), inner, gap=0)
+            inner = column(faint(text, 9), inner, gap=0)
         parts.append(inner)
     gap = 7 if grid.labelled else 3
     return row(*parts, gap=gap, middle=False) if across else column(*parts, gap=gap)
@@ -245,7 +251,7 @@ def _flat(grid: _Grid, width: float, height: float, prefix: Cell) -> Picture:
     widths = [_STEP] if not shown else _lengths(columns, width)
     total = sum(widths), sum(heights)
     if not total[0] or not total[1]:
-        return words("no elements", size=11, fill=FAINT)
+        return faint("no elements", 11)
     elements = [rect(0.5, 0.5, *total, fill=PALE, stroke=LINE, dashed=True)]
     y = 0.0
     for line, high in enumerate(heights):
@@ -290,8 +296,8 @@ def _caption(held: Held, placed: str) -> Picture:
     return row(
         words(_sizes(held), bold=True),
         words(placed, fill=INK),
-        words(f"on {clipped(mesh, _MOST_LETTERS)}", fill=FAINT),
-        words(f"each rank has {clipped(local, _MOST_LETTERS)}", fill=FAINT),
+        faint(f"on {clipped(mesh, _MOST_LETTERS)}", 13),
+        faint(f"each rank has {clipped(local, _MOST_LETTERS)}", 13),
         gap=16,
     )
 
@@ -372,7 +378,7 @@ def placement_svg(placement: Placement) -> str:
     picture = row(
         chip(clipped(str(placement), 60), INK, size=13),
         miniature(2, [placement], [_RANKS]),
-        words(clipped(says(placement), 120), fill=FAINT),
+        faint(clipped(says(placement), 120), 13),
         gap=14,
     )
     return picture.card(f"placement {clipped(str(placement), 400)}", clipped(says(placement), 400))
@@ -403,7 +409,7 @@ def says(placement: Placement) -> str:
 
 def rule_svg(rule: Rule) -> str:
     """Returns the placements of all tensors when an identifier is split, as SVG text."""
-    title = row(words("split", fill=FAINT), words(clipped(rule.name, 40), bold=True))
+    title = row(faint("split", 13), words(clipped(rule.name, 40), bold=True))
     picture = column(title, _sides(rule.inputs, rule.outputs), gap=10)
     inputs, outputs = (", ".join(map(str, side)) for side in (rule.inputs, rule.outputs))
     return picture.card(f"the split of {rule.name}", f"{inputs} -> {outputs}")
@@ -412,7 +418,7 @@ def rule_svg(rule: Rule) -> str:
 def transform_svg(transform: TransformRule) -> str:
     """Returns what a transform rule places, and what it changes, as SVG text."""
     split = "" if transform.split is None else str(transform).partition(": ")[0]
-    title = row(words("split", fill=FAINT), words(split, bold=True)) if split else EMPTY
+    title = row(faint("split", 13), words(split, bold=True)) if split else EMPTY
     changes = [
         f"{what} {getattr(function, '__qualname__', type(function).__name__)}"
         for what, function in (
@@ -421,7 +427,7 @@ def transform_svg(transform: TransformRule) -> str:
         )
         if function is not None
     ]
-    notes = [words(clipped(change, 80), size=12, fill=FAINT) for change in changes]
+    notes = [faint(clipped(change, 80)) for change in changes]
     picture = column(title, _sides(transform.inputs, transform.outputs), *notes, gap=10)
     return picture.card("a transform rule", "; ".join([str(transform), *changes]))
 
@@ -433,16 +439,32 @@ def _sides(
     pictures: list[Picture] = []
     for placements in (inputs, outputs):
         if placements is None:
-            pictures.append(words("as marked", fill=FAINT))
+            pictures.append(faint("as marked", 13))
         for given in placements or ():
             placement = read_placement(given) if isinstance(given, str) else given
             rank = placement.dim + 1 if isinstance(placement, Shard) else 0
             drawn = miniature(max(2, rank), [placement], [_RANKS])
             pictures.append(column(chip(clipped(str(placement), 40), INK, size=12), drawn, gap=4))
-        pictures.append(words("→", fill=FAINT))
+        pictures.append(faint("→", 13))
     return row(*pictures[:-1], gap=16)
 
 
 def held_lines(held: Held) -> str:
     """Returns who holds what, for the first ranks."""
     return held.text(_SHOWN_LINES)
+
+
+def held_view(held: Held) -> Group:
+    """Returns the placements and a line per rank, for rich."""
+    from rich.console import Group
+    from rich.text import Text
+
+    rows = [
+        [TextCell(place_text(held.mesh, rank)), TextCell(index_text(held.indices(rank)))]
+        for rank in islice(held.ranks(), _SHOWN_LINES)
+    ]
+    if left := prod(held.mesh.values()) - len(rows):
+        rows.append([TextCell("..."), TextCell(f"and {left} ranks more")])
+    heads = [TextCell("rank", "dim"), TextCell("holds", "dim")]
+    head = Text(visible(held.text(0).split("\n")[0]), "bold")
+    return Group(head, columns_of([heads, *rows]))

@@ -1,5 +1,4 @@
-"""A plan as a picture: for every module what it runs, how its weights are cut, what it makes, and
-between the modules what is communicated.
+"""A plan as text, as a sentence and as a picture: what every rank holds, and what is communicated.
 
     LlamaForCausalLM   [dp=2] [tp=2]   a rank has 0.51 of the parameters
     [2 times] model.layers.0 to 1
@@ -8,28 +7,16 @@ between the modules what is communicated.
         [tp]  all-reduce  P(sum) -> R  256*(batch//2)*seq bytes
 
 Layers that are planned alike are drawn once, with their number. Each mesh axis has its colour.
-
-A plan as a table that people read.
-
-LlamaForCausalLM over dp=2, tp=2, policy data+tensor
-needs      batch % 2 == 0                                 dp cuts dimension 0 of input_ids
-
-parameters 22, 0.51 of 369.5 kB on a rank
-  lm_head.weight   128, 64   R, S(0)   64, 64
-
-operators 185, split 160
-  linear   model.layers.0.mlp.gate_proj   * k+, n k+ -> * n   dp: a   tp: n   ...
-
-A plan in one sentence, for those who hear a picture instead of seeing it.
-
-policy data+tensor; needs batch % 2 == 0; 14 parameters as R, S(0); 6 all-reduce over tp forward
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING
 
+from dimsolve.ir.characters import visible
 from dimsolve.partition.placement import read_placement
 from dimsolve.partition.plan import (
     Collective,
@@ -53,13 +40,19 @@ from .picture import (
     chip,
     clipped,
     column,
+    faint,
     paragraph,
     row,
     table,
+    table_rows,
     words,
 )
 from .placement import miniature
 from .svg import FAINT, HUES, INK, PALE, hues, rect
+from .terminal import COLOURS
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 Row = Sequence[str]
 RUNS: dict[Gradient, str] = {
@@ -74,12 +67,8 @@ the gradient of an input, unless it is asked for it.
 
 def explain(plan: Plan) -> str:
     """Returns what is cut and what is communicated: a line per input, operator and conversion."""
-    mesh = ", ".join(f"{axis}={size}" for axis, size in plan.mesh.items())
-    lines = [f"{plan.graph.name} over {mesh or 'one rank'}, policy {plan.policy}"]
-    lines += _table("needs", [(text, plan.reasons.get(text, "")) for text in plan.conditions])
-    lines += _table("notes", [(note,) for note in plan.notes])
-    lines += _table(f"inputs {len(plan.inputs)}", _inputs(plan))
     split = [operator for operator in plan.operators if operator.splits]
+    lines = _head(plan)
     lines += _table(f"operators {len(plan.operators)}, split {len(split)}", map(_operator, split))
     lines += _table(f"conversions {len(plan.conversions)}", map(_conversion, plan.conversions))
     lines += _table(f"run again in the backward pass {len(plan.regions)}", region_texts(plan))
@@ -88,33 +77,44 @@ def explain(plan: Plan) -> str:
 
 def summary(plan: Plan) -> str:
     """Returns the plan in a few lines: what it needs, what a rank holds, what is communicated."""
-    mesh = ", ".join(f"{axis}={size}" for axis, size in plan.mesh.items())
-    lines = [f"{plan.graph.name} over {mesh or 'one rank'}, policy {plan.policy}"]
-    lines += _table("needs", [(text, plan.reasons.get(text, "")) for text in plan.conditions])
-    lines += _table("notes", [(note,) for note in plan.notes])
-    lines += _table(f"inputs {len(plan.inputs)}", _inputs(plan))
     split = sum(1 for operator in plan.operators if operator.splits)
-    lines += ["", f"operators {len(plan.operators)}, split {split}"]
     counts = Counter(collectives(plan))
     rows = [(axis, direction, each, str(n)) for (axis, direction, each), n in counts.items()]
+    lines = [*_head(plan), "", f"operators {len(plan.operators)}, split {split}"]
     lines += _table("collectives in a step", rows)
     if plan.regions:
         lines += ["", f"run again in the backward pass {len(plan.regions)}, see explain()"]
     return "\n".join(lines)
 
 
+def _over(plan: Plan) -> str:
+    mesh = ", ".join(f"{axis}={size}" for axis, size in plan.mesh.items())
+    return f"{plan.graph.name} over {mesh or 'one rank'}"
+
+
+def _head(plan: Plan) -> list[str]:
+    needs = [(text, plan.reasons.get(text, "")) for text in plan.conditions]
+    return [
+        f"{_over(plan)}, policy {plan.policy}",
+        *_table("needs", needs),
+        *_table("notes", [(note,) for note in plan.notes]),
+        *_table(f"inputs {len(plan.inputs)}", _inputs(plan)),
+    ]
+
+
 def collectives(plan: Plan) -> Iterator[tuple[str, str, Collective]]:
     """Yields what a training step sends: the axis, forward or backward, and the collective."""
     for conversion in plan.conversions:
-        for direction, found in _ways(conversion):
-            for collective in found:
-                yield conversion.axis, direction, collective
+        for collective in _sent(conversion.forward):
+            yield conversion.axis, "forward", collective
+        if conversion.backward_runs == "always":
+            for collective in _sent(conversion.backward):
+                yield conversion.axis, "backward", collective
 
 
-def _ways(conversion: ConversionPlan) -> Iterator[tuple[str, list[Collective]]]:
-    yield "forward", [each for each in conversion.forward if SENT[each][0]]
-    if conversion.backward_runs == "always":
-        yield "backward", [each for each in conversion.backward if SENT[each][0]]
+def _sent(names: Iterable[Collective]) -> list[Collective]:
+    """Without the collectives in name only: nothing is sent."""
+    return [name for name in names if SENT[name][0]]
 
 
 def _inputs(plan: Plan) -> Iterable[Row]:
@@ -144,23 +144,18 @@ def _operator(operator: OperatorPlan) -> Row:
 
 
 def _conversion(conversion: ConversionPlan) -> Row:
-    axis = conversion.axis
-    position = _changed(conversion)
-    before, after = conversion.before[position], conversion.after[position]
+    changes = zip(conversion.before, conversion.after, strict=True)
+    first = (conversion.before[0], conversion.after[0])
+    before, after = next((pair for pair in changes if pair[0] != pair[1]), first)
     ways = [" + ".join(way) or "identity" for way in (conversion.forward, conversion.backward)]
     back = RUNS[conversion.backward_runs].format(ways[1])
     return (
         conversion.id,
-        f"{axis}: {before} -> {after}",
+        f"{conversion.axis}: {before} -> {after}",
         f"{ways[0]}{back}",
         f"{conversion.bytes_forward} + {conversion.bytes_backward} bytes",
         f"for {', '.join(conversion.uses)}" if conversion.uses else "",
     )
-
-
-def _changed(conversion: ConversionPlan) -> int:
-    pairs = zip(conversion.before, conversion.after, strict=True)
-    return next((n for n, (before, after) in enumerate(pairs) if before != after), 0)
 
 
 def shape_text(shape: Sequence[str | None] | None) -> str:
@@ -173,15 +168,9 @@ def shape_text(shape: Sequence[str | None] | None) -> str:
 def _table(title: str, rows: Iterable[Row]) -> list[str]:
     """Returns the rows in columns under a title; nothing for no rows."""
     listed = [list(row) for row in rows]
-    if not listed:
-        return []
-    count = max(len(row) for row in listed)
-    widths = [max(len(row[n]) if n < len(row) else 0 for row in listed) for n in range(count)]
-    lines = ["", title]
-    for texts in listed:
-        cells = [cell.ljust(width) for cell, width in zip(texts, widths, strict=False)]
-        lines.append("  " + "  ".join(cells).rstrip())
-    return lines
+    widths = [max(map(len, column)) for column in zip_longest(*listed, fillvalue="")]
+    lines = ["  " + "  ".join(map(str.ljust, texts, widths)).rstrip() for texts in listed]
+    return ["", title, *lines] if lines else []
 
 
 def share(plan: Plan) -> str:
@@ -224,8 +213,7 @@ def plan_svg(plan: Plan) -> str:
     """Returns the picture of a plan as SVG text."""
     drawing = _Drawing(plan)
     picture = column(drawing.head(), *drawing.body(), drawing.foot(), gap=14)
-    mesh = ", ".join(f"{axis}={size}" for axis, size in plan.mesh.items())
-    return picture.card(f"plan of {plan.graph.name} over {mesh or 'one rank'}", described(plan))
+    return picture.card(f"plan of {_over(plan)}", described(plan))
 
 
 class _Drawing:
@@ -247,19 +235,19 @@ class _Drawing:
         mesh = [badge(f"{axis}={size}", self.colours[axis]) for axis, size in plan.mesh.items()]
         needs = [
             [
-                words("needs", size=12, fill=FAINT),
+                faint("needs"),
                 chip(clipped(text, 60), INK, size=12),
                 paragraph(plan.reasons.get(text, ""), width=64, size=11, fill=FAINT),
             ]
             for text in plan.conditions[:12]
         ]
         if len(plan.conditions) > 12:
-            needs.append([words(f"and {len(plan.conditions) - 12} more", size=12, fill=FAINT)])
+            needs.append([faint(f"and {len(plan.conditions) - 12} more")])
         title = row(
             words(clipped(plan.graph.name, 60), size=15, bold=True),
             *mesh,
-            words(f"policy {clipped(plan.policy, 40)}", size=12, fill=FAINT),
-            words(share(plan), size=12, fill=FAINT),
+            faint(f"policy {clipped(plan.policy, 40)}"),
+            faint(share(plan)),
             gap=12,
         )
         return column(title, table(needs), gap=10)
@@ -271,16 +259,14 @@ class _Drawing:
         inputs = [entry for entry in self.plan.inputs if entry.kind == "input"]
         rows = [
             [
-                words("input", size=12, fill=FAINT),
+                faint("input"),
                 words(clipped(entry.name, 30), size=12),
                 self._result(entry),
             ]
             for entry in inputs[:24]
         ]
         more = f"and {len(inputs) - 24} inputs more" if len(inputs) > 24 else ""
-        yield column(
-            table(rows), words(more, size=12, fill=FAINT) if more else EMPTY, *bands, gap=4
-        )
+        yield column(table(rows), faint(more) if more else EMPTY, *bands, gap=4)
         found = sections(self.plan.operators, lambda operator: operator.module, self._key)
         for section in found:
             yield self._section(section)
@@ -292,32 +278,35 @@ class _Drawing:
             [
                 chip(axis, self.colours[axis]),
                 words(name, size=12),
-                words(direction, size=12, fill=FAINT),
-                words(f"{count} times" if count > 1 else "once", size=12, fill=FAINT),
+                faint(direction),
+                faint(f"{count} times" if count > 1 else "once"),
             ]
             for (axis, direction, name), count in counts.items()
         ]
         head = words("collectives in a step" if rows else "no collectives", bold=True)
         notes = self.plan.notes
         left = f"{len(notes)} note{'s' * (len(notes) != 1)}, see explain()" if notes else ""
-        return column(head, table(rows), words(left, size=11, fill=FAINT) if left else EMPTY)
+        return column(head, table(rows), faint(left, 11) if left else EMPTY)
 
     def _key(self, operator: OperatorPlan, path: str) -> Hashable:
         """What must be equal for two layers to be drawn as one."""
+        made = [c for each in operator.outputs for c in self.made_of.get(each.value, ())]
+        taken = [
+            c
+            for operand in operator.operands
+            if operand.value in self.parameters
+            for c in self._chain(operand.source)
+        ]
         return (
             path,
             operator.name,
             operator.annotation,
             tuple((axis, str(split)) for axis, split in operator.splits.items()),
-            tuple((shape_text(each.shape), *each.placements) for each in operator.outputs),
-            tuple((shape_text(each.shape), *each.placements) for each in operator.operands),
-            tuple(_way(c) for each in operator.outputs for c in self.made_of.get(each.value, ())),
-            tuple(
-                _way(c)
-                for operand in operator.operands
-                if operand.value in self.parameters
-                for c in self._chain(operand.source)
+            *(
+                tuple((shape_text(each.shape), *each.placements) for each in side)
+                for side in (operator.outputs, operator.operands)
             ),
+            *(tuple(map(_way, conversions)) for conversions in (made, taken)),
         )
 
     def _section(self, section: Section[OperatorPlan]) -> Picture:
@@ -328,7 +317,7 @@ class _Drawing:
             made = [output.value for operator in operators for output in operator.outputs]
             lines += [self._band(c) for value in made for c in self.made_of.get(value, ())]
         if len(lines) > _MOST_LINES:
-            more = words(f"and {len(lines) - _MOST_LINES} lines more", size=12, fill=FAINT)
+            more = faint(f"and {len(lines) - _MOST_LINES} lines more")
             lines = [*lines[:_MOST_LINES], more]
         head = EMPTY
         if section.numbers:
@@ -340,7 +329,7 @@ class _Drawing:
     def _line(self, name: str, operators: Sequence[OperatorPlan]) -> Sequence[Picture]:
         made = [output for operator in operators for output in operator.outputs]
         return (
-            words(clipped(name, 24), size=12, fill=FAINT),
+            faint(clipped(name, 24)),
             words(begun(names_text([operator.name for operator in operators]), 19), size=12),
             self._weights(operators),
             self._result(made[-1]) if made else EMPTY,
@@ -357,19 +346,16 @@ class _Drawing:
     def _weight(self, entry: InputPlan, chain: Sequence[ConversionPlan]) -> Picture:
         placements = [read_placement(text) for text in entry.placements]
         counts = [dim_of_text(size) for size in self.plan.mesh.values()]
+        title = f"{entry.name}: {', '.join(entry.placements)}"
+        picture = miniature(len(entry.whole or ()), placements, counts, 34, 20).named(title)
         name = f"{entry.name.rpartition('.')[2]} {shape_text(entry.whole)}"
-        picture = miniature(len(entry.whole or ()), placements, counts, 34, 20).named(
-            f"{entry.name}: {', '.join(entry.placements)}"
-        )
         sums = [
             chip(f"grad {way} {conversion.axis}", self.colours[conversion.axis], size=9)
             for conversion in chain
             if conversion.backward_runs == "always"
-            for way in conversion.backward
-            if way not in _SILENT
+            for way in _sent(conversion.backward)
         ]
-        chips = self._chips(entry)
-        line = row(picture, words(clipped(name, 22), size=12), *chips, gap=4)
+        line = row(picture, words(clipped(name, 22), size=12), *self._chips(entry), gap=4)
         whole = row(line, *sums, gap=4)
         if whole.width <= _MOST_WEIGHT:
             return whole
@@ -402,20 +388,15 @@ class _Drawing:
     def _band(self, conversion: ConversionPlan) -> Picture:
         """What is communicated, there and on the way back."""
         colour = self.colours[conversion.axis]
-        there = [name for name in conversion.forward if name not in _SILENT]
-        back = [name for name in conversion.backward if name not in _SILENT]
+        there, back = _sent(conversion.forward), _sent(conversion.backward)
         place = list(self.plan.mesh).index(conversion.axis)
-        change = f"{conversion.before[place]} → {conversion.after[place]}"
+        change = words(f"{conversion.before[place]} → {conversion.after[place]}", size=12)
         parts = [chip(conversion.axis, colour, size=11)]
+        if conversion.forward:
+            names = " + ".join(there or conversion.forward)
+            parts += [words(names, size=12, fill=colour, bold=bool(there)), change]
         if there:
-            parts.append(words(" + ".join(there), size=12, fill=colour, bold=True))
-            parts.append(words(change, size=12))
-            parts.append(
-                words(f"{clipped(conversion.bytes_forward, 40)} bytes", size=11, fill=FAINT)
-            )
-        elif conversion.forward:
-            parts.append(words(" + ".join(conversion.forward), size=12, fill=colour))
-            parts.append(words(change, size=12))
+            parts.append(faint(f"{clipped(conversion.bytes_forward, 40)} bytes", 11))
         if back and conversion.backward_runs != "never":
             text = f"backward: {' + '.join(back)}, {clipped(conversion.bytes_backward, 40)} bytes"
             if conversion.backward_runs == "inputs":
@@ -434,25 +415,23 @@ def _way(conversion: ConversionPlan) -> Hashable:
     return conversion.axis, bytes, tuple(tuple(each) for each in lists)
 
 
-_SILENT = frozenset({"slice", "keep", "insert"})
-"""Collectives in name only: nothing is sent."""
-
-
 def _laid(lines: Sequence[Picture | Sequence[Picture]]) -> Picture:
     """Lines in columns, with bands between them that run across."""
-    rows = [line for line in lines if not isinstance(line, Picture)]
-    widths = [max(line[place].width for line in rows) for place in range(4)] if rows else []
-    pictures: list[Picture] = []
-    for line in lines:
-        if isinstance(line, Picture):
-            pictures.append(row(Picture(10, 1), line))
-            continue
-        height = max(22.0, *(cell.height for cell in line))
-        x = 0.0
-        placed = []
-        for cell, width in zip(line, widths, strict=True):
-            if cell.elements:
-                placed.append(cell.at(x, (height - cell.height) / 2))
-            x += width + 10
-        pictures.append(Picture(x - 10, height, tuple(placed)))
-    return column(*pictures, gap=4)
+    bands = [row(Picture(10, 1), line) for line in lines if isinstance(line, Picture)]
+    cells = [line for line in lines if not isinstance(line, Picture)]
+    rows = iter(table_rows(cells, gap=10, least=22.0))
+    across = iter(bands)
+    laid = [next(across if isinstance(line, Picture) else rows) for line in lines]
+    return column(*laid, gap=4)
+
+
+def plan_view(plan: Plan) -> Text:
+    """Returns the plan in short for rich, each mesh axis in its colour; ``explain()`` says all."""
+    from rich.text import Text
+
+    first, *others = summary(plan).split("\n")
+    lines = [Text(visible(first), "bold"), *(Text(visible(line)) for line in others)]
+    for axis, colour in hues(plan.mesh, COLOURS).items():
+        for line in lines[1:]:
+            line.highlight_words([f"  {axis}  "], colour)
+    return Text("\n").join(lines)

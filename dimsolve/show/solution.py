@@ -40,6 +40,7 @@ from .picture import (
     chip,
     clipped,
     column,
+    faint,
     flow,
     paragraph,
     row,
@@ -65,10 +66,10 @@ def verdict_picture(
     lines = []
     if conditions:
         chips = [chip(clipped(text, _WIDTH), colour, size=12) for text in conditions]
-        lines.append([words(title, size=12, fill=FAINT), flow(chips, width=640)])
+        lines.append([faint(title), flow(chips, width=640)])
     if counterexample:
         point = values_text(counterexample)
-        lines.append([words("fails at", size=12, fill=FAINT), paragraph(point, width=_WIDTH)])
+        lines.append([faint("fails at"), paragraph(point, width=_WIDTH)])
     return column(head, table(lines), gap=8)
 
 
@@ -101,7 +102,7 @@ def solution_svg(solution: Solution) -> str:
         annotation_picture(solution.annotation),
         table(_step_row(step, colours) for step in _steps(solution)),
         table(_result_rows(solution)),
-        row(words("needs", size=12, fill=FAINT), flow(needs)) if needs else Picture(0, 0),
+        row(faint("needs"), flow(needs)) if needs else Picture(0, 0),
         gap=12,
     )
     return picture.card(f"the shapes of {solution.text}", solution.explain())
@@ -180,11 +181,11 @@ def _step_row(step: Step, colours: Mapping[str, str]) -> Sequence[Picture]:
 def _result_rows(solution: Solution) -> Iterator[Sequence[Picture]]:
     for number, dims in enumerate(solution.output_dims):
         text = "?" if dims is None else f"({', '.join(map(str, dims))})"
-        yield words(f"output {number}", size=12, fill=FAINT), paragraph(text, width=90)
+        yield faint(f"output {number}"), paragraph(text, width=90)
     for star, names in solution.expansions.items():
-        yield words(star, size=12, fill=FAINT), words(f"stands for {' '.join(names)}", size=12)
+        yield faint(star), words(f"stands for {' '.join(names)}", size=12)
     if solution.free:
-        yield words("free", size=12, fill=FAINT), paragraph(", ".join(solution.free), width=90)
+        yield faint("free"), paragraph(", ".join(solution.free), width=90)
 
 
 def proof_svg(proof: Proof) -> str:

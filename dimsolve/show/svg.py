@@ -19,14 +19,13 @@ A colour is never the only sign: beside it stands a name, a number or a word.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from colorsys import hls_to_rgb
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TypeAlias
 from unicodedata import combining, east_asian_width
 
-from dimsolve.ir.errors import visible
+from dimsolve.ir.characters import visible
 
 INK = "#1f2430"
 FAINT = "#5b6472"
@@ -76,35 +75,13 @@ _FILLS = (
     "#cbd685",
 )
 
-VERDICTS: Mapping[str, str] = MappingProxyType(
-    {
-        "legal": "#116b3a",
-        "proved": "#116b3a",
-        "always": "#116b3a",
-        "holds": "#116b3a",
-        "conditional": "#80600a",
-        "illegal": "#b3261e",
-        "refuted": "#b3261e",
-        "never": "#b3261e",
-        "does not hold": "#b3261e",
-        "unknown": "#7a35a8",
-    }
-)
-
-VERDICT_STYLES: Mapping[str, str] = MappingProxyType(
-    {
-        "legal": "bold green",
-        "proved": "bold green",
-        "always": "bold green",
-        "conditional": "bold yellow",
-        "if": "bold yellow",
-        "illegal": "bold red",
-        "refuted": "bold red",
-        "never": "bold red",
-        "unknown": "bold magenta",
-    }
-)
-"""How verdicts look in a terminal, in rich's words."""
+_VERDICTS = {
+    "#116b3a": ("legal", "proved", "always", "holds"),
+    "#80600a": ("conditional",),
+    "#b3261e": ("illegal", "refuted", "never", "does not hold"),
+    "#7a35a8": ("unknown",),
+}
+VERDICTS = {verdict: colour for colour, verdicts in _VERDICTS.items() for verdict in verdicts}
 
 
 def hues(names: Iterable[str], colours: Sequence[str] = HUES) -> dict[str, str]:

@@ -1,70 +1,175 @@
-"""How answers look in a terminal, to those who print with rich: colours, and aligned columns.
+"""What an answer says in a terminal: blocks of aligned cells, for the command line and for rich.
 
-    rich.print(parse("m k+, k+ n -> m n"))      each identifier in its colour
-    rich.print(check(...))                      the verdict in its colour, a line per tensor
+    conditional  k is a multiple of 8 only if k % 8 == 0; at k = 1 it is 1
+    conditions   k % 8 == 0
 
-Texts are never read as markup, and what would steer the terminal is written out.
+    tensor    annotated  whole  placement  on one rank
+    input 0   m k+       m, k   S(1)       m, k//8
 
-How solutions and proofs look to those who print with rich.
-
-How legality, counts, placements and plans look to those who print with rich.
+``..._blocks`` describe a result once. The command line prints the blocks as they are; ``..._view``
+is what ``rich.print(result)`` shows: the same blocks, below the question in colours. Texts are
+never read as markup, and what would steer the terminal is written out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
-from math import prod
-from typing import TYPE_CHECKING, assert_never
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from dimsolve.ir.annotation import (
-    Annotation,
-    Atom,
-    Dim,
-    Identifier,
-    Number,
-    Opaque,
-    Operand,
-    Star,
-    Tensor,
-)
-from dimsolve.ir.errors import visible
+from dimsolve.ir.annotation import Annotation, Number, Operand, Star, Tensor
+from dimsolve.ir.characters import visible
 from dimsolve.ir.expression import values_text
-from dimsolve.partition.layout import MOST_LINES, Held, index_text, place_text
 from dimsolve.partition.legality import Legality, LegalParts, ranges, said_once, together
-from dimsolve.partition.plan import Plan
-from dimsolve.solver.problems import shape_text
+from dimsolve.solver.layout import identifiers_of
+from dimsolve.solver.proof.verdict import Proof
 from dimsolve.solver.solution import Solution
 
-from .annotation import marks_of
-from .plan import summary
-from .svg import VERDICT_STYLES, hues
+from .annotation import colours_of, labelled, name_of, shape_text
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    from dimsolve.ir.graph import Graph
-    from dimsolve.solver.proof.verdict import Proof
+
+class Cell(NamedTuple):
+    """A text and how it looks on a terminal: a style in rich's words, such as ``bold red``."""
+
+    text: str
+    style: str = ""
 
 
-COLOURS = (
-    "blue",
-    "red",
-    "green",
-    "magenta",
-    "cyan",
-    "yellow",
-    "bright_blue",
-    "bright_red",
-    "bright_green",
-    "bright_magenta",
-)
+Row: TypeAlias = Sequence[Cell]
+Block: TypeAlias = Sequence[Row]
+
+COLOURS = ("blue", "red", "green", "magenta", "cyan", "yellow")
+COLOURS += tuple(f"bright_{colour}" for colour in COLOURS[:4])
 """Of identifiers and mesh axes: names of the terminal's own colours, which suit its background."""
 
-VERDICTS = VERDICT_STYLES
-"""The styles of verdicts, in rich's words."""
+_STYLES = {
+    "bold green": ("legal", "proved", "always"),
+    "bold yellow": ("conditional", "if"),
+    "bold red": ("illegal", "refuted", "never"),
+    "bold magenta": ("unknown",),
+}
+VERDICTS = {verdict: style for style, verdicts in _STYLES.items() for verdict in verdicts}
+
+_LABEL, _HEAD = "bold", "dim"
+_SHOWN_SOLUTIONS = 20
+
+
+def annotation_blocks(annotation: Annotation) -> Iterator[Block]:
+    """The tensors, and what the mark of each identifier says."""
+    yield [[Cell(label, _LABEL), Cell(str(operand))] for label, operand in labelled(annotation)]
+    rows = [
+        [Cell(name, _LABEL), Cell(found.mark.value), Cell(found.mark.meaning)]
+        for name, found in identifiers_of(annotation).items()
+    ]
+    if rows:
+        yield [[Cell(head, _HEAD) for head in ("identifier", "mark", "meaning")], *rows]
+
+
+def solution_blocks(solution: Solution) -> Iterator[Block]:
+    """Output shapes, lengths, and what is left open."""
+    expansions = [f"{star} = {' '.join(names)}" for star, names in solution.expansions.items()]
+    yield [
+        *listed("outputs", map(shape_text, solution.output_dims)),
+        *listed("bindings", [f"{name} = {length}" for name, length in solution.values.items()]),
+        *listed("expansions", expansions),
+        *listed("conditions", solution.conditions, "yellow"),
+        *listed("free", [", ".join(solution.free)] if solution.free else []),
+        *listed("solutions", _choices(solution) if solution.free else []),
+    ]
+
+
+def _choices(solution: Solution) -> Iterator[str]:
+    choices = solution.solutions(_SHOWN_SOLUTIONS)
+    if choices is None:
+        yield "not finitely many"
+        return
+    yield from map(values_text, choices)
+    if choices.complete:
+        return
+    if len(choices) == _SHOWN_SOLUTIONS:
+        yield f"finitely many, the first {_SHOWN_SOLUTIONS} shown; --json lists more"
+    else:
+        yield "finitely many, the others are too many or too large to be looked for"
+
+
+def verdict_blocks(result: Legality | Proof) -> Iterator[Block]:
+    """The verdict, its reason, and what makes it so."""
+    yield [
+        [Cell(result.verdict, VERDICTS[result.verdict]), Cell(result.reason)],
+        *listed("conditions", result.conditions, "yellow"),
+        *listed("counterexample", map(values_text, filter(None, [result.counterexample]))),
+    ]
+
+
+def legality_blocks(legality: Legality) -> Iterator[Block]:
+    """The verdict with its reason, and where the tensors lie: a line per tensor."""
+    yield from verdict_blocks(legality)
+    if not legality.inputs and not legality.outputs:
+        return
+    heads = ("tensor", "annotated", "whole", "placement", "on one rank")
+    yield [
+        [Cell(head, _HEAD) for head in heads],
+        *([Cell(label, _LABEL), *map(Cell, row)] for label, row in _tensors(legality)),
+    ]
+    lengths = legality.local_values
+    arguments = [f"{name} = {lengths.get(name, given)}" for name, given in legality.given_arguments]
+    yield list(listed("arguments", arguments))
+
+
+def _tensors(legality: Legality) -> Iterator[tuple[str, Sequence[str]]]:
+    solution = legality.solution
+    columns = zip(
+        labelled(solution.annotation),
+        (*legality.inputs, *legality.outputs),
+        (*solution.inputs, *solution.output_dims),
+        (*legality.local_input_dims, *legality.local_output_dims),
+        strict=True,
+    )
+    for (label, operand), placement, whole, local in columns:
+        yield label, (str(operand), shape_text(whole), str(placement), shape_text(local))
+
+
+def legal_parts_blocks(counts: LegalParts) -> Iterator[Block]:
+    """The counts of a split, and what makes each one legal or not."""
+    forbidden = [ranges(list(counts.forbidden)), *list(counts.forbidden.values())[:1]]
+    yield [
+        *listed("always", [", ".join(map(str, counts.always))] if counts.always else []),
+        *listed("conditional", _per_count(counts.conditional), "yellow"),
+        *listed("unknown", _per_count(counts.unknown), "magenta"),
+        *listed("never", forbidden if counts.forbidden else [], "red"),
+    ]
+
+
+def _per_count(texts: Mapping[int, str]) -> list[str]:
+    width = len(str(max(texts, default=0)))
+    return [f"{count:>{width}} if {text}" for count, text in texts.items()]
+
+
+def model_counts_blocks(counts: LegalParts) -> Iterator[Block]:
+    """The counts of a model's axis: those that are forbidden for one reason stand together."""
+    reasons = together(said_once(counts.forbidden))
+    yield [[Cell("always", _LABEL), Cell(", ".join(map(str, counts.always)))]]
+    for rows in (
+        [(str(count), f"if {text}") for count, text in counts.conditional.items()],
+        [(f"never {ranges(found)}", text) for text, found in reasons.items()],
+        [(f"unknown {count}", text) for count, text in counts.unknown.items()],
+    ):
+        yield [[Cell(label, _LABEL), Cell(text)] for label, text in rows]
+
+
+def listed(label: str, texts: Iterable[str], style: str = "") -> Iterator[Row]:
+    """Yields one row per text, the label beside the first."""
+    for text in texts:
+        yield [Cell(label, _LABEL), Cell(text, style)]
+        label = ""
+
+
+# Rich views --------------------------------------------------------------------------------------
 
 
 def annotation_text(annotation: Annotation) -> Text:
@@ -76,118 +181,59 @@ def annotation_text(annotation: Annotation) -> Text:
     """
     from rich.text import Text
 
-    colours = hues((name for name, _ in marks_of(annotation)), COLOURS)
-    text = Text()
-    for number, operand in enumerate(annotation.inputs):
-        text.append(", " if number else "")
-        _operand(operand, colours, text)
-    text.append(" -> ")
-    for number, operand in enumerate(annotation.outputs):
-        text.append(", " if number else "")
-        _operand(operand, colours, text)
-    return text
+    colours = colours_of(annotation, COLOURS)
+    sides = [
+        Text(", ").join(_operand(operand, colours) for operand in side)
+        for side in (annotation.inputs, annotation.outputs)
+    ]
+    return Text(" -> ").join(sides)
 
 
-def _operand(operand: Operand, colours: Mapping[str, str], text: Text) -> None:
-    match operand:
-        case Opaque() | Tensor(dims=()):
-            text.append(str(operand), "dim")
-        case Tensor():
-            for number, dim in enumerate(operand.dims):
-                text.append(" " if number else "")
-                _dim(dim, colours, text)
-        case _:
-            assert_never(operand)
+def _operand(operand: Operand, colours: Mapping[str, str]) -> Text:
+    from rich.text import Text
+
+    if not (isinstance(operand, Tensor) and operand.dims):
+        return Text(str(operand), "dim")
+    dims = []
+    for dim in operand.dims:
+        atoms = (dim,) if isinstance(dim, Star) else dim.atoms
+        styles = [
+            "dim" if isinstance(each, Number) else f"bold {colours[name_of(each)]}"
+            for each in atoms
+        ]
+        dims.append(Text(" ").join(map(Text, map(str, atoms), styles)))
+        if not isinstance(dim, Star) and dim.grouped:
+            dims[-1] = Text.assemble("(", dims[-1], ")")
+    return Text(" ").join(dims)
 
 
-def _dim(dim: Dim | Star, colours: Mapping[str, str], text: Text) -> None:
-    if isinstance(dim, Star):
-        text.append(str(dim), f"bold {colours['*']}")
-        return
-    text.append("(" if dim.grouped else "")
-    for number, atom in enumerate(dim.atoms):
-        text.append(" " if number else "")
-        text.append(str(atom), _style(atom, colours))
-    text.append(")" if dim.grouped else "")
-
-
-def _style(atom: Atom, colours: Mapping[str, str]) -> str:
-    match atom:
-        case Number():
-            return "dim"
-        case Identifier(name=name):
-            return f"bold {colours[name]}"
-        case _:
-            assert_never(atom)
-
-
-def verdict_table(
-    verdict: str,
-    reason: str,
-    conditions: Sequence[str] = (),
-    counterexample: Mapping[str, int] | None = None,
-) -> Table:
-    """Returns the verdict with its reason, the conditions and the counterexample."""
-    rows: list[Sequence[Text | str]] = [[styled(verdict, VERDICTS[verdict]), visible(reason)]]
-    rows += [[styled("condition", "bold"), visible(condition)] for condition in conditions]
-    if counterexample:
-        rows.append([styled("counterexample", "bold"), values_text(counterexample)])
-    return columns(rows)
-
-
-def columns(rows: Iterable[Sequence[Text | str]], heads: Sequence[str] = ()) -> Table:
-    """Returns rows in aligned columns, without lines; texts are never read as markup."""
+def columns(block: Block) -> Table:
+    """Returns a block as rich's table without lines; a cell that is too long is folded."""
     from rich.table import Table
     from rich.text import Text
 
-    listed = [list(row) for row in rows]
-    table = Table(
-        box=None, show_header=bool(heads), header_style="dim", pad_edge=False, padding=(0, 2, 0, 0)
-    )
-    for place in range(max([len(heads), *(len(row) for row in listed)])):
-        table.add_column(heads[place] if place < len(heads) else "", overflow="fold")
-    for row in listed:
-        table.add_row(*[Text(visible(cell)) if isinstance(cell, str) else cell for cell in row])
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for _ in max(block, key=len, default=()):
+        table.add_column(overflow="fold")
+    for row in block:
+        table.add_row(*(Text(visible(cell.text), cell.style) for cell in row))
     return table
 
 
-def styled(text: str, style: str) -> Text:
-    """Returns text in a style; what would steer a terminal is written out."""
-    from rich.text import Text
-
-    return Text(visible(text), style)
-
-
-def graph_text(graph: Graph) -> Text:
-    """Returns the graph's text: names bold, types blue, annotations and modules quiet."""
-    from rich.text import Text
-
-    lines = [Text(visible(line)) for line in str(graph).split("\n")]
-    for line in lines:
-        line.highlight_regex(r"%[\w.]+", "bold")
-        line.highlight_regex(r"(?<=: )\w+\[[^\]]*\]", COLOURS[0])
-        line.highlight_regex(r"#.*", "dim")
-    return Text("\n").join(lines)
-
-
 def solution_view(solution: Solution) -> Group:
-    """Returns the annotation, a line per step, the outputs, and what is left open."""
+    """Returns the annotation, a line per step, and what follows from them."""
     from rich.console import Group
 
-    rows: list[Sequence[Text | str]] = [
-        [step.conclusion, styled(step.reason, "dim")] for step in solution.trace()
-    ]
-    for number, dims in enumerate(solution.output_dims):
-        shape = "?" if dims is None else f"({', '.join(map(str, dims))})"
-        rows.append([styled(shape, "bold"), styled(f"output {number}", "dim")])
-    rows += [[styled(text, "yellow"), styled("condition", "dim")] for text in solution.conditions]
-    rows += [[name, styled("left open by the inputs", "dim")] for name in solution.free]
-    return Group(annotation_text(solution.annotation), columns(rows))
+    steps = [[Cell(step.conclusion), Cell(step.reason, "dim")] for step in solution.trace()]
+    blocks = [steps, *solution_blocks(solution)]
+    return Group(annotation_text(solution.annotation), *map(columns, filter(None, blocks)))
 
 
-def proof_view(proof: Proof) -> Table:
+def proof_view(proof: Proof) -> Group:
     """Returns the verdict, its reason, the condition and the counterexample."""
-    return verdict_table(proof.verdict, proof.reason, proof.conditions, proof.counterexample)
+    from rich.console import Group
+
+    return Group(*map(columns, verdict_blocks(proof)))
 
 
 def legality_view(legality: Legality) -> Group:
@@ -196,62 +242,43 @@ def legality_view(legality: Legality) -> Group:
 
     question = annotation_text(legality.solution.annotation)
     question.append(f"   {visible(legality.split or 'nothing')} into {legality.parts}", "bold")
-    head = verdict_table(
-        legality.verdict, legality.reason, legality.conditions, legality.counterexample
-    )
-    rows: list[Sequence[Text | str]] = [
-        [
-            styled(f"{kind} {number}", "bold"),
-            str(placement),
-            "?" if dims is None else shape_text(dims),
-        ]
-        for kind, placements, shapes in (
-            ("input", legality.inputs, legality.local_input_dims),
-            ("output", legality.outputs, legality.local_output_dims),
-        )
-        for number, (placement, dims) in enumerate(zip(placements, shapes, strict=True))
-    ]
-    return Group(question, head, columns(rows, ("tensor", "placement", "on one rank")))
+    return Group(question, *map(columns, filter(None, legality_blocks(legality))))
 
 
 def legal_parts_view(counts: LegalParts) -> Table:
     """Returns the counts that are always legal, and each condition and reason once."""
     always = ", ".join(map(str, counts.always)) or "no count"
-    rows: list[Sequence[Text | str]] = [[styled("always", VERDICTS["always"]), always, ""]]
-    rows += [["where", str(n), styled(text, "dim")] for n, text in counts.left_whole.items()]
+    rows: list[Row] = [[Cell("always", VERDICTS["always"]), Cell(always), Cell("")]]
+    rows += [
+        [Cell("where"), Cell(str(count)), Cell(text, "dim")]
+        for count, text in counts.left_whole.items()
+    ]
     for word, texts in (
         ("if", counts.conditional),
         ("never", counts.forbidden),
         ("unknown", counts.unknown),
     ):
         rows += [
-            [styled(word, VERDICTS[word]), ranges(numbers), styled(text, "dim")]
+            [Cell(word, VERDICTS[word]), Cell(ranges(numbers)), Cell(text, "dim")]
             for text, numbers in together(said_once(texts)).items()
         ]
     return columns(rows)
 
 
-def held_view(held: Held) -> Group:
-    """Returns the placements and a line per rank."""
-    from rich.console import Group
+def aligned(block: Block) -> Iterator[Row]:
+    """Yields the rows of a block with their cells padded to columns."""
+    from rich.cells import cell_len
 
-    rows = [
-        [place_text(held.mesh, rank), index_text(held.indices(rank))]
-        for rank in islice(held.ranks(), MOST_LINES)
+    widths = [
+        max(cell_len(cell.text) for cell in column)
+        for column in zip_longest(*block, fillvalue=Cell(""))
     ]
-    if left := prod(held.mesh.values()) - len(rows):
-        rows.append(["...", f"and {left} ranks more"])
-    return Group(styled(held.text(0).split("\n")[0], "bold"), columns(rows, ("rank", "holds")))
-
-
-def plan_view(plan: Plan) -> Text:
-    """Returns the plan in short, each mesh axis in its colour; ``explain()`` says all."""
-    from rich.text import Text
-
-    first, *others = summary(plan).split("\n")
-    lines = [Text(visible(first), "bold"), *(Text(visible(line)) for line in others)]
-    colours = hues(plan.mesh, COLOURS)
-    for line in lines[1:]:
-        for axis, colour in colours.items():
-            line.highlight_words([f"  {axis}  "], colour)
-    return Text("\n").join(lines)
+    for row in block:
+        *left, last = row
+        while left and not last.text:  # what is empty at the end needs no space
+            last = left.pop()
+        padded = [
+            Cell(cell.text + " " * (width + 2 - cell_len(cell.text)), cell.style)
+            for cell, width in zip(left, widths, strict=False)
+        ]
+        yield [*padded, last]

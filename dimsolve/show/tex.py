@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import assert_never
 
-from dimsolve.ir.errors import visible
+from dimsolve.ir.characters import visible
 from dimsolve.ir.expression import (
     Comparison,
     Expression,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dimsolve.exec.verification.verification import Verification
 
-from .picture import Picture, badge, clipped, column, paragraph, row, table, words
+from .picture import Picture, badge, clipped, column, faint, paragraph, row, table, words
 from .svg import FAINT, INK, VERDICTS
 
 
@@ -55,4 +55,4 @@ def _apart(verification: Verification) -> Picture:
     if not verification.splits:
         return Picture(0, 0)
     apart = ", ".join(f"{kind} {far:.1e}" for kind, far in verification.differences.items())
-    return words(f"largest relative difference: {apart}", size=11, fill=FAINT)
+    return faint(f"largest relative difference: {apart}", 11)

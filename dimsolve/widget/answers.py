@@ -10,12 +10,6 @@ while big integers hold the interpreter. A process can: as in the service, what 
 answered by a worker process, and a deadline kills it. A new batch of the same view replaces the one
 before it, whose questions are dropped.
 
-A few worker processes of a program that has other things to do, such as a notebook's kernel.
-
-    job = workers.submit("prove", b'{"claim": "n > 0"}', 10.0, done)
-        done(Reply(200, ...))        from another thread, once
-    job.drop()                       it is stopped where it runs, or never begins
-
 The service has a pool of its own, which knows of clients and limits. Here only as many questions
 are handed over as there are processes: each that is dropped while it runs costs a process, and one
 that waits costs nothing.
@@ -36,10 +30,8 @@ from typing import Any
 
 import pebble
 
-from dimsolve.ir.errors import DimsolveError
-from dimsolve.service.answers import MAX_BYTES, VERBS, Verb, answer_question, is_usual
-from dimsolve.service.pool import limit_memory, too_late, work
-from dimsolve.service.questions import read_question
+from dimsolve.service.answers import Verb, answer_at_once
+from dimsolve.service.pool import limit_memory, work
 from dimsolve.service.replies import Limits, Refusal, Reply, reply_of_error
 
 WORKERS = 2
@@ -134,12 +126,10 @@ def _prepare(memory: int) -> None:
 
 def _why(error: BaseException, seconds: float) -> Refusal:
     if isinstance(error, TimeoutError):
-        return too_late(seconds)
+        return Refusal("out-of-time", seconds=seconds)
     if isinstance(error, pebble.ProcessExpired):
-        reason = "the process that worked on it was ended: it may have needed too much memory"
-        return Refusal(504, "worker-ended", "the question was given up", reason)
-    reason = f"{type(error).__name__}; please report this question"
-    return Refusal(500, "defect", "dimsolve has a defect", reason)
+        return Refusal("worker-ended")
+    return Refusal("defect", reason=f"{type(error).__name__}; please report this question")
 
 
 Tell = Callable[[int, dict[str, Any]], None]
@@ -168,11 +158,14 @@ class Answering:
             asked = dict(question)
             verb = asked.pop("verb", None)
             body = json.dumps(asked).encode()
-            reply = _no_such_verb() if verb not in _VERBS else _at_once(verb, body)
+            if verb not in _VERBS:
+                reply: Reply | None = reply_of_error(Refusal("no-such-verb", verbs=_VERBS))
+            else:
+                reply = answer_at_once(verb, body)
             if reply is None:
                 later[number] = verb, body
             else:
-                tell(number, told(reply))
+                tell(number, item_of(reply))
         if later:
             self._batches[view] = _Batch(later, tell)
 
@@ -202,7 +195,7 @@ class _Batch:
 
     def _give_up(self) -> None:
         for number in list(self._jobs):
-            self._settle(number, reply_of_error(too_late(SECONDS)))
+            self._settle(number, reply_of_error(Refusal("out-of-time", seconds=SECONDS)))
         self.drop()
 
     def _settle(self, number: int, reply: Reply) -> None:
@@ -212,33 +205,17 @@ class _Batch:
             self._open.discard(number)
             if not self._open:
                 self._timer.cancel()
-        self._tell(number, told(reply))
+        self._tell(number, item_of(reply))
 
 
-def told(reply: Reply) -> dict[str, Any]:
+def item_of(reply: Reply) -> dict[str, Any]:
     """Returns a reply as ``/v1/batch`` has it.
 
-    >>> told(Reply(200, b'{"verdict": "proved"}'))
+    >>> item_of(Reply(200, b'{"verdict": "proved"}'))
     {'status': 200, 'answer': {'verdict': 'proved'}}
     """
     kind = "answer" if reply.status == 200 else "problem"
     return {"status": reply.status, kind: json.loads(reply.body)}
-
-
-def _at_once(verb: Verb, body: bytes) -> Reply | None:
-    """The reply to a question that is certainly cheap, or cannot be read."""
-    if len(body) > MAX_BYTES:
-        return None
-    try:
-        question = read_question(VERBS[verb].question, body)
-        return answer_question(question) if is_usual(question) else None
-    except (Refusal, DimsolveError) as error:
-        return reply_of_error(error)
-
-
-def _no_such_verb() -> Reply:
-    title = "there is no such verb"
-    return reply_of_error(Refusal(404, "no-such-verb", title, f"there are {_VERBS}"))
 
 
 _workers = Workers()

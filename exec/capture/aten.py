@@ -1,25 +1,7 @@
-"""Switches of torch's modes in a captured program, as calls of a graph.
+"""What torch writes into a captured program, as calls of a graph: paths, lines and switches.
 
-    with torch.no_grad():                 %outer = is_grad_enabled()
-        gate = h.sigmoid()                _set_grad_enabled(False)
-                                          %gate = sigmoid(%h)
-                                          _set_grad_enabled(%outer)
-
-torch captures the end of a ``no_grad`` as a switch to True, because gradients were recorded where
-it captured. The graph may run where they are not, so it goes back to what it found there.
-
-Names in a captured program: the paths of what it calls, the lines that called it, a module's
-parts.
-
-    torch.ops.aten.celu.default     "torch.ops.aten.celu.default"
-    np.sqrt, as torch wraps it      "dimsolve.exec.numpy_functions.sqrt"
-    method "__and__"                "_operator.and_"
-    a stack trace                   modeling_llama.py:269
-
-Calls of torch's dispatcher as the public functions that they are.
-
-What torch.export makes, and some of torch's own Python, calls ``torch.ops.aten``. The operators are
-the same; a graph holds them under the names under which the library knows them.
+torch.export, and some of torch's own Python, call ``torch.ops.aten``. A graph holds the same
+operators under the names under which the library knows them (`plain_call`):
 
     aten.view.default(x, [b, -1, 64])        torch.Tensor.view(x, [b, -1, 64])
     aten.slice.Tensor(x, 1, 0, 8)            operator.getitem(x, (slice(None), slice(0, 8)))
@@ -28,7 +10,15 @@ the same; a graph holds them under the names under which the library knows them.
 
 torch generates a builtin and its method from the operator's schema, so their arguments are the
 same in the same order. What is Python in torch (``torch.nn.functional``) is called by the names of
-the schema, and only where it has all of them.
+the schema, and only where it has all of them. `target_path` names everything else that is called.
+
+torch captures the end of a ``no_grad`` as a switch to True, because gradients were recorded where
+it captured. The graph may run where they are not, so it goes back to what it found (`Switches`):
+
+    with torch.no_grad():                 %outer = is_grad_enabled()
+        gate = h.sigmoid()                _set_grad_enabled(False)
+                                          %gate = sigmoid(%h)
+                                          _set_grad_enabled(%outer)
 """
 
 from __future__ import annotations
@@ -37,6 +27,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import torch
@@ -64,7 +55,11 @@ def named(model: Any, method: str) -> Iterator[tuple[str, Any]]:
 
 
 def method_path(name: str) -> str:
-    """Returns the path of a Tensor method; Python's own operators are found as such."""
+    """Returns the path of a Tensor method; Python's own operators are found as such.
+
+    >>> method_path("relu"), method_path("__and__")
+    ('torch.Tensor.relu', '_operator.and_')
+    """
     if name.startswith("__") and name.endswith("__"):
         for plain in (name[2:-2], f"{name[2:-2]}_"):
             if hasattr(operator, plain):
@@ -75,6 +70,9 @@ def method_path(name: str) -> str:
 def target_path(target: Any) -> str:
     """Returns the path of what a graph calls; operators of torch.library and higher-order ones have
     their own names.
+
+    >>> target_path(torch.ops.aten.celu.default)
+    'torch.ops.aten.celu.default'
     """
     match type(target).__name__:
         case "OpOverload" | "OpOverloadPacket":
@@ -120,17 +118,14 @@ def line_of_the_model(node: Any) -> Source | None:
     return None
 
 
+_LINE = re.compile(r'File "([^"]*)", line (\d+)(?=,|$)')
+
+
 def source_of(trace: str | None) -> Source | None:
     """Returns the innermost line of a stack trace; None where there is none."""
-    if not trace:
-        return None
-    start = trace.rfind('File "')
-    if start < 0:
-        return None
-    end = trace.index('"', start + 6)
-    number, _, _ = trace[end + len('", line ') :].partition(",")
-    filename = trace[start + 6 : end]
-    return source(filename, int(number)) if number.isdecimal() else None
+    trace = trace or ""
+    found = _LINE.match(trace, max(trace.rfind('File "'), 0))
+    return source(found[1], int(found[2])) if found else None
 
 
 PREFIX = "torch.ops.aten."
@@ -208,7 +203,8 @@ def _function_of(name: str) -> str | None:
 
 
 def _builtins_of(name: str) -> Iterator[str]:
-    places = reversed(BUILTINS) if name.endswith("_") else BUILTINS  # in place: methods are known
+    # Of operators that work in place the library knows the methods.
+    places = reversed(BUILTINS) if name.endswith("_") else BUILTINS
     for prefix, place, path in places:
         if name.startswith(prefix) and hasattr(place, name):
             yield path + name
@@ -223,23 +219,18 @@ def _by_name(
     if names is None or operator is None or len(args) > len(names):
         return None
     given = {**dict(zip(names, args, strict=False)), **kwargs}
+    reduction = given.get("reduction")
+    if isinstance(reduction, int):
+        given["reduction"] = REDUCTIONS[reduction]
     plain = {
-        PARAMETERS.get(name, name): _in_python(name, value)
+        PARAMETERS.get(name, name): value
         for name, value in given.items()
         if name not in BACKEND_ONLY and value != []
     }
-    parameters = operator.parameters
-    if not plain.keys() <= set(parameters):
+    if not plain.keys() <= set(operator.parameters):
         return None
-    first = 0
-    while first < len(parameters) and parameters[first] in plain:
-        first += 1
-    positional = tuple(plain.pop(name) for name in parameters[:first])
-    return PlainCall(function, positional, plain)
-
-
-def _in_python(name: str, value: Any) -> Any:
-    return REDUCTIONS[value] if name == "reduction" and isinstance(value, int) else value
+    leading = list(takewhile(plain.__contains__, operator.parameters))
+    return PlainCall(function, tuple(plain.pop(name) for name in leading), plain)
 
 
 def _schema(path: str) -> list[str] | None:
@@ -275,10 +266,9 @@ def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> P
 def _to_copy(x: Any, **wanted: Any) -> PlainCall | None:
     """``x.to`` of a dtype alone; other layouts and devices stay as they are."""
     dtype = wanted.pop("dtype", None)
-    rest = {k: v for k, v in wanted.items() if v not in (None, False)}
-    return (
-        None if dtype is None or rest else PlainCall("torch.Tensor.to", (x, dtype), {"copy": True})
-    )
+    if dtype is None or any(value not in (None, False) for value in wanted.values()):
+        return None
+    return PlainCall("torch.Tensor.to", (x, dtype), {"copy": True})
 
 
 def _embedding(
@@ -309,10 +299,6 @@ def _unbiased(name: str) -> Callable[..., PlainCall]:
     return call
 
 
-def _as_it_is(*args: Any, **kwargs: Any) -> None:
-    return None
-
-
 def _same(path: str) -> Callable[..., PlainCall]:
     return lambda *args, **kwargs: PlainCall(path, args, kwargs)
 
@@ -331,8 +317,8 @@ SPECIAL: dict[str, Callable[..., PlainCall | None]] = {
     "alias": lambda x: PlainCall("_operator.getitem", (x, (...,)), {}),
     "lift_fresh_copy": _same("torch.clone"),
     "broadcast_tensors": lambda tensors: PlainCall("torch.broadcast_tensors", tuple(tensors), {}),
-    "unique_consecutive": _as_it_is,
-    "tensor": _as_it_is,
+    "unique_consecutive": lambda *args, **kwargs: None,
+    "tensor": lambda *args, **kwargs: None,
     **{name: _unbiased(name) for name in ("std", "std_mean", "var", "var_mean")},
 }
 """Operators that Python writes in another way; None leaves a call as it is."""
@@ -372,13 +358,10 @@ class Switches:
         if path != SWITCH:
             return args
         if self._outer is None:
-            self._outer = self._outer_mode()
+            graph = self._graph
+            name, call = graph.fresh_name("outer"), OperatorCall(OUTER)
+            node = Node(name, call, (), {}, name="is_grad_enabled", region=self._region)
+            node.declaration = graph.propagation.outcome(node).declaration
+            graph.add_node(node, (ScalarType("bool"),))
+            self._outer = node.output
         return (self._outer,) if args == (True,) else args
-
-    def _outer_mode(self) -> Value:
-        graph = self._graph
-        name, call = graph.fresh_name("outer"), OperatorCall(OUTER)
-        node = Node(name, call, (), {}, name="is_grad_enabled", region=self._region)
-        node.declaration = graph.propagation.outcome(node).declaration
-        graph.add_node(node, (ScalarType("bool"),))
-        return node.output

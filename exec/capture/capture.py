@@ -52,9 +52,18 @@ from dimsolve.solver.graphs.reading import read_argument
 
 from ..graph import Graph
 from ..modes import Modes
+from .argument_objects import Change, Copy, Place, changes, place_name, refuse_hidden
 from .aten import named
 from .confirm import dtype_of
-from .dynamic import Dynamic, Leaf, captured_shape, leaves_of, size_choices
+from .dynamic import (
+    Dynamic,
+    Leaf,
+    captured_shape,
+    leaves_of,
+    parameter_names,
+    parts_and_leaves,
+    size_choices,
+)
 from .errors import TraceError, nothing_captured, refused
 from .side_effects import Settling, refusal_of, unchanged
 
@@ -66,16 +75,23 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None))
 HAND_OUT = "dimsolve.exec.capture.capture.hand_out"
 
 
-def holds_lengths(result: Any) -> bool:
-    """Returns whether a result holds integers outside of objects of unknown classes."""
-    return any(isinstance(item, int) and not isinstance(item, bool) for item in leaves_in(result))
+class StandIn(int):
+    """An integer that a program returns, as it is handed out while the program is captured."""
 
 
-def holds_others(result: Any, known: Collection[int]) -> bool:
-    """Returns whether a result holds tensors, outside of objects of unknown classes, whose ids are
-    not known.
+def holds_lengths(result: Any, given: Collection[int] = ()) -> bool:
+    """Returns whether a result holds integers outside of objects of unknown classes, and of those
+    that the caller has given, by their ids.
     """
-    return any(is_tensor(item) and id(item) not in known for item in leaves_in(result))
+    found = leaves_in(result, given)
+    return any(isinstance(item, int) and not isinstance(item, bool) for item in found)
+
+
+def holds_others(result: Any, known: Collection[int], given: Collection[int] = ()) -> bool:
+    """Returns whether a result holds tensors whose ids are not known, outside of objects of unknown
+    classes and of those that the caller has given, by their ids.
+    """
+    return any(is_tensor(item) and id(item) not in known for item in leaves_in(result, given))
 
 
 def is_tensor(value: Any) -> bool:
@@ -85,17 +101,49 @@ def is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def leaves_in(result: Any) -> Iterator[Any]:
-    """Yields what stands in a result's dicts, lists, tuples and dataclasses."""
+def leaves_in(result: Any, given: Collection[int] = ()) -> Iterator[Any]:
+    """Yields what stands in a result's dicts, lists, tuples and dataclasses, but not in those that
+    the caller has given, by their ids.
+    """
+    if id(result) in given:
+        return
     if isinstance(result, Mapping):
         result = list(result.values())
     elif dataclasses.is_dataclass(result) and not isinstance(result, type):
         result = [getattr(result, f.name) for f in dataclasses.fields(result)]
     if isinstance(result, list | tuple):
         for item in result:
-            yield from leaves_in(item)
+            yield from leaves_in(item, given)
     else:
         yield result
+
+
+def _is_one_of(value: Any, found: list[Any]) -> bool:
+    return any(value is each for each in found)
+
+
+def _containers(value: Any, found: list[Any]) -> None:
+    """Adds the containers and dataclasses of an argument."""
+    if hasattr(value, "dtype") or isinstance(value, PLAIN):
+        return
+    if isinstance(value, tuple):
+        for item in value:
+            _containers(item, found)
+        return
+    if _is_one_of(value, found):
+        return
+    if isinstance(value, list):
+        found.append(value)
+        for item in value:
+            _containers(item, found)
+    elif isinstance(value, dict):
+        found.append(value)
+        for item in value.values():
+            _containers(item, found)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        found.append(value)
+        for f in dataclasses.fields(value):
+            _containers(getattr(value, f.name), found)
 
 
 def with_lengths(model: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,24 +152,28 @@ def with_lengths(model: Callable[..., Any]) -> Callable[..., Any]:
     """
     hand_out = _hand_out()
 
-    def given(result: Any) -> Any:
-        if isinstance(result, bool):
+    def given(result: Any, own: list[Any]) -> Any:
+        if isinstance(result, bool) or _is_one_of(result, own):
             return result
         if isinstance(result, int) or is_tensor(result):
             return hand_out(result)
         if isinstance(result, dict):
-            return {key: given(item) for key, item in result.items()}
+            return {key: given(item, own) for key, item in result.items()}
         if isinstance(result, list):
-            return [given(item) for item in result]
+            return [given(item, own) for item in result]
         if isinstance(result, tuple):
-            items = [given(item) for item in result]
+            items = [given(item, own) for item in result]
             return type(result)(*items) if hasattr(result, "_fields") else tuple(items)
         if dataclasses.is_dataclass(result):
-            return {f.name: given(getattr(result, f.name)) for f in dataclasses.fields(result)}
+            return {f.name: given(getattr(result, f.name), own) for f in dataclasses.fields(result)}
         return result
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return given(model(*args, **kwargs))
+        own: list[Any] = []
+        _containers(args, own)
+        for item in kwargs.values():
+            _containers(item, own)
+        return given(model(*args, **kwargs), own)
 
     return call
 
@@ -279,15 +331,20 @@ class Capture:
     """What was captured. ``examples`` are the values behind the placeholders, ``outputs`` the
     stand-ins that the model returned.
 
-    leaves: the call's arguments with their dynamic dimensions; tensors: what was passed for each of
-    them. result: what the model returned, made of stand-ins; kind: the class that it had.
+    objects: the containers and objects among the call's arguments; leaves: the others, with their
+    dynamic dimensions; tensors: what was passed for each of them. result: what the model returned,
+    made of stand-ins; kind: the class that it had. copied: the copy of the arguments that the call
+    was given; what it has changed there is ``changed``.
     """
 
     module: GraphModule
     examples: list[Any]
+    objects: list[Leaf]
     leaves: list[Leaf]
     tensors: list[Any]
     sizes: dict[str, int]
+    copied: Copy
+    changed: dict[Place, Change]
     stand_ins: tuple[Any, ...] = ()
     result: Any = None
     kind: type = tuple
@@ -310,8 +367,12 @@ class _Backend:
         if refusal is not None:
             return _raising(refusal)  # when it runs, so that nothing is changed
         self.captured.append((module, list(examples)))
+        for node in module.graph.nodes:  # torch forgets it after the compilation
+            node.meta["source"] = getattr(node.meta.get("grapharg"), "source", None)
         output = next(node for node in module.graph.nodes if node.op == "output")
-        self.stand_ins = tuple(torch.empty(0) if _is_tensor(node) else 0 for node in output.args[0])
+        self.stand_ins = tuple(
+            torch.empty(0) if _is_tensor(node) else StandIn() for node in output.args[0]
+        )
         return lambda *_: self.stand_ins
 
 
@@ -365,29 +426,44 @@ def _capture_at(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Capture:
-    from torch.utils import _pytree as pytree
-
     device = device_of(model)
+    parts = parts_and_leaves(model, args, kwargs, None)
+    for leaf in leaves:
+        refuse_hidden(leaf.place, leaf.value)
     tensors = [_example(leaf, sizes, device) for leaf in leaves]
-    _, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
-    positional, named = pytree.tree_unflatten(tensors, spec)
+    given = _Given(model, args, kwargs, dict(zip([x.name for x in leaves], tensors, strict=True)))
     try:
-        backend, result = _settled(model, positional, named, device)
+        backend, result = _settled(model, given, device)
         kind = type(result)
+        own = {id(container) for container, _ in given.copied.containers.values()}
         known = {*map(id, backend.stand_ins), *map(id, tensors), *_state(model)}
-        if backend.captured and (holds_lengths(result) or holds_others(result, known)):
-            backend, result = _compiled(with_lengths(model), positional, named, device, model)
+        others = holds_lengths(result, own) or holds_others(result, known, own)
+        if backend.captured and others:
+            backend, result = _compiled(with_lengths(model), given, device, model)
     except TraceError as refusal:
-        if refusal.diagnostic.code == "keeps-state":
+        if refusal.diagnostic.code in ("keeps-state", "hidden-tensor"):
             raise
+        positional, named = given.anew()
         with _quiet():
             contradiction = diagnose(model, leaves, tensors, positional, named, sizes)
         raise contradiction or refusal from refusal
     if not backend.captured:
         raise nothing_captured()
     module, examples = backend.captured[0]
+    copied = given.copied
     return Capture(
-        module, examples, leaves, tensors, sizes, backend.stand_ins, result, kind, device or "cpu"
+        module,
+        examples,
+        [part for part in parts if part.whole],
+        leaves,
+        tensors,
+        sizes,
+        copied,
+        changes(copied),
+        backend.stand_ins,
+        result,
+        kind,
+        device or "cpu",
     )
 
 
@@ -397,20 +473,47 @@ def _state(model: Any) -> Iterator[int]:
         yield from (id(tensor) for _, tensor in named(model, method))
 
 
-def _settled(
-    model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], device: str | None
-) -> tuple[_Backend, Any]:
+class _Given:
+    """The arguments of a capture. A call may change them, so every call is given a copy.
+
+    copied: the last one. tensors: what stands for each leaf, by its name.
+    """
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        tensors: Mapping[str, Any],
+    ) -> None:
+        self.names = parameter_names(model, len(args))
+        self.args, self.kwargs = tuple(args), dict(kwargs)
+        self.tensors = tensors
+        self.copied = Copy(self.names, self._leaf)
+
+    def anew(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns a new copy of the arguments."""
+        self.copied = Copy(self.names, self._leaf)
+        return self.copied.call(self.args, self.kwargs)
+
+    def _leaf(self, place: Place, value: Any) -> Any:
+        return self.tensors[place_name(place)]
+
+
+def _settled(model: Callable[..., Any], given: _Given, device: str | None) -> tuple[_Backend, Any]:
     """Compiles a call. Where it sets plain attributes of the model, the next call, which finds them
     set, must leave them so and compute the same; they are brought back.
     """
-    backend, result = _compiled(model, args, kwargs, device, model)
+    backend, result = _compiled(model, given, device, model)
     if not backend.settling:
         return backend, result
+    copied = given.copied
     try:
-        again, _ = _compiled(model, args, kwargs, device, model)
+        again, _ = _compiled(model, given, device, model)
         if again.settling or _steps(again) != _steps(backend):
             raise backend.settling[0].refusal
     finally:
+        given.copied = copied
         for entry in reversed(backend.settling):
             setattr(entry.owner, entry.name, entry.was)
     return backend, result
@@ -432,8 +535,7 @@ def _steps(backend: _Backend) -> list[str]:
 
 def _compiled(
     model: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    given: _Given,
     device: str | None,
     owner: Any,
 ) -> tuple[_Backend, Any]:
@@ -446,7 +548,8 @@ def _compiled(
         backend = _Backend(owner)
         compiled = torch.compile(_fresh_code(model), backend=backend, fullgraph=True)
         try:
-            with _settings(default):
+            with _settings(default), _tensors_on_meta(device):
+                args, kwargs = given.anew()
                 return backend, compiled(*args, **kwargs)
         except Exception as error:
             refusal = refused(error)
@@ -469,6 +572,8 @@ def _example(leaf: Leaf, sizes: Mapping[str, int], device: str | None) -> Any:
     import torch
 
     value = leaf.value
+    if isinstance(value, torch.device) and device == "meta":
+        return torch.device("meta")  # where an object's tensors are is where they are captured
     if not isinstance(value, torch.Tensor):
         return value
     shape = captured_shape(leaf, sizes)
@@ -521,6 +626,30 @@ def _settings(device: str | None) -> Iterator[None]:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         yield
+
+
+@contextmanager
+def _tensors_on_meta(device: str | None) -> Iterator[None]:
+    """On meta torch.tensor makes no stand-in, and what it makes fits no other. An empty one, with
+    which transformers' caches begin, is made by torch.empty.
+    """
+    import torch
+
+    if device != "meta":
+        yield
+        return
+    plain = torch.tensor
+
+    def tensor(data: Any, *, dtype: Any = None, device: Any = None, **rest: Any) -> Any:
+        if isinstance(data, list) and len(data) == 0 and not rest:
+            return torch.empty(0, dtype=dtype, device=device)
+        return plain(data, dtype=dtype, device=device, **rest)
+
+    setattr(torch, "tensor", tensor)  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(torch, "tensor", plain)  # noqa: B010
 
 
 @contextmanager

@@ -1,10 +1,9 @@
 """Types that torch confirms: what our solver deduced, compared with torch's fake tensors.
 
-Equal polynomials pass at once, others are proved equal under what is known of the graph. A length
-that only running tells is our new symbol and torch's own: from there on the two are one.
+    ours  float32[batch, 8*s]     torch  float32[s52, 8*s27]     confirmed with s52 = batch, s27 = s
 
-    ours    float32[batch, 8*s]      torch   float32[s52, 8*s27]      confirmed with s52 = batch,
-    s27 = s
+Equal polynomials pass at once, others are proved equal under what is known of the graph. A length
+that is known only at run time is our new symbol and torch's own: from there on the two are one.
 """
 
 from __future__ import annotations
@@ -64,12 +63,10 @@ class Confirmation:
             if type == TensorType(None, None):  # '?' may be any value
                 return theirs
             if isinstance(type, ScalarType) and isinstance(theirs, ScalarType):
-                agreed = (
-                    type.value is None
-                    or theirs.value is None
-                    or self._equal(type.value, theirs.value)
-                )
-                return type if agreed and type.value is not None else theirs if agreed else None
+                if type.value is None:
+                    return theirs
+                agreed = theirs.value is None or self._equal(type.value, theirs.value)
+                return type if agreed else None
             return theirs if type in (ANY, theirs) else None
         dtype = dtype_of(fake)
         if type.dtype is not None and type.dtype != dtype:
@@ -82,9 +79,8 @@ class Confirmation:
         dims = tuple([self._agreed(a, b) for a, b in zip(ours, fake.shape, strict=True)])
         if None in dims:
             return None
-        if dims == ours:
-            return type if type.dtype is not None else TensorType(len(dims), dtype, Known(dims))
-        return TensorType(len(dims), dtype, Known(dims))
+        unchanged = dims == ours and type.dtype is not None
+        return type if unchanged else TensorType(len(dims), dtype, Known(dims))
 
     def _agreed(self, ours: Dim | None, theirs: Any) -> Dim | None:
         """Our length where torch's is the same; None where it is another one."""
@@ -97,34 +93,33 @@ class Confirmation:
             if ours is not None and getattr(expression, "is_Symbol", False):
                 self.dims.bind(expression, ours)
             return ours
-        if ours is None:
+        if ours is None or ours == found:
             return found
-        if ours == found or not self._equal(ours, found):
-            return ours if ours == found else None
-        return min(ours, found, key=_size_of_text)
+        if not self._equal(ours, found):
+            return None
+        return min(ours, found, key=lambda dim: (len(str(dim)), str(dim)))  # the shorter to read
 
     def _equal(self, a: Dim, b: Dim) -> bool:
-        if a == b:
-            return True
-        return isinstance(decide(a, Comparison.EQ, b, self.system.facts), Always)
+        return a == b or isinstance(decide(a, Comparison.EQ, b, self.system.facts), Always)
 
     def type(self, fake: Any, made: Node) -> Type:
         """The type that torch gives a value."""
         if hasattr(fake, "dtype"):
             dims = tuple([self._length(size, made, i) for i, size in enumerate(fake.shape)])
             return TensorType(len(dims), dtype_of(fake), Known(dims))
-        kind = type(fake).__name__
-        if kind in ("SymInt", "int"):
-            return ScalarType("int", self._length(fake, made, 0))
-        if kind in ("SymFloat", "float"):
-            return ScalarType("float")
-        if kind in ("SymBool", "bool"):
-            return ScalarType("bool")
-        if kind == "Size":
-            return ShapeType(tuple([self._length(s, made, i) for i, s in enumerate(fake)]))
-        if isinstance(fake, tuple | list):
-            return TupleType(tuple(self.type(item, made) for item in fake))
-        return ANY if fake is None else ObjectType(kind)
+        match type(fake).__name__:
+            case "SymInt" | "int":
+                return ScalarType("int", self._length(fake, made, 0))
+            case "SymFloat" | "float":
+                return ScalarType("float")
+            case "SymBool" | "bool":
+                return ScalarType("bool")
+            case "Size":
+                return ShapeType(tuple([self._length(s, made, i) for i, s in enumerate(fake)]))
+            case _ if isinstance(fake, tuple | list):
+                return TupleType(tuple(self.type(item, made) for item in fake))
+            case name:
+                return ANY if fake is None else ObjectType(name)
 
     def _length(self, size: Any, made: Node, index: int) -> Dim:
         try:
@@ -140,9 +135,3 @@ class Confirmation:
 def dtype_of(tensor: Any) -> str:
     """Returns the name of a tensor's dtype."""
     return str(tensor.dtype).removeprefix("torch.")
-
-
-def _size_of_text(dim: Dim) -> tuple[int, str]:
-    """Of two lengths that are equal, the one to show: the shorter."""
-    text = str(dim)
-    return len(text), text

@@ -3,6 +3,8 @@
     dynamic={"input_ids": {0: "batch", 1: "seq"}}           by the argument's name
     dynamic={0: {0: "batch"}, 1: ("batch", None)}           by its position, names in order
     dynamic={"x": {0: "8*s"}}                               a dimension that is a multiple
+    dynamic={"past_key_values": {2: "past"}}                all tensors of an object, or of one
+    dynamic={"past_key_values.layers.0": {2: "past"}}       part of it, that have the dimension
 
 Each symbol gets a size for the capture. The user's own sizes are kept where they tell all symbols
 apart and none is 1; otherwise primes are taken, because two equal sizes, or a 1, would be captured
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -23,20 +25,28 @@ from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.graphs.match import Mismatch, match
 from dimsolve.solver.shapes import to_dim
 
+from .argument_objects import Place, place_name, walk
+
 Dynamic = Mapping[Any, Any]
 PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A leaf of the call's arguments: its name (``input_ids``, ``mask.0``), its value, its
-    dynamic dimensions, and where it is in ``(args, kwargs)``.
+    """A leaf of the call's arguments: its name (``input_ids``, ``mask.0``,
+    ``cache.layers.0.keys``), its value, its dynamic dimensions, and where it is in ``(args,
+    kwargs)``.
+
+    place: the keys that its name is made of. whole: it is a container or an object, whose parts are
+    leaves of their own.
     """
 
     name: str
     value: Any
     dims: Mapping[int, Dim]
     path: tuple[Any, ...] = ()
+    place: Place = ()
+    whole: bool = False
 
 
 def parameter_names(function: Callable[..., Any], count: int) -> list[str]:
@@ -57,37 +67,41 @@ def leaves_of(
     kwargs: Mapping[str, Any],
     dynamic: Dynamic | None,
 ) -> list[Leaf]:
-    """Returns the leaves of a call's arguments, in the order of torch's pytrees.
+    """Returns the leaves of a call's arguments, in the order of the call. Objects are not among
+    them, only what they hold.
 
     Raises AnnotationError where ``dynamic`` names an argument that the call has not, or a dimension
     that the tensor has not.
     """
-    from torch.utils import _pytree as pytree
+    return [leaf for leaf in parts_and_leaves(function, args, kwargs, dynamic) if not leaf.whole]
 
+
+def parts_and_leaves(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    dynamic: Dynamic | None,
+) -> list[Leaf]:
+    """Returns the leaves and, before those that they hold, the containers and objects."""
     names = parameter_names(function, len(args))
-    found: dict[str, Any] = {}
-    paths: dict[str, tuple[Any, ...]] = {}
-    for entries, value in pytree.tree_flatten_with_path((tuple(args), dict(kwargs)))[0]:
-        path = tuple([_key(entry) for entry in entries])
-        name = _leaf_name(path, names)
-        found[name] = value
-        paths[name] = path
+    given: list[tuple[tuple[Any, ...], str, Any]] = [
+        ((0, number), names[number], value) for number, value in enumerate(args)
+    ]
+    given += [((1, name), name, value) for name, value in kwargs.items()]
+    found: dict[str, Leaf] = {}
+    met: dict[int, Place] = {}
+    for path, head, value in given:
+        for place, item, whole in walk((head,), value, met):
+            name = place_name(place)
+            found[name] = Leaf(name, item, {}, (*path, *place[1:]), place, whole)
     dims = _dims_by_leaf(dynamic or {}, names, found)
-    return [Leaf(name, value, dims.get(name, {}), paths[name]) for name, value in found.items()]
-
-
-def _key(entry: Any) -> Any:
-    return getattr(entry, "key", getattr(entry, "idx", getattr(entry, "name", None)))
-
-
-def _leaf_name(path: Sequence[Any], names: Sequence[str]) -> str:
-    side, first, *rest = path
-    head = names[int(str(first))] if side == 0 else first
-    return ".".join(str(part) for part in (head, *rest))
+    return [
+        replace(leaf, dims=dims[name]) if name in dims else leaf for name, leaf in found.items()
+    ]
 
 
 def _dims_by_leaf(
-    dynamic: Dynamic, names: Sequence[str], found: Mapping[str, Any]
+    dynamic: Dynamic, names: Sequence[str], found: Mapping[str, Leaf]
 ) -> dict[str, dict[int, Dim]]:
     if not isinstance(dynamic, Mapping):
         raise _no_mapping(dynamic)
@@ -95,25 +109,60 @@ def _dims_by_leaf(
     for key, spec in dynamic.items():
         name = names[key] if isinstance(key, int) and key < len(names) else str(key)
         for leaf, own in _leaf_specs(name, spec, found):
-            shape = getattr(found[leaf], "shape", None)
+            shape = getattr(found[leaf].value, "shape", None)
             if shape is None:
-                raise _no_tensor(leaf, found[leaf])
+                raise _no_tensor(leaf, found[leaf].value)
             dims[leaf] = _dims_of_spec(leaf, own, len(shape))
     return dims
 
 
-def _leaf_specs(name: str, spec: Any, found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What is said of each tensor of an argument: a container's parts are said part by part."""
-    if name in found:
+def _leaf_specs(name: str, spec: Any, found: Mapping[str, Leaf]) -> Iterator[tuple[str, Any]]:
+    """What is said of each tensor of an argument: a container's parts are said part by part, or
+    all of its tensors at once.
+    """
+    if name in found and not found[name].whole:
         yield name, spec
-    elif any(leaf.startswith(f"{name}.") for leaf in found) and isinstance(
-        spec, Mapping | list | tuple
-    ):
+    elif name in found and _says_all(name, spec, found):
+        yield from _specs_of_all(name, spec, found)
+    elif name in found and isinstance(spec, Mapping | list | tuple):
         for key, part in spec.items() if isinstance(spec, Mapping) else enumerate(spec):
             if part is not None:
                 yield from _leaf_specs(f"{name}.{key}", part, found)
     else:
-        raise _no_argument(name, list(found))
+        raise _no_argument(name, [n for n, leaf in found.items() if not leaf.whole])
+
+
+def _says_all(name: str, spec: Any, found: Mapping[str, Leaf]) -> bool:
+    """Whether a spec names dimensions, by number, of all tensors inside: a container's parts of
+    these numbers are not tensors themselves.
+    """
+    if not isinstance(spec, Mapping) or not spec:
+        return False
+    words = all(isinstance(key, int) and not _is_spec(word) for key, word in spec.items())
+    parts = [found.get(f"{name}.{key}") for key in spec]
+    return words and not all(part is not None and not part.whole for part in parts)
+
+
+def _is_spec(word: Any) -> bool:
+    return isinstance(word, Mapping | list | tuple)
+
+
+def _specs_of_all(
+    name: str, spec: Mapping[int, Any], found: Mapping[str, Leaf]
+) -> Iterator[tuple[str, Any]]:
+    """The dimensions that each tensor inside has of those that are named."""
+    said: set[int] = set()
+    for leaf in found.values():
+        shape = getattr(leaf.value, "shape", None)
+        if leaf.whole or shape is None or not leaf.name.startswith(f"{name}."):
+            continue
+        own = {dim: word for dim, word in spec.items() if -len(shape) <= dim < len(shape)}
+        said |= own.keys()
+        if own:
+            yield leaf.name, own
+    missing = [dim for dim in spec if dim not in said]
+    if missing:
+        raise _no_dimension_inside(name, missing[0])
 
 
 def _dims_of_spec(name: str, spec: Any, rank: int) -> dict[int, Dim]:
@@ -237,6 +286,16 @@ def _no_dimension(name: str, index: int, rank: int) -> AnnotationError:
             code="no-dimension",
             title="dynamic names a dimension that the tensor has not",
             reason=f"'{name}' has {rank} dimensions, dim {index} is named",
+        )
+    )
+
+
+def _no_dimension_inside(name: str, index: int) -> AnnotationError:
+    return AnnotationError(
+        Diagnostic(
+            code="no-dimension",
+            title="dynamic names a dimension that the tensor has not",
+            reason=f"no tensor in '{name}' has dim {index}",
         )
     )
 

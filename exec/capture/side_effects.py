@@ -17,7 +17,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any, NamedTuple
 
 from dimsolve.ir.graph import Source
@@ -31,17 +31,12 @@ ARGUMENTS = ("L['args']", "L['kwargs']")
 
 _PLAIN = (bool, int, float, complex, str, type(None))
 
-HELD = re.compile(r"(\.__dict__\['|\.)_(buffers|parameters|modules)('\])?$")
+_REGISTERED = re.compile(r"(\.__dict__\['|\.)_(buffers|parameters|modules)('\])?$")
 """Where a module has what is registered."""
 
 
-IN_PLACE = frozenset(
-    {
-        *(operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv),
-        *(operator.imod, operator.ipow, operator.iand, operator.ior, operator.ixor),
-        *(operator.ilshift, operator.irshift),
-    }
-)
+_SIGNS = "add sub mul truediv floordiv mod pow and or xor lshift rshift"
+IN_PLACE = frozenset(getattr(operator, f"i{sign}") for sign in _SIGNS.split())
 """``+=`` and its kin, which give a tensor back that they wrote to."""
 
 
@@ -71,11 +66,9 @@ def refusal_of(model: Any, settling: list[Settling]) -> TraceError | None:
     owners = {_place(v): _object(v) for v in variables if _place(v)}
     for variable in variables:
         place = _place(variable)
-        if (
-            place.startswith(ARGUMENTS)
-            or not _is_old(variable)
-            or not effects.is_modified(variable)
-        ):
+        existed = type(getattr(variable, "mutation_type", None)).__name__.endswith("Existing")
+        of_the_caller = place.startswith(ARGUMENTS)
+        if not place or of_the_caller or not existed or not effects.is_modified(variable):
             continue
         stored: Mapping[str, Any] = effects.store_attr_mutations.get(variable, {})
         if not stored:
@@ -84,27 +77,28 @@ def refusal_of(model: Any, settling: list[Settling]) -> TraceError | None:
                 continue
             return _of_container(model, place, replaced, owners)
         for name, value in stored.items():
-            if _is_as_before(owners.get(place), place, name, value):
+            owner = owners.get(place)
+            if owner is not None and _place(value) == f"{place}.{name}":
+                continue
+            values = _values(owner, name, value)
+            if values is not None and _are_same(*values):
                 continue
             attribute = place if place == f"G['{name}']" else f"{place}.{name}"
-            is_module = hasattr(owners.get(place), "named_modules")
-            if attribute in looked_at or not is_module:
-                owner = owners.get(place)
-                refusal = keeps_state(_name(model, owner, name), _line(owners, place, name))
-                if not _is_plain(owner, name, value):
+            if attribute in looked_at or not hasattr(owner, "named_modules"):
+                refusal = _keeps(model, owner, name, "STORE_ATTR")
+                if values is None or not all(isinstance(each, _PLAIN) for each in values):
                     return refusal
-                settling.append(Settling(owner, name, getattr(owner, name), refusal))
+                settling.append(Settling(owner, name, values[0], refusal))
     return None
 
 
 def _being_captured() -> Any:
-    frame = sys._getframe(1)
+    """torch's record of the program that it captures, from the frames that called us."""
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         found = frame.f_locals.get("self")
         if type(found).__name__ == "OutputGraph":
             return found
-        if frame.f_back is None:
-            return None
         frame = frame.f_back
     return None
 
@@ -125,42 +119,26 @@ def _object(variable: Any) -> Any:
         return None
 
 
-def _is_old(variable: Any) -> bool:
-    """Whether a value was there before the call."""
-    kind = type(getattr(variable, "mutation_type", None)).__name__
-    return bool(_place(variable)) and kind.endswith("Existing")
-
-
-def _is_as_before(owner: Any, place: str, name: str, value: Any) -> bool:
-    """Whether an attribute is in the end what it was."""
-    if owner is None:
-        return False
-    if _place(value) == f"{place}.{name}":
-        return True
+def _values(owner: Any, name: str, value: Any) -> tuple[Any, Any] | None:
+    """What an attribute is before a call and after it; None where torch does not know."""
     try:
-        was, now = getattr(owner, name), value.as_python_constant()
+        return getattr(owner, name), value.as_python_constant()
     except (AttributeError, NotImplementedError):
-        return False
+        return None
+
+
+def _are_same(was: Any, now: Any) -> bool:
     return was is now or (type(was) is type(now) and isinstance(was, _PLAIN) and bool(was == now))
-
-
-def _is_plain(owner: Any, name: str, value: Any) -> bool:
-    """Whether an attribute is a number, a text or None before and after."""
-    try:
-        both = getattr(owner, name), value.as_python_constant()
-    except (AttributeError, NotImplementedError):
-        return False
-    return all(isinstance(each, _PLAIN) for each in both)
 
 
 def _replaced(place: str, variable: Any, owners: Mapping[str, Any]) -> list[str] | None:
     """The names under which a dict of what is registered has something else in the end; None for
     another container. ``self.count += 1`` computes in place, and puts the buffer where it was.
     """
-    held = HELD.search(place)
-    if held is None:
+    registered = _REGISTERED.search(place)
+    if registered is None:
         return None
-    before = getattr(owners.get(place[: held.start()]), f"_{held[2]}", {})
+    before = getattr(owners.get(place[: registered.start()]), f"_{registered[2]}", {})
     after = {getattr(k, "vt", k).as_python_constant(): item for k, item in variable.items.items()}
     changed = [
         name
@@ -185,26 +163,19 @@ def _written(variable: Any) -> Any:
 def _of_container(
     model: Any, place: str, replaced: list[str] | None, owners: Mapping[str, Any]
 ) -> TraceError:
-    held = HELD.search(place)
-    if held is not None and replaced:
-        owner, name = owners.get(place[: held.start()]), replaced[0]
-        return keeps_state(_name(model, owner, name), _line_of(owner, name, "STORE_ATTR"))
+    registered = _REGISTERED.search(place)
+    if registered is not None and replaced:
+        return _keeps(model, owners.get(place[: registered.start()]), replaced[0], "STORE_ATTR")
     home, _, name = place.rpartition(".")
     if not name.isidentifier():
         name = place.partition("['")[2].partition("']")[0] or place
-    return keeps_state(
-        _name(model, owners.get(home), name), _line_of(owners.get(home), name, "LOAD_ATTR")
-    )
+    return _keeps(model, owners.get(home), name, "LOAD_ATTR")
 
 
-def _name(model: Any, owner: Any, name: str) -> str:
-    """An attribute by its module's qualified name."""
+def _keeps(model: Any, owner: Any, name: str, instruction: str) -> TraceError:
+    """The refusal of an attribute, by its module's qualified name, and its line."""
     path = next((path for path, module in named(model, "named_modules") if module is owner), "")
-    return f"{path}.{name}" if path else name
-
-
-def _line(owners: Mapping[str, Any], place: str, name: str) -> Source | None:
-    return _line_of(owners.get(place), name, "STORE_ATTR")
+    return keeps_state(_line_of(owner, name, instruction), name=f"{path}.{name}" if path else name)
 
 
 def _line_of(owner: Any, name: str, instruction: str) -> Source | None:
@@ -237,7 +208,8 @@ def unchanged(model: Any) -> Iterator[None]:
             module.__dict__.clear()
             module.__dict__.update(attributes)
         for item, content in inside:
-            if not _same(_content(item), content):
+            now = _content(item)
+            if len(now) != len(content) or any(map(operator.is_not, now, content)):
                 _refill(item, content)
 
 
@@ -248,10 +220,6 @@ def _content(item: Any) -> list[Any]:
     return list(list.__iter__(item) if isinstance(item, list) else set.__iter__(item))
 
 
-def _same(now: list[Any], before: list[Any]) -> bool:
-    return len(now) == len(before) and all(a is b for a, b in zip(now, before, strict=True))
-
-
 def _refill(item: Any, content: list[Any]) -> None:
     """Fills a container with what it held. Only what has changed comes here, so that one which
     forbids writing is left alone.
@@ -260,6 +228,5 @@ def _refill(item: Any, content: list[Any]) -> None:
         item[:] = content
         return
     item.clear()
-    item.update(
-        zip(content[::2], content[1::2], strict=True) if isinstance(item, dict) else content
-    )
+    pairs = isinstance(item, dict)
+    item.update(zip(content[::2], content[1::2], strict=True) if pairs else content)

@@ -1,13 +1,12 @@
 """From torch's symbolic sizes to lengths, and from its guards to claims: structurally, never
 through text.
 
-SymInt(s52*s27)    with s52 = batch, s27 = seq     batch*seq
-Ne(s27, 1)                                         seq >= 2
-
-What torch had to decide about sizes while it captured a model, as conditions of the graph.
+    SymInt(s52*s27)    with s52 = batch, s27 = seq     batch*seq
+    Ne(s27, 1)                                         seq >= 2
 
 A line such as ``if x.shape[1] > 1`` is taken one way in a capture. torch records the decision and
-the line as a guard; the graph holds for the sizes that go the same way, and says so: ``seq >= 2``.
+the line as a guard; the graph holds for the sizes that go the same way, and says so: ``seq >= 2``
+(`Guards`).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError, ShapeError
+from dimsolve.ir.errors import DimsolveError, Problem, ShapeError
 from dimsolve.ir.expression import Comparison
 from dimsolve.solver.algebra.dims import Call, Function, ceil_div, floor_div, maximum, minimum, mod
 from dimsolve.solver.algebra.poly import Dim, atoms_of, divide_exactly, product, symbol, terms_of
@@ -65,6 +64,21 @@ RELATIONS: dict[str, Comparison] = {
     "GreaterThan": Comparison.GE,
     "StrictGreaterThan": Comparison.GT,
 }
+
+
+_SPECIALISED = Problem(
+    ShapeError,
+    "specialised",
+    "{name} dim {index} cannot be dynamic in this model",
+    "it was to be {dim}, and its capture fixes it at {size}{lines}",
+    "leave the dimension out of dynamic, or change the line that fixes its size",
+)
+_INEXPRESSIBLE = Problem(
+    TraceError,
+    "guard",
+    "torch's capture depends on sizes in a way that is no condition on lengths",
+    "{expression} ({origin})",
+)
 
 
 class NotExpressible(Exception):
@@ -138,9 +152,10 @@ class TorchDims:
         if kind == "ToFloat":
             return self.dim(expression.args[0]), 1
         if expression.is_Rational or expression.is_Float:
-            fraction = Fraction(float(expression))
             if expression.is_Rational:
                 fraction = Fraction(int(expression.p), int(expression.q))
+            else:
+                fraction = Fraction(float(expression))
             if fraction.denominator > LARGEST_DENOMINATOR:
                 raise NotExpressible(str(expression))
             return fraction.numerator, fraction.denominator
@@ -164,7 +179,7 @@ class TorchDims:
         """Returns claims that hold together exactly where a guard does; NotExpressible where
         there are none.
         """
-        match self._kind(guard):
+        match _connective(guard):
             case "BooleanTrue", _:
                 return []
             case "And", parts:
@@ -176,7 +191,7 @@ class TorchDims:
 
     def choices(self, guard: Any) -> list[Claim]:
         """Returns claims of which at least one holds exactly where a guard does."""
-        match self._kind(guard):
+        match _connective(guard):
             case "Or", parts:
                 return [claim for part in parts for claim in self.choices(part)]
             case "And", _:
@@ -185,19 +200,6 @@ class TorchDims:
                 return [Claim(least, Comparison.GE, 0)]
             case _:
                 return [self._one(guard)]
-
-    def _kind(self, guard: Any) -> tuple[str, list[Any]]:
-        """A guard's connective with its parts, negation brought inside: not (a or b) is not a
-        and not b.
-        """
-        name = type(guard).__name__
-        if name != "Not":
-            return name, list(guard.args)
-        inner = guard.args[0]
-        turned = {"Or": "And", "And": "Or"}.get(type(inner).__name__)
-        if turned is None:
-            return name, []
-        return turned, [~part for part in inner.args]
 
     def _one(self, guard: Any) -> Claim:
         if type(guard).__name__ == "Not":
@@ -209,42 +211,44 @@ class TorchDims:
         return _plain(Claim(left, comparison, right))
 
 
+def _connective(guard: Any) -> tuple[str, list[Any]]:
+    """A guard's connective with its parts; not (a or b) is read as not a and not b."""
+    name = type(guard).__name__
+    if name != "Not":
+        return name, list(guard.args)
+    inner = guard.args[0]
+    turned = {"Or": "And", "And": "Or"}.get(type(inner).__name__)
+    return (name, []) if turned is None else (turned, [~part for part in inner.args])
+
+
 def _at_least_zero(claim: Claim) -> Dim:
     """What is at least 0 exactly where a claim holds."""
-    difference = claim.left - claim.right
+    above = claim.left - claim.right
     match claim.comparison:
         case Comparison.EQ:
-            return minimum(difference, -difference)
+            return minimum(above, -above)
         case Comparison.NE:
-            return maximum(difference, -difference) - 1
+            return maximum(above, -above) - 1
         case Comparison.GE:
-            return difference
+            return above
         case Comparison.GT:
-            return difference - 1
+            return above - 1
         case Comparison.LE:
-            return -difference
+            return -above
         case Comparison.LT:
-            return -difference - 1
+            return -above - 1
 
 
 def _plain(claim: Claim) -> Claim:
-    """The claim as people write it.
-
-    A length that is not 1 is at least 2, and one that is the lesser of itself and 128 is at most
-    128.
-    """
+    """The claim as people write it: ``b >= 2`` for b != 1, ``b <= 9`` for b == min(b, 9)."""
     left, comparison, right = claim.left, claim.comparison, claim.right
-    if right == 1 and comparison in (Comparison.NE, Comparison.GT) and _is_symbol(left):
-        return Claim(left, Comparison.GE, 2)
-    bound = _bound(left, right) or _bound(right, left)
-    if comparison is Comparison.EQ and bound is not None:
-        return bound
+    if comparison is Comparison.EQ:
+        return _bound(left, right) or _bound(right, left) or claim
+    if right == 1 and comparison in (Comparison.NE, Comparison.GT):
+        atoms = list(atoms_of(left))
+        if len(atoms) == 1 and left == symbol(atoms[0]):
+            return Claim(left, Comparison.GE, 2)
     return claim
-
-
-def _is_symbol(dim: Dim) -> bool:
-    atoms = atoms_of(dim)
-    return len(atoms) == 1 and dim == symbol(next(iter(atoms)))
 
 
 def _bound(dim: Dim, extremum: Dim) -> Claim | None:
@@ -262,8 +266,8 @@ def _bound(dim: Dim, extremum: Dim) -> Claim | None:
 def _either(claims: list[Claim]) -> Claim:
     """One claim that holds where at least one of these does.
 
-    One that another follows from says it all; of equations, the product of the differences is
-    zero. Of others, the greatest of what would be at least 0.
+    The one that follows from all others, if there is one; of equations, that the product of the
+    differences is zero; of others, that the greatest of what would be at least 0 is so.
     """
     kept = list(claims)
     for claim in claims:
@@ -317,13 +321,12 @@ class Guards:
         Raises ShapeError where they contradict each other, TraceError for one that is no condition
         on lengths.
         """
-        plain = [guard for guard in guards if not _is_choice(guard)]
-        for guard in [*plain, *(guard for guard in guards if _is_choice(guard))]:
+        for guard in sorted(guards, key=_is_choice):  # what is plain may settle a choice
             origin = _guard_origin(guard)
             try:
                 claims = [] if self._holds(guard) else self.dims.claims(guard.expr)
             except NotExpressible as error:
-                raise _inexpressible(guard.expr, origin) from error
+                raise _INEXPRESSIBLE(expression=guard.expr, origin=origin) from error
             for claim in claims:
                 try:
                     self.system.require(claim, origin)
@@ -340,8 +343,7 @@ class Guards:
 
 def _is_choice(guard: Any) -> bool:
     """Whether a guard is that one of several conditions holds."""
-    inner = guard.expr.args[0] if type(guard.expr).__name__ == "Not" else None
-    return type(guard.expr).__name__ == "Or" or type(inner).__name__ == "And"
+    return _connective(guard.expr)[0] == "Or"
 
 
 def _of_a_kernel(guard: Any) -> bool:
@@ -378,21 +380,5 @@ def specialised(name: str, index: int, dim: Dim, size: Any) -> ShapeError:
     symbol = getattr(node, "_expr", None)
     guards = getattr(getattr(node, "shape_env", None), "guards", ())
     lines = [_guard_origin(guard) for guard in guards if symbol in guard.expr.free_symbols]
-    return ShapeError(
-        Diagnostic(
-            code="specialised",
-            title=f"{name} dim {index} cannot be dynamic in this model",
-            reason="\n  ".join([f"it was to be {dim}, and its capture fixes it at {size}", *lines]),
-            hint="leave the dimension out of dynamic, or change the line that fixes its size",
-        )
-    )
-
-
-def _inexpressible(expression: Any, origin: str) -> TraceError:
-    return TraceError(
-        Diagnostic(
-            code="guard",
-            title="torch's capture depends on sizes in a way that is no condition on lengths",
-            reason=f"{expression} ({origin})",
-        )
-    )
+    made_by = "".join(f"\n  {line}" for line in lines)
+    return _SPECIALISED(name=name, index=index, dim=dim, size=size, lines=made_by)

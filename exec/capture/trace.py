@@ -20,7 +20,8 @@ What a model returned, with the graph's values in place of the stand-ins that it
 
 Where a stand-in is found in the result tells the output's name: ``logits`` of a model output, ``0``
 of a tuple, ``hidden_states.3``, ``past_key_values.layers.0.keys``. Containers become dicts, lists
-and tuples; so does an object of which torch knows nothing, by its attributes that hold tensors.
+and tuples; so does an object that holds such values, by its attributes, and the graph notes its
+class. What the model has changed in the objects that it was given is read in the same way.
 
 A length that a model returns has no stand-in: Python makes a new integer of it. `lengths_as_values`
 hands such a model's lengths out as calls of `hand_out`, which stand for their argument.
@@ -39,9 +40,9 @@ import dataclasses
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
-from dimsolve.ir.errors import DimsolveError, ShapeError
+from dimsolve.ir.errors import Diagnostic, DimsolveError, ShapeError
 from dimsolve.ir.graph import (
     CONTRACT,
     Argument,
@@ -49,8 +50,11 @@ from dimsolve.ir.graph import (
     Constant,
     Device,
     InputKind,
+    Left,
+    Made,
     Node,
     OperatorCall,
+    Place,
     Region,
     Value,
     values_in,
@@ -67,6 +71,14 @@ from dimsolve.solver.graphs.system import Contradiction
 from ..graph import Graph
 from ..modes import autocast_now
 from ..registration.errors import shadowed
+from .argument_objects import (
+    attributes_of,
+    class_path,
+    is_plain_container,
+    not_seen,
+    place_name,
+    setting_of,
+)
 from .aten import (
     PREFIX,
     TRANSFORMS,
@@ -84,6 +96,7 @@ from .capture import PLAIN as CAPTURE_PLAIN
 from .confirm import Confirmation, dtype_of
 from .dynamic import Dynamic, given_sizes
 from .errors import (
+    TraceError,
     context_function,
     excludes_example,
     function_transform,
@@ -130,7 +143,10 @@ class Inputs:
                 if node is not None:
                     values[node] = value
             else:
-                self.graph.settings[leaf.name] = leaf.value
+                self.graph.settings[leaf.name] = setting_of(leaf.value)
+        for part in self.captured.objects:
+            if not is_plain_container(part.value):
+                self.graph.settings[part.name] = Constant(class_path(type(part.value)))
         self._bind_unused(placeholders)
         for node, example in examples.items():
             if node not in values:
@@ -175,6 +191,8 @@ class Inputs:
         the program.
         """
         fake = node.meta["example_value"]
+        if id(example) not in self.state:
+            self._refuse_unseen(node)
         if not hasattr(fake, "dtype"):
             return self._size(self.dims.dim(fake))
         dims = self.dims.shape(fake)
@@ -184,6 +202,15 @@ class Inputs:
             self.graph.attachments[name] = example
         wish = "".join(c if c.isalnum() else "_" for c in name)
         return self.graph.input(self.graph.fresh_name(wish), type, kind=kind, target=name)
+
+    def _refuse_unseen(self, node: Any) -> None:
+        """Raises TraceError for a tensor that torch has from an argument, and that no leaf is."""
+        path = _path(node.meta.get("source"))
+        if path and hasattr(node.meta["example_value"], "dtype"):
+            parts = (*self.captured.objects, *self.captured.leaves)
+            head = next((part.name for part in parts if part.path == path[:2]), str(path[1]))
+            inside = [str(key) for key in path[2:] if key is not None]
+            raise not_seen(".".join([head, *inside]))
 
     def returned(self, result: Any) -> Value | None:
         """Returns the value of a parameter or buffer that the model returns as it is; None for
@@ -213,7 +240,7 @@ class Inputs:
     def drop_unused_sizes(self) -> None:
         """Removes the sizes that no call and no result asks for."""
         used = {value for node in self.graph.nodes() for value in node.operands()}
-        used |= set(values_in(self.graph.result))
+        used |= set(values_in(self.graph.returned()))
         self.graph.drop_inputs(
             [e for e in self.graph.inputs if e.kind == "size" and e.value not in used]
         )
@@ -255,32 +282,42 @@ def set_result(
     values: tuple[Argument, ...],
     held: Callable[[Any], Value | None],
 ) -> None:
-    """Says what the graph returns. ``values`` are those of the captured program's outputs, in
-    order. held: the value of a parameter or a buffer.
+    """Says what the graph returns, and what it leaves of its arguments. ``values`` are those of the
+    captured program's outputs, in order. held: the value of a parameter or a buffer.
     """
     known: dict[int, Any] = {id(s): v for s, v in zip(captured.stand_ins, values, strict=True)}
     for place, tensor in enumerate(captured.tensors):
         name = captured.leaves[place].name
-        found = next((e.value for e in graph.inputs if e.target == name), None)
+        given = (e.value for e in graph.inputs if (e.target, e.kind) == (name, "input"))
+        found = next(given, None) if is_tensor(tensor) else None
         if found is not None:
             known.setdefault(id(tensor), found)
-    reading = _Reading(graph, known, held)
-    result = reading.tree(captured.result, "")
+    reading = _Reading(graph, captured, known, held)
+    result = reading.tree(captured.result, (), ("returned",))
+    left: dict[Place, Left] = {}
+    for number, (at, change) in enumerate(captured.changed.items()):
+        parts = {
+            key: reading.tree(item, (*at, key), ("left", number, key))
+            for key, item in change.parts.items()
+        }
+        left[at] = Left(parts, tuple(change.removed))
     for number, value in enumerate(values):
         if isinstance(value, Value) and value not in reading.outputs.values():
             reading.outputs[f"output_{number}"] = value
     graph.set_result(result, reading.outputs)
+    graph.left = left
     kind = captured.kind
     if kind.__module__ not in ("builtins", "torch") and isinstance(result, dict | tuple):
-        graph.container = f"{kind.__module__}.{kind.__qualname__}"
+        graph.container = class_path(kind)
 
 
 class _Reading:
-    """Reads one result. ``known``: what stands for a stand-in, by its id."""
+    """Reads what a call returned and left. ``known``: what stands for a stand-in, by its id."""
 
     def __init__(
         self,
         graph: Graph,
+        captured: Capture,
         known: Mapping[int, Argument],
         held: Callable[[Any], Value | None],
     ) -> None:
@@ -288,45 +325,112 @@ class _Reading:
         self.held = held
         self.known = known
         self.outputs: dict[str, Value] = {}
+        self.arguments = {id(o): at for at, (o, _) in captured.copied.containers.items()}
+        self.places: dict[int, Place] = {}
         self.open: set[int] = set()
 
-    def tree(self, result: Any, path: str) -> Argument:
-        """Returns the result with values in place of stand-ins; their names are their places."""
-        if id(result) in self.known and not isinstance(result, int | str):
-            value = self.known[id(result)]
-            if isinstance(value, Value):
-                self.outputs.setdefault(path or "output", value)
-            return value
+    def tree(self, result: Any, path: Place, place: Place | None) -> Argument:
+        """Returns the result with values in place of stand-ins; their names are their paths.
+
+        place: where it is in what the graph hands out; None inside of an object that the caller
+        has, of which nothing is noted.
+        """
+        if id(result) in self.known and not isinstance(result, str):
+            return self._known(self.known[id(result)], path)
         if isinstance(result, CAPTURE_PLAIN):
             return result
         own = self.held(result)
         if own is not None:
-            self.outputs.setdefault(path or "output", own)
-            return own
-        items = dict(_items(result))
-        inner = {k: self.tree(item, f"{path}.{k}" if path else str(k)) for k, item in items.items()}
-        if isinstance(result, Mapping) or dataclasses.is_dataclass(result):
-            return inner
+            return self._known(own, path)
+        if place is not None:
+            if id(result) in self.arguments:
+                self.graph.objects[place] = Made("argument", place=self.arguments[id(result)])
+                place = None
+            elif id(result) in self.places:
+                self.graph.objects[place] = Made("same", place=self.places[id(result)])
+                return None
+        if id(result) in self.open:
+            return None
+        items = _parts(result)
+        if items is None:
+            return self._object(result, path, place)
+        return self._container(result, items, path, place)
+
+    def _known(self, value: Argument, path: Place) -> Argument:
+        if isinstance(value, Value) and value not in self.outputs.values():
+            wish = name = place_name(path) or "output"
+            number = 0
+            while name in self.outputs:
+                number += 1
+                name = f"{wish}_{number}"
+            self.outputs[name] = value
+        return value
+
+    def _container(
+        self, result: Any, items: Mapping[Any, Any], path: Place, place: Place | None
+    ) -> Argument:
+        self._note(result, place)
+        self.open.add(id(result))
+        inner = {}
+        for number, (key, item) in enumerate(items.items()):
+            at = number if isinstance(result, tuple) else key
+            inner[key] = self.tree(item, (*path, key), None if place is None else (*place, at))
+        self.open.discard(id(result))
         if isinstance(result, list):
             return list(inner.values())
         if isinstance(result, tuple):
             return tuple(inner.values())
-        return self._object(result, path)
+        return inner
 
-    def _object(self, result: Any, path: str) -> Argument:
-        """An object as a dict of its attributes that hold tensors; itself where none does. Raises
+    def _note(self, result: Any, place: Place | None) -> None:
+        """Notes an object that is met for the first time, and its class."""
+        if place is None or (isinstance(result, tuple) and not hasattr(result, "_fields")):
+            return
+        if not isinstance(result, tuple):
+            self.places[id(result)] = place
+        if type(result) in (list, dict) or (place == ("returned",) and _is_made_whole(result)):
+            return
+        readable = isinstance(result, dict) or not isinstance(result, Mapping)
+        if readable and "<" not in type(result).__qualname__:
+            self.graph.objects[place] = Made("class", class_path(type(result)))
+        elif place[0] == "left":
+            raise _not_left(place_name(place), result)
+
+    def _object(self, result: Any, path: Place, place: Place | None) -> Argument:
+        """An object as a dict of its attributes, where one holds a value; else itself. Raises
         TraceError for a tensor of which the program knows nothing.
         """
         if is_tensor(result):
-            raise unknown_tensor(path)
-        found: dict[str, Argument] = {}
+            raise unknown_tensor(place_name(path))
+        attributes = attributes_of(result) or {}
+        inside = place is not None and len(place) > 1
         self.open.add(id(result))
-        for name, item in getattr(result, "__dict__", {}).items():
-            if id(item) not in self.open and any(map(self._of_the_call, _leaves(item))):
-                found[name] = self.tree(item, f"{path}.{name}" if path else name)
+        holds = any(
+            self._of_the_call(leaf)
+            for item in attributes.values()
+            if id(item) not in self.open
+            for leaf in _leaves(item)
+        )
         self.open.discard(id(result))
-        if found:
-            return found
+        if (
+            holds
+            or id(result) in self.arguments
+            or (inside and self._is_inside(place) and _is_data(result, attributes))
+        ):
+            return self._container(result, attributes, path, place)
+        setting = setting_of(result)
+        if isinstance(setting, Constant | Device):
+            if place is not None:
+                kind: Literal["constant", "device"]
+                kind, name = (
+                    ("constant", setting.path)
+                    if isinstance(setting, Constant)
+                    else ("device", setting.name)
+                )
+                self.graph.objects[place] = Made(kind, name)
+            return setting
+        if place is not None and place[0] == "left":
+            raise _not_left(place_name(path), result)
         name = f"result_{len(self.graph.attachments)}"
         self.graph.attachments[name] = result
         return Attachment(name)
@@ -335,6 +439,40 @@ class _Reading:
         """Whether it is a tensor of the program, or memory of one that the call was given."""
         base = getattr(leaf, "_base", None) if is_tensor(leaf) else None
         return id(leaf) in self.known or id(base) in self.known
+
+    def _is_inside(self, place: Place | None) -> bool:
+        """Whether a place is an attribute of an object that is made anew, or left."""
+        return place is not None and (place[0] == "left" or place[:-1] in self.graph.objects)
+
+
+def _is_data(result: Any, attributes: Mapping[str, Any]) -> bool:
+    """Whether an object is nothing but its attributes."""
+    return bool(attributes) and not callable(result)
+
+
+def _is_made_whole(result: Any) -> bool:
+    """Whether the class of a whole result is the graph's ``container``."""
+    return isinstance(result, tuple | dict) or dataclasses.is_dataclass(result)
+
+
+def _not_left(name: str, value: Any) -> TraceError:
+    return TraceError(
+        Diagnostic(
+            code="left-object",
+            title=f"the model puts a {type(value).__name__} into {name}",
+            reason="an object of an argument, and nothing can make it anew on a rank",
+            hint="put tensors, numbers, texts and objects of classes of a module there",
+        )
+    )
+
+
+def _parts(result: Any) -> dict[Any, Any] | None:
+    """The parts of a container, by name or place; None for what is none."""
+    if isinstance(result, Mapping | list | tuple) or (
+        dataclasses.is_dataclass(result) and not isinstance(result, type)
+    ):
+        return dict(_items(result))
+    return None
 
 
 def _items(result: Any) -> Iterator[tuple[Any, Any]]:

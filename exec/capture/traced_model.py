@@ -8,8 +8,11 @@ settings, their modes and their hooks are noted, and compared where a plan is gi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from torch import nn
 
 from .errors import backward_hook
 
@@ -35,39 +38,35 @@ class TracedModule:
 
 def traced_model(model: Any) -> dict[str, TracedModule]:
     """Returns every module of a model by its qualified name; nothing for a function."""
-    import torch
-
-    if not isinstance(model, torch.nn.Module):
-        return {}
-    return {path: _traced(module) for path, module in model.named_modules()}
+    return {path: _traced(module) for path, module in _modules(model)}
 
 
 def refuse_backward_hooks(model: Any) -> None:
     """Raises TraceError where a module of a model has a hook on its gradients."""
-    import torch
-
-    for path, module in model.named_modules() if isinstance(model, torch.nn.Module) else ():
+    for path, module in _modules(model):
         if any(getattr(module, place, None) for place in BACKWARD):
-            raise backward_hook(path or "the model")
+            raise backward_hook(module=path or "the model")
 
 
-def _traced(module: Any) -> TracedModule:
-    kind = type(module)
-    hooks = tuple(_name_of(hook) for place in FORWARD for hook in getattr(module, place).values())
-    return TracedModule(kind.__qualname__, _settings(module), module.training, hooks)
+def _modules(model: Any) -> Iterable[tuple[str, nn.Module]]:
+    return model.named_modules() if isinstance(model, nn.Module) else ()
 
 
-def _settings(module: Any) -> str:
+def _traced(module: nn.Module) -> TracedModule:
+    hooks = tuple(
+        str(getattr(hook, "__qualname__", type(hook).__qualname__))
+        for place in FORWARD
+        for hook in getattr(module, place).values()
+    )
+    return TracedModule(type(module).__qualname__, _settings(module), module.training, hooks)
+
+
+def _settings(module: nn.Module) -> str:
     if type(module).__module__.startswith("torch.nn.modules."):
         return str(module.extra_repr())
-    held = vars(module).items()
     numbers = {
         name: value
-        for name, value in held
+        for name, value in vars(module).items()
         if type(value) in (bool, int, float) and name != "training" and not name.startswith("_")
     }
     return ", ".join(f"{name}={value}" for name, value in sorted(numbers.items()))
-
-
-def _name_of(hook: Any) -> str:
-    return str(getattr(hook, "__qualname__", type(hook).__qualname__))

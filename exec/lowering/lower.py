@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import torch
 
 from dimsolve.ir.graph import (
+    Argument,
     Attachment,
     Constant,
     Device,
@@ -31,6 +32,7 @@ from dimsolve.ir.graph import (
     MatchShape,
     Node,
     OperatorCall,
+    Place,
     Value,
     map_argument,
 )
@@ -127,6 +129,8 @@ class _Lowering:
             slots=tuple(self.slots),
             constants=self.constants,
             container=self.graph.container,
+            left=self.graph.left,
+            objects=self.graph.objects,
             absent=absent,
             axes=tuple(self.plan.mesh),
             switches=any(is_switch(step.target) for step in self.fx.nodes),
@@ -138,6 +142,9 @@ class _Lowering:
         named = self.graph.outputs
         outputs = {named[entry.name].name: entry for entry in self.plan.outputs}
         absent: list[str] = []
+        tree = self._without_objects(
+            self.graph.returned(), () if self.graph.left else ("returned",)
+        )
 
         def leaf(item: Any) -> Any:
             if isinstance(item, Value):
@@ -150,13 +157,27 @@ class _Lowering:
             return self.lengths(item) if isinstance(item, Poly) else item
 
         if self.values.recorded:
-            self.fx.output(map_argument(self.graph.result, leaf))
+            self.fx.output(map_argument(tree, leaf))
             return tuple(absent)
         self._switch(True)  # what is handed out has the gradient that it was made with
-        result = map_argument(self.graph.result, leaf)
+        result = map_argument(tree, leaf)
         self._switch(False)
         self.fx.output(result)
         return tuple(absent)
+
+    def _without_objects(self, tree: Argument, place: Place) -> Argument:
+        """What is handed out, without what is found elsewhere when it is put together: the caller's
+        own objects, constants.
+        """
+        made = self.graph.objects.get(place)
+        if made is not None and made.kind != "class":
+            return None
+        if isinstance(tree, dict):
+            return {key: self._without_objects(x, (*place, key)) for key, x in tree.items()}
+        if isinstance(tree, list | tuple):
+            items = [self._without_objects(x, (*place, n)) for n, x in enumerate(tree)]
+            return items if isinstance(tree, list) else tuple(items)
+        return tree
 
     def _switch(self, recorded: bool) -> None:
         self.fx.call_function(torch._C._set_grad_enabled, (recorded,))

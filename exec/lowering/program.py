@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from dimsolve.ir.graph import Node, Region
+from dimsolve.ir.graph import Left, Made, Node, Place, Region
 from dimsolve.partition.placement import Placement
 
 from ..modes import restoring
@@ -104,7 +104,8 @@ class Program:
     """Made by `dimsolve.exec.lowering.lower.lower`.
 
     inputs: the inputs' dimensions. constants: tensors of the program's own, by name. container: the
-    class that the model returns, as an import path. absent: classes of what the model returned and
+    class that the model returns, as an import path. left: what the model leaves of its arguments;
+    objects: which of what is handed out are objects. absent: classes of what the model returned and
     the program cannot return. draws: None where nothing draws random numbers. axes: of the mesh.
     switches: whether it switches modes of torch. bodies: its own function, and those of its
     regions.
@@ -115,6 +116,8 @@ class Program:
     slots: tuple[Slot, ...]
     constants: Mapping[str, Any]
     container: str
+    left: Mapping[Place, Left]
+    objects: Mapping[Place, Made]
     absent: tuple[str, ...]
     draws: Draws | None
     axes: tuple[str, ...]
@@ -148,7 +151,8 @@ class Program:
 
     def run(self, values: Sequence[Any]) -> Any:
         """Runs the program; ``values`` in the order of `slots`. Returns the tree that the model
-        returns, without its container.
+        returns, without its container; where it leaves something of its arguments, ``{"returned":
+        tree, "left": trees}``.
         """
         if self.draws is not None:
             self.draws.begin()

@@ -1,30 +1,145 @@
 """From a call's arguments to the tensors that a program takes, and from its tree to what the model
-returns.
+returns, and what it leaves of its arguments.
 
-    CallInputs(...)((ids,), {"use_cache": False})    [ids]; use_cache is as it was traced
-    rebuilder("transformers...CausalLMOutput")       makes the class that the model returns
+    module(ids, labels=labels, use_cache=False)      [ids, labels]; use_cache is as it was traced
 
 What was no tensor when the model was traced is part of the program: the same value may be given
 again, or nothing, and another one is an error that names it. Which argument goes where is worked
 out once for each way of calling.
+
+    {"loss": ..., "logits": ...}     transformers' CausalLMOutput(loss=..., logits=...)
+    a cache that the caller gave     the same object, with the keys and values that the model leaves
+    a cache that the model made      a new object of its class, with its attributes
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import is_dataclass
 from typing import Any
 
 from torch import Tensor
 
-from dimsolve.ir.errors import DimsolveError, Problem
+from dimsolve.ir.errors import Diagnostic, DimsolveError, GraphError
+from dimsolve.ir.graph import Constant, Device, Left, Made, Place
 
 from ..calls import resolve
-from ..capture.dynamic import leaves_of
+from ..capture.argument_objects import class_path, fill, is_plain_container, setting_of
+from ..capture.dynamic import parts_and_leaves
 
 
-def rebuilder(path: str) -> Callable[[Any], Any]:
+class Rebuilder:
+    """Puts together what a program hands out. container: the import path of the class that is
+    returned, ``""`` for none; left, objects: see `dimsolve.ir.graph.Graph`. device: of the rank.
+    """
+
+    def __init__(
+        self,
+        container: str,
+        left: Mapping[Place, Left],
+        objects: Mapping[Place, Made],
+        device: Any,
+    ) -> None:
+        self._whole = _maker(container)
+        self._left = dict(left)
+        self._objects = dict(objects)
+        self._device = device
+        self._found = {
+            place: _class(made.name) if made.kind == "class" else resolve(made.name)
+            for place, made in objects.items()
+            if made.kind in ("class", "constant")
+        }
+        self.takes_objects = bool(left) or any(m.kind == "argument" for m in objects.values())
+
+    def __call__(self, tree: Any, given: Mapping[Place, Any]) -> Any:
+        """Returns what the model returns; changes what it changes. given: the objects and
+        containers of the call's arguments, by their places, where `takes_objects`.
+        """
+        if not self._left and not self._objects:
+            return self._whole(tree)
+        made: dict[Place, Any] = {}
+        returned = tree["returned"] if self._left else tree
+        result = self._made(returned, ("returned",), given, made)
+        changed = [
+            (place, left, self._parts(tree["left"][number], ("left", number), given, made))
+            for number, (place, left) in enumerate(self._left.items())
+        ]
+        for place, left, parts in changed:
+            fill(given[place], parts, left.removed)
+        return result if ("returned",) in self._objects else self._whole(result)
+
+    def _parts(
+        self, tree: Mapping[Any, Any], place: Place, given: Mapping[Place, Any], made: Any
+    ) -> dict[Any, Any]:
+        return {key: self._made(item, (*place, key), given, made) for key, item in tree.items()}
+
+    def _made(
+        self, tree: Any, place: Place, given: Mapping[Place, Any], made: dict[Place, Any]
+    ) -> Any:
+        noted = self._objects.get(place)
+        match None if noted is None else noted.kind:
+            case "argument":
+                return given[noted.place]  # type: ignore[union-attr]
+            case "same":
+                return made[noted.place]  # type: ignore[union-attr]
+            case "constant":
+                return self._found[place]
+            case "device":
+                return self._device
+            case "class":
+                return self._object(self._found[place], tree, place, given, made)
+        if isinstance(tree, list):
+            items: list[Any] = []
+            made[place] = items
+            items += [self._made(x, (*place, n), given, made) for n, x in enumerate(tree)]
+            return items
+        if isinstance(tree, tuple):
+            return tuple([self._made(x, (*place, n), given, made) for n, x in enumerate(tree)])
+        if isinstance(tree, Mapping):
+            found: dict[Any, Any] = {}
+            made[place] = found
+            found.update(self._parts(tree, place, given, made))
+            return found
+        return tree
+
+    def _object(
+        self, cls: Any, tree: Any, place: Place, given: Mapping[Place, Any], made: dict[Place, Any]
+    ) -> Any:
+        """An object of a class: a dict, a list or a tuple by its items, others by attributes."""
+        if issubclass(cls, tuple):
+            items = [self._made(x, (*place, n), given, made) for n, x in enumerate(tree)]
+            return cls(*items) if hasattr(cls, "_fields") else cls(items)
+        if issubclass(cls, list):
+            made[place] = cls(self._made(x, (*place, n), given, made) for n, x in enumerate(tree))
+            return made[place]
+        if issubclass(cls, dict):
+            parts = self._parts(tree, place, given, made)
+            make: Callable[..., Any] = cls
+            made[place] = make(**parts) if is_dataclass(cls) else make(parts)
+            return made[place]
+        made[place] = object.__new__(cls)
+        fill(made[place], self._parts(tree, place, given, made))
+        return made[place]
+
+
+def _class(path: str) -> type:
+    """The class of an import path; GraphError where there is something else."""
+    found = resolve(path)
+    if not isinstance(found, type):
+        raise GraphError(
+            Diagnostic(
+                code="no-class",
+                title="the graph returns an object of what is no class",
+                reason=f"{path} is a {type(found).__name__}",
+                hint="trace the model again",
+            )
+        )
+    return found
+
+
+def _maker(path: str) -> Callable[[Any], Any]:
     """Returns what makes the container of an import path: a dict, a tuple or a dataclass of a class
     of its own. ``""``, and whatever is none of these, leaves trees as they are.
     """
@@ -55,42 +170,19 @@ class CallError(DimsolveError):
     __module__ = "dimsolve"
 
 
-_ABSENT = Problem(
-    CallError,
-    "no-argument",
-    "the call lacks {missing}",
-    "the model was traced with a tensor there",
-    "give a tensor, or trace the model without it",
-)
-_NO_TENSOR = Problem(
-    CallError,
-    "no-tensor",
-    "{name} is a {value}",
-    "the model was traced with a tensor there",
-    "give a tensor: torch.as_tensor({name})",
-)
-_NEW_TENSOR = Problem(
-    CallError,
-    "new-tensor",
-    "the program takes no tensor named {name}",
-    "the model was traced with {names}",
-    "trace the model with {name} in the example call",
-)
-_OTHER_SETTING = Problem(
-    CallError,
-    "other-setting",
-    "{name} is {value!r:.60}, and the model was traced with {traced!r:.60}",
-    "what is no tensor is part of the program",
-    "trace the model with this value",
-)
-
-
 class CallInputs:
-    """``names``: the inputs in the program's order. settings: the other arguments as traced."""
+    """``names``: the inputs in the program's order. settings: the other arguments as traced, and
+    the classes of objects. device: of the rank.
+    """
 
     def __init__(
-        self, forward: Callable[..., Any], names: Sequence[str], settings: Mapping[str, Any]
+        self,
+        forward: Callable[..., Any],
+        names: Sequence[str],
+        settings: Mapping[str, Any],
+        device: Any = None,
     ) -> None:
+        self.device = device
         self.forward = forward
         self.names = tuple(names)
         self.settings = dict(settings)
@@ -111,28 +203,62 @@ class CallInputs:
             places = self._ways[way] = [order.index(name) for name in self.names]
         return [given[place] for place in places]
 
+    def objects(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[Place, Any]:
+        """Returns the objects and containers of a call's arguments, by their places."""
+        parts = parts_and_leaves(self.forward, args, kwargs, None)
+        return {part.place: part.value for part in parts if part.whole}
+
     def _read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The leaves of the arguments by name, in order, once they are known to fit."""
-        found = {leaf.name: leaf.value for leaf in leaves_of(self.forward, args, kwargs, None)}
-        for name, value in found.items():
-            if name not in self.names:
-                self._check(name, value)
+        parts = parts_and_leaves(self.forward, args, kwargs, None)
+        given = {part.name for part in parts}
+        for part in parts:
+            if part.whole:
+                self._check_class(part.name, part.value)
+            elif part.name not in self.names:
+                self._check(part.name, part.value)
+        for name in self.settings:
+            argument = name.partition(".")[0]
+            if name not in given and argument in given:
+                self._check_left_out(name, given)
+            elif argument not in given and argument != name and argument in self.settings:
+                raise _absent([argument], "an object")
+        found = {part.name: part.value for part in parts if not part.whole}
         missing = [name for name in self.names if found.get(name) is None]
         if missing:
-            raise _ABSENT(missing=", ".join(missing))
+            raise _absent(missing)
         for name in self.names:
             if not isinstance(found[name], Tensor):
-                raise _NO_TENSOR(name=name, value=type(found[name]).__name__)
+                raise _no_tensor(name, found[name])
         return found
 
     def _check(self, name: str, value: Any) -> None:
         """An argument that the program does not take must say what it was traced with."""
         if isinstance(value, Tensor):
-            raise _NEW_TENSOR(name=name, names=", ".join(self.names) or "no tensors")
+            raise _new_tensor(name, self.names)
         known = name in self.settings or name in self.defaults
         traced = self.settings[name] if name in self.settings else self.defaults.get(name)
-        if not known or type(traced) is not type(value) or traced != value:
-            raise _OTHER_SETTING(name=name, value=value, traced=traced if known else None)
+        given = setting_of(value)
+        if isinstance(given, Device) and isinstance(traced, Device) and value == self.device:
+            return
+        if not known or type(traced) is not type(given) or traced != given:
+            raise _other_setting(name, _shown(given), _shown(traced) if known else None)
+
+    def _check_class(self, name: str, value: Any) -> None:
+        """An object must be of the class with which the model was traced."""
+        traced = self.settings.get(name)
+        given = None if is_plain_container(value) else Constant(class_path(type(value)))
+        if traced != given or (name in self.settings and traced is None):
+            raise _other_class(name, type(value).__name__, traced, name in self.settings)
+
+    def _check_left_out(self, name: str, given: AbstractSet[str]) -> None:
+        """What an argument held when the model was traced, it must hold still."""
+        if self.settings[name] is None:
+            return
+        above = name.rpartition(".")[0]
+        while above not in given:
+            above = above.rpartition(".")[0]
+        raise _left_out(name, above, _shown(self.settings[name]))
 
 
 def _defaults(forward: Callable[..., Any]) -> dict[str, Any]:
@@ -141,3 +267,78 @@ def _defaults(forward: Callable[..., Any]) -> dict[str, Any]:
     except (TypeError, ValueError):
         return {}
     return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
+
+
+def _shown(setting: Any) -> str:
+    return str(setting) if isinstance(setting, Constant | Device) else f"{setting!r:.60}"
+
+
+def _other_class(name: str, given: str, traced: Any, known: bool) -> CallError:
+    if isinstance(traced, Constant):
+        was = f"a {traced.path.rpartition('.')[2]}"
+    else:
+        was = f"{traced!r:.60}" if known else "no object of a class there"
+    return CallError(
+        Diagnostic(
+            code="other-class",
+            title=f"{name} is a {given}, and the model was traced with {was}",
+            reason="what a model does with an object is part of the program",
+            hint="trace the model with an object of this class",
+        )
+    )
+
+
+def _left_out(name: str, above: str, traced: str) -> CallError:
+    return CallError(
+        Diagnostic(
+            code="left-out",
+            title=f"{above} holds no {name.removeprefix(above + '.')}, which was {traced} when the "
+            "model was traced",
+            reason="what an argument holds is part of the program",
+            hint="trace the model with this argument",
+        )
+    )
+
+
+def _absent(missing: Sequence[str], what: str = "a tensor") -> CallError:
+    return CallError(
+        Diagnostic(
+            code="no-argument",
+            title=f"the call lacks {', '.join(missing)}",
+            reason=f"the model was traced with {what} there",
+            hint=f"give {what}, or trace the model without it",
+        )
+    )
+
+
+def _no_tensor(name: str, value: object) -> CallError:
+    return CallError(
+        Diagnostic(
+            code="no-tensor",
+            title=f"{name} is a {type(value).__name__}",
+            reason="the model was traced with a tensor there",
+            hint=f"give a tensor: torch.as_tensor({name})",
+        )
+    )
+
+
+def _new_tensor(name: str, names: Sequence[str]) -> CallError:
+    return CallError(
+        Diagnostic(
+            code="new-tensor",
+            title=f"the program takes no tensor named {name}",
+            reason=f"the model was traced with {', '.join(names) or 'no tensors'}",
+            hint=f"trace the model with {name} in the example call",
+        )
+    )
+
+
+def _other_setting(name: str, value: Any, traced: Any) -> CallError:
+    return CallError(
+        Diagnostic(
+            code="other-setting",
+            title=f"{name} is {value}, and the model was traced with {traced}",
+            reason="what is no tensor is part of the program",
+            hint="trace the model with this value",
+        )
+    )

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from dimsolve.ir.errors import DimsolveError, Problem
+from dimsolve.ir.graph import Place
 from dimsolve.partition.plan import Plan
 from dimsolve.partition.plan_data import no_plan
 
@@ -33,7 +34,7 @@ from ..lowering.program import Program
 from ..lowering.setting import LoweringError, mesh_sizes, placement_of
 from ..modes import autocast_now
 from .agreement import Agreement, AgreementError
-from .call_inputs import CallError, CallInputs, rebuilder
+from .call_inputs import CallError, CallInputs, Rebuilder
 from .faults import explain, is_failure
 from .given_inputs import (
     Form,
@@ -185,8 +186,10 @@ class ParallelModule(torch.nn.Module):
         watch_optimizers()
         names = [slot.target for slot in program.slots if slot.kind == "input"]
         graph = plan.planned
-        self._arguments = CallInputs(model.forward, names, getattr(graph, "settings", {}))
-        self._rebuild = rebuilder(program.container)
+        self._rebuild = Rebuilder(program.container, program.left, program.objects, ends.device)
+        self._arguments = CallInputs(
+            model.forward, names, getattr(graph, "settings", {}), ends.device
+        )
         given = given or GivenInputs.of(plan, ends.communicators, "whole")
         self._form = Form(program, given)
         self._forms: dict[Any, Form] = {}
@@ -239,35 +242,36 @@ class ParallelModule(torch.nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Returns what the model returns for these arguments, which are the model's own."""
         inputs = self._arguments(args, kwargs)
+        given = self._arguments.objects(args, kwargs) if self._rebuild.takes_objects else {}
         for value in inputs:
             if type(value) is not Tensor and is_dtensor(value):
-                return self._called_with_dtensors(inputs)
+                return self._called_with_dtensors(inputs, given)
         if torch.compiler.is_compiling():
             self._admit_compiled(inputs)
         else:
             self._admit(inputs, self._form)
-        return self._run(inputs, self.program)
+        return self._run(inputs, self.program, given)
 
     @torch.compiler.disable
-    def _called_with_dtensors(self, inputs: list[Tensor]) -> Any:
+    def _called_with_dtensors(self, inputs: list[Tensor], given: Mapping[Place, Any]) -> Any:
         """The same for inputs of which some are DTensors: a program for each way they are cut."""
         locals, layouts = local_parts(inputs, self._arguments.names, self.ends)
         key = tuple(layouts.items())
         if key not in self._forms:
-            given = self._form.given.with_layouts(layouts)
-            self._forms[key] = Form(lower_for(self.plan, self.ends, given), given, layouts)
+            cut = self._form.given.with_layouts(layouts)
+            self._forms[key] = Form(lower_for(self.plan, self.ends, cut), cut, layouts)
         form = self._forms[key]
         self._admit(locals, form)
-        return self._run(locals, form.program)
+        return self._run(locals, form.program, given)
 
-    def _run(self, inputs: list[Tensor], program: Program) -> Any:
+    def _run(self, inputs: list[Tensor], program: Program, given: Mapping[Place, Any]) -> Any:
         try:
             result = program.run([*inputs, *[owner[key] for owner, key in self._places]])
         except Exception as error:
             if is_failure(error):
                 explain(error, program, self.ends)
             raise
-        return self._rebuild(result)
+        return self._rebuild(result, given)
 
     def _admit(self, inputs: list[Tensor], form: Form) -> None:
         """Checks with all ranks what was not seen before, and now and then the contents."""

@@ -7,12 +7,8 @@
     x: (6, 8), w: (8, 4)    k over 2 ranks: x (6, 4), w (4, 4), result (6, 4), P(sum)
 
 The function stays what it was. Its promise stands in a table (`dimsolve.ir.operator`), where
-tracing, planning and `verify` look it up; torch.compile takes it for one operator.
-
-What `register_op` is given beside the annotation, checked before anything is registered.
-
-register_op("a -> a", name="")                    name is not a name
-register_op("a+ b, a+ b -> b", value_split="x")   'x' is cut where 'a' is: it is no summand
+tracing, planning and `verify` look it up; torch.compile takes it for one operator. All that is
+given is checked before anything is registered.
 """
 
 from __future__ import annotations
@@ -21,28 +17,113 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, TypeVar, cast
 
+import torch
+
 from dimsolve.ir.annotation import Annotation, Mark, Opaque
-from dimsolve.ir.errors import wrong_type
+from dimsolve.ir.checks import as_whole, wrong_type
 from dimsolve.ir.operator import Operator, ReductionName, register
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.partition.rules.rule import TransformRule, check_cuts, check_fits
 from dimsolve.solver.infer import infer
 from dimsolve.solver.layout import identifiers_of, star_position
-from dimsolve.solver.shapes import as_whole
 
 from . import errors
-from .operator import (
-    Parameter,
-    Promise,
-    bare_function,
-    forward_signature,
-    leaf_class,
-    leaf_function,
-    parameters_of,
-)
+from .leaf import bare_function, leaf_class, leaf_function
+from .promise import Parameter, Promise, forward_signature, parameters_of, summand
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def check_options(name: Any, emit_fn: Any, input_gen_fn: Any) -> None:
+def register_op(
+    annotation: str | Callable[..., str] | Annotation,
+    name: str | None = None,
+    code_impl_pattern: Literal["import", "source"] = "import",
+    emit_fn: Callable[..., str] | None = None,
+    transform_rules: Sequence[TransformRule] | None = None,
+    input_gen_fn: Callable[..., Any] | None = None,
+    *,
+    value_split: Sequence[str | int] = (),
+    partial: ReductionName = "sum",
+) -> Callable[[F], F]:
+    """Returns a decorator that registers a function and gives back what behaves as it did.
+
+    annotation: text, or a function of ``(*inputs, **kwargs)`` that returns it; the first parameters
+    of the function are the annotated inputs. name: for policies and plans; None: the function's.
+    For plans: code_impl_pattern ("import" the function, or copy its "source") and emit_fn (writes
+    the call). transform_rules come before the rules of the marks. input_gen_fn gives the inputs
+    that `verify` uses. value_split: the inputs that are summands. partial: what joins the parts of
+    a ``+`` split.
+
+    Functions of a module, autograd.Function classes or their ``apply``, and functions that
+    torch.compile has wrapped can be registered. Raises OperatorError for what cannot, and
+    AnnotationError for an annotation that cannot be read.
+    """
+    text = _text_of(annotation)
+    _check_options(name, emit_fn, input_gen_fn)
+    if not isinstance(partial, str) or partial not in errors.REDUCTIONS:
+        raise errors.UNKNOWN_REDUCTION(**errors.of_value(partial, 40))
+    if not isinstance(code_impl_pattern, str) or code_impl_pattern not in ("import", "source"):
+        raise errors.UNKNOWN_PATTERN(**errors.of_value(code_impl_pattern, 40))
+    rules = _rules(transform_rules)
+    summands = to_summands(value_split)
+
+    def decorate(function: F) -> F:
+        target: Any = _class_of_apply(function) or bare_function(function)
+        if callable(text) and not callable(target):
+            raise errors.FORGOTTEN(name=getattr(text, "__name__", "f"))
+        signature = _checked_signature(target, code_impl_pattern == "import" and emit_fn is None)
+        is_class = isinstance(target, type)
+        parameters = parameters_of(signature)
+        own_name = name or target.__name__
+        if isinstance(text, str):
+            _check_annotation(text, own_name, parameters)
+            _check_summands(text, own_name, parameters, summands)
+            _check_rules(text, rules)
+        promise = Promise(own_name, signature, parameters, text, summands, partial, rules)
+        operator = Operator(
+            name=own_name,
+            path=f"{target.__module__}.{target.__qualname__}{'.apply' * is_class}",
+            declare=promise,
+            code_impl_pattern=code_impl_pattern,
+            emit_fn=emit_fn,
+            transform_rules=rules,
+            input_gen_fn=input_gen_fn,
+            parameters=tuple("*" * p.takes_rest + p.name for p in parameters),
+            defaults={p.name: p.default for p in parameters if p.has_default},
+            function=target.apply if is_class else target,
+        )
+        if is_class:
+            leaf_class(target)
+            register(operator, target)
+            return function
+        leaf = leaf_function(target)
+        register(operator, target, leaf)
+        return cast(F, leaf)  # it is called as the function is
+
+    return decorate
+
+
+def _text_of(annotation: Any) -> str | Callable[..., str]:
+    """The annotation as text, or the function that makes it."""
+    if isinstance(annotation, Annotation):
+        return annotation.text or str(annotation)
+    if isinstance(annotation, str):
+        return annotation
+    if not callable(annotation):
+        raise errors.NO_ANNOTATION(**errors.of_value(annotation))
+    # What stands in the annotation's place may be what should have been decorated.
+    returned = getattr(annotation, "__annotations__", {}).get("return", "")
+    if isinstance(annotation, type):
+        forgotten = issubclass(annotation, torch.autograd.Function)
+    else:
+        forgotten = "Tensor" in (returned if isinstance(returned, str) else str(returned))
+    if forgotten:
+        raise errors.FORGOTTEN(name=annotation.__name__)
+    made: Callable[..., str] = annotation
+    return made
+
+
+def _check_options(name: Any, emit_fn: Any, input_gen_fn: Any) -> None:
     """Raises AnnotationError for a name that is no text, and for what is no function."""
     if name is not None and (not isinstance(name, str) or not name.strip()):
         hint = "policies and plans call the operator by it; leave it out for the function's own"
@@ -74,148 +155,49 @@ def to_summands(value_split: Any) -> tuple[str | int, ...]:
     return tuple(found)
 
 
-def check_summands(
-    text: str, name: str, parameters: tuple[Parameter, ...], summands: tuple[str | int, ...]
-) -> None:
-    """Raises OperatorError for a summand that is no input, has no dimensions, or is cut itself by
-    every split that joins parts.
-    """
-    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
-        return
-    annotation = read_annotation(text)
-    inputs = [p.name for p in parameters][: len(annotation.inputs)]
-    joined = {n for n, found in identifiers_of(annotation).items() if found.mark is Mark.SUM}
-    starred = "*+" in text.replace(" ", "")
-    for given in summands:
-        if given not in inputs and given not in range(len(inputs)):
-            raise errors.unknown_value_split(name, str(given), inputs)
-        number = given if isinstance(given, int) else inputs.index(given)
-        operand = annotation.inputs[number]
-        if isinstance(operand, Opaque):
-            raise errors.opaque_summand(text, name, inputs[number])
-        words = str(operand).replace("(", " ").replace(")", " ").split()
-        own = {word.rstrip("+") for word in words}
-        if joined and not starred and joined <= own:
-            raise errors.cut_summand(text, name, inputs[number], sorted(joined))
+def _rules(given: Any) -> tuple[TransformRule, ...]:
+    rules = (given,) if isinstance(given, TransformRule) else tuple(given or ())
+    for rule in rules:
+        if not isinstance(rule, TransformRule):
+            raise errors.NO_TRANSFORM_RULE(**errors.of_value(rule))
+    return rules
 
 
-def is_generator_or_coroutine(function: Any) -> bool:
-    """Whether calling the function does not run it."""
-    return (
-        inspect.iscoroutinefunction(function)
-        or inspect.isgeneratorfunction(function)
-        or inspect.isasyncgenfunction(function)
-    )
+def _class_of_apply(function: Any) -> Any:
+    owner = getattr(function, "__self__", None)
+    is_apply = getattr(function, "__name__", "") == "apply" and isinstance(owner, type)
+    return owner if is_apply and _is_a(owner, torch.autograd.Function) else None
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def register_op(
-    annotation: str | Callable[..., str] | Annotation,
-    name: str | None = None,
-    code_impl_pattern: Literal["import", "source"] = "import",
-    emit_fn: Callable[..., str] | None = None,
-    transform_rules: Sequence[TransformRule] | None = None,
-    input_gen_fn: Callable[..., Any] | None = None,
-    *,
-    value_split: Sequence[str | int] = (),
-    partial: ReductionName = "sum",
-) -> Callable[[F], F]:
-    """Returns a decorator that registers a function and gives back what behaves as it did.
-
-    annotation: text, or a function of ``(*inputs, **kwargs)`` that returns it; the first parameters
-    of the function are the annotated inputs. name: for policies and plans; None: the function's.
-    For plans: code_impl_pattern ("import" the function, or copy its "source") and emit_fn (writes
-    the call). transform_rules come before the rules of the marks. input_gen_fn gives the inputs
-    that `verify` uses. value_split: the inputs that are summands. partial: what joins the parts of
-    a ``+`` split.
-
-    Functions of a module, autograd.Function classes or their ``apply``, and functions that
-    torch.compile has wrapped can be registered. Raises OperatorError for what cannot, and
-    AnnotationError for an annotation that cannot be read.
-    """
-    text = _text_of(annotation)
-    check_options(name, emit_fn, input_gen_fn)
-    if not isinstance(partial, str) or partial not in errors.REDUCTIONS:
-        raise errors.unknown_reduction(partial)
-    if not isinstance(code_impl_pattern, str) or code_impl_pattern not in ("import", "source"):
-        raise errors.unknown_pattern(code_impl_pattern)
-    rules = _rules(transform_rules)
-    summands = to_summands(value_split)
-
-    def decorate(function: F) -> F:
-        target: Any = _class_of_apply(function) or bare_function(function)
-        if callable(text) and not callable(target):
-            raise errors.annotation_forgotten(getattr(text, "__name__", "f"))
-        importable = code_impl_pattern == "import" and emit_fn is None
-        is_class = isinstance(target, type)
-        signature = _checked_signature(target, importable)
-        parameters = parameters_of(signature)
-        own_name = name or target.__name__
-        if isinstance(text, str):
-            _check_annotation(text, own_name, parameters)
-            check_summands(text, own_name, parameters, summands)
-            _check_rules(text, rules)
-        promise = Promise(own_name, signature, parameters, text, summands, partial, rules)
-        operator = Operator(
-            name=own_name,
-            path=_path_of(target),
-            declare=promise,
-            code_impl_pattern=code_impl_pattern,
-            emit_fn=emit_fn,
-            transform_rules=rules,
-            input_gen_fn=input_gen_fn,
-            parameters=tuple("*" * p.takes_rest + p.name for p in parameters),
-            defaults={p.name: p.default for p in parameters if p.has_default},
-            function=target.apply if is_class else target,
-        )
-        if is_class:
-            leaf_class(target)
-            register(operator, target)
-            return function
-        leaf = leaf_function(target)
-        register(operator, target, leaf)
-        return cast(F, leaf)  # it is called as the function is
-
-    return decorate
-
-
-def _text_of(annotation: Any) -> str | Callable[..., str]:
-    """The annotation as text, or the function that makes it."""
-    if isinstance(annotation, Annotation):
-        return annotation.text or str(annotation)
-    if isinstance(annotation, str):
-        return annotation
-    if not callable(annotation):
-        raise errors.not_an_annotation(annotation)
-    if _is_operator(annotation):
-        raise errors.annotation_forgotten(annotation.__name__)
-    made: Callable[..., str] = annotation
-    return made
+def _is_a(value: Any, kind: type) -> bool:
+    """Whether a value is of a class, or a class derived from it."""
+    return issubclass(value if isinstance(value, type) else type(value), kind)
 
 
 def _checked_signature(target: Any, importable: bool) -> inspect.Signature:
     """The signature of what can be registered; OperatorError for everything else."""
-    if _is_a(target, "torch.nn.modules.module", "Module"):
-        raise errors.is_module(getattr(target, "__name__", type(target).__name__))
-    is_class = _is_a(target, "torch.autograd.function", "Function")
+    if _is_a(target, torch.nn.Module):
+        raise errors.NN_MODULE(name=getattr(target, "__name__", type(target).__name__))
+    is_class = _is_a(target, torch.autograd.Function)
     if not is_class and not inspect.isfunction(target):
-        raise errors.is_no_function(target)
-    if is_generator_or_coroutine(target):
-        raise errors.is_asynchronous(target.__name__)
-    if target.__name__ == "<lambda>":
-        raise errors.is_lambda()
-    if "." in target.__qualname__:
-        raise errors.is_nested(target.__qualname__)
+        raise errors.NO_FUNCTION(**errors.of_value(target))
+    name, qualname = target.__name__, target.__qualname__
+    lazy = inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target)
+    if lazy or inspect.isgeneratorfunction(target):
+        raise errors.ASYNCHRONOUS(name=name)
+    if name == "<lambda>":
+        raise errors.LAMBDA()
+    if "." in qualname:
+        home, _, last = qualname.rpartition(".")
+        raise errors.NESTED(name=last, home=home.removesuffix(".<locals>"))
     if target.__module__ == "__main__" and importable:
-        raise errors.is_main(target.__name__)
+        raise errors.OF_MAIN(name=name)
     if is_class:
         return forward_signature(target)
     signature = inspect.signature(target)
     missing = [p.name for p in parameters_of(signature) if not p.type and not p.takes_rest]
     if missing:
-        raise errors.lacks_types(target.__name__, missing)
+        raise errors.missing_types(name, missing)
     return signature
 
 
@@ -228,60 +210,43 @@ def _check_annotation(text: str, name: str, parameters: tuple[Parameter, ...]) -
     if count > len(named):
         raise errors.too_many_inputs(text, name, count, [p.name for p in named])
     for operand, parameter in zip(annotation.inputs, named, strict=False):
-        if not isinstance(operand, Opaque) and parameter.type and not _may_be_tensor(parameter):
-            raise errors.input_is_no_tensor(
-                text, name, str(operand), parameter.name, parameter.type
+        may_be_tensor = parameter.is_tensor or parameter.type in ("Any", "typing.Any", "object", "")
+        if not isinstance(operand, Opaque) and not may_be_tensor:
+            raise errors.NO_TENSOR(
+                text, operand=operand, parameter=parameter.name, type=parameter.type, name=name
             )
-    following = named[count] if count < len(named) else None
-    if following is not None and following.is_tensor:
-        raise errors.tensor_without_input(text, name, count, following.name)
     for parameter in named[count:]:
         if parameter.is_tensor:
             raise errors.tensor_without_input(text, name, count, parameter.name)
 
 
-def _may_be_tensor(parameter: Parameter) -> bool:
-    return parameter.is_tensor or parameter.type in ("Any", "typing.Any", "object")
+def _check_summands(
+    text: str, name: str, parameters: tuple[Parameter, ...], summands: tuple[str | int, ...]
+) -> None:
+    """Raises OperatorError for a summand that is no input, has no dimensions, or is cut itself by
+    every split that joins parts.
+    """
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
+        return
+    annotation = read_annotation(text)
+    inputs = [p.name for p in parameters][: len(annotation.inputs)]
+    joined = {n for n, found in identifiers_of(annotation).items() if found.mark is Mark.SUM}
+    starred = "*+" in text.replace(" ", "")
+    for given in summands:
+        number = summand(given, name, inputs)
+        operand = annotation.inputs[number]
+        if isinstance(operand, Opaque):
+            raise errors.OPAQUE_SUMMAND(text, parameter=inputs[number], name=name)
+        words = str(operand).replace("(", " ").replace(")", " ").split()
+        if joined and not starred and joined <= {word.rstrip("+") for word in words}:
+            which = " and ".join(f"'{each}'" for each in sorted(joined))
+            raise errors.CUT_SUMMAND(text, parameter=inputs[number], name=name, joined=which)
 
 
 def _check_rules(text: str, rules: tuple[TransformRule, ...]) -> None:
-    """What can be told before a call: nothing of a rule where ``*`` leaves the ranks open."""
-    annotation = read_annotation(text)
-    if any(star_position(o) is not None for o in annotation.operands):
+    """What can be checked before a call: nothing of a rule where ``*`` leaves the ranks open."""
+    if any(star_position(o) is not None for o in read_annotation(text).operands):
         return
     for rule in rules:
         check_fits(rule, infer(text))
         check_cuts(rule, infer(text))
-
-
-def _rules(given: Any) -> tuple[TransformRule, ...]:
-    rules = (given,) if isinstance(given, TransformRule) else tuple(given or ())
-    for rule in rules:
-        if not isinstance(rule, TransformRule):
-            raise errors.not_a_transform_rule(rule)
-    return rules
-
-
-def _is_operator(function: Any) -> bool:
-    """Whether what stands in the annotation's place is what should have been decorated."""
-    if isinstance(function, type):
-        return _is_a(function, "torch.autograd.function", "Function")
-    returned = getattr(function, "__annotations__", {}).get("return", "")
-    return "Tensor" in (returned if isinstance(returned, str) else str(returned))
-
-
-def _is_a(value: Any, module: str, name: str) -> bool:
-    """Whether a value, or a class, is one of torch's; without importing torch."""
-    bases = value.__mro__ if isinstance(value, type) else type(value).__mro__
-    return any(base.__module__ == module and base.__name__ == name for base in bases)
-
-
-def _class_of_apply(function: Any) -> Any:
-    owner = getattr(function, "__self__", None)
-    is_apply = getattr(function, "__name__", "") == "apply" and isinstance(owner, type)
-    return owner if is_apply and _is_a(owner, "torch.autograd.function", "Function") else None
-
-
-def _path_of(target: Any) -> str:
-    path = f"{target.__module__}.{target.__qualname__}"
-    return f"{path}.apply" if isinstance(target, type) else path

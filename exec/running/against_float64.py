@@ -37,10 +37,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
 
+from ..capture.argument_objects import mapped
 from ..parallel.parallelize import ParallelModule
-from .comparable import difference, largest, loss_of, tensors_of, without_narrowing
+from .comparable import (
+    Handed,
+    difference,
+    handed_out,
+    largest,
+    loss_of,
+    with_own_memory,
+    without_narrowing,
+)
 
 EXACT = 1e-9
 """So far may the ranks' program be from one device in float64."""
@@ -124,9 +132,9 @@ def is_single(model: torch.nn.Module) -> bool:
     return torch.float32 in real and real <= {torch.float32, torch.float64}
 
 
-def named(result: Any, loss: Tensor | None, gradients: Mapping[str, Tensor | None]) -> Named:
+def named(handed: Handed, loss: Tensor | None, gradients: Mapping[str, Tensor | None]) -> Named:
     """Returns what is compared of one run, by name."""
-    found = {f"output {place}": tensor.detach() for place, tensor in tensors_of(result)}
+    found = {name: tensor.detach() for name, tensor in handed_out(*handed).items()}
     if loss is not None:
         found["loss"] = loss.detach()
     for name, gradient in gradients.items():
@@ -153,12 +161,13 @@ def _one_device(
             if step:
                 signs = torch.randint(0, 2, parameter.shape, generator=generator) * 2 - 1
                 parameter.mul_(1 + step * signs.to(parameter.device))
+    given = mapped(batch, _own_double)
     with without_narrowing():
-        result = twin(**tree_map(_double, dict(batch)))
+        result = twin(**given)
         loss = loss_of(result)
         if loss is not None and loss.requires_grad:
             loss.backward()
-    return named(result, loss, {n: p.grad for n, p in twin.named_parameters()})
+    return named((result, given), loss, {n: p.grad for n, p in twin.named_parameters()})
 
 
 def _ranks(
@@ -184,18 +193,25 @@ def _ranks(
             values.append(part.held(slot.target).part(_double(buffers[slot.target])).clone())
         elif slot.kind == "constant":
             values.append(_double(part.program.constants[slot.target]))
-    inputs = [_double(value) for value in part._arguments((), batch)]
+    given = mapped(batch, _own_double)
+    inputs = part._arguments((), given)
     with without_narrowing():
-        result = part._rebuild(part.program.run([*inputs, *values]))
+        tree = part.program.run([*inputs, *values])
+        result = part._rebuild(tree, part._arguments.objects((), given))
         loss = loss_of(result)
         if loss is not None and loss.requires_grad:
             loss.backward()
-    return named(result, loss, {name: leaf.grad for name, leaf in leaves.items()})
+    return named((result, given), loss, {name: leaf.grad for name, leaf in leaves.items()})
 
 
 def _double(value: Any) -> Any:
     real = isinstance(value, Tensor) and value.is_floating_point()
     return value.double() if real else value
+
+
+def _own_double(leaf: Any) -> Any:
+    """A leaf of a batch in float64, for a call that may write to it."""
+    return _double(with_own_memory(leaf))
 
 
 def _part_of(part: ParallelModule, name: str, tensor: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
 from threading import Lock
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -29,7 +29,11 @@ from dimsolve.solver.graphs.deduction import find_operator
 from dimsolve.solver.graphs.names import path_of
 
 from ..calls import Arguments
+from ..capture.argument_objects import place_name, walk
 from ..parallel.same_model import DROPS
+
+Handed: TypeAlias = tuple[Any, Mapping[str, Any]]
+"""What a call returns, and its arguments as it leaves them."""
 
 
 def loss_of(result: Any) -> Tensor | None:
@@ -64,6 +68,29 @@ def tensors_of(result: Any) -> list[tuple[str, Tensor]]:
         for key, item in items
         for place, tensor in tensors_of(item)
     ]
+
+
+def handed_out(result: Any, arguments: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Returns the tensors of a result, and of arguments as a call has left them, also those inside
+    of objects.
+
+    >>> list(handed_out({"logits": torch.ones(2)}, {"cache": [torch.ones(3)]}))
+    ['output logits', 'left cache.0']
+    """
+    found = {f"output {place}": tensor for place, tensor in _all_tensors(result)}
+    return found | {f"left {place}": tensor for place, tensor in _all_tensors(dict(arguments))}
+
+
+def _all_tensors(value: Any) -> list[tuple[str, Tensor]]:
+    leaves = walk((), value, {})
+    return [(place_name(place), leaf) for place, leaf, _ in leaves if isinstance(leaf, Tensor)]
+
+
+def with_own_memory(leaf: Any) -> Any:
+    """Returns a leaf of arguments for another call: a tensor of the same values."""
+    if not isinstance(leaf, Tensor):
+        return leaf
+    return leaf.detach().clone().requires_grad_(leaf.requires_grad)
 
 
 def difference(found: Tensor, wanted: Tensor) -> float:

@@ -39,17 +39,20 @@ from dimsolve.solver.algebra.dims import evaluate, symbols_of
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.graphs.match import match
 
+from ..capture.argument_objects import Copy, mapped
 from ..capture.dynamic import leaves_of
 from ..parallel.parallelize import ParallelModule
 from ..parallel.same_model import depends_on_mode
 from ..parallel.state import Held
 from .against_float64 import Distances, Named, is_single, measure, named
 from .comparable import (
+    Handed,
     difference,
+    handed_out,
     is_wide,
     largest,
     loss_of,
-    tensors_of,
+    with_own_memory,
     without_dropout,
     without_narrowing,
 )
@@ -87,19 +90,15 @@ def batch_of(
     example: Mapping[str, Any], dynamic: Mapping[str, Any] | None, sizes: Sizes, seed: int = 0
 ) -> dict[str, Any]:
     """Returns the example with its dynamic dimensions at these sizes, and other values."""
-    from torch.utils import _pytree as pytree
-
     leaves = leaves_of(_nothing, (), example, dynamic)
     generator = torch.Generator().manual_seed(seed)
-    _, spec = pytree.tree_flatten(dict(example))
-    values = [
-        _drawn(leaf.value, leaf.dims, sizes, generator)
+    values = {
+        leaf.place: _drawn(leaf.value, leaf.dims, sizes, generator)
         if isinstance(leaf.value, Tensor)
         else leaf.value
         for leaf in leaves
-    ]
-    made: dict[str, Any] = pytree.tree_unflatten(values, spec)
-    return made
+    }
+    return Copy([], lambda place, _: values[place]).call((), example)[1]
 
 
 def _nothing(**_: Any) -> None:
@@ -235,6 +234,7 @@ class CheckedRun:
         return modes
 
     def _step(self, batch: Mapping[str, Any]) -> CheckedStep:
+        own = mapped(batch, with_own_memory)  # a cache is written to: each run has its own
         self.part.zero_grad()
         self._synchronize()
         start = time.perf_counter()
@@ -243,7 +243,8 @@ class CheckedRun:
         trained = _backward(loss)
         self._synchronize()
         seconds = time.perf_counter() - start
-        differences = None if self.model is None else self._compare(batch, result, loss)
+        handed = (result, batch)
+        differences = None if self.model is None else self._compare(own, handed, loss)
         start = time.perf_counter()
         if self.optimizer is not None:
             self.optimizer.step()
@@ -254,16 +255,20 @@ class CheckedRun:
         number = None if loss is None else float(loss.detach())
         return CheckedStep(number, seconds, differences, trained)
 
-    def _compare(self, batch: Mapping[str, Any], result: Any, loss: Tensor | None) -> Differences:
+    def _compare(
+        self, batch: Mapping[str, Any], handed: Handed, loss: Tensor | None
+    ) -> Differences:
+        """handed: what the part returned, and its batch as it left it."""
         assert self.model is not None
         self.model.zero_grad()
         judged = is_single(self.model)
         buffers = {n: b.clone() for n, b in self.model.named_buffers()} if judged else {}
+        before = mapped(batch, with_own_memory) if judged else {}
         whole = self.model(**batch)
         whole_loss = loss_of(whole)
         _backward(whole_loss)
         found = {
-            "outputs": dict(self._outputs(result, whole)),
+            "outputs": dict(self._outputs(handed, (whole, batch))),
             "loss": dict(_losses(loss, whole_loss)),
             "gradients": {
                 f"gradient {n}": _measured(d, p) for n, p, d in self.gradient_differences()
@@ -275,9 +280,10 @@ class CheckedRun:
         outputs, of_loss, gradients, excess = self._largest([*largest, excess])
         differences = Differences(outputs, of_loss, gradients, excess)
         if differences.excess > 1.0 and judged:
-            mine = named(result, loss, {n: p.grad for n, p in self.part.named_parameters()})
-            one = named(whole, whole_loss, {n: p.grad for n, p in self.model.named_parameters()})
-            distances = self._against_float64(batch, buffers, (mine, one), beyond)
+            parts = {n: p.grad for n, p in self.part.named_parameters()}
+            own = {n: p.grad for n, p in self.model.named_parameters()}
+            both = named(handed, loss, parts), named((whole, batch), whole_loss, own)
+            distances = self._against_float64(before, buffers, both, beyond)
             differences = replace(differences, distances=distances)
         if self.reference is not None:
             self.reference.step()
@@ -317,11 +323,11 @@ class CheckedRun:
             for name, parameter in self.part.named_parameters():
                 parameter.copy_(self.part.held(name).part(whole[name]))
 
-    def _outputs(self, result: Any, whole: Any) -> Iterator[tuple[str, tuple[float, float]]]:
-        found, wanted = dict(tensors_of(result)), dict(tensors_of(whole))
+    def _outputs(self, handed: Handed, whole: Handed) -> Iterator[tuple[str, tuple[float, float]]]:
+        found, wanted = handed_out(*handed), handed_out(*whole)
         for name, tensor in wanted.items():
             if name in found:
-                yield f"output {name}", _measured(relative(found[name], tensor), tensor)
+                yield name, _measured(relative(found[name], tensor), tensor)
 
     def gradient_differences(self) -> Iterator[tuple[str, Tensor, float]]:
         """Yields each parameter with its name, and how far this rank's part of its gradient is

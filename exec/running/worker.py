@@ -33,7 +33,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _set_pg_timeout
-from torch.utils._pytree import tree_map
 
 from dimsolve.ir.errors import AnnotationError, DimsolveError, Problem, is_unreadable
 from dimsolve.partition.mesh import Mesh
@@ -41,6 +40,7 @@ from dimsolve.partition.plan import Plan
 from dimsolve.partition.planning.planner import plan as make_plan
 from dimsolve.partition.read_plan import read_plan_file
 
+from ..capture.argument_objects import mapped
 from ..capture.dynamic import parameter_names
 from ..distributed.failures import Stopped
 from ..distributed.watch import watch
@@ -139,7 +139,8 @@ def in_dtype(target: Target, name: str) -> Target:
         return value.to(dtype) if real else value
 
     model = target.model
-    args, kwargs = tree_map(changed, (target.args, dict(target.kwargs)))
+    given = mapped({"args": list(target.args), "kwargs": dict(target.kwargs)}, changed)
+    args, kwargs = tuple(given["args"]), given["kwargs"]
     whole = model.to(dtype) if isinstance(model, torch.nn.Module) else model
     return replace(target, model=whole, args=args, kwargs=kwargs)
 
@@ -148,6 +149,13 @@ def call_of(target: Target) -> dict[str, Any]:
     """Returns the example call by keyword."""
     names = parameter_names(target.model, len(target.args))
     return {**dict(zip(names, target.args, strict=True)), **target.kwargs}
+
+
+def _on(leaf: Any, device: torch.device) -> Any:
+    """A leaf of a batch on the rank's device, and the device that an object notes."""
+    if isinstance(leaf, torch.Tensor):
+        return leaf.to(device)
+    return device if isinstance(leaf, torch.device) else leaf
 
 
 def _steps(
@@ -163,7 +171,7 @@ def _steps(
     for number, size in enumerate(sizes):
         note_stage(f"step {number + 1} of {len(sizes)}")
         batch = batch_of(example, target.dynamic, size, seed=number)
-        batch = {k: v.to(part.ends.device) if hasattr(v, "to") else v for k, v in batch.items()}
+        batch = mapped(batch, lambda leaf: _on(leaf, part.ends.device))
         taken.append(run.step(batch))
         loss = taken[-1].loss
         said = "" if loss is None else f": loss {loss:.6g}"

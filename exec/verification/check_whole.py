@@ -1,4 +1,9 @@
-"""What is wrong with a call before it is split: its outputs, what it writes to, what it draws."""
+"""What is wrong with a call before it is split: its outputs, what it writes to, what it draws.
+
+"m k+, k+ n -> m n", x @ w.T       output 0 has shape (2, 3), and its annotation gives (2, 5)
+"a b -> a b", x.add_(1).clone()    input 0 ('x') is changed by the call and not returned
+"a b -> a b", x * torch.rand(())   two runs on the same inputs differ
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.infer import infer, same_named
@@ -14,39 +20,33 @@ from dimsolve.solver.layout import Pattern
 from dimsolve.solver.solution import Solution
 
 from ..calls import Call
-from ..registration.operator import Promise, sees_write
-from .diagnosis import input_name
-from .verification import Culprit
-from .whole import Whole, fixed_random, plain_outputs, relative, run_whole
-
-
-class Lie(Exception):
-    """The annotation does not fit what the function does on one device."""
-
-    def __init__(self, culprit: Culprit) -> None:
-        self.culprit = culprit
-        super().__init__(str(culprit))
+from ..registration.leaf import sees_write
+from ..registration.promise import Promise
+from .compare import relative
+from .verification import Culprit, Refuted
+from .whole import Whole, fixed_random, plain_outputs, run_whole
 
 
 def checked_whole(call: Call, seed: int) -> Whole:
-    """Runs on one device. Raises Lie for other outputs than annotated, or what the call raises."""
+    """Runs on one device. Raises Refuted for other outputs than annotated, or the call's error."""
     whole = run_whole(call, _solution(call), seed)
     wanted, declaration = whole.solution.output_dims, call.declaration
     if declaration.returns == "nothing" and whole.extra is not None:
         reason = f"the function returns {whole.extra}, and no output is annotated"
-        raise Lie(Culprit("outputs", reason, "annotate what it returns after '->'"))
+        raise Refuted("outputs", reason, "annotate what it returns after '->'")
     if len(whole.outputs) != len(wanted):
         count = len(whole.outputs)
         values = f"{count} value{'s' * (count != 1)}"
-        reason = f"the function returns {values}, and {len(wanted)} are annotated"
-        raise Lie(Culprit("outputs", reason))
+        raise Refuted("outputs", f"the function returns {values}, and {len(wanted)} are annotated")
     if declaration.returns == "value":
-        _check_value(whole.outputs[0], declaration.value)
+        found, value = whole.outputs[0], declaration.value
+        if isinstance(value, bool | int | float) and found != value:
+            raise Refuted("value", f"the value is {found}, and {value} is declared")
         return whole
     for number, (output, dims) in enumerate(zip(whole.outputs, wanted, strict=True)):
         problem = lack_of_values(output)
         if problem:
-            raise Lie(Culprit(f"output {number}", f"output {number} {problem}"))
+            raise Refuted(f"output {number}", f"output {number} {problem}")
         patterns = whole.solution.layout.outputs[number]
         if dims is not None and patterns is not None:
             _check_output(number, output, dims, patterns, declaration.fresh)
@@ -60,8 +60,8 @@ def lack_of_values(value: Any) -> str:
     if value.is_meta:
         return "is a meta tensor, which holds no values: there is nothing to compare"
     if value.layout is not torch.strided or value.is_nested:
-        kind = "nested" if value.is_nested else str(value.layout).removeprefix("torch.")
-        return f"is a tensor of layout {kind}, which has no parts"
+        layout = "nested" if value.is_nested else str(value.layout).removeprefix("torch.")
+        return f"is a tensor of layout {layout}, which has no parts"
     return ""
 
 
@@ -71,7 +71,7 @@ def _solution(call: Call) -> Solution:
         tuple(value.shape) if place is not None else None
         for value, place in zip(declaration.inputs, call.input_places, strict=True)
     ]
-    # Lengths that only running tells are not compared; any number stands for them.
+    # Lengths that are known only at run time are not compared; any number stands for them.
     arguments = {**declaration.arguments, **dict.fromkeys(declaration.fresh, 1)}
     arguments = same_named(declaration.annotation, arguments)
     solution = infer(declaration.annotation, shapes, arguments=arguments)
@@ -79,13 +79,8 @@ def _solution(call: Call) -> Solution:
         first, names = solution.free[0], ", ".join(f"'{name}'" for name in solution.free)
         reason = f"the call does not give the length of {names}"
         hint = f"give the function a parameter '{first}', or write the length as a number"
-        raise Lie(Culprit(first, reason, hint))
+        raise Refuted(first, reason, hint)
     return solution
-
-
-def _check_value(found: Any, declared: Any) -> None:
-    if isinstance(declared, bool | int | float) and found != declared:
-        raise Lie(Culprit("value", f"the value is {found}, and {declared} is declared"))
 
 
 def _check_output(
@@ -97,53 +92,56 @@ def _check_output(
 ) -> None:
     if any(set(fresh) & set(pattern.names) for pattern in patterns):
         return
+    subject = f"output {number}"
     if not isinstance(output, Tensor):
-        kind = type(output).__name__
-        reason = f"output {number} is of type {kind}, and dimensions are annotated for it"
-        raise Lie(Culprit(f"output {number}", reason, "write '?' for it"))
-    if tuple(output.shape) != tuple(dims):
-        found, wanted = tuple(output.shape), tuple(dims)
-        reason = f"output {number} has shape {found}, and its annotation gives {wanted}"
-        raise Lie(Culprit(f"output {number}", reason))
+        reason = (
+            f"{subject} is of type {type(output).__name__}, and dimensions are annotated for it"
+        )
+        raise Refuted(subject, reason, "write '?' for it")
+    shape, wanted = tuple(output.shape), tuple(dims)
+    if shape != wanted:
+        raise Refuted(subject, f"{subject} has shape {shape}, and its annotation gives {wanted}")
+
+
+def input_name(whole: Whole, number: int) -> str:
+    """Returns ``input 2 ('bias')``."""
+    names = whole.call.operator.parameters
+    if number < len(names) and not names[number].startswith("*"):
+        return f"input {number} ('{names[number]}')"
+    return f"input {number}"
 
 
 def hidden_writes(whole: Whole) -> Iterator[Culprit]:
     """Yields the inputs that the call changes, does not return, and is not declared to write to."""
     names = whole.call.operator.parameters
     for number in written_to(whole):
-        if number in whole.call.declaration.mutates:
+        is_returned = number in whole.returned
+        if number in whole.call.declaration.mutates or (is_returned and _is_seen(whole, number)):
             continue
-        if number in whole.returned and _is_seen(whole, number):
-            continue
-        if number in whole.returned:
+        subject = names[number] if number < len(names) else f"input {number}"
+        what = f"{input_name(whole, number)} is changed by the call and"
+        if is_returned:
             yield Culprit(
-                names[number] if number < len(names) else f"input {number}",
-                f"{input_name(whole, number)} is changed by the call and returned, and tracing "
-                "does not see it: later uses would read it as it was",
+                subject,
+                f"{what} returned, and tracing does not see it: later uses would read it as it was",
                 "write to the first input only, by torch's own functions, and return it first",
             )
-            continue
-        yield Culprit(
-            names[number] if number < len(names) else f"input {number}",
-            f"{input_name(whole, number)} is changed by the call and not returned",
-            "return it among the outputs, itself and no copy, and annotate it there",
-        )
+        else:
+            hint = "return it among the outputs, itself and no copy, and annotate it there"
+            yield Culprit(subject, f"{what} not returned", hint)
 
 
 def written_to(whole: Whole) -> list[int]:
     """Returns the inputs that the call leaves with other values, by number."""
-    pairs = enumerate(zip(whole.inputs, whole.after, strict=True))
     return [
         number
-        for number, (before, after) in pairs
+        for number, (before, after) in enumerate(zip(whole.inputs, whole.after, strict=True))
         if before is not None and after is not None and relative(after, before) != 0.0
     ]
 
 
 def _is_seen(whole: Whole, number: int) -> bool:
     """Whether a plan knows that the input is written to, as tracing finds out."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     call = whole.call
     if not isinstance(call.operator.declare, Promise):
         return True
@@ -171,9 +169,9 @@ def draws(whole: Whole, seed: int) -> Culprit | None:
     return None
 
 
-def no_grad_lie(whole: Whole, seed: int) -> Culprit | None:
-    """Returns the complaint that the function gives something else where no gradients are recorded;
-    None where it does not.
+def differs_without_gradients(whole: Whole, seed: int) -> Culprit | None:
+    """Returns the complaint that the function gives something else under ``torch.no_grad``; None
+    where it does not.
     """
     with fixed_random(seed), torch.no_grad():
         try:
@@ -183,7 +181,7 @@ def no_grad_lie(whole: Whole, seed: int) -> Culprit | None:
             found = f"raises {type(error).__name__}: {first}"
         else:
             pairs = zip(whole.outputs, outputs, strict=False)
-            apart = [n for n, (a, b) in enumerate(pairs) if _apart(a, b)]
+            apart = [number for number, (a, b) in enumerate(pairs) if _differ(a, b)]
             if not apart:
                 return None
             found = f"gives another output {apart[0]}"
@@ -194,7 +192,7 @@ def no_grad_lie(whole: Whole, seed: int) -> Culprit | None:
     )
 
 
-def _apart(a: Any, b: Any) -> bool:
+def _differ(a: Any, b: Any) -> bool:
     if not isinstance(a, Tensor) or not isinstance(b, Tensor):
         return isinstance(a, Tensor) is not isinstance(b, Tensor)
     return relative(b.detach(), a.detach()) > 1e-6

@@ -3,29 +3,21 @@
     "(h t) k -> h t k", def reshape(tensor: torch.Tensor, h: int = 8), t to be split by 3
     h = 2, t = 6, k = 5          reshape(randn(12, 5), h=2)
 
-Lengths differ where they may, so that a dimension in another's place is seen, and what is split is
-a multiple of its counts. Where the function cannot run on such lengths they are made even, and at
-last equal, which is told: an annotation should say it by one name.
-
-How long the dimensions of made inputs are: primes that differ, then parts of other lengths.
+Lengths are primes that differ, so that a dimension in another's place is seen, and what is split is
+a multiple of its counts. A promise is about every length that a count divides, and a function that
+works in blocks of 2, or squeezes a dimension of length 1, keeps it for some only. So parts have
+other lengths too:
 
     "m k+, k+ n -> m n", k into 4        m = 2, k = 12, n = 5        parts of 3
     parts of 1, the others differ        m = 3, k = 4,  n = 7
     parts of 2, the others as long       m = 8, k = 8,  n = 8
     parts of 5, the others 1             m = 1, k = 20, n = 1
 
-A promise is about every length that a count divides. A function that works in blocks of 2, or
-squeezes a dimension of length 1, keeps it for some parts only.
-
-Values that random numbers never have, and data does: equal ones, NaN, infinity, 0, large ones.
+So do the elements have values that random numbers never have, and data does (`UNUSUAL`):
 
     x.nanmean(0), partial="avg"             true of random numbers, false where one is NaN
     cross_entropy(x, target), "avg"         true until a target is -100, which is ignored
     (x @ w).clamp(-30, 30), "k+"            true until a product is larger
-    x.amax(0), partial="max"                the gradient is another where elements tie
-    x * 1 if float64 else x.cumsum(0)       in float32, which models run in
-
-A function that does not run on such values on one device makes no promise about them.
 """
 
 from __future__ import annotations
@@ -41,15 +33,15 @@ import torch
 from torch import Tensor
 
 from dimsolve.ir.annotation import Annotation, Opaque
-from dimsolve.ir.errors import written
+from dimsolve.ir.checks import written
+from dimsolve.ir.errors import OperatorError, Problem
 from dimsolve.ir.operator import Operator
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.layout import Layout, Pattern, layout_of, star_position
 
 from ..calls import Arguments
-from ..registration.operator import Parameter, Promise
-from .check_whole import Lie
-from .verification import Culprit
+from ..registration.promise import Parameter, Promise
+from .verification import Refuted
 
 BASE = (2, 3, 5, 7)
 """The lengths of the first identifiers; more than four begin again, so that tensors stay small."""
@@ -85,8 +77,8 @@ class Parts:
         if self.length is None:
             return (self,)
         steps = (False, True) if step > 1 else (False,)
-        kinds: tuple[Others, ...] = (self.others, "base")
-        return tuple(Parts(self.length, others, stepped) for stepped in steps for others in kinds)
+        others: tuple[Others, ...] = (self.others, "base")
+        return tuple(Parts(self.length, each, stepped) for stepped in steps for each in others)
 
 
 SMALL, PLAIN = Sizes(), Parts()
@@ -97,8 +89,8 @@ def other_parts(layout: Layout, name: str) -> tuple[Parts, ...]:
     """Returns the parts of an identifier that are run beside the one that ``BASE`` gives."""
     own = lengths_for(layout, {})[name]
     lengths = [length for length in OTHER_PARTS if length != own][:3]
-    kinds: tuple[Others, ...] = ("differ", "equal", "one")
-    return tuple(Parts(n, others) for n, others in zip(lengths, kinds, strict=True))
+    others: tuple[Others, ...] = ("differ", "equal", "one")
+    return tuple(Parts(n, each) for n, each in zip(lengths, others, strict=True))
 
 
 def lengths_for(
@@ -138,11 +130,6 @@ def lengths_for(
     return {name: found[name] for name in layout.marks}
 
 
-def shape_of(patterns: Sequence[Pattern], lengths: Mapping[str, int]) -> tuple[int, ...]:
-    """Returns the shape of a tensor with these lengths."""
-    return tuple(prod((p.constant, *(lengths[name] for name in p.names))) for p in patterns)
-
-
 Values = Literal["plain", "ties", "nan", "infinite", "zero", "large", "ignored", "float32"]
 
 UNUSUAL: dict[Values, str] = {
@@ -154,32 +141,29 @@ UNUSUAL: dict[Values, str] = {
     "zero": "where an element is 0",
     "float32": "in float32",
 }
-"""What is tried beside plain values, in the words of a report."""
+"""What is tried beside plain values, in the words of a report. A function that does not run on such
+values on one device makes no promise about them."""
+
+_FIRST = {"nan": float("nan"), "infinite": float("inf"), "zero": 0.0, "ignored": -100}
+"""What the first element of a tensor is replaced by."""
 
 
 def with_values(tensor: Tensor, values: Values) -> Tensor:
-    """Returns the tensor with such values; itself where its kind of numbers has none.
+    """Returns the tensor with such values; itself where its dtype has none.
 
     >>> with_values(torch.tensor([1.5, -2.0]), "ties")
     tensor([1., 0.])
     """
     real = tensor.is_floating_point()
-    whole = not real and not tensor.is_complex() and tensor.dtype is not torch.bool
-    match values:
-        case "ties" if real:
-            return (tensor > 0).to(tensor.dtype)
-        case "large" if real:
-            return tensor * 100
-        case "nan" if real and tensor.numel():
-            return _first_replaced(tensor, float("nan"))
-        case "infinite" if real and tensor.numel():
-            return _first_replaced(tensor, float("inf"))
-        case "zero" if real and tensor.numel():
-            return _first_replaced(tensor, 0.0)
-        case "ignored" if whole and tensor.numel():
-            return _first_replaced(tensor, -100)
-        case _:
-            return tensor
+    integers = not real and not tensor.is_complex() and tensor.dtype is not torch.bool
+    if values == "ties" and real:
+        return (tensor > 0).to(tensor.dtype)
+    if values == "large" and real:
+        return tensor * 100
+    if values in _FIRST and tensor.numel() and (integers if values == "ignored" else real):
+        tensor = tensor.clone()
+        tensor.view(-1)[0] = _FIRST[values]
+    return tensor
 
 
 def in_float32(arguments: Arguments) -> Arguments:
@@ -190,12 +174,6 @@ def in_float32(arguments: Arguments) -> Arguments:
             for place, tensor in arguments.tensors()
         }
     )
-
-
-def _first_replaced(tensor: Tensor, value: float) -> Tensor:
-    tensor = tensor.clone()
-    tensor.view(-1)[0] = value
-    return tensor
 
 
 STAR_RANKS: tuple[int, ...] = (2, 1, 3, 0, 4)
@@ -209,7 +187,7 @@ RANKS = (2, 1, 3, 4, 5)
 class Variant:
     """One way to call: how many dimensions ``*`` has (or the tensors that an annotation function
     is shown), which optional tensors are absent, and which tensors hold integers, where their types
-    do not tell. ``values``: of which kind the elements are.
+    do not say. ``values``: what is unusual in the elements.
     """
 
     star: int = 2
@@ -223,6 +201,31 @@ class Variant:
         words += [f"input {number} is None" for number in sorted(self.absent)]
         words += [f"input {number} holds integers" for number in sorted(self.whole)]
         return ", ".join(words)
+
+
+def variants(operator: Operator) -> Iterator[Variant]:
+    """Yields the ways to call a registered function: ranks of ``*``, optional tensors."""
+    promise = operator.declare
+    assert isinstance(promise, Promise)
+    tensors = [i for i, p in enumerate(promise.parameters) if p.is_tensor and p.is_optional]
+    text = promise.annotation
+    stars = RANKS if callable(text) else STAR_RANKS
+    if isinstance(text, str) and not has_star(read_annotation(text)):
+        stars = (2,)
+    for absent in (frozenset[int](), frozenset(tensors)) if tensors else (frozenset[int](),):
+        for star in stars:
+            yield Variant(star, absent)
+
+
+def has_star(annotation: Annotation) -> bool:
+    """Whether a ``*`` stands in the annotation."""
+    return any(star_position(operand) is not None for operand in annotation.operands)
+
+
+def integer_guesses(count: int) -> Iterator[frozenset[int]]:
+    """Yields which inputs may hold integers, none first: for functions that do not say."""
+    for size in range(min(count, 2) + 1):
+        yield from (frozenset(chosen) for chosen in combinations(range(count), size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,35 +242,18 @@ class Sketch:
     kwargs: Mapping[str, Any]
 
 
-def variants(operator: Operator) -> Iterator[Variant]:
-    """Yields the ways to call a registered function: ranks of ``*``, optional tensors."""
-    promise = operator.declare
-    assert isinstance(promise, Promise)
-    tensors = [i for i, p in enumerate(promise.parameters) if p.is_tensor and p.is_optional]
-    absences = [frozenset[int]()] + ([frozenset(tensors)] if tensors else [])
-    text = promise.annotation
-    stars = RANKS if callable(text) else STAR_RANKS
-    if isinstance(text, str) and not has_star(read_annotation(text)):
-        stars = (2,)
-    for absent in absences:
-        for star in stars:
-            yield Variant(star, absent)
+_NO_VALUE = Problem(
+    OperatorError,
+    "no-inputs",
+    "inputs cannot be made",
+    "no sensible value is known for '{parameter}' of '{name}'",
+    "give a call: verify(target, args=..., kwargs=...), or register with input_gen_fn",
+)
 
+_DEFAULT_OF_TYPE = {"bool": False, "float": 0.5, "int": 2, "": 2}
+"""Values for parameters by their type; some autograd.Functions do not say it."""
 
-def has_star(annotation: Annotation) -> bool:
-    """Whether a ``*`` stands in the annotation."""
-    operands = (*annotation.inputs, *annotation.outputs)
-    return any(star_position(operand) is not None for operand in operands)
-
-
-def integer_guesses(count: int) -> Iterator[frozenset[int]]:
-    """Yields which inputs may hold integers, none first: for functions that do not say."""
-    for size in range(min(count, 2) + 1):
-        yield from (frozenset(chosen) for chosen in combinations(range(count), size))
-
-
-class CannotSample(Exception):
-    """No sensible value is known for a parameter."""
+_LEFT_OUT: Any = object()
 
 
 @dataclass(frozen=True)
@@ -297,6 +283,15 @@ class Sampler:
         ]
         return promise.annotation_for(values)
 
+    def _stand_in(self, number: int, parameter: Parameter, variant: Variant) -> Any:
+        if number in variant.absent:
+            return None
+        if parameter.is_tensor or parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            return torch.zeros((6,) * variant.star, dtype=torch.float64, device=self.device)
+        if parameter.has_default:
+            return parameter.default
+        return _DEFAULT_OF_TYPE.get(parameter.type)
+
     def repeats(self, variant: Variant, seen: set[tuple[str, Variant]]) -> bool:
         """Whether an annotation function gives nothing new for tensors of this rank.
 
@@ -307,16 +302,14 @@ class Sampler:
         if starred and variant.star not in STAR_RANKS:
             return True
         key = (text, replace(variant, star=variant.star if starred else 2))
-        if key in seen:
-            return True
+        repeated = key in seen
         seen.add(key)
-        return False
+        return repeated
 
     def layout(self, variant: Variant) -> Layout:
         """Returns the layout of that annotation."""
         text = self.text(variant)
-        star = variant.star if has_star(read_annotation(text)) else None
-        return layout_of(text, star)
+        return layout_of(text, variant.star if has_star(read_annotation(text)) else None)
 
     def sample(
         self,
@@ -324,56 +317,38 @@ class Sampler:
         multiples: Mapping[str, int],
         sizes: Sizes = SMALL,
         parts: Parts = PLAIN,
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Returns the arguments of one call. Raises CannotSample where a value is not known."""
-        promise, layout = self.promise, self.layout(variant)
-        text = self.text(variant)
+    ) -> Arguments:
+        """Returns the arguments of one call. Raises OperatorError where a value is not known."""
+        promise, layout, text = self.promise, self.layout(variant), self.text(variant)
         lengths = lengths_for(layout, multiples, sizes, parts)
-        annotation = read_annotation(text)
+        operands = read_annotation(text).inputs
         generator = torch.Generator("cpu").manual_seed(self.seed)
         shapes = [
             None if patterns is None else shape_of(patterns, lengths) for patterns in layout.inputs
         ]
         highest = min((n for shape in shapes if shape for n in shape), default=2)
         inputs: list[Any] = []
-        names = _names(promise.parameters, len(annotation.inputs))
-        for number, parameter in enumerate(names):
-            operand = annotation.inputs[number]
+        for number, parameter in enumerate(_input_parameters(promise.parameters, len(operands))):
             if number in variant.absent:
                 inputs.append(None)
-            elif isinstance(operand, Opaque):
+            elif isinstance(operands[number], Opaque):
                 inputs.append(self._opaque(parameter, shapes, lengths, generator))
             else:
-                shape = shapes[number] or ()
                 element = "whole" if number in variant.whole else parameter.element
-                tensor = _tensor(shape, element, highest, generator).to(self.device)
+                tensor = _tensor(shapes[number] or (), element, highest, generator).to(self.device)
                 inputs.append(with_values(tensor, variant.values))
-        rest = promise.parameters[len(annotation.inputs) :]
-        kwargs = {
-            parameter.name: value
-            for parameter in rest
-            if not parameter.takes_rest and (value := self._value(parameter, lengths)) is not _LEAVE
+        values = {
+            parameter.name: self._value(parameter, lengths)
+            for parameter in promise.parameters[len(operands) :]
+            if not parameter.takes_rest
         }
-        return self._given(inputs, kwargs, shapes, text), kwargs
-
-    def _given(
-        self, inputs: list[Any], kwargs: dict[str, Any], shapes: Sequence[Any], text: str
-    ) -> tuple[Any, ...]:
-        """The inputs of the function's own input_gen_fn, where it has one."""
-        if self.operator.input_gen_fn is None:
-            return tuple(inputs)
-        likes = tuple(
-            None if shape is None else value for shape, value in zip(shapes, inputs, strict=True)
-        )
-        sketch = Sketch(self.operator.name, self.operator.path, text, likes, kwargs)
-        return tuple(_generated(self.operator.input_gen_fn, sketch, inputs))
-
-    def _stand_in(self, number: int, parameter: Parameter, variant: Variant) -> Any:
-        if number in variant.absent:
-            return None
-        if parameter.is_tensor or parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            return torch.zeros((6,) * variant.star, dtype=torch.float64, device=self.device)
-        return parameter.default if parameter.has_default else _PLAIN.get(parameter.type)
+        kwargs = {name: value for name, value in values.items() if value is not _LEFT_OUT}
+        if self.operator.input_gen_fn is not None:
+            pairs = zip(shapes, inputs, strict=True)
+            likes = tuple(None if shape is None else value for shape, value in pairs)
+            sketch = Sketch(self.operator.name, self.operator.path, text, likes, kwargs)
+            inputs = _generated(self.operator.input_gen_fn, sketch, inputs)
+        return Arguments(tuple(inputs), kwargs)
 
     def _opaque(
         self,
@@ -384,7 +359,7 @@ class Sampler:
     ) -> Any:
         if not parameter.is_tensor:
             value = self._value(parameter, lengths)
-            return parameter.default if value is _LEAVE else value
+            return parameter.default if value is _LEFT_OUT else value
         shape = next((shape for shape in shapes if shape is not None), ())
         return _tensor(shape, parameter.element, 2, generator).to(self.device)
 
@@ -392,18 +367,34 @@ class Sampler:
         if parameter.name in lengths:
             return lengths[parameter.name]
         if parameter.has_default:
-            return _LEAVE
+            return _LEFT_OUT
         if parameter.is_optional:
             return None
-        if parameter.type in _PLAIN:
-            return _PLAIN[parameter.type]
-        raise CannotSample(parameter.name)
+        if parameter.type in _DEFAULT_OF_TYPE:
+            return _DEFAULT_OF_TYPE[parameter.type]
+        raise _NO_VALUE(parameter=parameter.name, name=self.operator.name)
 
 
-_PLAIN = {"bool": False, "float": 0.5, "int": 2, "": 2}
-"""Values for parameters by their type; of some autograd.Functions it is not said."""
+def shape_of(patterns: Sequence[Pattern], lengths: Mapping[str, int]) -> tuple[int, ...]:
+    """Returns the shape of a tensor with these lengths."""
+    return tuple(prod((p.constant, *(lengths[name] for name in p.names))) for p in patterns)
 
-_LEAVE: Any = object()
+
+def _input_parameters(parameters: Sequence[Parameter], count: int) -> list[Parameter]:
+    """One parameter per annotated input; ``*parameter`` gives as many as are wanted."""
+    named: list[Parameter] = []
+    for parameter in parameters:
+        named.extend([parameter] * (count - len(named) if parameter.takes_rest else 1))
+    return named[:count]
+
+
+def _tensor(shape: Sequence[int], element: str, highest: int, generator: torch.Generator) -> Tensor:
+    if element == "bool":
+        return torch.rand(tuple(shape), generator=generator, device="cpu") < 0.5
+    if element == "whole":
+        high = max(highest, 1)
+        return torch.randint(high, tuple(shape), generator=generator, device="cpu")
+    return torch.randn(tuple(shape), generator=generator, dtype=torch.float64, device="cpu")
 
 
 def _generated(generate: Callable[..., Any], sketch: Sketch, inputs: list[Any]) -> list[Any]:
@@ -427,23 +418,6 @@ def _generated(generate: Callable[..., Any], sketch: Sketch, inputs: list[Any]) 
     return inputs
 
 
-def _bad_generator(reason: str) -> Lie:
+def _bad_generator(reason: str) -> Refuted:
     hint = "it is given what `verify` wants inputs for, and returns a list of them"
-    return Lie(Culprit("input_gen_fn", f"input_gen_fn makes no inputs: {reason}", hint))
-
-
-def _names(parameters: Sequence[Parameter], count: int) -> list[Parameter]:
-    """One parameter per annotated input; ``*parameter`` gives as many as are wanted."""
-    named: list[Parameter] = []
-    for parameter in parameters:
-        named.extend([parameter] * (count - len(named) if parameter.takes_rest else 1))
-    return named[:count]
-
-
-def _tensor(shape: Sequence[int], element: str, highest: int, generator: torch.Generator) -> Tensor:
-    if element == "bool":
-        return torch.rand(tuple(shape), generator=generator, device="cpu") < 0.5
-    if element == "whole":
-        high = max(highest, 1)
-        return torch.randint(high, tuple(shape), generator=generator, device="cpu")
-    return torch.randn(tuple(shape), generator=generator, dtype=torch.float64, device="cpu")
+    return Refuted("input_gen_fn", f"input_gen_fn makes no inputs: {reason}", hint)

@@ -3,20 +3,15 @@
     matmul, k over 2:   rank 0  x[:, :4] @ w[:4]      their sum against  x @ w
                         rank 1  x[:, 4:] @ w[4:]      and the gradients of x and w alike
 
-All ranks run in this process (`dimsolve.exec.distributed.simulated`). The outputs' gradients
-are random. An input that a call writes to is compared as the call leaves it. Partial inputs are
-given as summands that all differ, not as the value beside zeros.
+All ranks run in this process (`dimsolve.exec.distributed.simulated`). The outputs' gradients are
+random. An input that a call writes to is compared as the call leaves it. Partial inputs are given
+as summands that all differ: what holds for the value beside zeros may be wrong for the summands
+that an operator left.
 
-The splits of one call over several mesh axes: each cuts what the one before has left.
+A call may be split over several mesh axes; each cuts what the one before has left.
 
     (h m) k+, k+ n -> h m n        k over 2, then h over 3
     x: S(1), S(0)    w: S(0), R    result: P(sum), S(0)
-
-Of each axis there is a `Legality`; that of an inner axis is about the shapes that the outer left.
-
-Parts that stand for a tensor in no special way: summands all differ, maxima lie anywhere.
-
-What holds for the value beside zeros may be wrong for the summands that an operator left.
 """
 
 from __future__ import annotations
@@ -41,16 +36,14 @@ from ..calls import function_of, invoke, local_arguments, modified
 from ..distributed.collectives import MeshPart
 from ..distributed.sharding import local_part, local_parts
 from ..distributed.simulated import Member, RankError, SimulatedWorld
+from .compare import Difference, compare, largest
 from .whole import (
-    Difference,
     Whole,
     annotated_outputs,
-    compare,
+    by_place,
     gradient_shares,
     gradients_of,
-    largest,
     leaf_of,
-    placed,
     random_like,
     requires_gradient,
 )
@@ -154,23 +147,15 @@ def cut(
         rules.append(legality.rule)
         lengths = dict(legality.local_values)
         following = _local_solution(declaration, legality)
-    if isinstance(following, NoCut) and not _own_call(rules[-1]):
+    transforms = [rule.transform for rule in rules if rule.transform is not None]
+    # A rank's tensors need not match the annotation where the last rule says what is called.
+    last = rules[-1].transform
+    if isinstance(following, NoCut) and (last is None or not (last.local or last.modifier)):
         return following
-    if _run_different_functions(rules):
+    if len({transform.local for transform in transforms} - {None}) > 1:
         names = " and ".join(f"'{name}'" for name, _ in splits)
         return NoCut(f"the splits of {names} have transform rules that run different functions")
     return Cuts(tuple(splits), tuple(rules), lengths)
-
-
-def _run_different_functions(rules: Sequence[Rule]) -> bool:
-    own = {rule.transform.local for rule in rules if rule.transform is not None}
-    return len(own - {None}) > 1
-
-
-def _own_call(rule: Rule) -> bool:
-    """Whether a rank's tensors need not match the annotation: the rule says what is called."""
-    transform = rule.transform
-    return transform is not None and not (transform.local is None and transform.modifier is None)
 
 
 def _local_solution(declaration: Declaration, legality: Legality) -> Solution | NoCut:
@@ -178,7 +163,7 @@ def _local_solution(declaration: Declaration, legality: Legality) -> Solution | 
         name: legality.local_values.get(name, value)
         for name, value in declaration.arguments.items()
     }
-    # Lengths that only running tells are not compared; any number stands for them.
+    # Lengths that are known only at run time are not compared; any number stands for them.
     arguments.update(dict.fromkeys(declaration.fresh, 1))
     arguments = same_named(declaration.annotation, arguments)
     try:
@@ -196,14 +181,14 @@ def random_parts(
     """Returns the parts of all ranks in rank order; ranks that hold replicas hold the same."""
     if not placements:
         return [whole]
-    (_, count), *rest = mesh.items()
-    inner = dict(rest)
-    if isinstance(placements[0], Replicate):
-        return random_parts(whole, placements[1:], inner, generator) * count
+    (_, count), *inner = mesh.items()
+    placement, *rest = placements
+    if isinstance(placement, Replicate):
+        return random_parts(whole, rest, dict(inner), generator) * count
     return [
         piece
-        for part in _along(whole, placements[0], count, generator)
-        for piece in random_parts(part, placements[1:], inner, generator)
+        for part in _along(whole, placement, count, generator)
+        for piece in random_parts(part, rest, dict(inner), generator)
     ]
 
 
@@ -233,7 +218,7 @@ def _along(
 
 
 _PERHAPS_ROUNDING = 2e-2
-"""Below this it is worth a look in which precision the function computes."""
+"""Below this the precision in which the function computes may explain a difference."""
 
 
 @dataclass(frozen=True)
@@ -255,6 +240,11 @@ class Outcome:
         return largest(self.differences)
 
 
+def first_line(error: BaseException) -> str:
+    """Returns an error's class and the first line of what it says."""
+    return ": ".join(filter(None, [type(error).__name__, str(error).partition("\n")[0]]))
+
+
 def run_split(whole: Whole, cuts: Cuts, seed: int) -> Outcome:
     """Runs the same call on all ranks of the cuts' mesh and compares."""
     world: SimulatedWorld[_Rank] = SimulatedWorld(cuts.mesh)
@@ -267,8 +257,7 @@ def run_split(whole: Whole, cuts: Cuts, seed: int) -> Outcome:
         ranks = world.run(_Program(whole, cuts, parts, [[] for _ in range(len(world))]))
     except RankError as error:
         cause = error.__cause__ or error
-        reason = ": ".join(filter(None, [type(cause).__name__, str(cause).partition("\n")[0]]))
-        return Outcome(error=f"rank {error.rank} raised {reason}")
+        return Outcome(error=f"rank {error.rank} raised {first_line(cause)}")
     found = _differences(whole, cuts, ranks)
     if any(not d.ok and d.amount < _PERHAPS_ROUNDING for d in found):
         found = [replace(d, allowed=max(d.allowed, whole.rounding)) for d in found]
@@ -303,7 +292,9 @@ class _Program:
         given = [None if leaf is None else leaf.clone() for leaf in leaves]
         outputs = annotated_outputs(call, self._run(member, given), given)
         self._check_shapes(outputs, member.rank)
-        self.shown[member.rank] = [_detached(output) for output in outputs]
+        self.shown[member.rank] = [
+            output.detach().clone() if isinstance(output, Tensor) else output for output in outputs
+        ]
         member.world.all_reduce(torch.zeros((), device="cpu"))  # now all have shown theirs
         gradients: list[Tensor | None] = [None] * len(leaves)
         if not self.whole.no_gradient:
@@ -316,7 +307,7 @@ class _Program:
     def _run(self, member: Member, given: list[Tensor | None]) -> Any:
         call, star = self.whole.call, self.whole.solution.layout.star
         names, function = call.operator.parameters, function_of(call.operator)
-        arguments = local_arguments(call, placed(call, given), self.cuts.lengths, star)
+        arguments = local_arguments(call, by_place(call, given), self.cuts.lengths, star)
         for modifier, part in self._parts(member, "modifier"):
             arguments = modified(arguments, names, call.operator.defaults, modifier, part)
         for local, part in self._parts(member, "local"):
@@ -374,12 +365,12 @@ def _differences(whole: Whole, cuts: Cuts, ranks: Sequence[_Rank]) -> list[Diffe
     for number, gradient in enumerate(whole.gradients):
         if gradient is not None:
             parts = [rank.gradients[number] for rank in ranks]
-            duals = [_dual(placement) for placement in cuts.inputs(number)]
+            duals = [_gradient_placement(placement) for placement in cuts.inputs(number)]
             found.append(compare("gradient", number, parts, duals, cuts.mesh, gradient))
     return found
 
 
-def _dual(placement: Placement) -> Placement:
+def _gradient_placement(placement: Placement) -> Placement:
     """How the gradients of an input's parts make the gradient of the input."""
     match placement:
         case Shard():
@@ -392,7 +383,3 @@ def _dual(placement: Placement) -> Placement:
 
 def _changed(before: Tensor | None, after: Tensor) -> bool:
     return before is not None and not torch.equal(before.nan_to_num(), after.nan_to_num())
-
-
-def _detached(output: Any) -> Any:
-    return output.detach().clone() if isinstance(output, Tensor) else output

@@ -1,20 +1,15 @@
-"""Checks a registered function on inputs made from its annotation, for every split anew.
+"""Runs every split of the calls of one operator, alone and in pairs, and keeps what was found.
 
-Parts are of several lengths (`dimsolve.exec.verification.samples`), and values of several kinds
-(`dimsolve.exec.verification.samples`).
+    "m k+, k+ n -> m n", counts (2, 3, 4)
+    m, k, n into 2, 3 and 4, in parts of several lengths; on unusual values; m beside k, ...
+
+`CheckSplits` asks the same questions of one given call (`GivenCall`, whose lengths are cut into the
+counts that divide them) and of sampled ones (`SampledCalls`, whose lengths are chosen anew for each
+split).
 
 Where the function does not run on lengths that all differ, it is tried with integers, with even
-lengths, and with equal ones. That it needs two lengths to be equal is a lie of the annotation,
-which gives them two names; the splits are still checked on what runs.
-
-Calls of one form that can be split: one that is given, or as many as are wanted.
-
-    verify(target, args=...)       a GivenCall: its lengths are cut into counts that divide them
-    verify(target)                 sampled calls: lengths are chosen anew for each split
-
-`check_splits` asks both the same questions, and cuts what it gets.
-
-Runs every split of a call, alone and in pairs, and keeps what was found.
+lengths, and with equal ones. If it needs two lengths to be equal, the annotation is wrong: it gives
+them two names. The splits are still checked on what runs.
 """
 
 from __future__ import annotations
@@ -22,23 +17,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from dimsolve.ir.annotation import Mark
-from dimsolve.ir.errors import Diagnostic, DimsolveError, OperatorError
+from dimsolve.ir.errors import DimsolveError, OperatorError
 from dimsolve.ir.operator import Operator
 from dimsolve.partition.rules.rule import NoRule
 
 from ..calls import Arguments, Call
-from .check_whole import Lie, checked_whole, draws, hidden_writes, no_grad_lie, written_to
-from .diagnosis import culprit_of, input_name, not_linear
+from .check_whole import (
+    checked_whole,
+    differs_without_gradients,
+    draws,
+    hidden_writes,
+    input_name,
+    written_to,
+)
+from .compare import Difference
+from .diagnosis import culprit_of, not_linear
 from .samples import (
     PLAIN,
     UNUSUAL,
-    CannotSample,
     Parts,
     Sampler,
     Sizes,
@@ -50,28 +52,17 @@ from .samples import (
     other_parts,
     variants,
 )
-from .split_run import NoCut, cut, cut_beside, partial_sums, rule_for, run_split
-from .verification import Culprit, Verification
+from .split_run import NoCut, cut, cut_beside, first_line, partial_sums, rule_for, run_split
+from .verification import Culprit, Refuted, Verification
 from .whole import Whole, in_float64
 
 Splits = tuple[tuple[str, int], ...]
 
+_MAX_PAIRS = 25
 
-class Calls(Protocol):
-    """Calls of one form that can be split: one that is given, or as many as are wanted."""
 
-    @property
-    def base(self) -> Whole:
-        """A run on one device."""
-
-    def tries(self, name: str, counts: Sequence[int]) -> list[tuple[int, Parts]]:
-        """Into how many parts an identifier is cut, and how long they are, in order."""
-
-    def whole_for(self, splits: Splits, parts: Parts = ...) -> Whole | None:
-        """A run whose lengths can be split so; None where the function does not run."""
-
-    def unusual(self, splits: Splits) -> Iterator[tuple[Values, Whole]]:
-        """Runs on unusual values."""
+Calls: TypeAlias = "GivenCall | SampledCalls"
+"""Calls of one form that can be split: one that is given, or as many as are wanted."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +93,6 @@ class GivenCall:
         return iter(())
 
 
-_MAX_PAIRS = 25
-
-
 @dataclass
 class CheckSplits:
     """Collects what holds and what does not, over all calls of one operator."""
@@ -124,25 +112,32 @@ class CheckSplits:
         """Returns what was found; what was not compared does not hold."""
         if self.uncut and not self.splits:
             for name, reason in self.uncut.items():
-                self.blame(_unsplit(name, reason))
+                self._blame_unsplit(name, reason)
         for number, finite in self.finite.items():
             if not finite:
-                self.blame(_nothing_finite(number))
-        lying = {culprit.subject for culprit in self.culprits.values()}
-        splits = {n: tuple(sorted(c)) for n, c in self.splits.items() if n not in lying}
-        frozen = {n: reason for n, reason in self.frozen.items() if n not in splits}
+                subject = f"output {number}"
+                reason = f"{subject} was not compared: all of it is NaN or infinite, in every run"
+                hint = "give inputs on which it is finite: verify(target, args=...), "
+                self.blame(Culprit(subject, reason, f"{hint}or an input_gen_fn"))
+        blamed = {culprit.subject for culprit in self.culprits.values()}
+        splits = {n: tuple(sorted(c)) for n, c in self.splits.items() if n not in blamed}
         return Verification(
             self.target,
             {kind: self.differences.get(kind, 0.0) for kind in ("outputs", "gradients", "inputs")},
             tuple(self.culprits.values()),
             splits,
-            {n: reason for n, reason in frozen.items() if n not in lying},
+            {n: why for n, why in self.frozen.items() if n not in splits and n not in blamed},
             tuple(self.notes),
         )
 
     def blame(self, culprit: Culprit) -> None:
-        """Keeps the first lie of each subject and kind of reason."""
+        """Keeps the first complaint of each subject and hint."""
         self.culprits.setdefault(f"{culprit.subject}: {culprit.hint}", culprit)
+
+    def _blame_unsplit(self, name: str, reason: str) -> None:
+        hint = f"give a call whose '{name}' can be split, or other counts; "
+        hint += f"write '{name}^' if it cannot"
+        self.blame(Culprit(name, f"'{name}' was not split: {reason}", hint))
 
     def note(self, text: str) -> None:
         """Keeps a remark."""
@@ -152,13 +147,21 @@ class CheckSplits:
         self, operator: Operator, arguments: Arguments, shortest: tuple[int, ...] = ()
     ) -> None:
         """Checks every split of one given call."""
-        call = Call(operator, in_float64(arguments))
         try:
-            whole = self.whole(call)
-        except Lie as lie:
-            self.blame(lie.culprit)
-            return
-        self.all_splits(GivenCall(whole, shortest))
+            whole = self.whole(Call(operator, in_float64(arguments)))
+        except Refuted as refuted:
+            self.blame(refuted.culprit)
+        else:
+            self.all_splits(GivenCall(whole, shortest))
+
+    def whole(self, call: Call) -> Whole:
+        """Runs on one device, compared with the annotation. Raises Refuted, or the call's error."""
+        whole = checked_whole(call, self.seed)
+        for culprit in hidden_writes(whole):
+            self.blame(culprit)
+        if whole.returned.get(0) == 0 and 0 in written_to(whole):
+            self.note(f"{input_name(whole, 0)} is written to: later uses read what was written")
+        return whole
 
     def all_splits(self, calls: Calls) -> None:
         """Checks every identifier alone, then pairs of those that hold."""
@@ -173,34 +176,26 @@ class CheckSplits:
             self.note("draws random numbers: splits are not compared")
             return
         if not base.outputs and not self.culprits:
-            self.blame(_nothing_returned())
-        lie = draws(base, self.seed) or no_grad_lie(base, self.seed)
-        if lie is not None:
-            self.blame(lie)
+            reason = "nothing was compared: the call returns nothing"
+            hint = "an operator returns what it computes, also the inputs that it writes to"
+            self.blame(Culprit("outputs", reason, hint))
+        culprit = draws(base, self.seed) or differs_without_gradients(base, self.seed)
+        if culprit is not None:
+            self.blame(culprit)
             return
         if base.no_gradient:
             self.note(f"gradients are not compared: {base.no_gradient}")
         self._linear(base)
         holding = [name for name in base.solution.layout.marks if self._alone(name, calls)]
         holding = [name for name in holding if self._unusual(name, calls)]
-        pairs = list(product(holding, repeat=2))[:_MAX_PAIRS]
-        for outer, inner in pairs:
+        for outer, inner in list(product(holding, repeat=2))[:_MAX_PAIRS]:
             self._together(((outer, 2), (inner, 2)), calls)
         if holding:
             self._together(((holding[0], 2), (holding[-1], 3)), calls)
             self._together(tuple((name, 2) for name in (holding * 3)[:3]), calls)
 
-    def whole(self, call: Call) -> Whole:
-        """Runs on one device, compared with the annotation. Raises Lie, or what the call raises."""
-        whole = checked_whole(call, self.seed)
-        for culprit in hidden_writes(whole):
-            self.blame(culprit)
-        if whole.returned.get(0) == 0 and 0 in written_to(whole):
-            self.note(f"{input_name(whole, 0)} is written to: later uses read what was written")
-        return whole
-
     def _linear(self, whole: Whole) -> None:
-        """Checks that partial sums of the inputs that are said to be linear give partial sums."""
+        """Checks that partial sums of the inputs that are declared linear give partial sums."""
         declaration = whole.call.declaration
         if declaration.linear and not _all_finite(whole):
             self.note("partial sums are not compared: not all values are finite")
@@ -223,30 +218,30 @@ class CheckSplits:
             else:
                 self.frozen.setdefault(name, rule.reason)
             return False
-        held, ran = False, False
+        compared, ran = False, False
         for count, parts in calls.tries(name, self.counts):
             whole = calls.whole_for(((name, count),), parts)
             if whole is None:
                 continue
             ran = True
-            cuts = cut(whole.solution, whole.call.declaration, ((name, count),))
-            if isinstance(cuts, NoCut):
-                self.frozen.setdefault(name, cuts.reason)
-                self.uncut.setdefault(name, cuts.reason)
+            holds = self._holds(whole, ((name, count),), parts.length)
+            if isinstance(holds, NoCut):
+                self.frozen.setdefault(name, holds.reason)
+                self.uncut.setdefault(name, holds.reason)
                 continue
-            outcome = run_split(whole, cuts, self.seed)
-            if not outcome.ok:
-                self.blame(culprit_of(whole, cuts, outcome, self.seed, parts.length))
+            if not holds:
                 return False
-            self._keep(outcome.differences)
-            self._see(whole)
+            self._note_finite(whole)
             self.splits.setdefault(name, set()).add(count)
-            held = True
+            compared = True
         if not ran:
-            self.blame(_untried(name, self.counts))
-        elif not held and not isinstance(calls, GivenCall):
-            self.blame(_unsplit(name, self.uncut[name]))
-        return held
+            multiples = " or ".join(map(str, self.counts))
+            reason = f"'{name}' was not split: the function does not run where its length is "
+            hint = f"give a call whose '{name}' can be split: verify(target, args=...)"
+            self.blame(Culprit(name, f"{reason}a multiple of {multiples}", hint))
+        elif not compared and not isinstance(calls, GivenCall):
+            self._blame_unsplit(name, self.uncut[name])
+        return compared
 
     def _unusual(self, name: str, calls: Calls) -> bool:
         """Splits one identifier on values that random numbers never have."""
@@ -268,61 +263,34 @@ class CheckSplits:
 
     def _together(self, splits: Splits, calls: Calls) -> None:
         whole = calls.whole_for(splits)
-        if whole is None:
-            return
+        if whole is not None:
+            self._holds(whole, splits)
+
+    def _holds(self, whole: Whole, splits: Splits, length: int | None = None) -> bool | NoCut:
+        """Whether a call is equal to the whole when it is split; blames what is not. length: of a
+        part, where it is not the first one that is tried.
+        """
         cuts = cut(whole.solution, whole.call.declaration, splits)
         if isinstance(cuts, NoCut):
-            return
+            return cuts
         outcome = run_split(whole, cuts, self.seed)
         if outcome.ok:
             self._keep(outcome.differences)
         else:
-            self.blame(culprit_of(whole, cuts, outcome, self.seed))
+            self.blame(culprit_of(whole, cuts, outcome, self.seed, length))
+        return outcome.ok
 
-    def _see(self, whole: Whole) -> None:
+    def _note_finite(self, whole: Whole) -> None:
         """Notes which outputs had a number to compare."""
         for number, output in enumerate(whole.outputs):
             if isinstance(output, Tensor) and output.numel():
                 finite = bool(output.detach().isfinite().any())
                 self.finite[number] = self.finite.get(number, False) or finite
 
-    def _keep(self, differences: Iterable[Any]) -> None:
+    def _keep(self, differences: Iterable[Difference]) -> None:
         for difference in differences:
             kind = f"{difference.kind}s"
             self.differences[kind] = max(self.differences.get(kind, 0.0), difference.amount)
-
-
-def _untried(name: str, counts: Sequence[int]) -> Culprit:
-    return Culprit(
-        name,
-        f"'{name}' was not split: the function does not run where its length is a multiple "
-        f"of {' or '.join(map(str, counts))}",
-        f"give a call whose '{name}' can be split: verify(target, args=...)",
-    )
-
-
-def _unsplit(name: str, reason: str) -> Culprit:
-    return Culprit(
-        name,
-        f"'{name}' was not split: {reason}",
-        f"give a call whose '{name}' can be split, or other counts; write '{name}^' if it cannot",
-    )
-
-
-def _nothing_finite(number: int) -> Culprit:
-    return Culprit(
-        f"output {number}",
-        f"output {number} was not compared: all of it is NaN or infinite, in every run",
-        "give inputs on which it is finite: verify(target, args=...), or an input_gen_fn",
-    )
-
-
-def _nothing_returned() -> Culprit:
-    return Culprit(
-        "outputs",
-        "nothing was compared: the call returns nothing",
-        "an operator returns what it computes, also the inputs that it writes to",
-    )
 
 
 def _all_finite(whole: Whole, *, inputs: bool = True) -> bool:
@@ -334,16 +302,12 @@ def _all_finite(whole: Whole, *, inputs: bool = True) -> bool:
 def _is_unjoined(whole: Whole, name: str) -> bool:
     """Whether the annotation promises a split that it does not say how to join."""
     layout = whole.solution.layout
-    if layout.marks[name] is not Mark.NONE:
-        return False
-    once = all(
-        sum(pattern.names.count(name) for pattern in row or ()) <= 1
-        for row in (*layout.inputs, *layout.outputs)
+    inputs, outputs = (
+        [[pattern.names.count(name) for pattern in row] for row in rows if row is not None]
+        for rows in (layout.inputs, layout.outputs)
     )
-    return once and any(
-        row is not None and not any(name in pattern.names for pattern in row)
-        for row in layout.outputs
-    )
+    once = all(sum(counts) <= 1 for counts in (*inputs, *outputs))
+    return layout.marks[name] is Mark.NONE and once and not all(map(any, outputs))
 
 
 def check_samples(operator: Operator, check: CheckSplits, device: str) -> None:
@@ -351,51 +315,42 @@ def check_samples(operator: Operator, check: CheckSplits, device: str) -> None:
     sampler = Sampler(operator, check.seed, device)
     failures: list[tuple[Variant, Exception]] = []
     refused: OperatorError | None = None
-    texts: set[tuple[str, Variant]] = set()
+    seen: set[tuple[str, Variant]] = set()
     ran = False
     for variant in variants(operator):
         try:
-            if sampler.repeats(variant, texts):
+            if sampler.repeats(variant, seen):
                 continue
         except OperatorError as problem:
             refused = refused or problem
             continue
-        failure = _check_variant(sampler, variant, check)
-        if failure is None:
+        try:
+            samples = _working(sampler, variant, check)
+        except Refuted as refuted:
+            check.blame(refuted.culprit)
             ran = True
-        else:
-            failures.append((variant, failure))
+            continue
+        if isinstance(samples, Exception):
+            failures.append((variant, samples))
+            continue
+        ran = True
+        if samples.variant.whole - variant.whole:
+            check.note(f"run where {replace(samples.variant, star=2)}")
+        check.all_splits(samples)
+        for note in samples.refusals():
+            check.note(note)
     if refused is not None and not ran and not failures:
         raise refused
     for variant, error in failures:
         if ran:
-            check.note(f"not run where {variant}: {_first_line(error)}")
+            check.note(f"not run where {variant}: {first_line(error)}")
         else:
-            reason = f"the function does not run on what is annotated: {_first_line(error)}"
+            reason = f"the function does not run on what is annotated: {first_line(error)}"
             check.blame(Culprit("inputs", reason, "give a call: verify(target, args=(x, w))"))
 
 
-def _check_variant(sampler: Sampler, variant: Variant, check: CheckSplits) -> Exception | None:
-    """Checks one way to call the function; returns what it raised where it does not run so."""
-    try:
-        samples = _working(sampler, variant, check)
-    except Lie as lie:
-        check.blame(lie.culprit)
-        return None
-    except CannotSample as problem:
-        raise _no_value(sampler.operator, str(problem)) from problem
-    if isinstance(samples, Exception):
-        return samples
-    if samples.variant.whole - variant.whole:
-        check.note(f"run where {replace(samples.variant, star=2)}")
-    check.all_splits(samples)
-    for note in samples.refusals():
-        check.note(note)
-    return None
-
-
 @dataclass
-class _Samples:
+class SampledCalls:
     """Calls of one variant; ``known``: the runs on one device, by the lengths that were wanted."""
 
     sampler: Sampler
@@ -425,75 +380,77 @@ class _Samples:
             self.known[key] = self._first(multiples, parts)
         return self.known[key]
 
-    def unusual(self, splits: Splits) -> Iterator[tuple[Values, Whole]]:
-        """Yields runs on values that random numbers never have, where the function runs on them."""
-        plain = self.whole_for(splits)
-        own = self.sampler.operator.input_gen_fn is not None
-        kinds: tuple[Values, ...] = ("float32",) if own else tuple(UNUSUAL)
-        for values in kinds:
-            other = replace(
-                self, variant=replace(self.variant, values=values), known={}, refused={}
-            )
-            whole = other.whole_for(splits) if plain is not None else None
-            if whole is not None and plain is not None and _differ(plain, whole):
-                yield values, whole
-
     def _first(self, multiples: Mapping[str, int], parts: Parts) -> Whole | None:
-        error: Exception | None = None
+        first: Exception | None = None
         for each in parts.attempts(self.sizes.step):
             try:
                 return _run(self.sampler, self.variant, multiples, self.sizes, self.check, each)
-            except Lie as lie:
-                self.check.blame(lie.culprit)
+            except Refuted as refuted:
+                self.check.blame(refuted.culprit)
                 return None
-            except Exception as problem:
-                error = error or problem
-        if error is not None:
-            lengths = lengths_for(self.base.solution.layout, multiples, self.sizes, parts)
-            at, _ = self.refused.setdefault(tuple(multiples), ([], error))
-            at.append(" and ".join(f"{name} = {lengths[name]}" for name in multiples))
+            except Exception as error:
+                first = first or error
+        assert first is not None
+        lengths = lengths_for(self.base.solution.layout, multiples, self.sizes, parts)
+        at, _ = self.refused.setdefault(tuple(multiples), ([], first))
+        at.append(" and ".join(f"{name} = {lengths[name]}" for name in multiples))
         return None
+
+    def unusual(self, splits: Splits) -> Iterator[tuple[Values, Whole]]:
+        """Yields runs on values that random numbers never have, where the function runs on them."""
+        plain = self.whole_for(splits)
+        if plain is None:
+            return
+        own = self.sampler.operator.input_gen_fn is not None
+        tried: tuple[Values, ...] = ("float32",) if own else tuple(UNUSUAL)
+        for values in tried:
+            variant = replace(self.variant, values=values)
+            whole = replace(self, variant=variant, known={}, refused={}).whole_for(splits)
+            if whole is not None and _differ(plain, whole):
+                yield values, whole
 
     def refusals(self) -> Iterator[str]:
         """Yields on which lengths the function did not run, and what it said to the first."""
         for at, error in self.refused.values():
-            yield f"not run where {', '.join(dict.fromkeys(at))}: {_first_line(error)}"
+            yield f"not run where {', '.join(dict.fromkeys(at))}: {first_line(error)}"
 
 
 def _differ(plain: Whole, other: Whole) -> bool:
-    """Whether the values are not those of the plain run: a kind of numbers may have none."""
+    """Whether the values are not those of the plain run: a dtype may have no unusual ones."""
     return any(
         a is not None and b is not None and (a.dtype is not b.dtype or not torch.equal(a, b))
         for a, b in zip(plain.inputs, other.inputs, strict=True)
     )
 
 
-def _working(sampler: Sampler, variant: Variant, check: CheckSplits) -> _Samples | Exception:
+def _working(sampler: Sampler, variant: Variant, check: CheckSplits) -> SampledCalls | Exception:
     """Finds inputs that the function runs on; the first error where there are none."""
     first: Exception | None = None
     for chosen, sizes in _attempts(sampler, variant):
         try:
             base = _run(sampler, chosen, {}, sizes, check)
-        except (Lie, CannotSample):
+        except (Refuted, DimsolveError):
             raise
         except Exception as error:
-            if isinstance(error, DimsolveError):
-                raise
             first = first or error
             continue
         if sizes.equal:
-            check.blame(_equal(sizes, first))
-        return _Samples(sampler, chosen, sizes, check, base)
+            *names, last = sorted(sizes.equal)
+            why = f": {first_line(first)}" if first is not None else ""
+            listed = f"{', '.join(map(repr, names))} and '{last}'"
+            reason = f"the function runs only where {listed} are equally long{why}"
+            hint = "lengths that must be equal have one name, and a length that must be 1 is "
+            check.blame(Culprit(names[0], reason, f"{hint}written 1"))
+        return SampledCalls(sampler, chosen, sizes, check, base)
     assert first is not None
     return first
 
 
 def _attempts(sampler: Sampler, variant: Variant) -> Iterator[tuple[Variant, Sizes]]:
     layout = sampler.layout(variant)
-    steps = [Sizes(step) for step in (1, 2, 4)]
     for whole in integer_guesses(len(layout.inputs)):
-        for sizes in steps:
-            yield replace(variant, whole=whole), sizes
+        for step in (1, 2, 4):
+            yield replace(variant, whole=whole), Sizes(step)
     names = list(layout.marks)
     for pair in combinations(names, 2):
         yield variant, Sizes(equal=frozenset(pair))
@@ -509,33 +466,6 @@ def _run(
     check: CheckSplits,
     parts: Parts = PLAIN,
 ) -> Whole:
-    args, kwargs = sampler.sample(variant, multiples, sizes, parts)
+    arguments = sampler.sample(variant, multiples, sizes, parts)
     precise = in_float32 if variant.values == "float32" else in_float64
-    return check.whole(Call(sampler.operator, precise(Arguments(args, kwargs))))
-
-
-def _equal(sizes: Sizes, error: Exception | None) -> Culprit:
-    names = sorted(sizes.equal)
-    listed = f"{', '.join(repr(name) for name in names[:-1])} and '{names[-1]}'"
-    why = f": {_first_line(error)}" if error is not None else ""
-    return Culprit(
-        names[0],
-        f"the function runs only where {listed} are equally long{why}",
-        "lengths that must be equal have one name, and a length that must be 1 is written 1",
-    )
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).partition("\n")[0]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def _no_value(operator: Operator, parameter: str) -> OperatorError:
-    return OperatorError(
-        Diagnostic(
-            code="no-inputs",
-            title="inputs cannot be made",
-            reason=f"no sensible value is known for '{parameter}' of '{operator.name}'",
-            hint="give a call: verify(target, args=..., kwargs=...), or register with input_gen_fn",
-        )
-    )
+    return check.whole(Call(sampler.operator, precise(arguments)))

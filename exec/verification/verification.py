@@ -1,4 +1,4 @@
-"""What `verify` answers: whether the promise holds, and which identifier lies, by how much.
+"""What `verify` answers: whether the promise holds, and which identifier is to blame, by how much.
 
     ops.matmul_bias: does not hold (k)
       m split into 2, 3, 4: equal to the whole
@@ -18,7 +18,7 @@ from dimsolve.ir.display import Displayed
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """One lie. ``subject``: the identifier, or the input, that is to blame."""
+    """One broken promise. ``subject``: the identifier, or the input, that is to blame."""
 
     subject: str
     reason: str
@@ -27,6 +27,14 @@ class Culprit:
 
     def __str__(self) -> str:
         return f"{self.reason}\n  hint: {self.hint}" if self.hint else self.reason
+
+
+class Refuted(Exception):
+    """The annotation does not fit what the function does on one device."""
+
+    def __init__(self, subject: str, reason: str, hint: str = "") -> None:
+        self.culprit = Culprit(subject, reason, hint)
+        super().__init__(str(self.culprit))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`verify`: does an annotation tell the truth? The function is run whole and split, and compared.
+"""`verify`: does an annotation hold? The function is run whole and split, and compared.
 
     verify(matmul_bias)        "m k+, n k+, n -> m n", the function is x @ w.T + bias
     'k' split into 2 parts: output 0 is off by 0.94 of its largest element
@@ -6,33 +6,19 @@
 
 Every identifier that may be split is: into 2, 3 and 4 parts, of several lengths, alone and beside
 every other, on several mesh axes at once, in one process and in float64. Outputs, the gradients of
-all inputs, and inputs that are written to must be equal to the whole. Inputs come from the caller,
-from the library's examples, from the operator's own ``input_gen_fn``, or are made from the
-annotation (`dimsolve.exec.verification.samples`). What was not run is told in notes.
+all inputs, and inputs that are written to must be equal to the whole.
 
-What `verify` is asked with: counts, a seed, a device, calls; checked before anything runs.
-
-verify(f, counts=2)            counts is not a list of counts: [2]
-verify(f, args=torch.ones(3))  args is not a list of arguments: (tensor,)
-verify(f, device="nope")       there is no such device
-
-What `verify` did not run, in words: a yes is about what was run, and no more.
-
-scaled(x: Tensor, *, by: float = 1.0)
-not run: other values of by=1.0; longer inputs, dtypes but float64 and float32, inputs that are not
-contiguous, state that earlier calls leave
-
-From what `verify` is given to the operator that it means: a function, a class, a path, or data.
-
-    torch.nn.functional.linear, "torch.matmul", "ops.py:my_op", MyFunction.apply
-
-What is no operator is told with what it is instead, and what was probably meant.
+    verify.py         what is asked with, checked; the operator that is meant; what was not run
+    samples.py        inputs from the annotation, where neither the caller nor the library has any
+    whole.py          the call on one device; check_whole.py: its outputs against the annotation
+    split_run.py      the same call on all ranks; compare.py: how far its parts are off
+    diagnosis.py      which identifier is to blame, and what to write instead
+    splits.py         all splits of all calls; verification.py: the answer
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.util import find_spec
 from types import ModuleType
@@ -41,17 +27,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError, OperatorError, written, wrong_type
+from dimsolve.ir.checks import to_whole, written, wrong_type
+from dimsolve.ir.errors import DimsolveError, OperatorError, Problem
 from dimsolve.ir.operator import Operator, operator_of
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.partition.rules.table import with_rules
 from dimsolve.solver.graphs.deduction import find_operator
 from dimsolve.solver.graphs.names import path_of
 from dimsolve.solver.layout import identifiers_of
-from dimsolve.solver.shapes import to_whole
+from dimsolve.solver.operators import examples as examples_of
+from dimsolve.solver.operators import names as known_names
 
 from ..calls import Arguments, resolve
-from ..registration.operator import Parameter, Promise
+from ..registration.promise import Promise
 from .check_whole import lack_of_values
 from .samples import OTHER_PARTS, RANKS, STAR_RANKS, has_star
 from .splits import CheckSplits, check_samples
@@ -63,211 +51,53 @@ Example = tuple[Sequence[Any], Mapping[str, Any]]
 MOST_PARTS = 1024
 """More parts than this are not run in one process."""
 
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """The calls that are given, and how they are split."""
-
-    examples: list[Example]
-    counts: tuple[int, ...]
-    seed: int
-    device: str
-
-
-def read_given(args: Any, kwargs: Any, examples: Any, counts: Any, seed: Any, device: Any) -> Given:
-    """Returns what `verify` was asked with. Raises AnnotationError for parameters that cannot be
-    read, and OperatorError for a device or a tensor that nothing can run on.
-    """
-    calls = _examples(examples)
-    if args is not None or kwargs is not None:
-        calls.append(_call("args", args, "kwargs", kwargs))
-    for positional, named in calls:
-        _check_tensors(Arguments(tuple(positional), dict(named)))
-    number = to_whole("seed", seed, 0, 2**63 - 2)
-    return Given(calls, _counts(counts), number, _device(device))
-
-
-def _counts(counts: Any) -> tuple[int, ...]:
-    hint = "give the numbers of parts, such as (2, 3, 4)"
-    if not isinstance(counts, Iterable) or isinstance(counts, str | bytes | Mapping):
-        raise wrong_type("counts", counts, "a list of counts", hint)
-    found = tuple(to_whole("a count", count, 2, MOST_PARTS) for count in counts)
-    if not found:
-        raise wrong_type("counts", counts, "a list of at least one count", hint)
-    return tuple(dict.fromkeys(found))
-
-
-def _examples(examples: Any) -> list[Example]:
-    hint = "give calls, such as [((x, w), {})]"
-    if examples is None:
-        return []
-    if not isinstance(examples, Iterable) or isinstance(examples, str | Mapping | torch.Tensor):
-        raise wrong_type("examples", examples, "a list of calls", hint)
-    calls: list[Example] = []
-    for number, example in enumerate(examples):
-        if not isinstance(example, tuple | list) or len(example) != 2:
-            raise wrong_type(f"example {number}", example, "a call (args, kwargs)", hint)
-        names = f"args of example {number}", f"kwargs of example {number}"
-        calls.append(_call(names[0], example[0], names[1], example[1]))
-    return calls
-
-
-def _call(args_name: str, args: Any, kwargs_name: str, kwargs: Any) -> Example:
-    if not isinstance(args, tuple | list | None):
-        hint = "give the arguments in a tuple, such as (x, w)"
-        raise wrong_type(args_name, args, "a list of arguments", hint)
-    if not isinstance(kwargs, Mapping | None) or not all(isinstance(n, str) for n in kwargs or ()):
-        hint = 'give the arguments by name, such as {"dim": 0}'
-        raise wrong_type(kwargs_name, kwargs, "a mapping of names to arguments", hint)
-    return args or (), kwargs or {}
-
-
-def _check_tensors(arguments: Arguments) -> None:
-    for place, tensor in arguments.tensors():
-        problem = lack_of_values(tensor)
-        if problem:
-            raise OperatorError(
-                Diagnostic(
-                    code="no-inputs",
-                    title="a call cannot be run and split",
-                    reason=f"argument {'.'.join(map(str, place))} {problem}",
-                    hint="give tensors that are dense and hold values",
-                )
-            )
-
-
-def _device(device: Any) -> str:
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
-        first = str(error).partition("\n")[0]
-        raise OperatorError(
-            Diagnostic(
-                code="device",
-                title="nothing can run on this device",
-                reason=f"device is {written(device)}: {first:.120}",
-                hint='write "cpu", or "cuda" where there is a GPU',
-            )
-        ) from error
-    return str(device)
-
-
-_REST = "inputs that are not contiguous, state that earlier calls leave"
-_GIVEN = f"dtypes but float64, {_REST}"
-ALWAYS = f"longer inputs, dtypes but float64 and float32, {_REST}"
-"""What is never run, in words: of a given call, and of inputs that are made."""
-
-
-def not_run(operator: Operator, calls: Sequence[Any]) -> Iterator[str]:
-    """Yields notes on what was not run."""
-    promise = operator.declare
-    if calls:
-        yield f"not run: other lengths and values than those of the given call; {_GIVEN}"
-        return
-    if not isinstance(promise, Promise):
-        yield f"not run: other lengths and values than those of the library's examples; {_GIVEN}"
-        return
-    missed = [*_ranks(promise), *_values(promise), ALWAYS]
-    if operator.input_gen_fn is not None:
-        missed.insert(0, "values that input_gen_fn does not make")
-    yield f"not run: {'; '.join(missed)}"
-
-
-def _ranks(promise: Promise) -> Iterator[str]:
-    text = promise.annotation
-    if not isinstance(text, str):
-        yield f"tensors of more than {max(RANKS)} dimensions"
-    elif has_star(read_annotation(text)):
-        yield f"more than {max(STAR_RANKS)} dimensions for '*'"
-
-
-def _values(promise: Promise) -> Iterator[str]:
-    """Parameters that are no lengths keep the one value that they were called with."""
-    text = promise.annotation
-    names = identifiers_of(read_annotation(text)) if isinstance(text, str) else {}
-    kept = [p for p in promise.parameters if _is_value(p) and p.name not in names]
-    if kept:
-        yield f"other values of {' and '.join(_shown(p) for p in kept)}"
-
-
-def _is_value(parameter: Parameter) -> bool:
-    return not parameter.is_tensor and not parameter.takes_rest
-
-
-def _shown(parameter: Parameter) -> str:
-    if not parameter.has_default:
-        return parameter.name
-    return f"{parameter.name}={written(parameter.default)}"
-
-
 _REGISTER = 'register it: ds.register_op("m k+, k+ n -> m n")(function)'
 
-
-def operator_for(target: Any) -> Operator:
-    """Returns the operator that a function, a class or a path names. Raises OperatorError."""
-    if isinstance(target, Operator):
-        return target
-    found = _at(target) if isinstance(target, str) else _of(target)
-    if found is None:
-        raise _unknown(target)
-    return with_rules(found)
-
-
-def _at(target: str) -> Operator | None:
-    path = target.strip().replace(":", ".")
-    found = find_operator(path)
-    if found is not None:
-        return found
-    if not all(part.isidentifier() for part in path.split(".")):
-        raise _no_path(target)
-    try:
-        value = resolve(path)
-    except DimsolveError as error:
-        raise (_module if "." not in path and find_spec(path) else _no_path)(target) from error
-    if isinstance(value, ModuleType):
-        raise _module(target)
-    return _of(value) if callable(value) else None
-
-
-def _of(function: Any) -> Operator | None:
-    return operator_of(function) or find_operator(path_of(function))
-
-
-def _error(title: str, reason: str, hint: str) -> OperatorError:
-    return OperatorError(Diagnostic(code="unknown-operator", title=title, reason=reason, hint=hint))
-
-
-def _unknown(target: Any) -> OperatorError:
-    name = target if isinstance(target, str) else getattr(target, "__name__", written(target))
-    reason = f"'{name}' is neither registered nor in the library"
-    return _error("nothing is known of this function", reason, _REGISTER)
-
-
-def _module(target: str) -> OperatorError:
-    reason = f"'{target}' is a module, and a function is wanted"
-    return _error("this is not a function", reason, f"write {target}:function")
-
-
-def _no_path(target: str) -> OperatorError:
-    if not target.strip(" .:"):
-        reason, hint = "the target is empty", 'write "torch.matmul", or "module:function"'
-    elif target.endswith(".py"):
-        reason = f"'{target}' is a file, and a function is wanted"
-        hint = f"write {target}:name"
-    else:
-        reason = f"'{target:.80}' can neither be imported nor is it registered"
-        hint = _meant(target)
-    return _error("there is no such function", reason, hint)
-
-
-def _meant(target: str) -> str:
-    from dimsolve.solver.operators import names
-
-    known = names()
-    last = target.rpartition(".")[2]
-    close = [path for path in known if path.rpartition(".")[2] == last]
-    close = close or get_close_matches(target, known, n=2)
-    return f"did you mean {' or '.join(sorted(close, key=len)[:2])}?" if close else _REGISTER
+_UNKNOWN = Problem(
+    OperatorError,
+    "unknown-operator",
+    "nothing is known of this function",
+    "'{name}' is neither registered nor in the library",
+    _REGISTER,
+)
+_IS_MODULE = Problem(
+    OperatorError,
+    "unknown-operator",
+    "this is not a function",
+    "'{target}' is a module, and a function is wanted",
+    "write {target}:function",
+)
+_NO_FUNCTION = Problem(
+    OperatorError, "unknown-operator", "there is no such function", "{reason}", "{hint}"
+)
+_NO_VALUES = Problem(
+    OperatorError,
+    "no-inputs",
+    "a call cannot be run and split",
+    "argument {place} {lack}",
+    "give tensors that are dense and hold values",
+)
+_NO_EXAMPLES = Problem(
+    OperatorError,
+    "no-inputs",
+    "there are no inputs to run on",
+    "'{name}' has no examples, and its declaration is not an annotation",
+    "give a call: verify(target, args=(x, w))",
+)
+_NO_DEVICE = Problem(
+    OperatorError,
+    "device",
+    "nothing can run on this device",
+    "device is {device}: {message:.120}",
+    'write "cpu", or "cuda" where there is a GPU',
+)
+_DOES_NOT_RUN = Problem(
+    OperatorError,
+    "call",
+    "the function does not run on the given call",
+    "'{name}' raised {error}: {message}",
+    "give the arguments of a call that runs: verify(target, args=(x, w), kwargs={{}})",
+)
 
 
 def verify(
@@ -280,7 +110,7 @@ def verify(
     seed: int = 0,
     device: str = "cpu",
 ) -> Verification:
-    """Returns whether an operator's annotation holds, and which identifier lies, by how much.
+    """Returns whether an operator's annotation holds, and which identifier is to blame.
 
     target: a registered function, an autograd.Function or its ``apply``, a function of the library
     or its path (``"torch.matmul"``), ``"module:function"``, or an Operator. args, kwargs: of one
@@ -292,20 +122,20 @@ def verify(
     Raises OperatorError for a target that nothing is known of, or whose inputs cannot be made, and
     AnnotationError for parameters that cannot be read.
     """
-    given = read_given(args, kwargs, examples, counts, seed, device)
+    given = _given_calls(args, kwargs, examples)
+    seed = to_whole("seed", seed, 0, 2**63 - 2)
+    numbers, device = _counts(counts), _device(device)
     operator = operator_for(target)
-    check = CheckSplits(operator.path, given.counts, given.seed)
-    calls = given.examples
-    shortest: tuple[int, ...] = ()
+    check = CheckSplits(operator.path, numbers, seed)
+    calls, shortest = given, tuple[int, ...]()
     if not calls and not isinstance(operator.declare, Promise):
-        calls, shortest = library_examples(operator, given.device), OTHER_PARTS
-    with fixed_random(given.seed):
-        if calls:
-            for positional, named in calls:
-                _check_call(check, operator, Arguments(tuple(positional), dict(named)), shortest)
-        else:
-            check_samples(operator, check, given.device)
-    for note in not_run(operator, given.examples):
+        calls, shortest = library_examples(operator, device), OTHER_PARTS
+    with fixed_random(seed):
+        for arguments in calls:
+            _check_call(check, operator, arguments, shortest)
+        if not calls:
+            check_samples(operator, check, device)
+    for note in _not_run(operator, given):
         check.note(note)
     return check.verification()
 
@@ -319,46 +149,158 @@ def _check_call(
     except DimsolveError:
         raise
     except Exception as error:
-        raise _does_not_run(operator, error) from error
+        first = str(error).partition("\n")[0]
+        name = type(error).__name__
+        raise _DOES_NOT_RUN(name=operator.name, error=name, message=first) from error
 
 
-def library_examples(operator: Operator, device: str = "cpu") -> list[Example]:
+def library_examples(operator: Operator, device: str = "cpu") -> list[Arguments]:
     """Returns the example calls that the library has for an operator, their tensors on a device."""
-    from dimsolve.solver.operators import examples
-
-    found: list[Example] = []
-    for args, kwargs in examples(operator.path):
+    found: list[Arguments] = []
+    for args, kwargs in examples_of(operator.path):
         call = Arguments(args, kwargs)
         moved: dict[Any, Tensor] = {
             place: tensor.detach().to(device).requires_grad_(tensor.requires_grad)
             for place, tensor in call.tensors()
             if device != "cpu"
         }
-        call = call.with_values(moved)
-        found.append((call.args, call.kwargs))
+        found.append(call.with_values(moved))
     if not found:
-        raise _no_inputs(operator)
+        raise _NO_EXAMPLES(name=operator.name)
     return found
 
 
-def _does_not_run(operator: Operator, error: Exception) -> OperatorError:
-    first = str(error).partition("\n")[0]
-    return OperatorError(
-        Diagnostic(
-            code="call",
-            title="the function does not run on the given call",
-            reason=f"'{operator.name}' raised {type(error).__name__}: {first}",
-            hint="give the arguments of a call that runs: verify(target, args=(x, w), kwargs={})",
-        )
-    )
+def _given_calls(args: Any, kwargs: Any, examples: Any) -> list[Arguments]:
+    """The calls that are given. Raises AnnotationError for what is none, and OperatorError for a
+    tensor that cannot be split.
+    """
+    hint = "give calls, such as [((x, w), {})]"
+    if not isinstance(examples, Iterable | None) or isinstance(examples, str | Mapping | Tensor):
+        raise wrong_type("examples", examples, "a list of calls", hint)
+    calls: list[Arguments] = []
+    for number, example in enumerate(examples or ()):
+        if not isinstance(example, tuple | list) or len(example) != 2:
+            raise wrong_type(f"example {number}", example, "a call (args, kwargs)", hint)
+        calls.append(_call(example[0], example[1], f" of example {number}"))
+    if args is not None or kwargs is not None:
+        calls.append(_call(args, kwargs))
+    for call in calls:
+        for place, tensor in call.tensors():
+            if lack := lack_of_values(tensor):
+                raise _NO_VALUES(place=".".join(map(str, place)), lack=lack)
+    return calls
 
 
-def _no_inputs(operator: Operator) -> OperatorError:
-    return OperatorError(
-        Diagnostic(
-            code="no-inputs",
-            title="there are no inputs to run on",
-            reason=f"'{operator.name}' has no examples, and its declaration is not an annotation",
-            hint="give a call: verify(target, args=(x, w))",
-        )
-    )
+def _call(args: Any, kwargs: Any, of: str = "") -> Arguments:
+    if not isinstance(args, tuple | list | None):
+        hint = "give the arguments in a tuple, such as (x, w)"
+        raise wrong_type(f"args{of}", args, "a list of arguments", hint)
+    if not isinstance(kwargs, Mapping | None) or not all(isinstance(n, str) for n in kwargs or ()):
+        hint = 'give the arguments by name, such as {"dim": 0}'
+        raise wrong_type(f"kwargs{of}", kwargs, "a mapping of names to arguments", hint)
+    return Arguments(tuple(args or ()), dict(kwargs or {}))
+
+
+def _counts(counts: Any) -> tuple[int, ...]:
+    hint = "give the numbers of parts, such as (2, 3, 4)"
+    if not isinstance(counts, Iterable) or isinstance(counts, str | bytes | Mapping):
+        raise wrong_type("counts", counts, "a list of counts", hint)
+    found = tuple(to_whole("a count", count, 2, MOST_PARTS) for count in counts)
+    if not found:
+        raise wrong_type("counts", counts, "a list of at least one count", hint)
+    return tuple(dict.fromkeys(found))
+
+
+def _device(device: Any) -> str:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
+        first = str(error).partition("\n")[0]
+        raise _NO_DEVICE(device=written(device), message=first) from error
+    return str(device)
+
+
+def operator_for(target: Any) -> Operator:
+    """Returns the operator that a function, a class, a path or data names. Raises OperatorError.
+
+    ``torch.nn.functional.linear``, ``"torch.matmul"``, ``"ops.py:my_op"``, ``MyFunction.apply``
+    """
+    if isinstance(target, Operator):
+        return target
+    found = _at(target) if isinstance(target, str) else _of(target)
+    if found is None:
+        name = target if isinstance(target, str) else getattr(target, "__name__", written(target))
+        raise _UNKNOWN(name=name)
+    return with_rules(found)
+
+
+def _of(function: Any) -> Operator | None:
+    return operator_of(function) or find_operator(path_of(function))
+
+
+def _at(target: str) -> Operator | None:
+    path = target.strip().replace(":", ".")
+    found = find_operator(path)
+    if found is not None:
+        return found
+    if not all(part.isidentifier() for part in path.split(".")):
+        raise _no_function(target)
+    try:
+        value = resolve(path)
+    except DimsolveError as error:
+        if "." not in path and find_spec(path):
+            raise _IS_MODULE(target=target) from error
+        raise _no_function(target) from error
+    if isinstance(value, ModuleType):
+        raise _IS_MODULE(target=target)
+    return _of(value) if callable(value) else None
+
+
+def _no_function(target: str) -> OperatorError:
+    """The error for a path that leads nowhere, with what was probably meant."""
+    if not target.strip(" .:"):
+        reason, hint = "the target is empty", 'write "torch.matmul", or "module:function"'
+    elif target.endswith(".py"):
+        reason, hint = f"'{target}' is a file, and a function is wanted", f"write {target}:name"
+    else:
+        known, last = known_names(), target.rpartition(".")[2]
+        close = [path for path in known if path.rpartition(".")[2] == last]
+        close = close or get_close_matches(target, known, n=2)
+        reason = f"'{target:.80}' can neither be imported nor is it registered"
+        hint = f"did you mean {' or '.join(sorted(close, key=len)[:2])}?" if close else _REGISTER
+    return _NO_FUNCTION(reason=reason, hint=hint)
+
+
+_REST = "inputs that are not contiguous, state that earlier calls leave"
+_GIVEN = f"dtypes but float64, {_REST}"
+ALWAYS = f"longer inputs, dtypes but float64 and float32, {_REST}"
+"""What is never run, in words: of a given call, and of inputs that are made."""
+
+
+def _not_run(operator: Operator, given: Sequence[Any]) -> Iterator[str]:
+    """Yields what was not run, in words: a yes is about what was run, and no more.
+
+    scaled(x: Tensor, *, by: float = 1.0)      not run: other values of by=1.0; longer inputs, ...
+    """
+    promise = operator.declare
+    if given or not isinstance(promise, Promise):
+        those = "those of the given call" if given else "those of the library's examples"
+        yield f"not run: other lengths and values than {those}; {_GIVEN}"
+        return
+    annotation = promise.annotation
+    names: Iterable[str] = ()
+    if isinstance(annotation, str):
+        read = read_annotation(annotation)
+        names = identifiers_of(read)
+        ranks = f"more than {max(STAR_RANKS)} dimensions for '*'" if has_star(read) else ""
+    else:
+        ranks = f"tensors of more than {max(RANKS)} dimensions"
+    # Parameters that are no lengths keep the one value that they were called with.
+    kept = [
+        f"{p.name}={written(p.default)}" if p.has_default else p.name
+        for p in promise.parameters
+        if not p.is_tensor and not p.takes_rest and p.name not in names
+    ]
+    generated = "values that input_gen_fn does not make" if operator.input_gen_fn else ""
+    values = f"other values of {' and '.join(kept)}" if kept else ""
+    yield f"not run: {'; '.join(filter(None, (generated, ranks, values, ALWAYS)))}"

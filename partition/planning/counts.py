@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
+from dimsolve.ir.checks import to_whole
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.graph import Graph
 from dimsolve.solver.algebra.integers import divisors
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.proof.verdict import Always, Decision, Never, Sometimes
-from dimsolve.solver.shapes import to_whole
 
 from ..legality import DEFAULT_BOUND, MAX_BOUND, LegalParts
 from ..mesh import Mesh

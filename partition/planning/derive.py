@@ -28,7 +28,8 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, TypeAlias
 
-from dimsolve.ir.errors import DimsolveError, shown
+from dimsolve.ir.characters import shown
+from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.graph import Graph
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.graphs.problems import place

@@ -77,6 +77,7 @@ from dimsolve.ir.graph import (
     ExternalCall,
     FunctionCall,
     Graph,
+    Left,
     MakeShape,
     MatchShape,
     Node,
@@ -754,7 +755,7 @@ class _Inlining:
             made.assume(fact)
         made.container, made.settings = graph.container, dict(graph.settings)
         made.autocast = dict(graph.autocast)
-        made.attachments = dict(graph.attachments)
+        made.attachments, made.objects = dict(graph.attachments), dict(graph.objects)
         twins: dict[Any, Any] = {
             entry.value: made.input(
                 entry.value.name, entry.value.type, kind=entry.kind, target=entry.target
@@ -768,6 +769,10 @@ class _Inlining:
                 made.rename(twin, name)
         result = map_argument(graph.result, lambda leaf: _twin(leaf, twins))
         made.set_result(result, {name: twins[v] for name, v in graph.outputs.items()})
+        made.left = {
+            place: Left(map_argument(left.parts, lambda leaf: _twin(leaf, twins)), left.removed)
+            for place, left in graph.left.items()
+        }
         made.verify()
         hand_on = getattr(graph, "hand_on", None)
         if hand_on is not None:
@@ -824,7 +829,7 @@ class _Inlining:
             source=node.source,
             module=".".join(filter(None, (*path, node.module))),
             name=node.name,
-            told=_promise(node, lengths),
+            declared=_promise(node, lengths),
             region=region,
         )
         self.made.propagation.append(copied)
@@ -888,10 +893,10 @@ def _told(leaf: Any, lengths: Mapping[str, Dim] | None) -> Any:
 
 def _promise(node: Node, lengths: Mapping[str, Dim] | None) -> Declaration | None:
     """What the graph says that the call promises, in the caller's symbols."""
-    if node.told is None:
+    if node.declared is None:
         return None
-    arguments = {name: _told(item, lengths) for name, item in node.told.arguments.items()}
-    return replace(node.told, arguments=arguments)
+    arguments = {name: _told(item, lengths) for name, item in node.declared.arguments.items()}
+    return replace(node.declared, arguments=arguments)
 
 
 def _dims(operation: MatchShape | MakeShape) -> tuple[Dim | None, ...]:

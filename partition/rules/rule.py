@@ -45,18 +45,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from dimsolve.ir.annotation import Mark, Opaque
-from dimsolve.ir.display import Displayed
-from dimsolve.ir.errors import (
-    AnnotationError,
-    Diagnostic,
-    OperatorError,
-    shown,
+from dimsolve.ir.characters import shown
+from dimsolve.ir.checks import (
+    as_whole,
+    nearest,
     written,
     wrong_type,
 )
+from dimsolve.ir.display import Displayed
+from dimsolve.ir.errors import AnnotationError, Diagnostic, OperatorError
 from dimsolve.solver.algebra.poly import Dim, product
 from dimsolve.solver.layout import Layout, Pattern
-from dimsolve.solver.shapes import as_whole, nearest
 from dimsolve.solver.solution import Solution
 
 from ..placement import Partial, Placement, Reduction, Replicate, Shard, read_placement

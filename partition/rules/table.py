@@ -31,7 +31,7 @@ from dimsolve.ir.graph import Node
 from dimsolve.ir.operator import Declaration, Operator
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.operators import canonical
-from dimsolve.solver.operators.catalogue import IN_PLACE, canonical_path
+from dimsolve.solver.operators.paths import IN_PLACE, canonical_path
 
 from .positions import (
     argmax_rules,

@@ -34,9 +34,7 @@ class Budget:
             raise OutOfBudgetError
 
     def part(self, steps: int) -> Budget:
-        """Returns a budget of at most this many steps, taken from this one; hand back what is left
-        with `refund`.
-        """
+        """Returns a budget of at most this many steps, taken from this one; `refund` it."""
         granted = max(0, min(steps, self.left))
         self.left -= granted
         return Budget(granted)

@@ -9,16 +9,13 @@ floor of a floor is one floor. Everything deeper is a proof, not a normal form, 
     (4*a + 7)//4  ->  a + 1          (6*a)//4  ->  (3*a)//2          max(a, 3, 2, a)  ->  max(3, a)
     (a//b)//c  ->  a//(b*c)          (2*a + 1)//4  ->  a//2
 
-From what was written to canonical lengths.
-
-    (4*a + 7)//4  ->  a + 1          max(a, 3, 2, a)  ->  max(3, a)
-
-The work is counted: text is short, and what it stands for need not be.
+`from_expression` makes a length of what was written. Its work is counted: text is short, and what
+it stands for need not be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from math import gcd
 from typing import assert_never
@@ -57,8 +54,7 @@ class Function(Enum):
 
 
 class Call(str):
-    """An atom that is a function of Dims. It is a string: its text, which is canonical, is its
-    identity.
+    """An atom that is a function of Dims: a string, whose canonical text is its identity.
 
     >>> call = next(iter(atoms_of(floor_div(symbol("a") + 1, 2))))
     >>> call, call.function.value, [str(a) for a in call.arguments]
@@ -92,9 +88,7 @@ def _call_text(function: Function, arguments: tuple[Dim, ...]) -> str:
 
 
 def _operand_text(dim: Dim, *, left: bool = False) -> str:
-    """Brackets where reading needs them: ``8*s`` may stand bare on the left of ``//``, never on its
-    right.
-    """
+    """Brackets where reading needs them: ``8*s`` is bare only on the left of ``//``."""
     if isinstance(dim, int):
         return str(dim) if dim >= 0 else f"({dim})"
     (monomial, coefficient), *more = dim.terms.items()
@@ -113,7 +107,9 @@ def floor_div(a: Dim, b: Dim) -> Dim:
     exact = divide_exactly(a, b)
     if exact is not None:
         return exact
-    inner = _inner_floor(a) if _is_positive(b) else None
+    # Parameters of a proof, which begin with $, may have any sign.
+    positive = surely_positive(b) and not any(atom.startswith("$") for atom in atoms_of(b))
+    inner = _inner_floor(a) if positive else None
     if inner is not None:
         x, y, k = inner
         return floor_div(x + k * y, y * b)
@@ -143,14 +139,6 @@ def _inner_floor(a: Dim) -> tuple[Dim, Dim, Dim] | None:
         return None
     x, y = call.arguments
     return x, y, rest
-
-
-def _is_positive(dim: Dim) -> bool:
-    """Whether dim is at least 1 because the caller's symbols are; parameters may be anything."""
-    terms = terms_of(dim)
-    return all(c > 0 for c in terms.values()) and not any(
-        isinstance(atom, Call) or atom.startswith("$") for monomial in terms for atom, _ in monomial
-    )
 
 
 def surely_positive(dim: Dim) -> bool:
@@ -230,21 +218,35 @@ def _extremum(function: Function, dims: tuple[Dim, ...]) -> Dim:
     return rest[0] if len(rest) == 1 else symbol(Call(function, tuple(rest)))
 
 
-def apply(function: Function, arguments: tuple[Dim, ...]) -> Dim:
+_COMPUTE: dict[Function, Callable[..., Dim]] = {
+    Function.FLOORDIV: floor_div,
+    Function.MOD: mod,
+    Function.CEILDIV: ceil_div,
+    Function.MIN: minimum,
+    Function.MAX: maximum,
+}
+
+
+def apply(function: Function, arguments: Iterable[Dim]) -> Dim:
     """Returns the function's value, folded and rewritten as making the call again would."""
-    match function:
-        case Function.FLOORDIV:
-            return floor_div(*arguments)
-        case Function.MOD:
-            return mod(*arguments)
-        case Function.CEILDIV:
-            return ceil_div(*arguments)
-        case Function.MIN:
-            return minimum(*arguments)
-        case Function.MAX:
-            return maximum(*arguments)
-        case _:
-            assert_never(function)
+    return _COMPUTE[function](*arguments)
+
+
+def line_in_call(dim: Dim) -> tuple[int, Call, int] | None:
+    """Returns (slope, call, offset) where dim is slope*call + offset; None for another form.
+
+    >>> line_in_call(2 * mod(symbol("n"), 8) - 3)
+    (2, '(n % 8)', -3)
+    """
+    terms = dict(terms_of(dim))
+    offset = terms.pop(UNIT, 0)
+    if len(terms) != 1:
+        return None
+    ((monomial, slope),) = terms.items()
+    call = monomial[0][0]
+    if monomial != ((call, 1),) or not isinstance(call, Call):
+        return None
+    return slope, call, offset
 
 
 def symbols_of(dim: Dim) -> set[str]:
@@ -270,8 +272,7 @@ def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
         term: Dim = coefficient
         for atom, exponent in monomial:
             if isinstance(atom, Call):
-                arguments = tuple(substitute(argument, values) for argument in atom.arguments)
-                base = apply(atom.function, arguments)
+                base = apply(atom.function, [substitute(x, values) for x in atom.arguments])
             else:
                 base = values[atom] if atom in values else symbol(atom)
             term = term * base**exponent
@@ -287,8 +288,7 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     for monomial, term in dim.terms.items():
         for atom, exponent in monomial:
             if isinstance(atom, Call):
-                arguments = [evaluate(argument, values) for argument in atom.arguments]
-                base = apply(atom.function, tuple(arguments))
+                base = apply(atom.function, [evaluate(x, values) for x in atom.arguments])
                 assert isinstance(base, int)
             else:
                 base = values[atom]
@@ -320,7 +320,15 @@ def _from_expression(expression: Expression, budget: Budget) -> Dim:
         case Operation(operator, operands):
             dims = [_from_expression(operand, budget) for operand in operands]
             budget.spend(sum(_size(dim) for dim in dims))
-            return _from_operation(operator, dims, budget)
+            match operator:
+                case Operator.MULTIPLY:
+                    return _times(dims[0], dims[1], budget)
+                case Operator.NEGATE:
+                    return -dims[0]
+                case Operator.POWER:
+                    return _power(dims[0], dims[1], budget)
+                case _:
+                    return apply(Function(operator.value), dims)
         case _:
             assert_never(expression)
 
@@ -341,30 +349,6 @@ def _sum(expression: Expression, budget: Budget) -> Dim:
 
 def _size(dim: Dim) -> int:
     return 1 if isinstance(dim, int) else len(dim.terms)
-
-
-def _from_operation(operator: Operator, operands: list[Dim], budget: Budget) -> Dim:
-    match operator:
-        case Operator.ADD | Operator.SUBTRACT:
-            raise AssertionError(operator)
-        case Operator.MULTIPLY:
-            return _times(operands[0], operands[1], budget)
-        case Operator.NEGATE:
-            return -operands[0]
-        case Operator.POWER:
-            return _power(operands[0], operands[1], budget)
-        case Operator.FLOORDIV:
-            return floor_div(*operands)
-        case Operator.MOD:
-            return mod(*operands)
-        case Operator.CEILDIV:
-            return ceil_div(*operands)
-        case Operator.MIN:
-            return minimum(*operands)
-        case Operator.MAX:
-            return maximum(*operands)
-        case _:
-            assert_never(operator)
 
 
 def _power(base: Dim, exponent: Dim, budget: Budget) -> Dim:

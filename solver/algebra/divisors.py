@@ -1,19 +1,16 @@
-"""Residue classes: where does a constant divide a polynomial?
+"""Where does a constant divide a polynomial? Everywhere, or in which residue classes?
 
-    n divides p  in the classes of Z/n that are listed; few of them, over the shortest periods
-
-The table of ``a*b`` modulo 2 is {(0, 0), (0, 1), (1, 0)}; that of ``4*s`` modulo 8 is s = 0 with
-period 2.
-
-Which constants divide a polynomial at every point: decided completely, in the binomial basis.
-
-Every polynomial is an integer combination of products of binomial coefficients, ``x**e = sum S(e,
-j) * j! * C(x, j)`` with the Stirling numbers S of the second kind. Those products take the value 1
-at their own index and 0 at every smaller one, so n divides p(x) for all integers x exactly when n
-divides every coefficient (Polya 1915). The gcd of the coefficients is the *fixed divisor* of p.
-Values are periodic modulo n, so bounds from below change nothing.
+Everywhere is decided completely in the binomial basis. Every polynomial is an integer combination
+of products of binomial coefficients, ``x**e = sum S(e, j) * j! * C(x, j)`` with S the Stirling
+numbers of the second kind. Those products take the value 1 at their own index and 0 at every
+smaller one, so n divides p(x) for all integers x exactly when n divides every coefficient (Polya
+1915). The gcd of the coefficients is the *fixed divisor* of p. Values are periodic modulo n, so
+bounds from below change nothing.
 
     n*(n + 1)  =  2*C(n, 1) + 2*C(n, 2)      fixed divisor 2
+
+Else a `ResidueTable` lists the classes, over the shortest periods: ``a*b`` modulo 2 is 0 at (0, 0),
+(0, 1) and (1, 0), ``4*s`` modulo 8 at s = 0 with period 2.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from math import gcd, prod
 
 from .budget import Budget
 from .integers import factors
-from .poly import Dim, Monomial, Poly, TooLarge, atoms_of, build, terms_of
+from .poly import Dim, Monomial, Poly, TooLarge, atoms_of, build, terms_of, value_of
 
 MAX_INDICES = 4_000
 MAX_EXPONENT = 64
@@ -43,8 +40,7 @@ def _stirling_row(exponent: int) -> tuple[int, ...]:
 
 
 def binomial_coefficients(dim: Poly) -> dict[Monomial, int]:
-    """Returns the coefficient of each product of C(atom, j), keyed by its (atom, j) pairs as a
-    monomial.
+    """Returns the coefficient of each product of C(atom, j), keyed by (atom, j) pairs.
 
     Raises `TooLarge` past MAX_INDICES products.
 
@@ -78,8 +74,7 @@ def binomial_coefficients(dim: Poly) -> dict[Monomial, int]:
 
 
 def fixed_divisor_of(dim: Dim) -> int:
-    """Returns the greatest constant that divides dim at all integers; 0 for 0. The atoms may take
-    any value.
+    """Returns the greatest constant that divides dim at all integers; 0 for 0.
 
     >>> from dimsolve.solver.algebra.poly import symbol
     >>> n = symbol("n")
@@ -104,8 +99,7 @@ def divides_everywhere(divisor: int, dim: Dim) -> bool:
 
 
 def failing_point(divisor: int, dim: Dim, least: Mapping[str, int]) -> dict[str, int] | None:
-    """Returns values, each at least least[atom] (1 where absent), at which divisor does not divide
-    dim; None where none exist.
+    """Returns values from least[atom] (1) on at which divisor does not divide, or None.
 
     Grid points close to the bounds are tried first; the least failing index of the binomial basis,
     moved up by multiples of the divisor, is certain.
@@ -115,7 +109,7 @@ def failing_point(divisor: int, dim: Dim, least: Mapping[str, int]) -> dict[str,
     names = sorted(atoms_of(dim))
     for offsets in _graded(_degrees(dim, names), 64) if len(names) <= MAX_NAMES else ():
         point = {n: least.get(n, 1) + o for n, o in zip(names, offsets, strict=True)}
-        if _value_of_binomial(dim, point) % divisor:
+        if value_of(terms_of(dim), point) % divisor:
             return point
     assert isinstance(dim, Poly)
     coefficients = binomial_coefficients(dim)
@@ -158,15 +152,6 @@ def _with_sum(degrees: list[int], total: int) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-def _value_of_binomial(dim: Dim, point: Mapping[str, int]) -> int:
-    total = 0
-    for monomial, term in terms_of(dim).items():
-        for atom, exponent in monomial:
-            term *= point[atom] ** exponent
-        total += term
-    return total
-
-
 MAX_POINTS = 1_024
 
 
@@ -185,8 +170,7 @@ class ResidueTable:
 
 
 def residue_table(dim: Dim, modulus: int, budget: Budget) -> ResidueTable | None:
-    """Returns the classes in which modulus divides dim, over the shortest periods; None where they
-    are too many to try.
+    """Returns the classes in which modulus divides dim; None where they are too many.
 
     >>> from dimsolve.solver.algebra.poly import symbol
     >>> residue_table(symbol("s") ** 2, 8, Budget(1000))
@@ -200,7 +184,7 @@ def residue_table(dim: Dim, modulus: int, budget: Budget) -> ResidueTable | None
     hits = {
         point
         for point in product(range(modulus), repeat=len(atoms))
-        if _value_of_residues(terms, dict(zip(atoms, point, strict=True))) % modulus == 0
+        if value_of(terms, dict(zip(atoms, point, strict=True))) % modulus == 0
     }
     periods = tuple(_period(hits, i, modulus) for i in range(len(atoms)))
     classes = {tuple(x % p for x, p in zip(hit, periods, strict=True)) for hit in hits}
@@ -208,9 +192,7 @@ def residue_table(dim: Dim, modulus: int, budget: Budget) -> ResidueTable | None
 
 
 def _period(hits: set[tuple[int, ...]], place: int, modulus: int) -> int:
-    """The least divisor of the modulus by which one coordinate can be moved without leaving the
-    set.
-    """
+    """The least divisor of the modulus by which one coordinate can be moved within the set."""
     period = modulus
     for prime in factors(modulus) or ():
         while period % prime == 0 and _is_period(hits, place, period // prime, modulus):
@@ -222,12 +204,3 @@ def _is_period(hits: set[tuple[int, ...]], place: int, step: int, modulus: int) 
     return all(
         (*hit[:place], (hit[place] + step) % modulus, *hit[place + 1 :]) in hits for hit in hits
     )
-
-
-def _value_of_residues(terms: Mapping[Monomial, int], point: Mapping[str, int]) -> int:
-    total = 0
-    for monomial, term in terms.items():
-        for atom, exponent in monomial:
-            term *= point[atom] ** exponent
-        total += term
-    return total

@@ -76,16 +76,13 @@ def is_prime(number: int) -> bool:
 
 
 def prime_powers(number: int) -> list[tuple[int, int]] | None:
-    """Returns the prime powers (p, e) of a positive number, least first; None where they are not
-    known.
-    """
+    """Returns the prime powers (p, e), least first; None where they are not known."""
     found = factors(number)
     return None if found is None else sorted(found.items())
 
 
 def solve_congruence(a: int, b: int, modulus: int) -> tuple[int, int] | None:
-    """Returns (r, m) such that ``a*x = b (mod modulus)`` exactly where ``x = r (mod m)``; None
-    where it never is.
+    """Returns (r, m): ``a*x = b (mod modulus)`` where ``x = r (mod m)``; None: nowhere.
 
     >>> solve_congruence(3, 1, 7), solve_congruence(2, 1, 4)
     ((5, 7), None)
@@ -98,8 +95,7 @@ def solve_congruence(a: int, b: int, modulus: int) -> tuple[int, int] | None:
 
 
 def join_congruences(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int] | None:
-    """Returns the (r, m) of both congruences together (the Chinese remainder theorem); None where
-    they clash.
+    """Returns the (r, m) of both congruences (Chinese remainders); None where they clash.
 
     >>> join_congruences((1, 4), (3, 6)), join_congruences((1, 4), (0, 6))
     ((9, 12), None)
@@ -124,8 +120,7 @@ def integer_root(number: int, degree: int) -> int:
 
 
 def divisors(number: int, limit: int = 512) -> list[int] | None:
-    """Returns the divisors of a positive number in ascending order; None where there are too many
-    or unknown ones.
+    """Returns the divisors, ascending; None where they are too many or not known.
 
     >>> divisors(12)
     [1, 2, 3, 4, 6, 12]

@@ -5,43 +5,25 @@ constant, so ``8`` is always the int 8 and two lengths are the same polynomial e
 says so. Concrete shapes therefore cost what ints cost, and nothing in this file knows about SymPy,
 whose exact division is a thousand times slower and whose divisibility is unsound.
 
-A polynomial maps monomials to nonzero coefficients; a monomial is a sorted tuple of (atom,
-exponent):
+A polynomial maps monomials to nonzero coefficients. A monomial is a sorted tuple of (atom,
+exponent) with positive exponents; the empty one is 1:
 
     8*s + k*s**2   is   {(("s", 1),): 8, (("k", 1), ("s", 2)): 1}
 
 An atom is a string. A symbol is its name; a function of polynomials that no polynomial can express
-(a floor, a minimum) is a `solver.dims.Call`, a string too, whose text is its identity.
-Multiplication refuses to build more than `MAX_TERMS` terms (`TooLarge`): a question that needs them
-is given up, not waited for.
+(a floor, a minimum) is a `dims.Call`, a string too, whose text is its identity. Multiplication
+refuses to build more than `MAX_TERMS` terms (`TooLarge`): a question that needs them is given up,
+not waited for.
 
-Monomials, and their exact arithmetic: what a polynomial is a sum of.
-
-A monomial is a sorted tuple of (atom, exponent), with positive exponents; the empty one is 1:
-
-    k*s**2   is   (("k", 1), ("s", 2))
-
->>> multiply_monomials((("k", 1),), (("k", 1), ("s", 2)))
-(('k', 2), ('s', 2))
->>> divide_monomials((("k", 2), ("s", 2)), (("s", 1),))
-(('k', 2), ('s', 1))
->>> divide_monomials((("k", 2),), (("s", 1),)) is None
-True
-
-Exact roots: which positive length times itself is this one?
-
-``x*x = 4*s**2`` gives ``x = 2*s``, because lengths are positive; ``x*x = 8*s`` has no polynomial
-answer.
-
-A polynomial, seen as one of a single atom; everything else is a coefficient.
-
-a*b + 2*b - c   is a line in b: slope a + 2, rest -c
-3*n**2 - m      is a power of n: exponent 2, slope 3, rest -m
+Besides arithmetic there are exact roots (``x*x = 4*s**2`` gives 2*s, because lengths are positive)
+and views of a polynomial as one of a single atom: ``a*b + 2*b - c`` is a line in b with slope a + 2
+and rest -c.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from math import gcd
 from typing import NamedTuple, TypeAlias
 
 from .integers import integer_root
@@ -53,7 +35,11 @@ UNIT: Monomial = ()
 
 
 def multiply_monomials(a: Monomial, b: Monomial) -> Monomial:
-    """Returns the product of two monomials: exponents of equal atoms add up."""
+    """Returns the product of two monomials: exponents of equal atoms add up.
+
+    >>> multiply_monomials((("k", 1),), (("k", 1), ("s", 2)))
+    (('k', 2), ('s', 2))
+    """
     if not a:
         return b
     if not b:
@@ -67,7 +53,11 @@ def multiply_monomials(a: Monomial, b: Monomial) -> Monomial:
 
 
 def divide_monomials(a: Monomial, b: Monomial) -> Monomial | None:
-    """Returns a / b, or None where b does not divide a."""
+    """Returns a / b, or None where b does not divide a.
+
+    >>> divide_monomials((("k", 2), ("s", 2)), (("s", 1),))
+    (('k', 2), ('s', 1))
+    """
     if not b:
         return a
     exponents = dict(a)
@@ -90,14 +80,11 @@ MAX_WORK = 30_000
 
 
 class TooLarge(ArithmeticError):
-    """A polynomial would have more terms, or a coefficient more bits, than a question about shapes
-    needs.
-    """
+    """More terms, or a coefficient of more bits, than a question about shapes needs."""
 
 
 class Poly:
-    """A polynomial that is not constant, immutable and hashable. Make one with `symbol` and
-    arithmetic.
+    """A polynomial that is not constant, immutable. Made by `symbol` and arithmetic.
 
     Sums, differences, products and small powers with ints and Polys give Dims: an int where all
     symbols cancel.
@@ -114,9 +101,7 @@ class Poly:
     terms: dict[Monomial, int]
 
     def __init__(self, terms: dict[Monomial, int]) -> None:
-        """Takes terms without zeros and with at least one that is not constant; `build` makes them
-        so.
-        """
+        """Takes nonzero terms, at least one of them not constant; `build` sees to that."""
         self.terms = terms
         self._hash = -1
 
@@ -228,6 +213,33 @@ def atoms_of(dim: Dim) -> set[str]:
     return {atom for monomial in terms_of(dim) for atom, _ in monomial}
 
 
+def degree_of(dim: Dim) -> int:
+    """Returns the greatest sum of exponents in a term; 0 for a number."""
+    return max((sum(e for _, e in monomial) for monomial in terms_of(dim)), default=0)
+
+
+def value_of(terms: Mapping[Monomial, int], point: Mapping[str, int]) -> int:
+    """Returns the value of terms at integers for their atoms; calls are atoms here."""
+    total = 0
+    for monomial, term in terms.items():
+        for atom, exponent in monomial:
+            term *= point[atom] ** exponent
+        total += term
+    return total
+
+
+def common_monomial(monomials: Iterable[Monomial], allowed: Callable[[str], bool]) -> Monomial:
+    """Returns the greatest monomial of allowed atoms that divides all of these, at least one."""
+    first, *others = monomials
+    exponents = {a: e for a, e in first if allowed(a)}
+    for monomial in others:
+        if not exponents:
+            break
+        have = dict(monomial)
+        exponents = {a: min(e, have[a]) for a, e in exponents.items() if a in have}
+    return tuple(sorted(exponents.items()))
+
+
 def product(factors: Iterable[Dim]) -> Dim:
     """Returns the product; that of nothing is 1. Raises TooLarge past the limits, for ints too."""
     result: Dim = 1
@@ -261,14 +273,11 @@ def replace(dim: Dim, values: Mapping[str, Dim]) -> Dim:
 
 def content(dim: Dim) -> int:
     """Returns the greatest common divisor of the coefficients, 0 for 0."""
-    from math import gcd
-
     return gcd(*terms_of(dim).values())
 
 
 def divide_exactly(dividend: Dim, divisor: Dim) -> Dim | None:
-    """Returns the polynomial q with integer coefficients and dividend == q * divisor, or None where
-    there is none.
+    """Returns the q with integer coefficients and dividend == q * divisor, or None.
 
     None does not mean that a quotient of values is never whole: ``n*(n + 1)`` is always even. Long
     division under the lexicographic order of monomials, with early exits for constants and single
@@ -354,7 +363,6 @@ def exact_root(dim: Dim, degree: int) -> Dim | None:
     The terms of r are found one by one from the highest, as in long division: the next term is the
     leading term of what is left over by ``degree * lead**(degree - 1)``.
 
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> str(exact_root((2 * symbol("s") + 3) ** 2, 2))
     '2*s + 3'
     >>> exact_root(1000, 3), exact_root(1001, 3)
@@ -409,9 +417,7 @@ def coefficients_of(dim: Poly) -> list[int]:
 
 
 def line_in(dim: Dim, name: str) -> tuple[Dim, Dim]:
-    """Returns (slope, rest) of dim == slope*name + rest; slope 0 where name occurs with a higher
-    power.
-    """
+    """Returns (slope, rest) of dim == slope*name + rest; slope 0 for a higher power."""
     slope: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
     for monomial, coefficient in terms_of(dim).items():

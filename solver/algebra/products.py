@@ -2,27 +2,15 @@
 
 ``a*b == c*d`` is linear in the exponents of every prime: v(a) + v(b) = v(c) + v(d). The
 non-negative solutions of such a system are the sums of finitely many minimal ones, its Hilbert
-basis; each becomes one parameter:
+basis, found by the algorithm of Contejean and Devie (An efficient incremental algorithm for solving
+systems of linear Diophantine equations, 1994). Each becomes one parameter:
 
     a*b == c*d      a = z1*z2, b = z3*z4, c = z1*z3, d = z2*z4
     a*a*a == b*b    a = z1**2, b = z1**3
     a*b == 6*c      a prime of 6 may stand in a or in b: (1, 6), (2, 3), (3, 2) or (6, 1)
 
-The minimal solutions are found by the algorithm of Contejean and Devie (An efficient incremental
-algorithm for solving systems of linear Diophantine equations, 1994).
-
-Products of unknowns are linear in their exponents.
-
-``h*t = a, h*d = b, t*d = c`` is three rows of exponents; the combination ``a * b / c`` is ``h**2``.
-Gaussian elimination over the rationals finds every power of a single unknown that the rows force,
-and every combination that leaves no unknown at all.
-
-Linear equations over the integers, decided: is there a solution in whole numbers, of any sign?
-
-    6*x + y == 8*t,  2*x + y == 4*u + 1      none: their difference is 4*x - 8*t + 4*u == -1
-
-Unimodular column operations bring the equations to triangular form one by one (the Hermite normal
-form); each then gives one new unknown, or shows that it would not be whole.
+Where the products are given lengths, ``h*t = a, h*d = b, t*d = c``, Gaussian elimination over the
+rationals finds every power of a single unknown that the rows force: ``a * b / c`` is ``h**2``.
 """
 
 from __future__ import annotations
@@ -40,9 +28,7 @@ from .integers import prime_powers
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """name**degree == product of given[i]**power, over (i, power) in powers; name None: that
-    product is 1.
-    """
+    """name**degree == product of given[i]**power; that product is 1 where name is None."""
 
     name: str | None
     degree: int
@@ -75,9 +61,7 @@ def forced_powers(rows: Sequence[Mapping[str, int]]) -> list[Combination]:
 
 
 def _reduce(matrix: list[list[Fraction]], columns: int) -> None:
-    """Brings the first columns to reduced row echelon form, in place; the others record the
-    combinations.
-    """
+    """Brings the first columns to reduced row echelon form; the others record how."""
     done = 0
     for column in range(columns):
         pivot = next((i for i in range(done, len(matrix)) if matrix[i][column]), None)
@@ -93,53 +77,6 @@ def _reduce(matrix: list[list[Fraction]], columns: int) -> None:
         done += 1
 
 
-def has_no_whole_solution(rows: Sequence[Sequence[int]], budget: Budget) -> bool:
-    """Whether no integers x have ``row[0] + row[1]*x[0] + row[2]*x[1] + ... == 0`` for every row.
-
-    >>> has_no_whole_solution([[0, 6, 1, -8, 0], [-1, 2, 1, 0, -4]], Budget(1000))
-    True
-    >>> has_no_whole_solution([[0, 6, 1, -8, 0], [-4, 2, 1, 0, -4]], Budget(1000))
-    False
-    """
-    lines = [list(row) for row in rows]
-    done = 1
-    for i, line in enumerate(lines):
-        pivot = _single_out(lines[i:], done, budget)
-        if pivot is None:
-            if line[0]:
-                return True
-            continue
-        if line[0] % line[done]:
-            return True
-        value = -line[0] // line[done]
-        for other in lines[i:]:
-            other[0] += other[done] * value
-            other[done] = 0
-        done += 1
-    return False
-
-
-def _single_out(lines: Sequence[list[int]], first: int, budget: Budget) -> int | None:
-    """Column operations that leave the first line one entry from that column on, in that column;
-    None where it has none.
-    """
-    line = lines[0]
-    while True:
-        columns = [j for j in range(first, len(line)) if line[j]]
-        if not columns:
-            return None
-        least = min(columns, key=lambda j: abs(line[j]))
-        if len(columns) == 1:
-            for other in lines:
-                other[first], other[least] = other[least], other[first]
-            return first
-        for j in columns:
-            quotient = 0 if j == least else line[j] // line[least]
-            for other in lines if quotient else ():
-                other[j] -= quotient * other[least]
-        budget.spend(2 + len(lines) * len(columns) // 4)
-
-
 Vector = tuple[int, ...]
 MAX_NODES = 3_000
 MAX_BASIS = 24
@@ -148,9 +85,7 @@ MAX_CASES = 200
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """The product of atom**exponents[atom] equals numerator / denominator; exponents may be
-    negative.
-    """
+    """The product of atom**exponents[atom] equals numerator / denominator."""
 
     exponents: Mapping[str, int]
     numerator: int
@@ -159,8 +94,7 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """All solutions: in some case, each atom is its factor there times the product of parameters to
-    its powers.
+    """All solutions: in some case, each atom is its factor times powers of parameters.
 
     cases: one factor per atom. powers[i]: the exponents of parameter i in each atom.
     """
@@ -171,8 +105,7 @@ class Family:
 
 
 def solve_balances(balances: Sequence[Balance], budget: Budget) -> Family | None:
-    """Returns all positive integer solutions; None where they are too many to list or a constant
-    has no known factors.
+    """Returns all positive integer solutions; None where they are too many to list.
 
     A family without cases: there is no solution.
 
@@ -200,9 +133,7 @@ def solve_balances(balances: Sequence[Balance], budget: Budget) -> Family | None
 
 
 def _primes(balances: Sequence[Balance]) -> dict[int, list[int]]:
-    """prime -> its exponent in each right side; a key of -1 stands for a constant whose factors are
-    not known.
-    """
+    """prime -> its exponent in each right side; -1 stands for factors that are not known."""
     found: dict[int, list[int]] = {}
     for i, balance in enumerate(balances):
         for number, sign in ((balance.numerator, 1), (balance.denominator, -1)):
@@ -214,8 +145,7 @@ def _primes(balances: Sequence[Balance]) -> dict[int, list[int]]:
 def minimal_solutions(
     rows: Sequence[Sequence[int]], sides: Sequence[int] | None, budget: Budget
 ) -> list[Vector] | None:
-    """Returns the minimal v >= 0 with rows * v = sides, in order; v is not 0 where sides is None
-    (all zero).
+    """Returns the minimal v >= 0 with rows * v = sides; for None, not 0 and sides 0.
 
     None past MAX_NODES steps.
 

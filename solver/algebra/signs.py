@@ -1,38 +1,19 @@
-"""Polynomials of one unknown, decided completely: where on the integers is p negative, zero,
-positive?
+"""Where polynomials are negative, zero and positive.
 
-The difference ``p(x + 1) - p(x)`` has a lower degree. Where it keeps one sign, p is monotone, and
-bisection finds the at most two places where the sign of p changes. So the answer is exact for
-coefficients of any size.
+One unknown is decided completely (`sign_runs`). The difference ``p(x + 1) - p(x)`` has a lower
+degree; where it keeps one sign, p is monotone, and bisection finds the at most two places where the
+sign of p changes. The answer is exact for coefficients of any size.
 
-    n*n - 10 from n = 1:   negative up to 3, positive from 4
+    n*n - 10 from n = 1                negative up to 3, positive from 4
 
-Polynomials that are nowhere negative for atoms from 0 upwards, shown order by order.
+Several unknowns are shown to be nowhere negative in two ways. As a sum of squares, whatever the
+signs of the atoms: a quadratic form in the roots of its square terms, completed to squares. Order
+by order, for atoms from 0 upwards: in ``x >= y >= z`` the differences z, y - z and x - y are atoms
+from 0 upwards too, and no coefficient is negative in them (successive differences).
 
-In each order of the atoms, ``x >= y >= z``, the differences are atoms from 0 upwards themselves: z,
-y - z and x - y. Where no coefficient is negative when it is written in them, the polynomial is not
-(successive differences).
-
-    a**3 + b**3 + c**3 - 3*a*b*c    in the order a >= b >= c, with a = c + u + v, b = c + u:
-                                    3*c*(u**2 + u*v + v**2) + (u + v)**3 + u**3
-
-Exact linear programming, as far as proofs need it: are these linear inequalities contradictory?
-
-``c + a*x >= 0`` for several rows and x >= 0. Starting from x = 0, a violated row is repaired by
-raising a variable that occurs in it with a positive coefficient; a violated row without one is a
-proof that no x exists: it is a non-negative combination of the given rows that can never be met
-(Farkas). Both choices take the least index, so it ends (Bland 1977). All numbers are integers;
-nothing is rounded.
-
-    x - 3 >= 0,  2 - x - y >= 0      contradictory: their sum is -1 - y >= 0
-
-Sums of squares: polynomials that are nowhere negative, whatever the signs of their atoms.
-
-A polynomial is a quadratic form in the square roots of its square terms where every other term is a
-product of two of them. Completing the square, one root after the other, shows whether the form is
-ever negative; all arithmetic is exact.
-
-    25*a**2 - 20*a*b + 4*b**2  =  (5*a - 2*b)**2
+    25*a**2 - 20*a*b + 4*b**2          (5*a - 2*b)**2
+    a**3 + b**3 + c**3 - 3*a*b*c       for a = c + u + v, b = c + u:
+                                       3*c*(u**2 + u*v + v**2) + (u + v)**3 + u**3
 """
 
 from __future__ import annotations
@@ -40,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import permutations
-from math import gcd, isqrt
+from math import isqrt
 from typing import NamedTuple
 
 from .budget import Budget
@@ -83,9 +64,7 @@ def is_nonnegative_in_every_order(dim: Dim) -> bool:
 
 
 def _has_no_minus(dim: Poly, order: tuple[str, ...]) -> bool:
-    """Whether no coefficient is negative with each atom written as the next smaller one plus a
-    difference, which takes the atom's name.
-    """
+    """Whether no coefficient is negative in the differences of atoms in this order."""
     values: dict[str, Dim] = {}
     total: Dim = 0
     for name in order:
@@ -94,64 +73,12 @@ def _has_no_minus(dim: Poly, order: tuple[str, ...]) -> bool:
     return all(c >= 0 for c in terms_of(replace(dim, values)).values())
 
 
-def is_contradictory(rows: Sequence[Sequence[int]], budget: Budget) -> bool:
-    """Whether no rational x >= 0 has ``row[0] + row[1]*x[0] + row[2]*x[1] + ... >= 0`` for every
-    row.
-
-    >>> is_contradictory([[-3, 1, 0], [2, -1, -1]], Budget(1000))
-    True
-    >>> is_contradictory([[-3, 1, 0], [3, -1, -1]], Budget(1000))
-    False
-    """
-    table = [list(row) for row in rows]
-    width = len(table[0]) if table else 0
-    scales = [1] * len(table)
-    outside = list(range(1, width))
-    inside = list(range(width, width + len(table)))
-    while True:
-        violated = [i for i, line in enumerate(table) if line[0] < 0]
-        if not violated:
-            return False
-        row = min(violated, key=inside.__getitem__)
-        raising = [j for j in range(1, width) if table[row][j] > 0]
-        if not raising:
-            return True
-        column = min(raising, key=lambda j: outside[j - 1])
-        budget.spend(5 + len(table) * width // 6)
-        _pivot(table, scales, row, column)
-        outside[column - 1], inside[row] = inside[row], outside[column - 1]
-
-
-def _pivot(table: list[list[int]], scales: list[int], row: int, column: int) -> None:
-    """Exchanges a row's variable and a column's. scales[i] * variable of row i == the sum in
-    table[i].
-    """
-    line = table[row]
-    pivot = line[column]
-    for i, other in enumerate(table):
-        factor = other[column]
-        if i == row or factor == 0:
-            continue
-        changed = [pivot * x - factor * y for x, y in zip(other, line, strict=True)]
-        changed[column] = factor * scales[row]
-        table[i], scales[i] = _lowest_terms(changed, scales[i] * pivot)
-    solved = [-x for x in line]
-    solved[column] = scales[row]
-    table[row], scales[row] = _lowest_terms(solved, pivot)
-
-
-def _lowest_terms(line: list[int], scale: int) -> tuple[list[int], int]:
-    common = gcd(scale, *line)
-    return ([x // common for x in line], scale // common) if common > 1 else (line, scale)
-
-
 MAX_ROOTS = 8
 
 
 def is_sum_of_squares(dim: Dim) -> bool:
     """Whether dim is shown to be at least 0 everywhere as a sum of squares. False proves nothing.
 
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> a, b = symbol("a"), symbol("b")
     >>> is_sum_of_squares((5 * a - 2 * b) ** 2 + 1), is_sum_of_squares(a**2 - b**2)
     (True, False)
@@ -241,9 +168,7 @@ def _is_positive(matrix: list[list[Fraction]]) -> bool:
 
 
 class Run(NamedTuple):
-    """All integers from start to stop (None: without end) at which the sign is the same: -1, 0 or
-    1.
-    """
+    """All integers from start to stop (None: no end) with one sign: -1, 0 or 1."""
 
     start: int
     stop: int | None

@@ -1,71 +1,32 @@
 """From one call of an operator to the types of its results.
 
-The operator declares what it promises for these arguments; its annotation is solved for the output
-shapes; what it says of dtypes is taken over. Where the declaration needs what is not known, the
-result is unknown and running it will tell.
+The call's arguments are encoded: tensors become a `StandIn` with a shape and a dtype, and calls
+with equal keys have equal results (`encode`). The operator declares what it promises for them, its
+annotation is solved for the output shapes, and its dtypes are taken over (`deduce`). Where the
+declaration needs what is not known, the result is unknown and running it will tell.
 
     linear(%x: float32[batch, 512], %w: float32[64, 512])    a b, c b -> a c    float32[batch, 64]
-    unique(%x: float32[n])                                   a^ -> b^           float32[_b], a new
-    symbol
+    unique(%x: float32[n])                                   a^ -> b^           float32[_b]
 
-Calls with equal arguments have equal results, so they are kept by the call's key
-(`dimsolve.solver.graphs.deduction`).
-
-Operators that a graph brings along: element-wise ones that never broadcast.
-
-``torch.add`` broadcasts, so what it returns does not tell the shapes of what it was given.
-``ewise_add`` takes two tensors of one shape and one dtype, as intermediate languages do, and so
-facts flow through it in all directions:
-
-    before(x: ?[*], y: float32[m, n])    ewise_add(log(x), y)    x is float32[m, n]
-
-Arguments as operators see them: tensors that are only a shape and a dtype.
-
-A declaration reads shapes and dtypes, so a `StandIn` can take a tensor's place. Encoding a call's
-arguments also gives its key: two calls with equal keys have equal declarations, so that the
-equations of a layer that is repeated are solved once.
-
-    linear(%x: float32[batch, 512], %w: float32[64, 512], None) arguments   (StandIn((batch, 512)),
-    StandIn((64, 512)), None)      key   (("t", (batch, 512), "float32"), ...)
-
-An annotation read as a relation: what outputs and inputs together tell of every operand.
-
-``* , * -> *`` with an input of unknown rank, another ``(m, n)`` and an output of unknown rank says
-that all three are ``(m, n)``. The outputs are laid beside the inputs as if all were given, and one
-solution gives every operand its dimensions.
-
-Strict dtypes: element-wise operators take and give one dtype, as typed intermediate languages
-do.
-
-torch promotes: float16 + int64 is float16, and the logarithm of whole numbers is real. A strict
-graph asks for equal dtypes instead, so that a dtype that is known of one operand is known of all.
-
-Which calls run under autocast: what they make may have another dtype than their arguments say.
-
-%mode = _enter_autocast("cpu", torch.bfloat16, True, None)
-%y: bfloat16[4, 4] = linear(%x, %w)           of float32 arguments
-_exit_autocast(%mode)
-
-All calls do of a graph that was traced under autocast.
-
-Calls with tensors of unknown rank, or shapes of unknown length: what holds wherever they are
-possible.
-
-The operator is asked at rank 0, 1, 2 and so on, with a new symbol for every dimension. Ranks at
-which it can never be called are out; what the others agree on is known: a flattened tensor has rank
-1 whatever it was, a permutation of four dimensions was given four. The ranks go beyond every number
-in the arguments, so that a dimension that is named exists at the last of them.
+With tensors of unknown rank the operator is asked at rank 0, 1, 2 and so on, beyond every number in
+the arguments (`deduce_partial`). Ranks at which it can never be called are excluded; what the
+others agree on is known:
 
     flatten(x: float32[*])              float32[_f]
     permute(x: ?[*], (0, 2, 3, 1))      x is ?[_0, _1, _2, _3]
     add(x: float32[*], y: float32[m])   float32[broadcast_shapes(x, (m,))]
+
+Backward, an annotation is a relation: with ``* , * -> *`` and one operand ``(m, n)`` all three are
+(`operand_dims`). ``torch.add`` broadcasts and says less; a graph's own ``ewise_add`` takes two
+tensors of one shape and one dtype. A strict graph requires equal dtypes of more operators
+(`strict_dtype`), and under autocast the dtypes of results are unknown (`Autocast`).
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product as itertools_product
 from typing import TYPE_CHECKING, Any
 
 from dimsolve.ir.errors import DimsolveError, ShapeError
@@ -84,16 +45,13 @@ from dimsolve.ir.types import (
     TupleType,
     Type,
 )
-from dimsolve.ir.types import (
-    Dim as TypesDim,
-)
 
 from ..algebra.dims import substitute, symbols_of
 from ..algebra.poly import Dim, Poly, product, symbol
 from ..infer import infer_sizes
 from ..proof.claims import Claim, claim_of
 from ..solution import Solution
-from . import problems as graph_problems
+from . import problems
 from .join import join
 from .problems import Refused
 
@@ -258,7 +216,7 @@ def by_place(arguments: Any) -> dict[int, Any]:
 class Operands:
     """Dimensions of operands that had none. ``free``: symbols in them that are new."""
 
-    dims: tuple[tuple[Value, tuple[TypesDim, ...]], ...] = ()
+    dims: tuple[tuple[Value, tuple[Dim, ...]], ...] = ()
     free: frozenset[str] = frozenset()
 
 
@@ -293,14 +251,14 @@ def operand_dims(declaration: Declaration, operands: Sequence[Value | None]) -> 
     return Operands(tuple(found), frozenset(free))
 
 
-_NAMES_of_strict = """
+_ONE_DTYPE = """
     abs acos acosh add addcdiv addcmul addmm asin asinh atan atan2 atanh baddbmm bmm cat ceil
     concat conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d cos cosh div
     divide erf exp floor floor_divide fmax fmin fmod gelu group_norm hypot layer_norm lerp linear
     log log2 log10 matmul maximum minimum mul multiply neg negative pow relu remainder rsqrt sigmoid
     sign silu sin sinh sqrt square stack sub subtract tan tanh true_divide truediv where
 """
-ONE_DTYPE = frozenset(_NAMES_of_strict.split())
+ONE_DTYPE = frozenset(_ONE_DTYPE.split())
 """Names of operators whose operands and result have one dtype in a strict graph."""
 
 
@@ -317,7 +275,7 @@ def strict_dtype(node: Node) -> Iterator[tuple[Value, str]]:
     known = known or [value for value in tensors if value.dtype is not None]
     for value in known[1:]:
         if value.dtype != known[0].dtype:
-            raise graph_problems.dtypes_differ(node, known[0], value)
+            raise problems.dtypes_differ(node, known[0], value)
     if known:
         dtype = known[0].dtype
         assert dtype is not None
@@ -349,10 +307,7 @@ class Outcome:
 
     def renamed(self, names: dict[str, Dim]) -> Outcome:
         """Returns the outcome with its new symbols replaced."""
-        conditions = tuple(
-            Claim(substitute(c.left, names), c.comparison, substitute(c.right, names))
-            for c in self.conditions
-        )
+        conditions = tuple(_rename_claim(claim, names) for claim in self.conditions)
         types = tuple(substitute_type(type, names) for type in self.types)
         return replace(self, types=types, conditions=conditions, fresh=())
 
@@ -464,7 +419,7 @@ def _placed(declaration: Declaration) -> Declaration:
 
 
 def place_values(declaration: Declaration, values: Sequence[Value]) -> Declaration:
-    """Returns the declaration of one call: its inputs are the call's values."""
+    """Declares one call: its inputs are the call's values."""
     inputs = tuple([None if place is None else values[place] for place in declaration.inputs])
     return replace(declaration, inputs=inputs, places=declaration.inputs)
 
@@ -473,11 +428,8 @@ def _output_types(
     declaration: Declaration, solution: Solution
 ) -> tuple[tuple[Type, ...], dict[str, Dim]]:
     """The types of the outputs, and new symbols for identifiers that the inputs leave open."""
-    left_open = {
-        atom: symbol(f"{OPEN}{atom}")
-        for name in solution.free
-        for atom in symbols_of(solution.values[name])
-    }
+    free = {atom for name in solution.free for atom in symbols_of(solution.values[name])}
+    left_open = {atom: symbol(f"{OPEN}{atom}") for atom in free}
     dtypes = declaration.dtypes or (None,) * len(solution.output_dims)
     types: list[Type] = []
     used: dict[str, Dim] = {}
@@ -486,13 +438,8 @@ def _output_types(
             types.append(TensorType(None, dtype))
             continue
         if left_open:
-            used.update(
-                {
-                    atom: left_open[atom]
-                    for dim in dims
-                    for atom in sorted(symbols_of(dim) & left_open.keys())
-                }
-            )
+            for dim in dims:
+                used.update({atom: left_open[atom] for atom in sorted(symbols_of(dim) & free)})
             dims = tuple([substitute(dim, left_open) for dim in dims])
         types.append(TensorType(len(dims), dtype, Known(dims)))
     return tuple(types), used
@@ -562,13 +509,13 @@ class Autocast:
 MIN_RANKS = 6
 MAX_CASES = 128
 
-_NAMES_of_partial = """
+_BROADCASTING = """
     add sub mul div divide true_divide truediv floor_divide floordiv remainder mod fmod pow atan2
     maximum minimum fmax fmin eq ne lt le gt ge where logical_and logical_or logical_xor bitwise_and
     bitwise_or bitwise_xor and_ or_ xor subtract multiply lerp addcmul addcdiv hypot xlogy iadd isub
     imul itruediv and or
 """
-BROADCASTING = frozenset(_NAMES_of_partial.split())
+BROADCASTING = frozenset(_BROADCASTING.split())
 """Names of functions whose result has the shape that their operands broadcast to."""
 
 
@@ -578,14 +525,19 @@ def deduce_partial(operator: Operator, call: Call) -> Outcome | None:
 
     Raises ShapeError where no rank is possible.
     """
-    unknown = list(_unknown(call))
-    highest = max([MIN_RANKS, *[abs(n) + 2 for n in _numbers(call)], *_ranks(call)])
+    unknown = [
+        place
+        for place, value in enumerate(call.values)
+        if isinstance(value.type, TensorType | ShapeType) and value.type.dims is None
+    ]
+    ranks_given = [value.rank for value in call.values if value.rank is not None]
+    highest = max([MIN_RANKS, *[abs(n) + 2 for n in [*_numbers(call), *ranks_given]]])
     if not unknown or (highest + 1) ** len(unknown) > MAX_CASES:
         return None
     found: Outcome | None = None
     possible: list[set[int]] = [set() for _ in unknown]
     refusal: ShapeError | None = None
-    for ranks in itertools_product(range(highest + 1), repeat=len(unknown)):
+    for ranks in itertools.product(range(highest + 1), repeat=len(unknown)):
         try:
             outcome = deduce(operator, _at_ranks(call, dict(zip(unknown, ranks, strict=True))))
         except ShapeError as error:
@@ -603,12 +555,6 @@ def deduce_partial(operator: Operator, call: Call) -> Outcome | None:
     return replace(_erased(found), ranks=tuple(only))
 
 
-def _unknown(call: Call) -> Iterator[int]:
-    for place, value in enumerate(call.values):
-        if isinstance(value.type, TensorType | ShapeType) and value.type.dims is None:
-            yield place
-
-
 def _numbers(call: Call) -> Iterator[int]:
     """The integers among the arguments: dimensions, and lists of them that may be as long as
     the rank.
@@ -624,10 +570,6 @@ def _numbers(call: Call) -> Iterator[int]:
 
     for argument in (*call.args, *call.kwargs.values()):
         yield from walk(argument)
-
-
-def _ranks(call: Call) -> list[int]:
-    return [value.rank + 2 for value in call.values if value.rank is not None]
 
 
 def _at_ranks(call: Call, ranks: dict[int, int]) -> Call:
@@ -671,17 +613,15 @@ def _erased(outcome: Outcome) -> Outcome:
         if atom.startswith(OPEN) and atom not in outcome.fresh
     }
     types = tuple(_without(type, own) for type in outcome.types)
-    conditions = tuple(c for c in outcome.conditions if not c.symbols() & _open(c.symbols()))
+    conditions = tuple(
+        claim
+        for claim in outcome.conditions
+        if not any(name.startswith(OPEN) for name in claim.symbols())
+    )
     return replace(outcome, types=types, conditions=conditions, declaration=None)
 
 
-def _open(names: set[str]) -> set[str]:
-    return {name for name in names if name.startswith(OPEN)}
-
-
 def _without(type: Type, names: set[str]) -> Type:
-    from ..algebra.dims import symbols_of
-
     if not isinstance(type, TensorType) or type.dims is None:
         return type
     dims = tuple(None if dim is None or symbols_of(dim) & names else dim for dim in type.dims)

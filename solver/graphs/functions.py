@@ -1,25 +1,23 @@
 """Function boundaries and shape matching: where symbols of one scope meet lengths of another.
 
-A call lays the argument shapes on the callee's parameters, solves for the callee's symbols, and
-gives the result in the caller's:
+A call matches the argument shapes with the callee's parameters, solves for the callee's symbols,
+and gives the result in the caller's:
 
-    f(x: [h*t]) -> [h, t]      f(y: [768], h=12)    ->   [12, 64]      t = 64 f(x: [n, m]) -> [m +
-    1, n] f(y: [a, ?])         ->   [_m + 1, a]   one dimension is lost, not the shape
+    f(x: [h*t]) -> [h, t]        f(y: [768], h=12)   ->  [12, 64]       t = 64
+    f(x: [n, m]) -> [m + 1, n]   f(y: [a, ?])        ->  [_m + 1, a]    one dimension is unknown
 
-Types at a function's boundary, without a graph: what a call gives, what may leave a scope, what
-a type defines.
+Without a graph, on types alone:
 
     call_type((float32[n, m]) -> float32[m + 2, n], [float32[10, ?]])     float32[?, 10]
-    erase(float32[n, m + 1], {"n": n})                                   float32[n, ?]
-    definable(float32[1, 2*n, m])                                        (m,)
+    erase(float32[n, m + 1], {"n": n})                                    float32[n, ?]
+    definable(float32[1, 2*n, m])                                         (m,)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from dimsolve.ir.errors import Diagnostic, ShapeError
 from dimsolve.ir.expression import Comparison
 from dimsolve.ir.graph import FunctionCall, Node, Value, values_in
 from dimsolve.ir.types import (
@@ -36,16 +34,13 @@ from dimsolve.ir.types import (
 
 from ..algebra.dims import substitute, symbols_of
 from ..algebra.poly import Poly, atoms_of, symbol
+from ..problems import shape_text
 from ..proof.claims import Claim
 from ..proof.facts import NO_FACTS, Facts
-from . import problems as graph_problems
-from . import problems as request_problems
+from . import problems
 from .deduction import OPEN, Outcome, substitute_type, symbols_in
 from .match import Match, Mismatch, match
-
-if TYPE_CHECKING:
-    from .builder import GraphBuilder, TypedGraph
-
+from .symbolic_graph import SymbolicGraph
 
 PREFIX = "f."
 """Sets a function's own symbols apart from the caller's while they are matched."""
@@ -68,7 +63,8 @@ def call_type(
     if function.parameters is None:
         return function.result, ()
     if len(function.parameters) != len(arguments):
-        raise _mismatch(f"{len(function.parameters)} arguments are taken, {len(arguments)} given")
+        counts = f"{len(function.parameters)} arguments are taken, {len(arguments)} given"
+        raise problems.arguments_mismatch(reason=counts)
     names = set().union(*[symbols_in(parameter) for parameter in function.parameters])
     apart: dict[str, Dim] = {name: symbol(PREFIX + name) for name in names}
     pairs = [
@@ -81,40 +77,39 @@ def call_type(
     try:
         found = match(patterns, [length for _, length in pairs], unknown, facts=facts)
     except Mismatch as mismatch:
-        raise _mismatch(mismatch.reason.replace(PREFIX, "")) from None
+        reason = mismatch.reason.replace(PREFIX, "")
+        raise problems.arguments_mismatch(reason=reason) from None
     known = {n: found.bindings[PREFIX + n] for n in names if PREFIX + n in found.bindings}
     return erase(function.result, known), tuple(claim for _, claim in found.conditions)
 
 
-def lengths_of(parameter: Type, argument: Type) -> Iterator[tuple[Dim | None, Dim | None]]:
-    """Yields the lengths of a parameter, each beside that of its argument.
+def lengths_of(parameter: Type, argument: Type) -> list[tuple[Dim | None, Dim | None]]:
+    """Returns the lengths of a parameter, each beside that of its argument.
 
     Raises ShapeError where the argument is of another kind, rank or dtype.
     """
-    if argument == ANY or parameter == ANY:
-        return
-    if isinstance(parameter, FunctionType) and isinstance(argument, FunctionType):
-        return
-    if isinstance(parameter, TupleType) and isinstance(argument, TupleType):
-        if len(parameter.fields) != len(argument.fields):
-            raise _mismatch(f"{argument} is not {parameter}")
-        for wanted, given in zip(parameter.fields, argument.fields, strict=True):
-            yield from lengths_of(wanted, given)
-        return
-    if isinstance(parameter, ScalarType) and isinstance(argument, ScalarType):
-        yield parameter.value, argument.value
-        return
-    if not isinstance(parameter, TensorType | ShapeType) or type(parameter) is not type(argument):
-        raise _mismatch(f"{argument} is not {parameter}")
-    assert isinstance(argument, TensorType | ShapeType)
-    dtypes = [getattr(t, "dtype", None) for t in (parameter, argument)]
-    if None not in dtypes and dtypes[0] != dtypes[1]:
-        raise _mismatch(f"{argument} is not {parameter}")
-    if parameter.dims is None or argument.dims is None:
-        return
-    if len(parameter.dims) != len(argument.dims):
-        raise _mismatch(f"{argument} is not {parameter}")
-    yield from zip(parameter.dims, argument.dims, strict=True)
+    match parameter, argument:
+        case _ if ANY in (parameter, argument):
+            return []
+        case FunctionType(), FunctionType():
+            return []
+        case TupleType(wanted), TupleType(given) if len(wanted) == len(given):
+            pairs = zip(wanted, given, strict=True)
+            return [pair for one, other in pairs for pair in lengths_of(one, other)]
+        case ScalarType(), ScalarType():
+            return [(parameter.value, argument.value)]
+        case (TensorType(), TensorType()) | (ShapeType(), ShapeType()):
+            assert isinstance(parameter, TensorType | ShapeType)
+            assert isinstance(argument, TensorType | ShapeType)
+            dtypes = {getattr(t, "dtype", None) for t in (parameter, argument)} - {None}
+            dims, others = parameter.dims, argument.dims
+            if len(dtypes) < 2 and (dims is None or others is None):
+                return []
+            if len(dtypes) < 2 and len(dims or ()) == len(others or ()):
+                return list(zip(dims or (), others or (), strict=True))
+        case _:
+            pass
+    raise problems.arguments_mismatch(reason=f"{argument} is not {parameter}")
 
 
 def erase(type: Type, names: Mapping[str, Dim]) -> Type:
@@ -159,17 +154,15 @@ def definable(type: Type) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _mismatch(reason: str) -> ShapeError:
-    return ShapeError(Diagnostic("argument-shape", "these arguments can never fit", reason=reason))
-
-
-def match_shape(graph: GraphBuilder, node: Node, pattern: tuple[Dim | None, ...]) -> Outcome:
+def match_shape(graph: SymbolicGraph, node: Node, pattern: tuple[Dim | None, ...]) -> Outcome:
     """Returns the type that a pattern gives to a tensor or a shape, and what is still to check."""
     value = next(values_in(node.args))
     system = graph.system
     dims = value.dims
     if dims is not None and len(dims) != len(pattern):
-        raise graph_problems.pattern_rank(value, pattern)
+        raise problems.pattern_rank(
+            pattern=shape_text(pattern), name=value.name, rank=len(dims), dims=shape_text(dims)
+        )
     names = set().union(*[symbols_of(dim) for dim in pattern if dim is not None])
     seen = system.given.keys() | system.open.keys() | system.solved.keys()
     claims: list[Claim] = []
@@ -179,8 +172,8 @@ def match_shape(graph: GraphBuilder, node: Node, pattern: tuple[Dim | None, ...]
         try:
             found = match(current, given, names - seen, facts=system.facts)
         except Mismatch as mismatch:
-            raise graph_problems.cannot_match(
-                node, mismatch.place, mismatch.reason, pattern
+            raise problems.cannot_match(
+                pattern=shape_text(pattern), dim=mismatch.place, reason=mismatch.reason
             ) from None
         for name, length in found.bindings.items():
             system.bind(name, length)
@@ -189,7 +182,7 @@ def match_shape(graph: GraphBuilder, node: Node, pattern: tuple[Dim | None, ...]
         for dim, wanted in zip(dims, pattern, strict=True):
             if dim is not None and wanted is not None and _is_open(dim, system.open):
                 claims.append(Claim(dim, Comparison.EQ, system.current(wanted)))
-    system.name([system.current(symbol(name)) for name in names], graph_problems.place(node))
+    system.name([system.current(symbol(name)) for name in names], problems.place(node))
     known = dims or (None,) * len(pattern)
     matched = tuple(
         length if wanted is None else system.current(wanted)
@@ -224,7 +217,7 @@ def _with_dims(type: Type, dims: tuple[Dim | None, ...]) -> Type:
     return TensorType(len(dims), type.dtype if isinstance(type, TensorType) else None, Known(dims))
 
 
-def call(graph: GraphBuilder, node: Node) -> Outcome:
+def call(graph: SymbolicGraph, node: Node) -> Outcome:
     """Returns the types that a call of another graph gives, in the caller's symbols.
 
     Symbols of the callee that the arguments leave open become new ones; the callee checks them when
@@ -257,37 +250,39 @@ def call(graph: GraphBuilder, node: Node) -> Outcome:
     )
 
 
-def callee_of(graph: GraphBuilder, name: str) -> TypedGraph:
+def callee_of(graph: SymbolicGraph, name: str) -> SymbolicGraph:
     """Returns the graph of the module that has this name."""
     callee: Any = graph.functions[name]
-    found: TypedGraph = callee
+    found: SymbolicGraph = callee
     return found
 
 
-def bind_arguments(callee: GraphBuilder, node: Node) -> list[tuple[Value, Any]]:
+def bind_arguments(callee: SymbolicGraph, node: Node) -> list[tuple[Value, Any]]:
     """Returns the callee's parameters, each with its argument; ShapeError where their number
     differs.
     """
     entries = list(callee.inputs)
     if len(node.args) > len(entries):
-        raise request_problems.argument_count(callee.name, len(entries), len(node.args))
+        raise problems.argument_count(
+            function=callee.name, wanted=len(entries), given=len(node.args)
+        )
     pairs = [(entry.value, arg) for entry, arg in zip(entries, node.args, strict=False)]
     for entry in entries[len(node.args) :]:
         if entry.target not in node.kwargs:
             given = len(node.args) + len(node.kwargs)
-            raise request_problems.argument_count(callee.name, len(entries), given)
+            raise problems.argument_count(function=callee.name, wanted=len(entries), given=given)
         pairs.append((entry.value, node.kwargs[entry.target]))
     return pairs
 
 
-def _inner(callee: GraphBuilder, name: str) -> str:
+def _inner(callee: SymbolicGraph, name: str) -> str:
     """A callee's symbol apart from the caller's, whatever their names are."""
     return f"{callee.name}.{name}"
 
 
 def _boundary(
-    graph: GraphBuilder,
-    callee: GraphBuilder,
+    graph: SymbolicGraph,
+    callee: SymbolicGraph,
     pairs: list[tuple[Value, Any]],
     given: dict[str, Dim],
 ) -> Match:
@@ -312,11 +307,13 @@ def _boundary(
     except Mismatch as mismatch:
         reason = mismatch.reason.replace(f"{callee.name}.", "")
         owner = f"%{owners[mismatch.place]}: {callee.values[owners[mismatch.place]].type}"
-        raise graph_problems.argument_mismatch(callee.name, owner, reason) from None
+        raise problems.argument_mismatch(
+            function=callee.name, parameter=owner, reason=reason
+        ) from None
 
 
 def _rows(
-    callee: GraphBuilder, parameter: Value, argument: Any
+    callee: SymbolicGraph, parameter: Value, argument: Any
 ) -> list[tuple[Dim | None, Dim | None]]:
     """The lengths of one parameter beside those of its argument."""
     wanted, given = parameter.type, getattr(argument, "type", None)
@@ -327,7 +324,9 @@ def _rows(
         and given.dtype not in (None, wanted.dtype)
     ):
         reason = f"it is {wanted.dtype}, the argument %{argument.name} is {given.dtype}"
-        raise graph_problems.argument_mismatch(callee.name, f"%{parameter.name}", reason)
+        raise problems.argument_mismatch(
+            function=callee.name, parameter=f"%{parameter.name}", reason=reason
+        )
     if isinstance(wanted, ScalarType):
         value = given.value if isinstance(given, ScalarType) else argument
         return [(wanted.value, value if isinstance(value, int | Poly) else None)]
@@ -335,10 +334,14 @@ def _rows(
         return []
     if not isinstance(given, TensorType | ShapeType) or type(given) is not type(wanted):
         reason = f"it is {wanted}, the argument is {argument}"
-        raise graph_problems.argument_mismatch(callee.name, f"%{parameter.name}", reason)
+        raise problems.argument_mismatch(
+            function=callee.name, parameter=f"%{parameter.name}", reason=reason
+        )
     if wanted.dims is None or given.dims is None:
         return []
     if len(wanted.dims) != len(given.dims):
         reason = f"it is {wanted}, the argument %{argument.name} is {given}"
-        raise graph_problems.argument_mismatch(callee.name, f"%{parameter.name}", reason)
+        raise problems.argument_mismatch(
+            function=callee.name, parameter=f"%{parameter.name}", reason=reason
+        )
     return list(zip(wanted.dims, given.dims, strict=True))

@@ -26,7 +26,7 @@ from typing import Any
 
 from dimsolve.ir.graph import Source
 
-from . import problems as request_problems
+from . import problems
 from .deduction import PREFIX, find_operator
 
 HOMES = (
@@ -99,7 +99,7 @@ def full_paths(name: str) -> tuple[str, ...]:
 
     found = [home + name for home in HOMES if find_operator(home + name) is not None]
     if not found:
-        raise request_problems.no_operator(name, _known_names())
+        raise problems.no_operator(name, _known_names())
     first: dict[str, str] = {}
     for path in found:
         first.setdefault(canonical(path) or path, path)

@@ -1,36 +1,26 @@
-"""Deduction over a whole graph: types flow with the calls and against them until nothing more is
-learned.
+"""Propagation over a whole graph: types flow with the calls and against them until nothing changes.
 
-Forward, a call's arguments give its results. Backward, what a later call asks of a value tells what
-the value is: an open symbol that an equation pins down is replaced wherever it occurs, and a value
-of unknown rank gets its shape from the operator's own annotation, read as one relation among all
-operands.
+Forward, a call's arguments give its results (`Calls`); calls with equal arguments are deduced once.
+Backward, what a later call requires of a value tells what the value is: an open symbol that an
+equation determines is replaced wherever it occurs, and a value of unknown rank gets its shape from
+the operator's own annotation, read as one relation among all operands.
 
     x: ?[*]    log(x)    ewise_add(log(x), y: float32[m, n])        x: [m, n]
 
-What is known of a node's results: one call, deduced under what the graph knows by now.
-
-Calls with equal arguments have equal results and are deduced once: a layer that is repeated is
-solved once.
-
-    calls.outcome(node)     types float32[batch, 64], the declaration, conditions, new symbols by
-    the graph's own names
-
-Two statements about one value, met: what was known of it, and what a call, a pattern or a user
-adds.
+What is known of a value and what a call, a pattern or a user adds are combined (`Refinement`):
 
     known float32[n, ?]      added [m, 64]      float32[n, 64], and n == m is an equation
     known float32[n, 64]     added [n, 32]      %x dim 1 has two lengths
     known ?[*]               added [m, n]       ?[m, n]
 
-A value that becomes better known wakes the calls that make and use it; `propagation` visits them.
+A value of which more is known puts the calls that make and use it in the queue.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dimsolve.ir.errors import ShapeError
 from dimsolve.ir.expression import Comparison
@@ -44,7 +34,7 @@ from dimsolve.ir.graph import (
     Value,
     map_argument,
 )
-from dimsolve.ir.graph_json import operator_of_told
+from dimsolve.ir.graph_json import operator_of_declaration
 from dimsolve.ir.operator import Declaration
 from dimsolve.ir.read_expression import read_relation
 from dimsolve.ir.types import (
@@ -63,10 +53,9 @@ from dimsolve.ir.types import (
 
 from ..algebra.dims import substitute, symbols_of
 from ..algebra.poly import Poly
+from ..problems import shape_text
 from ..proof.claims import Claim, claim_of
-from . import functions
-from . import problems as graph_problems
-from . import problems as request_problems
+from . import functions, problems
 from .deduction import (
     OPEN,
     Autocast,
@@ -86,13 +75,10 @@ from .deduction import (
     substitute_type,
     with_computed_shapes,
 )
-from .reading import note_symbols, opened
+from .reading import note_symbols, opened, opened_dims
 from .scalars import fold
+from .symbolic_graph import SymbolicGraph
 from .system import Contradiction
-
-if TYPE_CHECKING:
-    from .builder import GraphBuilder
-
 
 GETITEM = "_operator.getitem"
 
@@ -100,7 +86,7 @@ GETITEM = "_operator.getitem"
 class Calls:
     """The calls of one graph. ``outcomes`` keeps what calls with equal arguments gave."""
 
-    def __init__(self, graph: GraphBuilder) -> None:
+    def __init__(self, graph: SymbolicGraph) -> None:
         self.graph = graph
         self.outcomes: dict[Any, Outcome] = {}
         self._fresh: dict[tuple[str, str], Dim] = {}
@@ -113,10 +99,10 @@ class Calls:
                 case OperatorCall(path):
                     call = encode(self._current(node.args), self._current(node.kwargs))
                     key = (path, call.key)
-                    found = self.outcomes.get(key) if node.told is None else None
+                    found = self.outcomes.get(key) if node.declared is None else None
                     if found is None:
-                        found = self._operator(path, call, node.told)
-                        if node.told is None:
+                        found = self._operator(path, call, node.declared)
+                        if node.declared is None:
                             self.outcomes[key] = found
                 case FunctionCall():
                     found = functions.call(self.graph, node)
@@ -128,7 +114,7 @@ class Calls:
                     current = tuple(self.graph.system.current(dim) for dim in dims)
                     found = Outcome((ShapeType(current),))
         except ShapeError as error:
-            raise graph_problems.wrong_call(node, error) from error
+            raise problems.wrong_call(node, error) from error
         if found.fresh:
             found = found.renamed({name: self.name_of(node, name) for name in found.fresh})
         if any(isinstance(t, TensorType) and t.dims is None for t in found.types):
@@ -151,7 +137,7 @@ class Calls:
         key = (node.id, fresh)
         if key not in self._fresh:
             wish = f"_{node.id}_{fresh.removeprefix(OPEN)}"
-            self._fresh[key] = self.graph.system.fresh(wish, graph_problems.place(node))
+            self._fresh[key] = self.graph.system.fresh(wish, problems.place(node))
         return self.graph.system.current(self._fresh[key])
 
     def _operator(self, path: str, call: Call, told: Declaration | None) -> Outcome:
@@ -165,7 +151,7 @@ class Calls:
             return Outcome((_item(call),))
         operator = find_operator(path)
         if operator is None and told is not None:
-            operator = operator_of_told(path, told, by_place)
+            operator = operator_of_declaration(path, told, by_place)
         if operator is None:
             return Outcome((_unannotated(path),), missing="no annotation is known")
         outcome = deduce(operator, call)
@@ -220,17 +206,9 @@ def _unannotated(path: str) -> Type:
 class Refinement(Calls):
     """The types of one graph's values. ``queue``: the calls to visit again."""
 
-    def __init__(self, graph: GraphBuilder) -> None:
+    def __init__(self, graph: SymbolicGraph) -> None:
         super().__init__(graph)
         self.queue: deque[Node] = deque()
-
-    def opened(self, type: Type, name: str) -> Type:
-        """Returns the type with an open symbol for every dimension that is not known."""
-        return opened(self.graph.system, type, name)
-
-    def note_symbols(self, type: Type, origin: str) -> None:
-        """Notes the symbols of a type, with where they were first seen."""
-        note_symbols(self.graph.system, type, origin)
 
     def refine(self, value: Value, type: Type, origin: str) -> bool:
         """Adds what is known of a value; returns whether it told anything new. ShapeError where it
@@ -258,7 +236,9 @@ class Refinement(Calls):
 
     def _met(self, value: Value, old: TensorType, new: TensorType, origin: str) -> TensorType:
         if old.dtype is not None and new.dtype is not None and old.dtype != new.dtype:
-            raise graph_problems.two_dtypes(value, old.dtype, new.dtype, origin)
+            raise problems.two_dtypes(
+                name=value.name, a=old.dtype, b=new.dtype, old=problems.origin_of(value), new=origin
+            )
         dtype = old.dtype or new.dtype
         if old.dims is not None and new.dims is not None:
             dims = self._met_dims(value, old.dims, new.dims, origin)
@@ -266,9 +246,8 @@ class Refinement(Calls):
             return TensorType(len(dims), dtype, Known(dims))
         known = old if old.dims is not None else new
         if known.dims is not None:
-            opened = self.opened(TensorType(None, dtype, Known(known.dims)), value.name)
-            assert isinstance(opened, TensorType)
-            return opened
+            dims = opened_dims(self.graph.system, known.dims, value.name)
+            return TensorType(None, dtype, Known(dims))
         shape = new.shape if isinstance(old.shape, Unknown) else old.shape
         return TensorType(None, dtype, shape)
 
@@ -282,7 +261,13 @@ class Refinement(Calls):
         if old is None or new is None:
             return old if new is None else new
         if len(old) != len(new):
-            raise graph_problems.two_ranks(value, old, new, origin)
+            raise problems.two_ranks(
+                name=value.name,
+                a=shape_text(old),
+                b=shape_text(new),
+                old=problems.origin_of(value),
+                new=origin,
+            )
         dims: list[Dim | None] = []
         for place, (a, b) in enumerate(zip(old, new, strict=True)):
             if a is not None and b is not None and a != b:
@@ -296,7 +281,9 @@ class Refinement(Calls):
         try:
             steps = self.graph.system.require(claim, origin)
         except Contradiction:
-            raise graph_problems.two_lengths(value, place, a, b, origin) from None
+            raise problems.two_lengths(
+                name=value.name, dim=place, a=a, b=b, old=problems.origin_of(value), new=origin
+            ) from None
         if steps:
             self.substitute(steps)
 
@@ -322,7 +309,7 @@ class Refinement(Calls):
 class Propagation(Refinement):
     """The deduction of one graph. ``missing``: paths of which nothing is known, and why."""
 
-    def __init__(self, graph: GraphBuilder) -> None:
+    def __init__(self, graph: SymbolicGraph) -> None:
         super().__init__(graph)
         self.missing: dict[str, str] = {}
 
@@ -341,11 +328,11 @@ class Propagation(Refinement):
         except ShapeError:
             graph.system.restore(saved)
             raise
-        types = tuple([self.opened(type, node.id) for type in outcome.types])
+        types = tuple([opened(graph.system, type, node.id) for type in outcome.types])
         self._declare(node, outcome)
         graph.add_node(node, types)
         for value in node.outputs:
-            self._note_node(value, node)
+            note_symbols(graph.system, value.type, problems.place(node))
         if steps:
             self.substitute(steps)
         if self._wants_backward(node):
@@ -356,7 +343,7 @@ class Propagation(Refinement):
     def _refine_ranks(self, node: Node, outcome: Outcome) -> None:
         operands = node.operands() if outcome.ranks else []
         for at, rank in outcome.ranks:
-            self.refine(operands[at], TensorType(rank, None), graph_problems.place(node))
+            self.refine(operands[at], TensorType(rank, None), problems.place(node))
 
     def _declare(self, node: Node, outcome: Outcome) -> None:
         found = outcome.declaration
@@ -369,13 +356,10 @@ class Propagation(Refinement):
         if outcome.missing:
             self.missing[node.signature] = outcome.missing
 
-    def _note_node(self, value: Value, node: Node) -> None:
-        self.note_symbols(value.type, graph_problems.place(node))
-
     def _require(self, node: Node, outcome: Outcome) -> dict[str, Dim]:
         system = self.graph.system
         new = self._new_names(node)
-        system.open.update(dict.fromkeys(new, graph_problems.place(node)))
+        system.open.update(dict.fromkeys(new, problems.place(node)))
         steps = self._required(node, outcome)
         for name in new & system.open.keys():
             system.given.setdefault(name, system.open.pop(name))
@@ -401,9 +385,9 @@ class Propagation(Refinement):
         steps: dict[str, Dim] = {}
         for claim in outcome.conditions:
             try:
-                steps.update(self.graph.system.require(claim, graph_problems.place(node)))
+                steps.update(self.graph.system.require(claim, problems.place(node)))
             except Contradiction as contradiction:
-                raise graph_problems.contradiction(node, contradiction) from None
+                raise problems.contradiction(node, contradiction) from None
         return steps
 
     def _wants_backward(self, node: Node) -> bool:
@@ -427,18 +411,14 @@ class Propagation(Refinement):
         if steps:
             self.substitute(steps)
         self._declare(node, outcome)
-        origin = graph_problems.place(node)
+        origin = problems.place(node)
         for value, type in zip(node.outputs, outcome.types, strict=False):
-            if isinstance(value.type, TensorType) and isinstance(type, TensorType):
-                type = self._less_computed(value.type, type)
+            known = isinstance(value.type, TensorType) and isinstance(value.type.shape, Known)
+            if known and isinstance(type, TensorType) and isinstance(type.shape, Computed):
+                type = replace(type, rank=None, shape=Unknown())
             self.refine(value, substitute_type(type, self.graph.system.solved), origin)
         self._refine_ranks(node, outcome)
         self._backward(node, origin)
-
-    def _less_computed(self, old: TensorType, new: TensorType) -> TensorType:
-        if isinstance(old.shape, Known) and isinstance(new.shape, Computed):
-            return replace(new, rank=None, shape=Unknown())
-        return new
 
     def _backward(self, node: Node, origin: str) -> None:
         if self.graph.strict:
@@ -449,8 +429,8 @@ class Propagation(Refinement):
         found = operand_dims(node.declaration, [*node.inputs, *node.outputs])
         names: dict[str, Dim] = {}
         for value, dims in found.dims:
-            opened = tuple([self._opened_free(node, dim, found.free, names) for dim in dims])
-            self.refine(value, TensorType(None, None, Known(opened)), origin)
+            shape = Known(tuple([self._opened_free(node, dim, found.free, names) for dim in dims]))
+            self.refine(value, TensorType(None, None, shape), origin)
 
     def _opened_free(
         self, node: Node, dim: Dim, free: frozenset[str], names: dict[str, Dim]
@@ -471,14 +451,13 @@ class Propagation(Refinement):
     def _check_results(self) -> None:
         """Every node that was read makes as many values as its operator returns."""
         for node in self.graph.nodes():
-            declaration = node.declaration
-            if declaration is not None and declaration.returns in ("tensor", "value"):
-                if len(node.outputs) > 1:
-                    raise request_problems.wrong_results(node, 1)
-            elif declaration is not None and declaration.returns == "tuple":
-                wanted = len(declaration.dtypes)
-                if wanted and node.outputs and len(node.outputs) != wanted:
-                    raise request_problems.wrong_results(node, wanted)
+            made, wanted = len(node.outputs), 0
+            if node.declaration is not None and node.declaration.returns in ("tensor", "value"):
+                wanted = min(made, 1)
+            elif node.declaration is not None and node.declaration.returns == "tuple":
+                wanted = len(node.declaration.dtypes)
+            if wanted and made not in (0, wanted):
+                raise problems.wrong_results(place=problems.place(node), made=made, wanted=wanted)
 
     def restore(self) -> None:
         """Takes up deduction where types were read from JSON."""
@@ -489,8 +468,8 @@ class Propagation(Refinement):
         for fact in graph.facts:
             graph.system.assume(fact)
         for value in graph.values.values():
-            where = graph_problems.origin_of(value)
-            self.note_symbols(value.type, where)
+            where = problems.origin_of(value)
+            note_symbols(graph.system, value.type, where)
         for text, origin in graph.checks:
             graph.system.require(claim_of(read_relation(text)), origin)
         self.run()

@@ -1,26 +1,19 @@
-"""Arguments of calls as people write them, made into what a graph holds.
+"""Shapes, types and arguments of calls as people write them, read into what a graph holds.
 
+"n, m*2"           float32[n, m*2]
+"n, ?"             float32[n, ?]         which a graph opens: float32[n, _x1]
+None               float32[*]
+""                 float32[]
 (2, "m*2")         (2, 2*m)              texts inside a list of sizes are dimensions
-torch.float32      Constant(torch.float32)
 "mean"             "mean"                a text alone stays a text
-
-Dimensions that are not known yet: each gets a symbol of its own, which an equation may solve
-later.
-
-    x: float32[n, ?]     float32[n, _x1]
-
-Reads the types of inputs as people write them: ``"n, m, 2"``, ``"n, ?"``, ``("n", None)``, None.
-
-"n, m*2"    float32[n, m*2]
-"n, ?"      float32[n, ?]
-None        float32[*]
-""          float32[]
+torch.float32      Constant(torch.float32)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 from dimsolve.ir.graph import Argument, Constant, Device, Value
 from dimsolve.ir.types import (
@@ -38,27 +31,31 @@ from dimsolve.ir.types import (
 
 from ..algebra.poly import Poly, symbol
 from ..shapes import to_optional_dim, to_shape
-from . import problems as request_problems
+from . import problems
 from .deduction import symbols_in
 from .system import System
 
+Dims: TypeAlias = "tuple[Dim | None, ...]"
+
+
+def opened_dims(system: System, dims: Dims, name: str) -> Dims:
+    """Returns dimensions with an open symbol for each that is not known: ``_x0`` for the first of
+    ``x``.
+    """
+    if None not in dims:
+        return dims
+    return tuple(
+        system.fresh(f"_{name}{place}", f"dim {place} of %{name}") if dim is None else dim
+        for place, dim in enumerate(dims)
+    )
+
 
 def opened(system: System, type: Type, name: str) -> Type:
-    """Returns the type with an open symbol for every dimension that is not known: ``_x0`` for
-    the first of ``x``.
-    """
+    """Returns the type with an open symbol for every dimension that is not known."""
     if isinstance(type, TensorType) and isinstance(type.shape, Known):
-        dims = type.shape.dims
-        if None in dims:
-            filled = tuple(
-                system.fresh(f"_{name}{place}", f"dim {place} of %{name}") if dim is None else dim
-                for place, dim in enumerate(dims)
-            )
-            return TensorType(type.rank, type.dtype, Known(filled))
-    if isinstance(type, ShapeType) and type.dims is not None and None in type.dims:
-        inner = opened(system, TensorType(None, None, Known(type.dims)), name)
-        assert isinstance(inner, TensorType)
-        return ShapeType(inner.dims)
+        return replace(type, shape=Known(opened_dims(system, type.shape.dims, name)))
+    if isinstance(type, ShapeType) and type.dims is not None:
+        return ShapeType(opened_dims(system, type.dims, name))
     if isinstance(type, TupleType):
         fields = [opened(system, f, f"{name}_{i}_") for i, f in enumerate(type.fields)]
         return TupleType(tuple(fields))
@@ -74,13 +71,13 @@ def note_symbols(system: System, type: Type, origin: str) -> None:
             system.name([symbol(name)], origin)
 
 
-_NAMES = """
+_DTYPES = """
     bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64
     complex32 complex64 complex128 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz
     float8_e8m0fnu float4_e2m1fn_x2 quint8 qint8 qint32 quint4x2 quint2x4 bits8 bits16 bits1x8
     bits2x4 bits4x2 int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4 uint5 uint6 uint7
 """
-DTYPES = frozenset(_NAMES.split())
+DTYPES = frozenset(_DTYPES.split())
 """The dtypes of torch by name."""
 
 UNKNOWN_WORDS = ("?", "_")
@@ -151,7 +148,7 @@ def read_input_type(shape: Any, dtype: str | None) -> Type:
         result: Type = shape
         return result
     if dtype is not None and dtype not in DTYPES:
-        raise request_problems.no_dtype(dtype, DTYPES)
+        raise problems.no_dtype(dtype, DTYPES)
     dims = read_dims(shape)
     if dims is None:
         return TensorType(None, dtype)
@@ -191,37 +188,20 @@ def read_type(text: str) -> Type:
 
 
 def _outside(text: str, word: str) -> int | None:
-    """Where a word stands outside of brackets, the last time; None where it does not."""
-    depth, found = 0, None
+    """Where a word first stands outside of brackets; None where it does not."""
+    depth = 0
     for place, character in enumerate(text):
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
         if depth == 0 and text.startswith(word, place):
-            found = place
-            break
-    return found
+            return place
+    return None
 
 
-SIZED = frozenset(
-    {
-        "broadcast_to",
-        "empty",
-        "expand",
-        "full",
-        "new_empty",
-        "new_full",
-        "new_ones",
-        "new_zeros",
-        "ones",
-        "rand",
-        "randn",
-        "repeat",
-        "reshape",
-        "tile",
-        "unflatten",
-        "view",
-        "zeros",
-    }
-)
+_SIZED = """
+    broadcast_to empty expand full new_empty new_full new_ones new_zeros ones rand randn repeat
+    reshape tile unflatten view zeros
+"""
+SIZED = frozenset(_SIZED.split())
 """Functions whose texts are sizes wherever they stand: ``view(x, "n", 8)``."""
 
 

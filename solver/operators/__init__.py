@@ -8,6 +8,7 @@ summary(path)      one line for ``dimsolve ops``
 
 from __future__ import annotations
 
-from .catalogue import Summary, canonical, examples, find, names, specimens, summary
+from .catalogue import Summary, examples, find, specimens, summary
+from .paths import canonical, names
 
 __all__ = ["Summary", "canonical", "examples", "find", "names", "specimens", "summary"]

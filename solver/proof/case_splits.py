@@ -1,16 +1,15 @@
-"""Case distinctions that no goal asks for, but a proof may need.
+"""Case analysis: cells that together cover every value that satisfies some claims.
 
-When a chart cannot be shown to be empty as it is, it is cut into parts that together are the whole:
+    h % 8 == 4, h <= 20   one cell: h = 8*$1 + 4, 0 <= $1 <= 2
+    max(a, b) == 4        two cells: a = 4, b <= 4  and  b = 4, a <= 3
+
+A cell that cannot be shown to be empty as it is is `refined`: split into parts that together are
+the whole.
 
     p != 0                     p >= 1  or  p <= -1
     2 <= x <= 5                x = 2, 3, 4, 5
     a floor of a*a by 4        a = 4*t, 4*t + 1, 4*t + 2, 4*t + 3
     x*x + y*y - 2*x*y < 0      x = y + t  or  y = x + t + 1       (one order, then the other)
-
-All the charts of some claims: together they cover every value that satisfies them.
-
-h % 8 == 4, h <= 20   ->   one chart: h = 8*$1 + 4, 0 <= $1 <= 2
-max(a, b) == 4        ->   two charts: a = 4, b <= 4  and  b = 4, a <= 3
 """
 
 from __future__ import annotations
@@ -25,74 +24,73 @@ from ..algebra.budget import Budget, OutOfBudgetError
 from ..algebra.dims import Call, Function
 from ..algebra.divisors import divides_everywhere, residue_table
 from ..algebra.poly import Dim, Poly, TooLarge, atoms_of, replace, symbol, terms_of
-from .cells import WHOLE, Chart, Draft, Empty, Goal, Split, least_of
+from .cells import WHOLE, Cell, Empty, Goal, PartialCell, Split, least_of
 from .claims import Sign
 from .elimination import class_goals, solve, solve_products
+from .emptiness import is_empty
 from .floors import express
-from .order import bound, exclude, is_empty, propagate, sharpened
+from .order import bound, exclude, propagate, sharpened
 
-MAX_CHARTS = 256
+MAX_CELLS = 256
 MAX_TERMS = 80
 MAX_LINEAR = 2_000
 """Terms of a goal in general, and where each is one atom."""
 
 
 @dataclass(frozen=True, slots=True)
-class Atlas:
-    """charts: their union contains every value that satisfies the claims; none: the claims clash.
+class Cover:
+    """cells: their union contains every value that satisfies the claims; none: the claims clash.
 
     complete: no claim had to be ignored.
     """
 
-    charts: tuple[Chart, ...]
+    cells: tuple[Cell, ...]
     complete: bool
 
 
-WORLD = Atlas((WHOLE,), True)
+EVERYTHING = Cover((WHOLE,), True)
 
 
-def atlas_of(goals: Sequence[Goal], budget: Budget, base: Chart = WHOLE) -> Atlas:
-    """Returns the charts of the goals within a chart.
+def cover_of(goals: Sequence[Goal], budget: Budget, base: Cell = WHOLE) -> Cover:
+    """Returns the cells of the goals within a cell.
 
-    A goal that would need too many cases, or too large a polynomial, is left out: the charts then
+    A goal that would need too many cases, or too large a polynomial, is left out: the cells then
     cover more than they must, which is sound for every proof. When the budget ends, what is
     pending is left out.
     """
     if not goals and base is WHOLE:
-        return WORLD
-    return finished([Draft(base, goals, budget)], budget)
+        return EVERYTHING
+    return finished([PartialCell(base, goals, budget)], budget)
 
 
-def finished(drafts: Sequence[Draft], budget: Budget) -> Atlas:
-    """Returns the charts of drafts whose goals are still pending."""
-    waiting = list(reversed(drafts))
-    charts: list[Chart] = []
+def finished(partials: Sequence[PartialCell], budget: Budget) -> Cover:
+    """Returns the cells of partial cells whose goals are still pending."""
+    waiting = list(reversed(partials))
+    cells: list[Cell] = []
     complete = True
     try:
         while waiting:
-            draft = waiting[-1]
-            cases = _worked(draft, MAX_CHARTS - len(waiting) - len(charts))
-            if cases is None and not is_empty(draft.chart(), budget):
-                charts.append(draft.chart())
-            complete = complete and not draft.dropped
+            partial = waiting[-1]
+            cases = _worked(partial, MAX_CELLS - len(waiting) - len(cells))
+            if cases is None and not is_empty(partial.cell(), budget):
+                cells.append(partial.cell())
+            complete = complete and not partial.dropped
             waiting.pop()
             waiting.extend(reversed(cases or ()))
     except OutOfBudgetError:
         complete = False
-        charts.extend(draft.chart() for draft in waiting)
-    return Atlas(tuple(charts), complete)
+        cells.extend(partial.cell() for partial in waiting)
+    return Cover(tuple(cells), complete)
 
 
-def _worked(draft: Draft, room: int) -> list[Draft] | None:
-    """Works a draft off: the drafts that replace it ([] where it is empty), or None where it is
-    done.
-    """
+def _worked(partial: PartialCell, room: int) -> list[PartialCell] | None:
+    """Takes a partial cell's goals: the cells that replace it, or None where it is done."""
     try:
-        while draft.pending or propagate(draft) or draft.later or sharpened(draft):
-            cases = _run(draft, room)
+        while partial.pending or propagate(partial) or partial.later or sharpened(partial):
+            cases = _run(partial, room)
             if cases is not None:
                 return cases
-        cases = solve_products(draft)
+        cases = solve_products(partial)
         return cases if cases is None or len(cases) <= room else None
     except (Empty, ZeroDivisionError):
         return []
@@ -100,50 +98,50 @@ def _worked(draft: Draft, room: int) -> list[Draft] | None:
         return None
 
 
-def _run(draft: Draft, room: int) -> list[Draft] | None:
-    """Takes all pending goals, and last those that ask for a case distinction; returns the cases of
-    the first one.
-    """
-    last = not draft.pending and bool(draft.later)
-    while draft.pending or last:
-        goal = draft.later.pop(0) if last else draft.pending.pop()
-        draft.budget.spend(10)
+def _run(partial: PartialCell, room: int) -> list[PartialCell] | None:
+    """Takes all pending goals; returns the cases of the first one that must be split."""
+    last = not partial.pending and bool(partial.later)
+    while partial.pending or last:
+        goal = partial.later.pop(0) if last else partial.pending.pop()
+        partial.budget.spend(10)
         try:
-            _take(draft, *goal)
+            _take(partial, *goal)
         except TooLarge:
-            draft.dropped = True
+            partial.dropped = True
         except Split as split:
             if not last:
-                draft.later.append(goal)
+                partial.later.append(goal)
             elif len(split.cases) <= room:
-                return [_case(draft, goal, *case) for case in split.cases]
+                return [_case(partial, goal, *case) for case in split.cases]
             else:
-                draft.dropped = True
+                partial.dropped = True
         last = False
     return None
 
 
-def _case(draft: Draft, goal: Goal, goals: Sequence[Goal], calls: Mapping[str, Dim]) -> Draft:
-    case = draft.copy()
+def _case(
+    partial: PartialCell, goal: Goal, goals: Sequence[Goal], calls: Mapping[str, Dim]
+) -> PartialCell:
+    case = partial.copy()
     case.pending.append(goal)
     case.pending.extend(reversed(goals))
     case.calls.update(calls)
     return case
 
 
-def _take(draft: Draft, dim: Dim, sign: Sign) -> None:
+def _take(partial: PartialCell, dim: Dim, sign: Sign) -> None:
     """Adds one goal, solved as far as it can be."""
-    written = express(draft, dim)
+    written = express(partial, dim)
     terms = terms_of(written)
     if len(terms) > MAX_TERMS and (len(terms) > MAX_LINEAR or any(len(m) > 1 for m in terms)):
         raise TooLarge
     match sign:
         case Sign.ZERO:
-            solve(draft, written)
+            solve(partial, written)
         case Sign.NONNEGATIVE:
-            bound(draft, written)
+            bound(partial, written)
         case Sign.NONZERO:
-            exclude(draft, written)
+            exclude(partial, written)
 
 
 MAX_VALUES = 16
@@ -152,27 +150,25 @@ MAX_PERIOD = 16
 OBSTRUCTIONS = {4, 7, 8, 9}
 
 
-def refined(chart: Chart, budget: Budget, depth: int) -> tuple[Chart, ...] | None:
-    """Returns charts that together cover the chart, by the first distinction that applies; None
-    where none does.
-    """
+def refined(cell: Cell, budget: Budget, depth: int) -> tuple[Cell, ...] | None:
+    """Returns cells that together cover the cell, or None where no case split applies."""
     ways = (_no_residue, _with_remainders, _by_sign, _by_value, _by_residue, *_TURNS[depth % 3])
-    budget.spend(10 + 2 * sum(len(terms_of(dim)) for dim in _conditions(chart)))
+    budget.spend(10 + 2 * sum(len(terms_of(dim)) for dim in _conditions(cell)))
     for way in ways:
         try:
-            drafts = way(chart, budget, depth)
+            partials = way(cell, budget, depth)
         except TooLarge:
             continue
-        if drafts is not None:
-            charts = finished(drafts, budget).charts
+        if partials is not None:
+            cells = finished(partials, budget).cells
             budget.spend(0)
-            return charts
+            return cells
     return None
 
 
-def _no_residue(chart: Chart, budget: Budget, depth: int) -> list[Draft] | None:
+def _no_residue(cell: Cell, budget: Budget, depth: int) -> list[PartialCell] | None:
     """An equation that has no solution modulo some number has none."""
-    for dim in chart.zero if depth == 0 else ():
+    for dim in cell.zero if depth == 0 else ():
         for modulus in sorted({abs(c) for m, c in terms_of(dim).items() if m} | OBSTRUCTIONS):
             table = residue_table(dim, modulus, budget) if modulus > 1 else None
             if table is not None and not table.classes:
@@ -180,37 +176,36 @@ def _no_residue(chart: Chart, budget: Budget, depth: int) -> list[Draft] | None:
     return None
 
 
-def _by_sign(chart: Chart, budget: Budget, depth: int) -> list[Draft] | None:
+def _by_sign(cell: Cell, budget: Budget, depth: int) -> list[PartialCell] | None:
     """A polynomial that is not zero is at least 1 or at most -1."""
-    if not chart.nonzero:
+    if not cell.nonzero:
         return None
-    dim, *others = chart.nonzero
-    rest = dataclasses.replace(chart, nonzero=tuple(others))
-    return [Draft(rest, [(side, Sign.NONNEGATIVE)], budget) for side in (dim - 1, -dim - 1)]
+    dim, *others = cell.nonzero
+    rest = dataclasses.replace(cell, nonzero=tuple(others))
+    return [PartialCell(rest, [(side, Sign.NONNEGATIVE)], budget) for side in (dim - 1, -dim - 1)]
 
 
-def _by_value(chart: Chart, budget: Budget, depth: int) -> list[Draft] | None:
+def _by_value(cell: Cell, budget: Budget, depth: int) -> list[PartialCell] | None:
     """An atom with few values takes each of them."""
-    used = {atom for dim in _conditions(chart) for atom in atoms_of(dim)}
+    used = {atom for dim in _conditions(cell) for atom in atoms_of(dim)}
     widths = sorted(
         (most - least, atom)
-        for atom, most in chart.upper.items()
-        if (least := least_of(atom, chart.lower)) is not None and atom in used
+        for atom, most in cell.upper.items()
+        if (least := least_of(atom, cell.lower)) is not None and atom in used
     )
     if not widths or widths[0][0] >= MAX_VALUES:
         return None
     width, atom = widths[0]
-    least = least_of(atom, chart.lower) or 0
+    least = least_of(atom, cell.lower) or 0
     return [
-        Draft(chart, [(symbol(atom) - (least + i), Sign.ZERO)], budget) for i in range(width + 1)
+        PartialCell(cell, [(symbol(atom) - (least + i), Sign.ZERO)], budget)
+        for i in range(width + 1)
     ]
 
 
-def _by_residue(chart: Chart, budget: Budget, depth: int) -> list[Draft] | None:
-    """An atom inside a product inside a floor by a constant takes each residue that makes a
-    difference.
-    """
-    for call in chart.calls:
+def _by_residue(cell: Cell, budget: Budget, depth: int) -> list[PartialCell] | None:
+    """An atom in a product in a floor by a constant takes each residue that matters."""
+    for call in cell.calls:
         assert isinstance(call, Call)
         if call.function is not Function.FLOORDIV:
             continue
@@ -221,12 +216,12 @@ def _by_residue(chart: Chart, budget: Budget, depth: int) -> list[Draft] | None:
             period = _period(dividend, atom, divisor)
             if period is None:
                 continue
-            drafts: list[Draft] = []
+            partials: list[PartialCell] = []
             for residue in range(period):
-                draft = Draft(chart, [], budget)
-                draft.set(atom, period * draft.parameter(None) + residue)
-                drafts.append(draft)
-            return drafts
+                partial = PartialCell(cell, [], budget)
+                partial.set(atom, period * partial.parameter(None) + residue)
+                partials.append(partial)
+            return partials
     return None
 
 
@@ -242,20 +237,20 @@ def _turning(dim: Dim, modulus: int, *, linear: bool) -> list[str]:
     )
 
 
-def _with_remainders(chart: Chart, budget: Budget, depth: int) -> list[Draft] | None:
-    """No distinction, but another view: the remainder of a floor becomes an atom with bounds."""
-    draft = Draft(chart, [], budget)
-    for call, quotient in chart.calls.items() if depth == 0 else ():
+def _with_remainders(cell: Cell, budget: Budget, depth: int) -> list[PartialCell] | None:
+    """No case split, but another view: the remainder of a floor becomes an atom with bounds."""
+    partial = PartialCell(cell, [], budget)
+    for call, quotient in cell.calls.items() if depth == 0 else ():
         assert isinstance(call, Call)
         dividend, divisor = call.arguments[:2]
         if call.function is Function.FLOORDIV and isinstance(divisor, int):
             rest = dividend - divisor * quotient
-            if rest in chart.zero or isinstance(rest, int):
+            if rest in cell.zero or isinstance(rest, int):
                 continue
-            if any(side in chart.nonnegative for side in (rest, rest - 1, divisor - 1 - rest)):
-                goal = rest - draft.parameter(0, divisor - 1)
-                draft.pending.append((goal, Sign.ZERO))
-    return [draft] if draft.pending else None
+            if any(side in cell.nonnegative for side in (rest, rest - 1, divisor - 1 - rest)):
+                goal = rest - partial.parameter(0, divisor - 1)
+                partial.pending.append((goal, Sign.ZERO))
+    return [partial] if partial.pending else None
 
 
 def _period(dim: Dim, atom: str, modulus: int) -> int | None:
@@ -268,42 +263,38 @@ def _period(dim: Dim, atom: str, modulus: int) -> int | None:
     return None
 
 
-def _by_order(chart: Chart, budget: Budget, depth: int) -> list[Draft] | None:
-    """Of two atoms in a product or a square with mixed signs, one is the greater or equal
-    (successive differences).
-    """
-    for left, right in _pairs(chart):
-        drafts: list[Draft] = []
+def _by_order(cell: Cell, budget: Budget, depth: int) -> list[PartialCell] | None:
+    """Of two atoms in a product or a square with mixed signs, one is the greater."""
+    for left, right in _pairs(cell):
+        partials: list[PartialCell] = []
         for greater, smaller, gap in ((left, right, 0), (right, left, 1)):
-            draft = Draft(chart, [], budget)
-            draft.set(greater, symbol(smaller) + draft.parameter(gap))
-            drafts.append(draft)
-        return drafts
+            partial = PartialCell(cell, [], budget)
+            partial.set(greater, symbol(smaller) + partial.parameter(gap))
+            partials.append(partial)
+        return partials
     return None
 
 
-def _by_least(chart: Chart, budget: Budget, depth: int) -> list[Draft] | None:
+def _by_least(cell: Cell, budget: Budget, depth: int) -> list[PartialCell] | None:
     """An atom in a product with mixed signs takes its least value, or a greater one."""
-    for dim in _conditions(chart):
+    for dim in _conditions(cell):
         signs = {c > 0 for m, c in terms_of(dim).items() if m}
         atoms = sorted(a for m in terms_of(dim) if len(m) > 1 for a, _ in m)
         for atom in atoms if len(signs) > 1 else ():
-            least = least_of(atom, chart.lower)
+            least = least_of(atom, cell.lower)
             if least is not None:
                 here, above = symbol(atom) - least, symbol(atom) - least - 1
                 return [
-                    Draft(chart, [(here, Sign.ZERO)], budget),
-                    Draft(chart, [(above, Sign.NONNEGATIVE)], budget),
+                    PartialCell(cell, [(here, Sign.ZERO)], budget),
+                    PartialCell(cell, [(above, Sign.NONNEGATIVE)], budget),
                 ]
     return None
 
 
-def _by_congruence(chart: Chart, budget: Budget, depth: int) -> list[Draft] | None:
-    """A constant that divides some terms of an equation divides the sum of the others; the sharpest
-    one is taken.
-    """
+def _by_congruence(cell: Cell, budget: Budget, depth: int) -> list[PartialCell] | None:
+    """A constant that divides some terms of an equation divides the sum of the others."""
     best: tuple[float, list[list[Goal]]] | None = None
-    for dim in chart.zero:
+    for dim in cell.zero:
         for modulus in sorted({abs(c) for m, c in terms_of(dim).items() if m} - {1}):
             table = residue_table(dim, modulus, budget)
             if table is None or len(table.classes) > MAX_VALUES or table.is_everything:
@@ -311,26 +302,24 @@ def _by_congruence(chart: Chart, budget: Budget, depth: int) -> list[Draft] | No
             share = len(table.classes) / prod(table.periods)
             if best is None or share < best[0]:
                 best = share, class_goals(table)
-    return None if best is None else [Draft(chart, goals, budget) for goals in best[1]]
+    return None if best is None else [PartialCell(cell, goals, budget) for goals in best[1]]
 
 
-def _pairs(chart: Chart) -> Iterator[tuple[str, str]]:
-    """Pairs of atoms that begin at the same value and stand in one inequality of degree 2 or more
-    with mixed signs.
-    """
-    for dim in _conditions(chart):
+def _pairs(cell: Cell) -> Iterator[tuple[str, str]]:
+    """Pairs of atoms with one least value in one inequality of degree 2 with mixed signs."""
+    for dim in _conditions(cell):
         if not isinstance(dim, Poly) or len(dim.terms) > 30:
             continue
         if all(sum(e for _, e in m) < 2 for m in dim.terms):
             continue
-        atoms = sorted(a for a in atoms_of(dim) if least_of(a, chart.lower) is not None)
+        atoms = sorted(a for a in atoms_of(dim) if least_of(a, cell.lower) is not None)
         for left, right in combinations(atoms, 2):
-            if least_of(left, chart.lower) == least_of(right, chart.lower):
+            if least_of(left, cell.lower) == least_of(right, cell.lower):
                 yield left, right
 
 
-def _conditions(chart: Chart) -> tuple[Dim, ...]:
-    return chart.nonnegative + chart.zero + chart.nonzero
+def _conditions(cell: Cell) -> tuple[Dim, ...]:
+    return cell.nonnegative + cell.zero + cell.nonzero
 
 
 _TURNS = (

@@ -1,18 +1,16 @@
-"""A chart in the making: what is known so far, and the goals that are still to be added.
+"""Cells: parts of the values that the facts allow, written with parameters that vary freely.
 
-Solved symbols are replaced everywhere at once, so what is kept is always written in the atoms that
-are left. How a length is written in them is in `dimsolve.solver.proof.floors`, the rules that add
-goals are in `dimsolve.solver.proof.elimination` and `dimsolve.solver.proof.order`.
+    k % 64 == 0     one cell: k = 64*$1, $1 >= 1
+    h*t == 6        four cells of constants
 
-A chart: one part of the values that the facts allow, written with parameters that vary freely.
+A question is put into every cell: it holds always when it holds in each, because the cells together
+cover all values (`dimsolve.solver.proof.case_splits`). What no substitution expresses stays beside
+it as polynomials that are not negative, zero, or not zero. An atom without a bound of its own is a
+symbol of the caller, at least 1; parameters begin with ``$``, which no symbol does.
 
-The fact ``k % 64 == 0`` becomes the chart ``k = 64*$1, $1 >= 1``; ``h*t == 6`` becomes four charts
-of constants. A question is put into every chart: it holds always when it holds in each, because the
-charts together cover all values. What no substitution expresses stays beside it as polynomials that
-are not negative, zero, or not zero.
-
-An atom without a bound of its own is a symbol of the caller, at least 1; parameters begin with
-``$``, which no symbol does.
+A `PartialCell` is one in the making, with the goals that are still to be added. Solved symbols are
+replaced everywhere at once, so it is always written in the atoms that are left. `floors` says how a
+length is written in them; the rules that add goals are in `elimination` and `order`.
 """
 
 from __future__ import annotations
@@ -30,6 +28,7 @@ from ..algebra.poly import (
     TooLarge,
     atoms_of,
     build,
+    common_monomial,
     divide_exactly,
     replace,
     symbol,
@@ -41,11 +40,11 @@ Range: TypeAlias = "tuple[int | None, int | None]"
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class Cell:
     """values: symbol -> Dim in the atoms that are left. lower: atom -> bound, None for any integer;
     1 where absent.
 
-    calls: a floor, minimum or maximum -> the polynomial that it is in this chart. fresh: the
+    calls: a floor, minimum or maximum -> the polynomial that it is in this cell. fresh: the
     number of the newest parameter.
     """
 
@@ -69,7 +68,7 @@ class Chart:
         return not (self.upper or self.nonnegative or self.zero or self.nonzero)
 
 
-WHOLE = Chart()
+WHOLE = Cell()
 MAX_SHIFTED = 40
 MAX_MOVED = 150
 
@@ -84,7 +83,6 @@ def least_of(atom: str, lower: Mapping[str, int | None]) -> int | None:
 def range_of(dim: Dim, lower: Mapping[str, int | None], upper: Mapping[str, int]) -> Range:
     """Returns bounds of dim's values, from the bounds of its atoms alone; None where there is none.
 
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> a, b = symbol("a"), symbol("b")
     >>> range_of(a * b + 2 * a, {}, {}), range_of(a - b, {}, {"a": 4})
     ((3, None), (None, 3))
@@ -104,9 +102,7 @@ def range_of(dim: Dim, lower: Mapping[str, int | None], upper: Mapping[str, int]
 
 
 def shifted(dim: Dim, lower: Mapping[str, int | None]) -> Dim:
-    """Returns dim with every bounded atom x written as its least value plus x: then all are at
-    least 0.
-    """
+    """Returns dim with every bounded atom x as its least value plus x: all are at least 0."""
     terms = dict(terms_of(dim))
     moves = {a: move for m in terms for a, _ in m if (move := least_of(a, lower))}
     for atom, move in moves.items():
@@ -156,12 +152,7 @@ def _monomial_range(monomial: Monomial, bounds: Mapping[str, Range]) -> Range:
 
 def _power_range(base: Range, exponent: int) -> Range:
     low, high = base
-    if exponent == 1 or (low is not None and low >= 0):
-        return (
-            None if low is None else low**exponent,
-            None if high is None else high**exponent,
-        )
-    if exponent % 2:
+    if exponent % 2 or (low is not None and low >= 0):
         return (None if low is None else low**exponent, None if high is None else high**exponent)
     if high is not None and high <= 0:
         return high**exponent, None if low is None else low**exponent
@@ -200,21 +191,21 @@ MAX_NEAR = 6
 
 
 class Empty(Exception):
-    """No values satisfy the draft."""
+    """No values satisfy the partial cell."""
 
 
 class Split(Exception):
-    """The goal needs a case distinction. Each case: goals to add first, and what calls are."""
+    """The goal needs a case split. Of each case: the goals to add first, and what calls are."""
 
-    def __init__(self, *cases: tuple[Sequence[Goal], Mapping[str, Dim]]) -> None:
+    def __init__(self, *cases: Sequence[Goal], calls: Sequence[Mapping[str, Dim]] = ()) -> None:
         super().__init__()
-        self.cases = cases
+        self.cases = tuple(zip(cases, calls or [{}] * len(cases), strict=True))
 
 
-class Draft:
-    """The content of a `Chart`, mutable, with the goals that are still to be added.
+class PartialCell:
+    """The content of a `Cell`, mutable, with the goals that are still to be added.
 
-    pending: the last one is taken first. later: those that need a case distinction, taken when
+    pending: the last one is taken first. later: those that need a case split, taken when
     nothing else is left. dropped: a goal was too large and left out. rounds: how often bounds were
     propagated.
     """
@@ -235,24 +226,24 @@ class Draft:
         "zero",
     )
 
-    def __init__(self, chart: Chart, goals: Sequence[Goal], budget: Budget) -> None:
-        self.values = dict(chart.values)
-        self.lower = dict(chart.lower)
-        self.upper = dict(chart.upper)
-        self.nonnegative = list(chart.nonnegative)
-        self.zero = list(chart.zero)
-        self.nonzero = list(chart.nonzero)
-        self.calls = dict(chart.calls)
-        self.fresh = chart.fresh
+    def __init__(self, cell: Cell, goals: Sequence[Goal], budget: Budget) -> None:
+        self.values = dict(cell.values)
+        self.lower = dict(cell.lower)
+        self.upper = dict(cell.upper)
+        self.nonnegative = list(cell.nonnegative)
+        self.zero = list(cell.zero)
+        self.nonzero = list(cell.nonzero)
+        self.calls = dict(cell.calls)
+        self.fresh = cell.fresh
         self.pending = list(reversed(goals))
         self.later: list[Goal] = []
         self.budget = budget
         self.dropped = False
         self.rounds = 0
 
-    def chart(self) -> Chart:
+    def cell(self) -> Cell:
         """Returns what was found, as data."""
-        return Chart(
+        return Cell(
             values=self.values,
             lower=self.lower,
             upper=self.upper,
@@ -263,9 +254,9 @@ class Draft:
             fresh=self.fresh,
         )
 
-    def copy(self) -> Draft:
-        """Returns an independent draft with the same content."""
-        other = Draft(self.chart(), self.pending[::-1], self.budget)
+    def copy(self) -> PartialCell:
+        """Returns an independent partial cell with the same content."""
+        other = PartialCell(self.cell(), self.pending[::-1], self.budget)
         other.later = list(self.later)
         other.dropped, other.rounds = self.dropped, self.rounds
         return other
@@ -291,9 +282,7 @@ class Draft:
         return range_of(build({monomial: coefficient}), self.lower, self.upper)
 
     def knows(self, dim: Dim) -> bool:
-        """Whether dim >= 0 follows from the bounds of its atoms, or from these and one other
-        inequality.
-        """
+        """Whether dim >= 0 follows from its atoms' bounds, alone or with one inequality."""
         dim = tightened(dim)
         if isinstance(dim, int):
             return dim >= 0
@@ -313,14 +302,7 @@ class Draft:
 
     def common_factor(self, monomials: Sequence[Monomial]) -> Monomial:
         """Returns the greatest monomial of positive atoms that divides all of these."""
-        first, *others = monomials
-        exponents = {a: e for a, e in first if self.is_positive(a)}
-        for monomial in others:
-            if not exponents:
-                break
-            have = dict(monomial)
-            exponents = {a: min(e, have[a]) for a, e in exponents.items() if a in have}
-        return tuple(sorted(exponents.items()))
+        return common_monomial(monomials, self.is_positive)
 
     def set(self, atom: str, value: Dim) -> None:
         """Replaces an atom everywhere; its bounds, and all that mentions it, become goals again."""

@@ -5,14 +5,14 @@ three: ``p >= 0``, ``p == 0``, ``p != 0``; `Sign` names them and `difference` br
 
     a < b    ->  b - a - 1 >= 0          k % 8 == 0   ->  (k % 8) == 0
 
-Where does a claim have a value? Everywhere but where a divisor that is written in it is 0.
+A claim, or a fact, holds where it has a value and is true. It has a value everywhere but where a
+divisor that is written in it is 0:
 
     a % (n - 3) == 0       asks that n - 3 is not 0
     a // (b // c) >= 0     asks that c is not 0, and then that b//c is not 0
     0*(a // (n - 3)) == 0  asks for n - 3 too: what is written counts, not what is left of it
 
-A claim holds where it has a value and is true, and so does a fact. A negative divisor has a value,
-rounded as Python rounds: ``7 // (-2) == -4`` and ``7 % (-2) == -1``.
+A negative divisor rounds as in Python: ``7 // (-2) == -4`` and ``7 % (-2) == -1``.
 """
 
 from __future__ import annotations
@@ -32,9 +32,17 @@ from dimsolve.ir.expression import (
     Relation,
 )
 
-from ..algebra.dims import Call, Function, evaluate, from_expression, symbols_of
+from ..algebra.dims import (
+    Call,
+    Function,
+    evaluate,
+    from_expression,
+    line_in_call,
+    surely_positive,
+    symbols_of,
+)
 from ..algebra.evaluation import COMPARE, Test, Valuation, valuation
-from ..algebra.poly import Dim, Poly, TooLarge, atoms_of, divide_exactly, symbol, terms_of
+from ..algebra.poly import Dim, Poly, TooLarge, divide_exactly, symbol
 
 
 class Sign(Enum):
@@ -76,15 +84,11 @@ class Claim:
 
     def divisibility(self) -> tuple[Dim, Dim] | None:
         """Returns (divisor, dividend) where the claim is ``dividend % divisor == 0``."""
-        if self.right != 0 or self.comparison is not Comparison.EQ or isinstance(self.left, int):
+        line = line_in_call(self.left) if self.comparison is Comparison.EQ else None
+        if line is None or self.right != 0 or abs(line[0]) != 1 or line[2]:
             return None
-        (monomial, coefficient), *more = self.left.terms.items()
-        if more or len(monomial) != 1 or abs(coefficient) != 1 or monomial[0][1] != 1:
-            return None
-        call = monomial[0][0]
-        if not isinstance(call, Call) or call.function is not Function.MOD:
-            return None
-        return call.arguments[1], call.arguments[0]
+        dividend, divisor = line[1].arguments[:2]
+        return (divisor, dividend) if line[1].function is Function.MOD else None
 
     def test(self, values: Mapping[str, int]) -> bool | None:
         """Returns what the claim says at these values; None where a side has no value."""
@@ -110,12 +114,24 @@ def claim_of(relation: Relation) -> Claim:
 def difference(claim: Claim) -> tuple[Dim, Sign]:
     """Returns the expression and what is asked of it: the claim holds exactly where the sign does.
 
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> p, sign = difference(Claim(symbol("a"), Comparison.LT, symbol("b")))
     >>> str(p), sign.value
     ('-a + b - 1', '>= 0')
     """
-    dim, sign = _difference(claim)
+    left, right = claim.left, claim.right
+    match claim.comparison:
+        case Comparison.EQ:
+            dim, sign = left - right, Sign.ZERO
+        case Comparison.NE:
+            dim, sign = left - right, Sign.NONZERO
+        case Comparison.GE:
+            dim, sign = left - right, Sign.NONNEGATIVE
+        case Comparison.GT:
+            dim, sign = left - right - 1, Sign.NONNEGATIVE
+        case Comparison.LE:
+            dim, sign = right - left, Sign.NONNEGATIVE
+        case Comparison.LT:
+            dim, sign = right - left - 1, Sign.NONNEGATIVE
     return _without_common_symbols(dim), sign
 
 
@@ -133,43 +149,21 @@ def _without_common_symbols(dim: Dim) -> Dim:
     return dim
 
 
-def _difference(claim: Claim) -> tuple[Dim, Sign]:
-    left, right = claim.left, claim.right
-    match claim.comparison:
-        case Comparison.EQ:
-            return left - right, Sign.ZERO
-        case Comparison.NE:
-            return left - right, Sign.NONZERO
-        case Comparison.GE:
-            return left - right, Sign.NONNEGATIVE
-        case Comparison.GT:
-            return left - right - 1, Sign.NONNEGATIVE
-        case Comparison.LE:
-            return right - left, Sign.NONNEGATIVE
-        case Comparison.LT:
-            return right - left - 1, Sign.NONNEGATIVE
-
-
 _DIVIDE = (Operator.FLOORDIV, Operator.MOD, Operator.CEILDIV)
 
 
 def divisors_of(relation: Relation) -> Iterator[Expression]:
     """Yields the divisors that are written and are not numbers or names, the inner ones first."""
-    yield from _divisors(relation.left)
-    yield from _divisors(relation.right)
-
-
-def _divisors(expression: Expression) -> Iterator[Expression]:
-    found: list[Expression] = []
-    todo = [expression]
-    while todo:
-        node = todo.pop()
-        if not isinstance(node, Operation):
-            continue
-        if node.operator in _DIVIDE and not isinstance(node.operands[1], Literal | Name):
-            found.append(node.operands[1])
-        todo.extend(node.operands)
-    return reversed(found)
+    for side in (relation.left, relation.right):
+        found: list[Expression] = []
+        todo = [side]
+        while todo:
+            node = todo.pop()
+            if isinstance(node, Operation):
+                if node.operator in _DIVIDE and not isinstance(node.operands[1], Literal | Name):
+                    found.append(node.operands[1])
+                todo.extend(node.operands)
+        yield from reversed(found)
 
 
 def claims_of_value(relation: Relation) -> tuple[Claim, ...]:
@@ -200,10 +194,7 @@ def _claims_of(divisors: tuple[Expression, ...]) -> tuple[Claim, ...]:
 
 def is_surely_positive(dim: Dim) -> bool:
     """Whether a polynomial in symbols has no minus: it is at least 1. Numbers need no claim."""
-    return isinstance(dim, int) or (
-        all(c > 0 for c in terms_of(dim).values())
-        and not any(isinstance(atom, Call) for atom in atoms_of(dim))
-    )
+    return isinstance(dim, int) or surely_positive(dim)
 
 
 def zero_divisor(relation: Relation, values: Mapping[str, int]) -> Expression | None:
@@ -229,9 +220,7 @@ def _valuations(relation: Relation, text: str) -> tuple[tuple[Expression, Valuat
 
 
 def has_value(relations: Iterable[Relation]) -> Test:
-    """Returns whether all of the relations have a value, as a function of the symbols' values; None
-    where that is past the limits.
-    """
+    """Returns a test of whether all relations have a value; None past the limits."""
     divisors = [
         value for relation in relations for _, value in _valuations(relation, relation.text)
     ]

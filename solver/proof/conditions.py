@@ -6,17 +6,13 @@ Every claim is its own exact condition; this file finds a simpler one where ther
     s//4*4 == s            s % 4 == 0      3*a*b % (6*a) == 0   b % 2 == 0
     2*n == 2*m             m == n          a*b + b + 1 > b      proved, not asked here
 
-Where a constant divides a polynomial, as people write it.
+Where a constant divides a polynomial, the classes modulo each prime power are listed where they are
+few, and described symbol by symbol where they are such a product; else the polynomial itself is the
+condition, without factors that change nothing:
 
-    8*s  by 3                        s % 3 == 0
-    6*s + 2  by 8                    s % 4 == 1
-    3*a*b  by 6                      a*b % 2 == 0
-    a*b  by 2, a known to be odd     b % 2 == 0
-    9*a + b  by 8                    (a + b) % 8 == 0
-
-The classes modulo each prime power are listed where they are few, and described symbol by symbol
-where they are such a product; else the polynomial itself is the condition, without factors that
-change nothing.
+    8*s  by 3              s % 3 == 0      3*a*b  by 6                      a*b % 2 == 0
+    6*s + 2  by 8          s % 4 == 1      a*b  by 2, a known to be odd     b % 2 == 0
+    9*a + b  by 8          (a + b) % 8 == 0
 """
 
 from __future__ import annotations
@@ -40,14 +36,16 @@ from ..algebra.poly import (
     atoms_of,
     build,
     coefficients_of,
+    common_monomial,
     content,
     divide_exactly,
     line_in,
     symbol,
     terms_of,
+    value_of,
 )
 from ..algebra.signs import Run, sign_runs
-from .cells import Chart, cancelled
+from .cells import Cell, cancelled
 from .claims import Claim, Sign, difference
 from .facts import Facts
 from .floors import divided
@@ -92,11 +90,8 @@ def remainder_text(dividend: Dim, divisor: Dim) -> str:
     return str(Call(Function.MOD, (dividend, divisor)))[1:-1]
 
 
-def where_divides(
-    modulus: int, dim: Dim, charts: Sequence[Chart], budget: Budget
-) -> tuple[str, ...]:
-    """Returns texts whose conjunction holds exactly where modulus divides dim, for values of the
-    charts.
+def where_divides(modulus: int, dim: Dim, cells: Sequence[Cell], budget: Budget) -> tuple[str, ...]:
+    """Returns texts that hold together exactly where modulus divides dim in the cells.
 
     dim is a polynomial in symbols; somewhere it is divided and somewhere not.
 
@@ -116,7 +111,7 @@ def where_divides(
     parts = [modulus] if powers is None else [prime**exponent for prime, exponent in powers]
     found: list[Condition] = []
     for part in parts:
-        found.extend(_where_divides_power(part, dim, charts, budget))
+        found.extend(_where_divides_power(part, dim, cells, budget))
     return tuple(str(condition) for condition in _joined(found))
 
 
@@ -134,7 +129,7 @@ def _one_line(modulus: int, dim: Dim) -> Class | None:
 
 
 def _where_divides_power(
-    modulus: int, dim: Dim, charts: Sequence[Chart], budget: Budget
+    modulus: int, dim: Dim, cells: Sequence[Cell], budget: Budget
 ) -> Iterable[Condition]:
     terms = {m: c % modulus for m, c in terms_of(dim).items() if c % modulus}
     common = gcd(modulus, *terms.values())
@@ -144,17 +139,19 @@ def _where_divides_power(
     names = sorted(atoms_of(reduced))
     if not names or modulus ** len(names) > MAX_POINTS or any(isinstance(n, Call) for n in names):
         return (_whole(modulus, reduced),)
-    allowed = _allowed(modulus, names, charts, budget)
+    allowed = _allowed(modulus, names, cells, budget)
     budget.spend(len(allowed) * len(terms_of(reduced)))
-    hits = [point for point in allowed if _value(reduced, names, point) % modulus == 0]
+    hits = [
+        point
+        for point in allowed
+        if value_of(terms_of(reduced), dict(zip(names, point, strict=True))) % modulus == 0
+    ]
     described = _by_symbol(modulus, names, allowed, hits)
     return (_whole(modulus, reduced),) if described is None else described
 
 
 def _whole(modulus: int, dim: Dim) -> Whole:
-    """``dim % modulus == 0`` with a leading coefficient of 1 where that is possible, and small
-    others.
-    """
+    """``dim % modulus == 0`` with a leading coefficient of 1 where that is possible."""
     terms = {m: c % modulus for m, c in terms_of(dim).items()}
     for monomial in sorted(terms, key=lambda m: (-sum(e for _, e in m), m)):
         if monomial and gcd(terms[monomial], modulus) == 1:
@@ -166,19 +163,20 @@ def _whole(modulus: int, dim: Dim) -> Whole:
 
 
 def _allowed(
-    modulus: int, names: list[str], charts: Sequence[Chart], budget: Budget
+    modulus: int, names: list[str], cells: Sequence[Cell], budget: Budget
 ) -> list[tuple[int, ...]]:
-    """The residues that the names can have in the charts; more where that is not known."""
+    """The residues that the names can have in the cells; more where that is not known."""
     everything = list(product(range(modulus), repeat=len(names)))
     found: set[tuple[int, ...]] = set()
-    for chart in charts:
-        values = [chart.values.get(name, symbol(name)) for name in names]
+    for cell in cells:
+        values = [cell.values.get(name, symbol(name)) for name in names]
         atoms = sorted(set().union(*(atoms_of(value) for value in values)))
         if modulus ** len(atoms) > MAX_POINTS:
             return everything
         budget.spend(modulus ** len(atoms) * len(names))
         for point in product(range(modulus), repeat=len(atoms)):
-            found.add(tuple(_value(value, atoms, point) % modulus for value in values))
+            at = dict(zip(atoms, point, strict=True))
+            found.add(tuple(value_of(terms_of(value), at) % modulus for value in values))
         if len(found) == len(everything):
             return everything
     return sorted(found)
@@ -207,9 +205,7 @@ def _by_symbol(
 
 
 def _one_class(modulus: int, name: str, possible: set[int], chosen: set[int]) -> Class | None:
-    """The shortest period of which the chosen among the possible residues are one class, or all but
-    one.
-    """
+    """The shortest period of which the chosen residues are one class, or all but one."""
     for period in (d for d in range(2, modulus + 1) if modulus % d == 0):
         for excluded in (False, True):
             residues = {x % period for x in (possible - chosen if excluded else chosen)}
@@ -246,28 +242,16 @@ def _join(a: Condition, b: Condition) -> Condition | None:
             return None
 
 
-def _value(dim: Dim, names: Sequence[str], point: Sequence[int]) -> int:
-    values: Mapping[str, int] = dict(zip(names, point, strict=True))
-    total = 0
-    for monomial, term in terms_of(dim).items():
-        for atom, exponent in monomial:
-            term *= values[atom] ** exponent
-        total += term
-    return total
-
-
 STEPS = 8_000
 MEETS = {Sign.NONNEGATIVE: (0, 1), Sign.ZERO: (0,), Sign.NONZERO: (-1, 1)}
 """What is asked of an expression -> the signs of the values that meet it."""
 
 
 def condition_of(claim: Claim, facts: Facts) -> tuple[str, ...]:
-    """Returns texts whose conjunction holds exactly where the claim does, for values that satisfy
-    the facts.
+    """Returns texts that hold together exactly where the claim does under the facts.
 
     >>> from dimsolve.solver.proof.facts import NO_FACTS
     >>> from dimsolve.solver.algebra.dims import mod
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> condition_of(Claim(mod(8 * symbol("s"), 3), Comparison.EQ, 0), NO_FACTS)
     ('s % 3 == 0',)
     """
@@ -283,9 +267,7 @@ def condition_of(claim: Claim, facts: Facts) -> tuple[str, ...]:
 
 
 def _as_remainder(dim: Dim) -> tuple[Dim, Dim, int] | None:
-    """(dividend, divisor, r) where ``dim == 0`` says ``dividend % divisor == r``; from ``//`` and
-    ceildiv too.
-    """
+    """(dividend, divisor, r) where ``dim == 0`` says ``dividend % divisor == r``."""
     for atom in sorted(atoms_of(dim)):
         if not isinstance(atom, Call) or len(atom.arguments) != 2:
             continue
@@ -316,8 +298,8 @@ def _congruence(
         plain = not any(isinstance(a, Call) for a in atoms_of(dividend))
         if not plain or divisor <= 1 or not 0 <= remainder < divisor:
             return (text,)
-        charts = facts.atlas.charts
-        found = where_divides(divisor, dividend - remainder, charts, Budget(STEPS))
+        cells = facts.cover.cells
+        found = where_divides(divisor, dividend - remainder, cells, Budget(STEPS))
         if sign is Sign.ZERO:
             return found or (text,)
         return _opposite(found) or (text,)
@@ -339,21 +321,15 @@ def _opposite(conditions: tuple[str, ...]) -> tuple[str, ...]:
 def _cancelled_both(dividend: Dim, divisor: Poly) -> tuple[Dim, Dim]:
     """Both without their common factors: ``6*a*b`` by ``4*a*c`` is ``3*b`` by ``2*c``."""
     common = gcd(content(dividend), content(divisor))
-    factor = _shared([*terms_of(dividend), *terms_of(divisor)])
+    factor = common_monomial([*terms_of(dividend), *terms_of(divisor)], _is_symbol)
     shared = common * build({factor: 1})
     left, right = divide_exactly(dividend, shared), divide_exactly(divisor, shared)
     assert left is not None and right is not None
     return left, right
 
 
-def _shared(monomials: list[Monomial]) -> Monomial:
-    """The greatest monomial of symbols that divides all of them; symbols are positive."""
-    first, *others = monomials
-    exponents = {a: e for a, e in first if not isinstance(a, Call)}
-    for monomial in others:
-        have = dict(monomial)
-        exponents = {a: min(e, have[a]) for a, e in exponents.items() if a in have}
-    return tuple(sorted(exponents.items()))
+def _is_symbol(atom: str) -> bool:
+    return not isinstance(atom, Call)
 
 
 def _polynomial(dim: Dim, sign: Sign, rising: bool) -> tuple[str, ...]:
@@ -369,9 +345,7 @@ def _polynomial(dim: Dim, sign: Sign, rising: bool) -> tuple[str, ...]:
 
 
 def _intervals(dim: Poly, sign: Sign, name: str) -> tuple[str, ...]:
-    """One unknown: ``n >= 3``, or ``n >= 3`` and ``n <= 9``, or ``n == 4``; () where it is no
-    single interval.
-    """
+    """One unknown: ``n >= 3``, also ``n <= 9``, or ``n == 4``; () for no single interval."""
     runs = sign_runs(coefficients_of(dim), 1, None, Budget(STEPS))
     inside: list[Run] = []
     outside: list[Run] = []
@@ -399,14 +373,12 @@ def _reduced(dim: Poly, sign: Sign) -> Dim:
     if sign is not Sign.NONNEGATIVE:
         common = gcd(common, constant)
     terms = {m: c // common for m, c in dim.terms.items() if c // common}
-    factor = _shared(list(terms))
+    factor = common_monomial(terms, _is_symbol)
     return cancelled(build(terms), factor)
 
 
 def _sides(dim: Dim, sign: Sign, rising: bool) -> str:
-    """The terms with a plus on one side, those with a minus on the other: ``a*b >= c + 1`` or ``c <
-    a*b``.
-    """
+    """Terms with a plus on one side, others on the other: ``a*b >= c + 1``, ``c < a*b``."""
     terms: Mapping[Monomial, int] = terms_of(dim)
     plus = build({m: c for m, c in terms.items() if c > 0})
     minus = build({m: -c for m, c in terms.items() if c < 0})

@@ -20,8 +20,8 @@ from ..algebra.dims import Call, evaluate, floor_div, mod, substitute, symbols_o
 from ..algebra.divisors import divides_everywhere, failing_point, fixed_divisor_of
 from ..algebra.integers import factors
 from ..algebra.poly import Dim, TooLarge, atoms_of, build, divide_exactly, symbol
-from .case_splits import Atlas
-from .cells import Chart, Draft, Split, least_of
+from .case_splits import Cover
+from .cells import Cell, PartialCell, Split, least_of
 from .claims import Claim
 from .facts import Facts, related
 from .floors import divides_over_rationals, express
@@ -32,19 +32,19 @@ STEPS = 2_000
 MAX_VALUES = 512
 
 
-def in_chart(dim: Dim, chart: Chart) -> tuple[Dim, Draft | Chart] | None:
-    """Returns dim written in the chart's parameters and where their bounds stand.
+def in_cell(dim: Dim, cell: Cell) -> tuple[Dim, PartialCell | Cell] | None:
+    """Returns dim written in the cell's parameters and where their bounds stand.
 
-    A floor gets a parameter of its own, so the bounds are those of a draft. None where writing it
-    takes a case distinction or too much.
+    A floor gets a parameter of its own, so the bounds are those of a partial cell. None where
+    writing it takes a case split or too much.
     """
     if isinstance(dim, int) or (
-        chart.is_whole and not any(isinstance(a, Call) for a in atoms_of(dim))
+        cell.is_whole and not any(isinstance(a, Call) for a in atoms_of(dim))
     ):
-        return dim, chart
-    draft = Draft(chart, [], Budget(STEPS))
+        return dim, cell
+    partial = PartialCell(cell, [], Budget(STEPS))
     try:
-        return express(draft, dim), draft
+        return express(partial, dim), partial
     except (OutOfBudgetError, Split, TooLarge, ZeroDivisionError):
         return None
 
@@ -61,13 +61,11 @@ class FixedDivisor:
 
 
 def fixed_divisor(dim: Dim, facts: Facts) -> int:
-    """Returns the greatest constant that was shown to divide dim for all values that satisfy the
-    facts; 0 where dim is always 0.
+    """Returns the greatest constant shown to divide dim under the facts; 0 for 0.
 
     Without facts it is the greatest there is; `greatest_divisor` says whether it is under facts.
 
     >>> from dimsolve.solver.proof.facts import NO_FACTS, read_facts
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> n = symbol("n")
     >>> fixed_divisor(n * (n + 1), NO_FACTS), fixed_divisor(3 * n, read_facts(["n % 8 == 0"]))
     (2, 24)
@@ -79,12 +77,11 @@ def fixed_divisor(dim: Dim, facts: Facts) -> int:
 def greatest_divisor(dim: Dim, facts: Facts) -> FixedDivisor:
     """Returns what `fixed_divisor` does, and whether it is the greatest.
 
-    What divides in every chart is a divisor; the gcd of dim at values that satisfy the facts is a
+    What divides in every cell is a divisor; the gcd of dim at values that satisfy the facts is a
     multiple of it. Where they are equal, that is the greatest; where the values are few, they are
     all tried; else the primes between the two are asked about one by one.
 
     >>> from dimsolve.solver.proof.facts import read_facts
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> greatest_divisor(symbol("n"), read_facts(["n % 4 == 0", "n >= 9", "n <= 12"]))
     FixedDivisor(value=12, is_greatest=True)
     """
@@ -96,7 +93,7 @@ def greatest_divisor(dim: Dim, facts: Facts) -> FixedDivisor:
     low = _common_divisor(dim, facts)
     names = sorted(facts.symbols | symbols_of(dim))
     every = all_points(facts, names, MAX_VALUES)
-    walk = points(facts, facts.atlas.charts, names, Budget(STEPS)) if every is None else every
+    walk = points(facts, facts.cover.cells, names, Budget(STEPS)) if every is None else every
     high = 0
     try:
         for point in walk:
@@ -124,7 +121,7 @@ def _raised(dim: Dim, low: int, high: int, facts: Facts) -> FixedDivisor:
             claim = Claim(mod(dim, power), Comparison.EQ, 0)
             names = sorted(facts.symbols | claim.symbols())
             seen = Seen(claim.test)
-            seen.look(islice(points(facts, facts.atlas.charts, names, budget.part(STEPS)), 20))
+            seen.look(islice(points(facts, facts.cover.cells, names, budget.part(STEPS)), 20))
             if seen.fails is not None or not is_impossible(
                 (claim.negated(),), facts, names, seen, budget
             ):
@@ -134,10 +131,10 @@ def _raised(dim: Dim, low: int, high: int, facts: Facts) -> FixedDivisor:
 
 
 def _common_divisor(dim: Dim, facts: Facts) -> int:
-    """The gcd of the fixed divisors in the charts: it divides always."""
+    """The gcd of the fixed divisors in the cells: it divides always."""
     result = 0
-    for chart in facts.atlas.charts:
-        written = in_chart(dim, chart)
+    for cell in facts.cover.cells:
+        written = in_cell(dim, cell)
         try:
             result = gcd(result, 1 if written is None else fixed_divisor_of(written[0]))
         except TooLarge:
@@ -147,19 +144,17 @@ def _common_divisor(dim: Dim, facts: Facts) -> int:
     return result
 
 
-def always_divides(divisor: Dim, dividend: Dim, atlas: Atlas) -> bool:
-    """Whether it is proved that divisor divides dividend at all values of the atlas at which
-    divisor is not 0.
-    """
-    return all(_divides_in(divisor, dividend, chart) for chart in atlas.charts)
+def always_divides(divisor: Dim, dividend: Dim, cover: Cover) -> bool:
+    """Whether divisor is proved to divide dividend in the cover wherever it is not 0."""
+    return all(_divides_in(divisor, dividend, cell) for cell in cover.cells)
 
 
-def _divides_in(divisor: Dim, dividend: Dim, chart: Chart) -> bool:
+def _divides_in(divisor: Dim, dividend: Dim, cell: Cell) -> bool:
     d, p = divisor, dividend
-    if not chart.is_whole or any(isinstance(a, Call) for a in atoms_of(d) | atoms_of(p)):
-        draft = Draft(chart, [], Budget(STEPS))
+    if not cell.is_whole or any(isinstance(a, Call) for a in atoms_of(d) | atoms_of(p)):
+        partial = PartialCell(cell, [], Budget(STEPS))
         try:
-            d, p = express(draft, d), express(draft, p)
+            d, p = express(partial, d), express(partial, p)
         except (OutOfBudgetError, Split, TooLarge, ZeroDivisionError):
             return False
     try:
@@ -173,17 +168,17 @@ def _divides_in(divisor: Dim, dividend: Dim, chart: Chart) -> bool:
 def failing_points(
     divisor: Dim, dividend: Dim, facts: Facts, names: Sequence[str]
 ) -> Iterator[dict[str, int]]:
-    """Yields values of the names at which a constant does not divide: certain ones, one per chart.
+    """Yields values of the names at which a constant does not divide: certain ones, one per cell.
 
-    From charts whose parameters vary freely; see `dimsolve.solver.algebra.divisors.failing_point`.
+    From cells whose parameters vary freely; see `dimsolve.solver.algebra.divisors.failing_point`.
     """
-    for chart in facts.atlas.charts:
-        found = in_chart(dividend, chart) if isinstance(divisor, int) and chart.is_free else None
+    for cell in facts.cover.cells:
+        found = in_cell(dividend, cell) if isinstance(divisor, int) and cell.is_free else None
         if found is None or not isinstance(divisor, int) or divisor == 0:
             continue
-        values = {name: chart.values.get(name, symbol(name)) for name in names}
+        values = {name: cell.values.get(name, symbol(name)) for name in names}
         least = {
-            atom: least_of(atom, chart.lower) or 0
+            atom: least_of(atom, cell.lower) or 0
             for dim in (found[0], *values.values())
             for atom in atoms_of(dim)
         }
@@ -196,11 +191,9 @@ def failing_points(
 
 
 def exact_quotient(dividend: Dim, divisor: Dim, facts: Facts) -> Dim | None:
-    """Returns dividend / divisor in the caller's symbols where divisibility is a theorem under the
-    facts, else None.
+    """Returns dividend / divisor where it is proved to be whole under the facts, else None.
 
     >>> from dimsolve.solver.proof.facts import read_facts
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> n = symbol("n")
     >>> str(exact_quotient(n, 8, read_facts(["n % 8 == 0"])))
     'n//8'
@@ -214,7 +207,7 @@ def exact_quotient(dividend: Dim, divisor: Dim, facts: Facts) -> Dim | None:
     exact = None if known[1] == 0 else divide_exactly(*known)
     if exact is not None:
         return exact
-    if not always_divides(divisor, dividend, facts.atlas):
+    if not always_divides(divisor, dividend, facts.cover):
         return None
     return _quotient_of_factor(dividend, divisor, facts) or floor_div(dividend, divisor)
 
@@ -226,7 +219,7 @@ def _quotient_of_factor(dividend: Dim, divisor: Dim, facts: Facts) -> Dim | None
     ((monomial, coefficient),) = dividend.terms.items()
     for power in monomial if len(monomial) > 1 else ():
         factor = build({(power,): coefficient})
-        if always_divides(divisor, factor, facts.atlas):
+        if always_divides(divisor, factor, facts.cover):
             rest = build({tuple(other for other in monomial if other != power): 1})
             return rest * floor_div(factor, divisor)
     return None
@@ -236,15 +229,14 @@ def simplify(dim: Dim, facts: Facts) -> Dim:
     """Returns dim with symbols replaced that the facts say in terms of the caller's other symbols.
 
     >>> from dimsolve.solver.proof.facts import read_facts
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> str(simplify(symbol("n") + 1, read_facts(["n == 8*m"])))
     '8*m + 1'
     """
-    if isinstance(dim, int) or len(facts.atlas.charts) != 1:
+    if isinstance(dim, int) or len(facts.cover.cells) != 1:
         return dim
     values = {
         name: value
-        for name, value in facts.atlas.charts[0].values.items()
+        for name, value in facts.cover.cells[0].values.items()
         if not any(atom.startswith("$") for atom in atoms_of(value))
     }
     try:

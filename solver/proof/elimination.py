@@ -1,24 +1,22 @@
-"""Solving equations inside a draft: exact, and complete where the kind of equation has a theory.
+"""Equations in a partial cell: exact, and complete where the kind of equation has a theory.
 
-    b == a + 3            replaces b
-    6*a == 4*b + 2        linear: a = 2*t + 1, b = 3*t + 1, by Euclid's algorithm
-    n*n - n == 12         one unknown: its integer roots
-    (a + 1)*(b - c) == 0  a line in b: b = c
+    b == a + 3             replaces b
+    6*a == 4*b + 2         linear: a = 2*t + 1, b = 3*t + 1, by Euclid's algorithm
+    n*n - n == 12          one unknown: its integer roots
+    (a + 1)*(b - c) == 0   a line in b: b = c
 
-Products of positive atoms are solved together (`dimsolve.solver.proof.elimination`); some
-others leave a few cases (`dimsolve.solver.proof.case_splits`). What fits none of these stays in the
-chart as a polynomial that is zero.
+Some leave a few cases, because integers divide each other or do not:
 
-Equations between products of positive atoms, solved together inside a draft.
+    x*y + x == 6           x divides 6: x = 1, 2, 3 or 6
+    a*a == 4*q + 1         4 divides a*a - 1: a = 2*t + 1
+    x*(3*y + 1) == y*y     3*y + 1 divides 9*y*y, hence 1
 
-a*b == c*d, a == 2*c    the parameters of `dimsolve.solver.algebra.products` replace all of them
-h*t == 12               six cases
+Products of positive atoms are solved together, by `dimsolve.solver.algebra.products`:
 
-Equations that leave a few cases, because integers divide each other or do not.
+    a*b == c*d, a == 2*c   parameters replace all of them
+    h*t == 12              six cases
 
-x*y + x == 6        x divides 6: x = 1, 2, 3 or 6
-a*a == 4*q + 1      4 divides a*a - 1: a = 2*t + 1
-x*(3*y + 1) == y*y  3*y + 1 divides 9*y*y, hence 1
+What fits none of these stays in the cell as a polynomial that is zero.
 """
 
 from __future__ import annotations
@@ -43,33 +41,33 @@ from ..algebra.poly import (
 )
 from ..algebra.products import Balance, Family, solve_balances
 from ..algebra.signs import Run, sign_runs
-from .cells import Draft, Empty, Goal, Range, Split, cancelled, least_of
+from .cells import Empty, Goal, PartialCell, Range, Split, cancelled, least_of
 from .claims import Sign
 
 MAX_ATOMS = 10
 
 
-def solve_products(draft: Draft) -> list[Draft] | None:
-    """Returns the cases in which all equations between products are solved; None where there are
-    none to solve.
-    """
-    found = {dim: balance for dim in draft.zero if (balance := balance_of(draft, dim)) is not None}
+def solve_products(partial: PartialCell) -> list[PartialCell] | None:
+    """Returns the cases that solve all equations between products, or None."""
+    found = {
+        dim: balance for dim in partial.zero if (balance := balance_of(partial, dim)) is not None
+    }
     if not found or len({a for b in found.values() for a in b.exponents}) > MAX_ATOMS:
         return None
-    family = solve_balances(list(found.values()), draft.budget)
+    family = solve_balances(list(found.values()), partial.budget)
     if family is None:
         return None
-    solved = draft.copy()
-    solved.zero = [dim for dim in draft.zero if dim not in found]
+    solved = partial.copy()
+    solved.zero = [dim for dim in partial.zero if dim not in found]
     return [_case(solved, family, factors) for factors in family.cases]
 
 
-def balance_of(draft: Draft, dim: Dim) -> Balance | None:
+def balance_of(partial: PartialCell, dim: Dim) -> Balance | None:
     """Returns dim == 0 as an equation of products; None where it is none, or an atom may be 0."""
     terms = list(terms_of(dim).items())
     if len(terms) != 2 or terms[0][1] * terms[1][1] > 0:
         return None
-    if not all(draft.is_positive(atom) for atom in atoms_of(dim)):
+    if not all(partial.is_positive(atom) for atom in atoms_of(dim)):
         return None
     (left, c), (right, d) = terms
     exponents = dict(left)
@@ -79,8 +77,8 @@ def balance_of(draft: Draft, dim: Dim) -> Balance | None:
     return Balance({a: e for a, e in exponents.items() if e}, abs(d) // common, abs(c) // common)
 
 
-def _case(draft: Draft, family: Family, factors: tuple[int, ...]) -> Draft:
-    case = draft.copy()
+def _case(partial: PartialCell, family: Family, factors: tuple[int, ...]) -> PartialCell:
+    case = partial.copy()
     parameters = [case.parameter(1) for _ in family.powers]
     for i, atom in enumerate(family.atoms):
         value: Dim = factors[i]
@@ -94,14 +92,14 @@ MAX_CLASSES = 16
 MAX_DIVISORS = 24
 
 
-def split_cases(draft: Draft, dim: Poly) -> None:
+def split_cases(partial: PartialCell, dim: Poly) -> None:
     """Raises Split where dim == 0 leaves a few cases, Empty where it leaves none."""
-    _split_divisors(draft, dim)
-    _split_residues(draft, dim)
-    _split_quotient(draft, dim)
+    _split_divisors(partial, dim)
+    _split_residues(partial, dim)
+    _split_quotient(partial, dim)
 
 
-def _split_divisors(draft: Draft, dim: Poly) -> None:
+def _split_divisors(partial: PartialCell, dim: Poly) -> None:
     """``x * (...) == constant``: x is one of the constant's divisors."""
     constant = dim.terms.get(UNIT, 0)
     if not constant:
@@ -111,23 +109,21 @@ def _split_divisors(draft: Draft, dim: Poly) -> None:
     found = divisors(abs(constant), MAX_DIVISORS) if shared else None
     if found is None:
         return
-    name = min(shared, key=lambda a: (not draft.is_positive(a), a))
+    name = min(shared, key=lambda a: (not partial.is_positive(a), a))
     power = min(m[name] for m in (first, *others))
-    least, most = least_of(name, draft.lower), draft.upper.get(name)
+    least, most = least_of(name, partial.lower), partial.upper.get(name)
     values = [d for d in found if constant % d**power == 0]
-    if not draft.is_positive(name):
+    if not partial.is_positive(name):
         values = [-d for d in reversed(values)] + values
     values = [v for v in values if (least is None or v >= least) and (most is None or v <= most)]
     if not values:
         raise Empty
-    raise Split(*(([(symbol(name) - value, Sign.ZERO)], {}) for value in values))
+    raise Split(*([(symbol(name) - value, Sign.ZERO)] for value in values))
 
 
-def _split_residues(draft: Draft, dim: Poly) -> None:
-    """A constant that divides some terms divides the sum of the others: the residue classes in
-    which it does.
-    """
-    if balance_of(draft, dim) is not None:
+def _split_residues(partial: PartialCell, dim: Poly) -> None:
+    """A constant that divides some terms divides the sum of the others."""
+    if balance_of(partial, dim) is not None:
         return
     moduli = {
         abs(c)
@@ -135,14 +131,14 @@ def _split_residues(draft: Draft, dim: Poly) -> None:
         if len(m) == 1 and m[0][1] == 1 and sum(m[0][0] in dict(n) for n in dim.terms) == 1
     }
     for modulus in sorted(moduli):
-        table = residue_table(dim, modulus, draft.budget)
+        table = residue_table(dim, modulus, partial.budget)
         if table is None:
             continue
         if not table.classes:
             raise Empty
         if table.is_everything or len(table.classes) > MAX_CLASSES:
             continue
-        raise Split(*((goals, {}) for goals in class_goals(table)))
+        raise Split(*class_goals(table))
 
 
 def class_goals(table: ResidueTable) -> list[list[Goal]]:
@@ -158,10 +154,8 @@ def class_goals(table: ResidueTable) -> list[list[Goal]]:
     return cases
 
 
-def _split_quotient(draft: Draft, dim: Poly) -> None:
-    """``x * (p*y + r) == b(y)``: p*y + r divides p**k * b(y), hence the constant that is left where
-    p*y + r is 0.
-    """
+def _split_quotient(partial: PartialCell, dim: Poly) -> None:
+    """``x * (p*y + r) == b(y)``: p*y + r divides p**k * b(-r/p), a constant."""
     if len(atoms_of(dim)) != 2:
         return
     for name in sorted(atoms_of(dim)):
@@ -177,31 +171,31 @@ def _split_quotient(draft: Draft, dim: Poly) -> None:
         found = divisors(abs(constant), MAX_DIVISORS) if constant else None
         if found is not None:
             values = [-d for d in reversed(found)] + found
-            raise Split(*(([(slope - value, Sign.ZERO)], {}) for value in values))
+            raise Split(*([(slope - value, Sign.ZERO)] for value in values))
 
 
 MAX_ROOTS = 16
 MAX_VALUES = 8
 
 
-def solve(draft: Draft, dim: Dim) -> None:
-    """Adds dim == 0 to the draft; raises Empty where it cannot be."""
+def solve(partial: PartialCell, dim: Dim) -> None:
+    """Adds dim == 0 to the partial cell; raises Empty where it cannot be."""
     if isinstance(dim, int):
         if dim:
             raise Empty
         return
-    if misses_zero(draft.range(dim)):
+    if misses_zero(partial.range(dim)):
         raise Empty
-    _raise_factors(draft, dim)
-    reduced = _reduced(draft, dim)
+    _raise_factors(partial, dim)
+    reduced = _reduced(partial, dim)
     if isinstance(reduced, int):
-        solve(draft, reduced)
+        solve(partial, reduced)
         return
-    if any(rule(draft, reduced) for rule in (_isolate, _step_of_euclid, _roots, _factor)):
+    if any(rule(partial, reduced) for rule in (_isolate, _step_of_euclid, _roots, _factor)):
         return
-    split_cases(draft, reduced)
-    if reduced not in draft.zero:
-        draft.zero.append(reduced)
+    split_cases(partial, reduced)
+    if reduced not in partial.zero:
+        partial.zero.append(reduced)
 
 
 def misses_zero(values: Range) -> bool:
@@ -210,34 +204,30 @@ def misses_zero(values: Range) -> bool:
     return (low is not None and low > 0) or (high is not None and high < 0)
 
 
-def _raise_factors(draft: Draft, dim: Poly) -> None:
+def _raise_factors(partial: PartialCell, dim: Poly) -> None:
     """``x == y*z`` with x >= 1 and y, z >= 0: neither y nor z is 0."""
     if len(dim.terms) != 2 or sum(c > 0 for c in dim.terms.values()) != 1:
         return
     for one, other in (list(dim.terms), list(dim.terms)[::-1]):
-        if all(draft.is_positive(atom) for atom, _ in one):
+        if all(partial.is_positive(atom) for atom, _ in one):
             for atom, _ in other:
-                if least_of(atom, draft.lower) == 0:
-                    draft.pending.append((symbol(atom) - 1, Sign.NONNEGATIVE))
-                    draft.lower[atom] = 1
+                if least_of(atom, partial.lower) == 0:
+                    partial.pending.append((symbol(atom) - 1, Sign.NONNEGATIVE))
+                    partial.lower[atom] = 1
 
 
-def _reduced(draft: Draft, dim: Poly) -> Dim:
-    """dim without its content and without factors that are never zero; Empty where no integers
-    solve it.
-    """
+def _reduced(partial: PartialCell, dim: Poly) -> Dim:
+    """dim without content and factors that are never zero; Empty: no integers solve it."""
     constant = dim.terms.get(UNIT, 0)
     common = gcd(*(c for m, c in dim.terms.items() if m))
     if constant % common:
         raise Empty
     reduced = build({m: c // common for m, c in dim.terms.items()})
-    return cancelled(reduced, draft.common_factor(list(dim.terms)))
+    return cancelled(reduced, partial.common_factor(list(dim.terms)))
 
 
-def _isolate(draft: Draft, dim: Poly) -> bool:
-    """Replaces an atom that occurs once, alone, with coefficient 1 or -1; best one whose bounds are
-    met anyway.
-    """
+def _isolate(partial: PartialCell, dim: Poly) -> bool:
+    """Replaces an atom that occurs once, with coefficient 1 or -1; best within its bounds."""
     counts: dict[str, int] = {}
     for monomial in dim.terms:
         for atom, _ in monomial:
@@ -250,55 +240,51 @@ def _isolate(draft: Draft, dim: Poly) -> bool:
         if counts[atom] > 1:
             continue
         value = symbol(atom) - dim * coefficient
-        if has_few_values(draft, atom) and any(sum(e for _, e in m) > 1 for m in terms_of(value)):
+        if has_few_values(partial, atom) and any(sum(e for _, e in m) > 1 for m in terms_of(value)):
             continue
         new_names = any(a.startswith("$") for a in atoms_of(value))
-        score = _fits(draft, atom, value), atom.startswith("$") != new_names, atom
+        score = _fits(partial, atom, value), atom.startswith("$") != new_names, atom
         if best is None or score > best[0]:
             best = score, atom, value
     if best is None:
         return False
-    draft.set(best[1], best[2])
+    partial.set(best[1], best[2])
     return True
 
 
-def has_few_values(draft: Draft, atom: str) -> bool:
+def has_few_values(partial: PartialCell, atom: str) -> bool:
     """Whether an atom is better tried value by value than replaced by a product."""
-    least, most = least_of(atom, draft.lower), draft.upper.get(atom)
+    least, most = least_of(atom, partial.lower), partial.upper.get(atom)
     return least is not None and most is not None and most - least < MAX_VALUES
 
 
-def _fits(draft: Draft, atom: str, value: Dim) -> bool:
+def _fits(partial: PartialCell, atom: str, value: Dim) -> bool:
     """Whether the value is within the atom's bounds without anything more being said."""
-    low, high = draft.range(value)
-    least, most = least_of(atom, draft.lower), draft.upper.get(atom)
+    low, high = partial.range(value)
+    least, most = least_of(atom, partial.lower), partial.upper.get(atom)
     return (least is None or (low is not None and low >= least)) and (
         most is None or (high is not None and high <= most)
     )
 
 
-def _step_of_euclid(draft: Draft, dim: Poly) -> bool:
-    """Replaces the atom with the least coefficient so that all others get smaller (Pugh's Omega
-    test, 1991).
-    """
+def _step_of_euclid(partial: PartialCell, dim: Poly) -> bool:
+    """Replaces the atom with the least coefficient (Pugh's Omega test, 1991)."""
     if any(len(m) > 1 or (m and m[0][1] > 1) for m in dim.terms):
         return False
     lead = min((m for m in dim.terms if m), key=lambda m: (abs(dim.terms[m]), m))
     divisor = dim.terms[lead]
-    value = draft.parameter(None)
+    value = partial.parameter(None)
     for monomial, coefficient in dim.terms.items():
         quotient = (2 * coefficient + abs(divisor)) // (2 * abs(divisor))
         if monomial != lead and quotient:
             value = value - build({monomial: quotient if divisor > 0 else -quotient})
-    draft.pending.append((dim, Sign.ZERO))
-    draft.set(lead[0][0], value)
+    partial.pending.append((dim, Sign.ZERO))
+    partial.set(lead[0][0], value)
     return True
 
 
-def _factor(draft: Draft, dim: Poly) -> bool:
-    """``factor * (x + rest) == 0``, found by writing dim as a line in x: x is -rest unless the
-    factor is 0.
-    """
+def _factor(partial: PartialCell, dim: Poly) -> bool:
+    """``factor * (x + rest) == 0`` as a line in x: x is -rest unless the factor is 0."""
     names = sorted(atoms_of(dim))
     if len(names) > MAX_ATOMS or len(dim.terms) > 24:
         return False
@@ -310,34 +296,34 @@ def _factor(draft: Draft, dim: Poly) -> bool:
         if quotient is None:
             continue
         line = symbol(name) + quotient
-        if misses_zero(draft.range(slope)):
-            draft.pending.append((line, Sign.ZERO))
+        if misses_zero(partial.range(slope)):
+            partial.pending.append((line, Sign.ZERO))
             return True
-        raise Split(([(slope, Sign.ZERO)], {}), ([(slope, Sign.NONZERO), (line, Sign.ZERO)], {}))
+        raise Split([(slope, Sign.ZERO)], [(slope, Sign.NONZERO), (line, Sign.ZERO)])
     return False
 
 
-def _roots(draft: Draft, dim: Poly) -> bool:
+def _roots(partial: PartialCell, dim: Poly) -> bool:
     """One unknown: the integer roots within its bounds, one case each."""
     (name, *others) = atoms_of(dim)
     if others:
         return False
     coefficients = coefficients_of(dim)
-    least, most = least_of(name, draft.lower), draft.upper.get(name)
+    least, most = least_of(name, partial.lower), partial.upper.get(name)
     roots: list[int] = []
     if least is None:
         mirrored = [-c if i % 2 else c for i, c in enumerate(coefficients)]
-        roots = [-root for root in _zeros(sign_runs(mirrored, 1, None, draft.budget))]
+        roots = [-root for root in _zeros(sign_runs(mirrored, 1, None, partial.budget))]
         least = 0
-    roots += _zeros(sign_runs(coefficients, least, most, draft.budget))
+    roots += _zeros(sign_runs(coefficients, least, most, partial.budget))
     if len(roots) > MAX_ROOTS:
         return False
     if not roots:
         raise Empty
     if len(roots) == 1:
-        draft.pending.append((symbol(name) - roots[0], Sign.ZERO))
+        partial.pending.append((symbol(name) - roots[0], Sign.ZERO))
         return True
-    raise Split(*(([(symbol(name) - root, Sign.ZERO)], {}) for root in sorted(roots)))
+    raise Split(*([(symbol(name) - root, Sign.ZERO)] for root in sorted(roots)))
 
 
 def _zeros(runs: Sequence[Run]) -> list[int]:

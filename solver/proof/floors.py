@@ -1,18 +1,16 @@
-"""Writing lengths in the atoms of a draft: floors, remainders, minima and maxima become
-polynomials.
+"""Lengths in the atoms of a partial cell: floors, remainders, minima and maxima become polynomials.
 
-    a % b          a - b*(a//b)
-    ceildiv(a, b)  (a + b - 1)//b for a positive b
-    a//b           divided as far as it goes; what is left is a parameter q with 0 <= a - b*q < b
-    max(a, b)      a where a >= b, b where b > a: a case distinction
+    a % b           a - b*(a//b)
+    ceildiv(a, b)   (a + b - 1)//b for a positive b
+    max(a, b)       a where a >= b, b where b > a: a case split
+    a//b            divided as far as it goes; what is left is a parameter q, 0 <= a - b*q < b
 
-The same floor is the same parameter, in the facts and in the claim.
+The same floor is the same parameter, in the facts and in the claim. Polynomial arithmetic knows
+some quotients and remainders already:
 
-Floors that are not open: quotients and remainders that polynomial arithmetic already knows.
-
-(a*b + b)//a        b + b//a              long division
-(n*n + n)//2        its remainder is 0    the fixed divisor of n*n + n is 2
-r//b                0                     where 0 <= r < b
+    (a*b + b)//a    b + b//a              long division
+    (n*n + n)//2    its remainder is 0    the fixed divisor of n*n + n is 2
+    r//b            0                     where 0 <= r < b
 """
 
 from __future__ import annotations
@@ -35,19 +33,17 @@ from ..algebra.poly import (
     symbol,
     terms_of,
 )
-from .cells import Draft, Goal, Range, Split, cancelled
+from .cells import PartialCell, Range, Split, cancelled
 from .claims import Sign
 
 MAX_STEPS = 24
 
 
 def divided(a: Dim, b: Dim) -> tuple[Dim, Dim]:
-    """Returns (quotient, rest) with a == quotient*b + rest, where no term of rest holds b's leading
-    term.
+    """Returns (quotient, rest): a == quotient*b + rest, no term of rest holds b's leading term.
 
     A constant b leaves coefficients from 0 to b - 1.
 
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> x = symbol("x")
     >>> [str(part) for part in divided(x**2 + 3 * x + 5, x + 1)]
     ['x + 2', '3']
@@ -78,10 +74,8 @@ def divided(a: Dim, b: Dim) -> tuple[Dim, Dim]:
 
 
 def known_remainder(a: Dim, b: Dim) -> int | None:
-    """Returns the r with a % b == r at all integers where b is not 0, if there is such a constant
-    and it is found.
+    """Returns the constant r with a % b == r wherever b is not 0, if one is found.
 
-    >>> from dimsolve.solver.algebra.poly import symbol
     >>> n = symbol("n")
     >>> known_remainder(n * (n + 1), 2), known_remainder(n, 2)
     (0, None)
@@ -95,8 +89,7 @@ def known_remainder(a: Dim, b: Dim) -> int | None:
 
 
 def divides_over_rationals(divisor: Poly, dividend: Dim) -> bool:
-    """Whether dividend/divisor is a polynomial that is whole at all integers: then it divides
-    wherever it is not 0.
+    """Whether dividend/divisor is a polynomial that is whole at all integers.
 
     By Gauss's lemma the divisor without its content c divides with integer coefficients, and c
     must divide the quotient everywhere.
@@ -111,14 +104,14 @@ def divides_over_rationals(divisor: Poly, dividend: Dim) -> bool:
 MAX_MULTIPLE = 4
 
 
-def express(draft: Draft, dim: Dim) -> Dim:
+def express(partial: PartialCell, dim: Dim) -> Dim:
     """Returns dim as a polynomial in the atoms that are left.
 
-    Raises Split where that takes a case distinction, ZeroDivisionError where dim has no value.
+    Raises Split where that takes a case split, ZeroDivisionError where dim has no value.
     """
     if isinstance(dim, int):
         return dim
-    values = draft.values
+    values = partial.values
     if not any(a in values or isinstance(a, Call) for m in dim.terms for a, _ in m):
         return dim
     total: Dim = 0
@@ -126,103 +119,103 @@ def express(draft: Draft, dim: Dim) -> Dim:
         term: Dim = coefficient
         for atom, exponent in monomial:
             if isinstance(atom, Call):
-                base = _expressed(draft, atom)
+                base = _expressed(partial, atom)
             else:
                 base = values[atom] if atom in values else symbol(atom)
             term = term * base**exponent
-            draft.budget.spend(2 + 2 * len(terms_of(term)))
+            partial.budget.spend(2 + 2 * len(terms_of(term)))
         total = total + term
     return total
 
 
-def _expressed(draft: Draft, call: Call) -> Dim:
+def _expressed(partial: PartialCell, call: Call) -> Dim:
     """A call as a polynomial. The floor of a remainder is written both ways where it is one of a
     floor: ``x//y % n`` is ``x//y - n*q`` with q the floor of ``x//y`` by n, and of x by ``y*n``.
     """
-    found = express_call(draft, call.function, call.arguments)
+    found = express_call(partial, call.function, call.arguments)
     if call.function is Function.MOD:
         a, b = call.arguments
         floor = symbol(Call(Function.FLOORDIV, (a, b)))
         joined = floor_div(a, b)
         if joined != floor and any(isinstance(atom, Call) for atom in atoms_of(a)):
-            same = found - express(draft, a - b * joined)
+            same = found - express(partial, a - b * joined)
             if same != 0:
-                draft.pending.append((same, Sign.ZERO))
+                partial.pending.append((same, Sign.ZERO))
     return found
 
 
-def express_call(draft: Draft, function: Function, arguments: Sequence[Dim]) -> Dim:
-    """Returns the polynomial that a function of these arguments is in the draft."""
-    written = tuple(express(draft, argument) for argument in arguments)
+def express_call(partial: PartialCell, function: Function, arguments: Sequence[Dim]) -> Dim:
+    """Returns the polynomial that a function of these arguments is in the partial cell."""
+    written = tuple(express(partial, argument) for argument in arguments)
     if function is Function.MOD:
         a, b = written
-        return a - b * express_call(draft, Function.FLOORDIV, (a, b))
+        return a - b * express_call(partial, Function.FLOORDIV, (a, b))
     if function is Function.CEILDIV:
         a, b = written
-        if draft.knows(b - 1):
-            return express_call(draft, Function.FLOORDIV, (a + b - 1, b))
-        return -express_call(draft, Function.FLOORDIV, (-a, b))
+        if partial.knows(b - 1):
+            return express_call(partial, Function.FLOORDIV, (a + b - 1, b))
+        return -express_call(partial, Function.FLOORDIV, (-a, b))
     folded = apply(function, written)
     for atom in atoms_of(folded):
         if isinstance(atom, Call):
-            known = draft.calls.get(atom)
+            known = partial.calls.get(atom)
             if known is None:
-                known = _new_call(draft, atom)
-                draft.calls[atom] = known
+                known = _new_call(partial, atom)
+                partial.calls[atom] = known
             folded = replace(folded, {atom: known})
     return folded
 
 
-def _new_call(draft: Draft, call: Call) -> Dim:
+def _new_call(partial: PartialCell, call: Call) -> Dim:
     if call.function is Function.FLOORDIV:
-        return _new_floor(draft, *call.arguments)
+        return _new_floor(partial, *call.arguments)
     sign = -1 if call.function is Function.MIN else 1
     for chosen in call.arguments:
-        if all(draft.knows((chosen - other) * sign) for other in call.arguments):
+        if all(partial.knows((chosen - other) * sign) for other in call.arguments):
             return chosen
-    cases: list[tuple[list[Goal], dict[str, Dim]]] = []
-    for i, chosen in enumerate(call.arguments):
-        goals = [
+    cases = [
+        [
             ((chosen - other) * sign - (1 if j < i else 0), Sign.NONNEGATIVE)
             for j, other in enumerate(call.arguments)
             if j != i
         ]
-        cases.append((goals, {call: chosen}))
-    raise Split(*cases)
+        for i, chosen in enumerate(call.arguments)
+    ]
+    raise Split(*cases, calls=[{call: chosen} for chosen in call.arguments])
 
 
-def _new_floor(draft: Draft, a: Dim, b: Dim) -> Dim:
+def _new_floor(partial: PartialCell, a: Dim, b: Dim) -> Dim:
     """A floor that does not fold: divided as far as possible, its sign known, then bounded."""
-    common = draft.common_factor([*terms_of(a), *terms_of(b)])
+    common = partial.common_factor([*terms_of(a), *terms_of(b)])
     if common:
-        return express_call(draft, Function.FLOORDIV, [cancelled(dim, common) for dim in (a, b)])
+        return express_call(partial, Function.FLOORDIV, [cancelled(dim, common) for dim in (a, b)])
     whole, rest = divided(a, b)
     if whole != 0:
-        return whole + express_call(draft, Function.FLOORDIV, (rest, b))
-    if not draft.knows(b - 1):
-        if draft.knows(-b - 1):
-            return express_call(draft, Function.FLOORDIV, (-a, -b))
-        raise Split(([(b - 1, Sign.NONNEGATIVE)], {}), ([(-b - 1, Sign.NONNEGATIVE)], {}))
-    if draft.knows(b - 1 - a) and draft.knows(a):
+        return whole + express_call(partial, Function.FLOORDIV, (rest, b))
+    if not partial.knows(b - 1):
+        if partial.knows(-b - 1):
+            return express_call(partial, Function.FLOORDIV, (-a, -b))
+        raise Split([(b - 1, Sign.NONNEGATIVE)], [(-b - 1, Sign.NONNEGATIVE)])
+    if partial.knows(b - 1 - a) and partial.knows(a):
         return 0
-    if draft.knows(-1 - a) and draft.knows(a + b):
+    if partial.knows(-1 - a) and partial.knows(a + b):
         return -1
     if isinstance(b, Poly) and _leads_down(a):
         whole, rest = divided(b - 1 - a, b)
         if not _leads_down(rest):
-            return -whole - express_call(draft, Function.FLOORDIV, (rest, b))
-    low, high = draft.range(b)
-    least, most = _quotient_range(draft.range(a), max(low or 1, 1), high)
-    if (least is None or least < 0) and draft.knows(a):
+            return -whole - express_call(partial, Function.FLOORDIV, (rest, b))
+    low, high = partial.range(b)
+    least, most = _quotient_range(partial.range(a), max(low or 1, 1), high)
+    if (least is None or least < 0) and partial.knows(a):
         least = 0
     if least == 0:
-        while least < MAX_MULTIPLE and draft.knows(a - (least + 1) * b):
+        while least < MAX_MULTIPLE and partial.knows(a - (least + 1) * b):
             least += 1
-        if least and draft.knows((least + 1) * b - 1 - a):
+        if least and partial.knows((least + 1) * b - 1 - a):
             return least
-    if (most is None or most >= 0) and draft.knows(-1 - a):
+    if (most is None or most >= 0) and partial.knows(-1 - a):
         most = -1
-    return least if least is not None and least == most else _open_floor(draft, a, b, least, most)
+    return least if least is not None and least == most else _open_floor(partial, a, b, least, most)
 
 
 def _leads_down(dim: Dim) -> bool:
@@ -235,18 +228,16 @@ def _leads_down(dim: Dim) -> bool:
     )
 
 
-def _open_floor(draft: Draft, a: Dim, b: Dim, least: int | None, most: int | None) -> Dim:
-    """A new parameter q with ``0 <= a - b*q < b``, or with the remainder itself where that is
-    known.
-    """
-    quotient = draft.parameter(least, most)
+def _open_floor(partial: PartialCell, a: Dim, b: Dim, least: int | None, most: int | None) -> Dim:
+    """A new parameter q with ``0 <= a - b*q < b``, or with the remainder where it is known."""
+    quotient = partial.parameter(least, most)
     rest = a - b * quotient
     remainder = known_remainder(a, b)
     if remainder is not None:
-        draft.pending.append((rest - remainder, Sign.ZERO))
+        partial.pending.append((rest - remainder, Sign.ZERO))
     else:
-        draft.pending.append((rest, Sign.NONNEGATIVE))
-        draft.pending.append((b - 1 - rest, Sign.NONNEGATIVE))
+        partial.pending.append((rest, Sign.NONNEGATIVE))
+        partial.pending.append((b - 1 - rest, Sign.NONNEGATIVE))
     return quotient
 
 

@@ -7,22 +7,18 @@
     1 <= a % 8 <= 7                    a chain asks for all its comparisons
 
 A proof is a theorem about all positive integers that satisfy the facts: at each of them the claim
-has a value and is true. A claim or a fact has no value where a divisor that is written in it is 0,
-and does not hold there. A counterexample is put into the claim and the facts as they were written
-before it is returned.
+has a value and is true. A counterexample is put into the claim and the facts as they were written
+before it is returned. `examine` goes from cheap to dear:
 
-Where does a claim hold? The question behind every verdict, in the order from cheap to dear.
-
-1. Put the claim into the charts of the facts: often it is an identity there, or bounds decide it.
+1. Put the claim into the cells of the facts: often it is an identity there, or bounds decide it.
 2. Try a few small values: most false claims fail at one of them. Where a constant does not divide
    everywhere, the binomial basis names values at which it does not.
-3. Take the claim's opposite as a further fact. If that has no chart, the claim is a theorem; if it
-   has, its charts say where to look for a counterexample.
+3. Take the claim's opposite as a further fact. If that has no cell, the claim is a theorem; if it
+   has, its cells say where to look for a counterexample.
 
-Facts that have nothing to do with the claim (no symbol of theirs is connected with one of its
-symbols by facts) only lengthen the search. Where values are found that satisfy these, they are left
-out, and the values stand beside those of an example; where none are found, they may contradict
-each other, and all facts are looked at together.
+Facts whose symbols are not connected with the claim's by facts only lengthen the search. Where
+values satisfy these they are left out, and the values stand beside those of an example; where none
+are found, the facts may contradict each other, and all are looked at together.
 """
 
 from __future__ import annotations
@@ -32,7 +28,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal as Choice
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.ir.checks import wrong_type
+from dimsolve.ir.errors import AnnotationError, Problem
 from dimsolve.ir.expression import Comparison, Literal, Relation, values_text
 from dimsolve.ir.read_expression import read_relations
 
@@ -40,8 +37,7 @@ from ..algebra.budget import Budget
 from ..algebra.dims import Call, mod, substitute, symbols_of
 from ..algebra.evaluation import Test, names_of, predicate_of, valuation
 from ..algebra.poly import Dim, TooLarge, atoms_of, divide_exactly
-from ..shapes import to_claim
-from .cells import Chart
+from .cells import Cell
 from .claims import (
     Claim,
     Sign,
@@ -53,14 +49,13 @@ from .claims import (
     zero_divisor,
 )
 from .conditions import condition_of, remainder_text
-from .divisibility import always_divides, failing_points, in_chart
+from .congruences import congruence_of, follows_from_congruences
+from .divisibility import always_divides, failing_points, in_cell
 from .facts import (
     PER_SYMBOL,
     Facts,
     assuming,
-    congruence_of,
     contradiction,
-    follows_from_congruences,
     read_facts,
     refuse_slips,
     related,
@@ -71,6 +66,9 @@ from .search import points, values_apart
 from .valuations import follows_from_valuations
 from .verdict import Always, Decision, Never, Proof, Sometimes, Undecided
 
+_NO_VALUE = Problem(
+    AnnotationError, "no-value", "the claim divides by zero", "'{claim}' has no value {where}"
+)
 FIRST_POINTS = 10
 FIRST_LOOK = 400
 STEPS = 18_000
@@ -155,9 +153,7 @@ def _is_impossible_near(
     names: Sequence[str],
     budget: Budget,
 ) -> bool:
-    """Whether the claims are impossible under those facts that have to do with them: others only
-    lengthen the search.
-    """
+    """Whether the claims are impossible under the facts that have to do with them."""
     fresh = Seen(predicate)
     fresh.holds = {}  # only where it fails would end the attempt
     part = budget.part(budget.left // 2)
@@ -169,7 +165,7 @@ def _is_impossible_near(
 
 def _first_look(seen: Seen, claims: Sequence[Claim], names: Sequence[str], facts: Facts) -> None:
     """Tries small values, and those at which a constant is known not to divide."""
-    walk = points(facts, facts.atlas.charts, names, Budget(FIRST_LOOK + 12 * len(names)))
+    walk = points(facts, facts.cover.cells, names, Budget(FIRST_LOOK + 12 * len(names)))
     seen.look(islice(walk, FIRST_POINTS))
     for claim in claims if seen.fails is None else ():
         if (divides := claim.divisibility()) is not None:
@@ -179,13 +175,12 @@ def _first_look(seen: Seen, claims: Sequence[Claim], names: Sequence[str], facts
 
 
 def shown(claim: Claim, facts: Facts) -> str | None:
-    """Returns why the claim holds in every chart of the facts by arithmetic alone; None where it
-    takes more.
+    """Returns why the claim holds in every cell by arithmetic alone, or None.
 
     Four reasons: an identity, the bounds of the symbols, a divisor of all values, congruences.
     """
     divides = claim.divisibility()
-    if divides is not None and always_divides(*divides, facts.atlas):
+    if divides is not None and always_divides(*divides, facts.cover):
         return f"{divides[0]} divides {divides[1]}"
     try:
         dim, sign = difference(claim)
@@ -198,26 +193,26 @@ def shown(claim: Claim, facts: Facts) -> str | None:
         return f"prime by prime, {congruence[0]} divides {congruence[1]}"
     if divides is not None:
         return None
-    if all(_shown_in(dim, sign, chart) for chart in facts.atlas.charts):
+    if all(_shown_in(dim, sign, cell) for cell in facts.cover.cells):
         return "both sides are the same" if sign is Sign.ZERO else "by the bounds of the symbols"
     return None
 
 
-def _shown_in(dim: Dim, sign: Sign, chart: Chart) -> bool:
+def _shown_in(dim: Dim, sign: Sign, cell: Cell) -> bool:
     try:
-        written = substitute(dim, chart.values) if chart.values else dim
+        written = substitute(dim, cell.values) if cell.values else dim
     except (TooLarge, ZeroDivisionError):
         return False
     match sign:
         case Sign.NONNEGATIVE:
-            return is_nonnegative(written, chart)
+            return is_nonnegative(written, cell)
         case Sign.NONZERO:
-            return is_nonnegative(written - 1, chart) or is_nonnegative(-written - 1, chart)
+            return is_nonnegative(written - 1, cell) or is_nonnegative(-written - 1, cell)
         case Sign.ZERO:
             calls = any(isinstance(atom, Call) for atom in atoms_of(written))
-            if calls and is_nonnegative(written, chart) and is_nonnegative(-written, chart):
+            if calls and is_nonnegative(written, cell) and is_nonnegative(-written, cell):
                 return True
-            found = in_chart(dim, chart)
+            found = in_cell(dim, cell)
             return found is not None and found[0] == 0
 
 
@@ -236,7 +231,10 @@ def prove(claim: str | Relation, *, facts: Iterable[str | Relation] | Facts = ()
     >>> prove("n*(n - 3) % (n - 3) == 0").conditions
     ('n != 3',)
     """
-    relations = (claim,) if isinstance(claim, Relation) else read_relations(to_claim(claim))
+    if not isinstance(claim, str | Relation):
+        hint = "write a relation as text, such as 'n*(n + 1) % 2 == 0'"
+        raise wrong_type("claim", claim, "a relation", hint)
+    relations = (claim,) if isinstance(claim, Relation) else read_relations(claim)
     known = read_facts(facts)
     try:
         claims = [claim_of(relation) for relation in relations]
@@ -390,15 +388,7 @@ def _lacks_value(relations: Sequence[Relation], point: Mapping[str, int]) -> str
 
 def _no_value(relations: Sequence[Relation], where: str) -> AnnotationError:
     relation = next((r for r in relations if _has_no_value(r)), relations[0])
-    return AnnotationError(
-        Diagnostic(
-            code="no-value",
-            title="the claim divides by zero",
-            text=relation.text,
-            spans=(relation.span,),
-            reason=f"'{_shown(relations)}' has no value {where}",
-        )
-    )
+    return _NO_VALUE(relation.text, relation.span, claim=_shown(relations), where=where)
 
 
 def _has_no_value(relation: Relation) -> bool:
@@ -425,8 +415,7 @@ def decide(left: Dim, comparison: Comparison, right: Dim, facts: Facts) -> Decis
 
 
 def decide_divides(divisor: Dim, dividend: Dim, facts: Facts) -> Decision:
-    """Returns when divisor is not 0 and divides dividend without a remainder, for all values that
-    satisfy the facts.
+    """Returns when divisor is not 0 and divides dividend, for all values under the facts.
 
     Raises ZeroDivisionError where the divisor is the constant 0.
 

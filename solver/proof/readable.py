@@ -28,6 +28,7 @@ from ..algebra.poly import (
     atoms_of,
     build,
     content,
+    degree_of,
     divide_exactly,
     symbol,
     terms_of,
@@ -64,7 +65,7 @@ def readable(claim: Claim) -> str:
     atoms = atoms_of(claim.left) | atoms_of(claim.right)
     calls = any(isinstance(atom, Call) for atom in atoms)
     names = claim.symbols()
-    if len(names) == 1 and (calls or _degree(claim) > 1):
+    if len(names) == 1 and (calls or degree_of(claim.left - claim.right) > 1):
         return _bound(claim, *names) or (not calls and _factored(claim)) or str(claim)
     if not calls and claim.comparison in (Comparison.EQ, Comparison.NE):
         return _factored(claim) or str(claim)
@@ -159,11 +160,6 @@ def _in_sides(dim: Dim, sign: Sign) -> Claim | None:
         turned = Comparison.LE if comparison is Comparison.GE else comparison
         return Claim(right, turned, left)
     return Claim(left, comparison, right)
-
-
-def _degree(claim: Claim) -> int:
-    terms = terms_of(claim.left - claim.right)
-    return max((sum(power for _, power in monomial) for monomial in terms), default=0)
 
 
 def _bound(claim: Claim, name: str) -> str | None:

@@ -1,10 +1,10 @@
-"""Showing that a claim holds nowhere: its charts under the facts are all empty.
+"""Showing that a claim holds nowhere: its cells under the facts are all empty.
 
-While the charts are made they also say where to look for values at which the claim does hold; the
+While the cells are made they also say where to look for values at which the claim does hold; the
 first one ends the attempt.
 
-    a < b  under  a >= 2*b      one chart, and it is empty: 2*b <= a < b with b >= 1
-    h == 2 under  h*t == 12     one chart, h = 2 and t = 6: seen
+    a < b  under  a >= 2*b      one cell, and it is empty: 2*b <= a < b with b >= 1
+    h == 2 under  h*t == 12     one cell, h = 2 and t = 6: seen
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TypeAlias
 from ..algebra.budget import Budget, OutOfBudgetError
 from ..algebra.dims import substitute
 from ..algebra.poly import Dim, Poly, TooLarge
-from .case_splits import atlas_of, refined
-from .cells import WHOLE, Chart, Goal
+from .case_splits import cover_of, refined
+from .cells import WHOLE, Cell, Goal
 from .claims import Claim, Sign, difference, is_surely_positive
 from .facts import Facts
 from .relaxation import cleared, is_nonnegative
@@ -27,7 +27,7 @@ SEARCH = 5_000
 MAX_DEPTH = 7
 
 Predicate: TypeAlias = Callable[[Mapping[str, int]], "bool | None"]
-Charts: TypeAlias = tuple[Chart, ...]
+Cells: TypeAlias = tuple[Cell, ...]
 
 
 class Seen:
@@ -64,13 +64,13 @@ def is_impossible(
     """Whether it is proved that no values satisfy the facts and all the claims.
 
     Stops when values are seen at which the predicate holds or fails as was not seen before. Which
-    way gives simpler equations is not known before: the claims are added to the charts of the
-    facts, taken without any facts, and the facts are added to their own charts. What is left is cut
+    way gives simpler equations is not known before: the claims are added to the cells of the
+    facts, taken without any facts, and the facts are added to their own cells. What is left is cut
     finer and finer.
     """
     try:
         attempt = _Attempt(_all_sides(claims, facts), facts, names, seen, budget)
-        if len(facts.atlas.charts) == 1:
+        if len(facts.cover.cells) == 1:
             ways = attempt.under_facts, attempt.alone, attempt.facts_under, attempt.finer
         else:
             ways = attempt.alone, attempt.facts_under, attempt.under_facts, attempt.finer
@@ -98,9 +98,7 @@ def _sides(claim: Claim, facts: Facts) -> list[Goal]:
 def _is_positive(dim: Dim, facts: Facts) -> bool:
     if is_surely_positive(dim):
         return isinstance(dim, Poly) or dim > 0
-    return all(
-        is_nonnegative(substitute(dim, chart.values) - 1, chart) for chart in facts.atlas.charts
-    )
+    return all(is_nonnegative(substitute(dim, cell.values) - 1, cell) for cell in facts.cover.cells)
 
 
 @dataclass(slots=True)
@@ -112,10 +110,10 @@ class _Attempt:
     names: Sequence[str]
     seen: Seen
     budget: Budget
-    left: Charts | None = None
+    left: Cells | None = None
 
     def under_facts(self) -> bool:
-        return self._empty(self.sides, self.facts.atlas.charts)
+        return self._empty(self.sides, self.facts.cover.cells)
 
     def facts_under(self) -> bool:
         turned = [(*side, *self.facts.goals) for side in self.sides]
@@ -126,57 +124,57 @@ class _Attempt:
             return False
         part = self.budget.part(self.budget.left // 4)
         try:
-            charts = _charts(self.sides, (WHOLE,), part)
+            cells = _cells_of(self.sides, (WHOLE,), part)
             for depth in range(MAX_DEPTH):
-                if not charts:
+                if not cells:
                     return True
-                charts = _finer(charts, part, depth)
+                cells = _finer(cells, part, depth)
         except (OutOfBudgetError, TooLarge):
             pass
         return False
 
     def finer(self) -> bool:
-        charts = self.left or ()
+        cells = self.left or ()
         for depth in range(MAX_DEPTH):
-            if not charts:
+            if not cells:
                 return True
-            charts = _finer(charts, self.budget, depth)
-            self._look(charts)
+            cells = _finer(cells, self.budget, depth)
+            self._look(cells)
         return False
 
-    def _empty(self, sides: list[tuple[Goal, ...]], bases: Charts) -> bool:
+    def _empty(self, sides: list[tuple[Goal, ...]], bases: Cells) -> bool:
         part = self.budget.part(self.budget.left // 2)
-        charts = _charts(sides, bases, part)
+        cells = _cells_of(sides, bases, part)
         self.budget.refund(part)
-        if not charts:
+        if not cells:
             return True
-        self._look(charts)
-        if self.left is None or len(charts) < len(self.left):
-            self.left = charts
+        self._look(cells)
+        if self.left is None or len(cells) < len(self.left):
+            self.left = cells
         return False
 
-    def _look(self, charts: Charts) -> None:
-        """Searches charts, with a part of the budget."""
+    def _look(self, cells: Cells) -> None:
+        """Searches cells, with a part of the budget."""
         part = self.budget.part(SEARCH)
-        new = self.seen.look(points(self.facts, charts, self.names, part))
+        new = self.seen.look(points(self.facts, cells, self.names, part))
         self.budget.refund(part)
         if new:
             raise _Answered
 
 
-def _charts(sides: Sequence[tuple[Goal, ...]], bases: Charts, budget: Budget) -> Charts:
-    found: Charts = ()
+def _cells_of(sides: Sequence[tuple[Goal, ...]], bases: Cells, budget: Budget) -> Cells:
+    found: Cells = ()
     for base in bases:
         for goals in sides:
-            found += atlas_of(goals, budget, base).charts
+            found += cover_of(goals, budget, base).cells
     return found
 
 
-def _finer(charts: Charts, budget: Budget, depth: int) -> Charts:
-    """The charts cut into parts. Raises OutOfBudgetError where one cannot be cut."""
-    found: Charts = ()
-    for chart in charts:
-        parts = refined(chart, budget, depth)
+def _finer(cells: Cells, budget: Budget, depth: int) -> Cells:
+    """The cells cut into parts. Raises OutOfBudgetError where one cannot be cut."""
+    found: Cells = ()
+    for cell in cells:
+        parts = refined(cell, budget, depth)
         if parts is None:
             raise OutOfBudgetError
         found += parts

@@ -28,7 +28,7 @@ from ..algebra.poly import (
     line_in,
     terms_of,
 )
-from .cells import Chart, Range, least_of, range_of
+from .cells import Cell, Range, least_of, range_of
 from .floors import divided
 
 STEPS = 60
@@ -39,11 +39,10 @@ MAX_USES = 3
 _EXACT = (Function.FLOORDIV, Function.CEILDIV)
 
 
-def is_nonnegative(dim: Dim, chart: Chart) -> bool:
+def is_nonnegative(dim: Dim, cell: Cell) -> bool:
     """Whether bounds alone show that dim is never negative. False proves nothing.
 
     >>> from dimsolve.solver.proof.cells import WHOLE
-    >>> from dimsolve.solver.algebra.dims import floor_div
     >>> from dimsolve.solver.algebra.poly import symbol
     >>> s, h = symbol("s"), symbol("h")
     >>> is_nonnegative(8 * floor_div(s + 7, 8) - s, WHOLE)
@@ -52,7 +51,7 @@ def is_nonnegative(dim: Dim, chart: Chart) -> bool:
     (True, False)
     """
     try:
-        return _Relaxation(chart, Budget(STEPS)).shows(dim, 1, MAX_DEPTH)
+        return _Relaxation(cell, Budget(STEPS)).shows(dim, 1, MAX_DEPTH)
     except (OutOfBudgetError, TooLarge):
         return False
 
@@ -64,10 +63,10 @@ Option = tuple[Dim, int]
 class _Relaxation:
     """One search for bounds that show a claim; its steps are counted."""
 
-    __slots__ = ("budget", "chart")
+    __slots__ = ("budget", "cell")
 
-    def __init__(self, chart: Chart, budget: Budget) -> None:
-        self.chart = chart
+    def __init__(self, cell: Cell, budget: Budget) -> None:
+        self.cell = cell
         self.budget = budget
 
     def shows(self, dim: Dim, scale: int, depth: int) -> bool:
@@ -86,9 +85,7 @@ class _Relaxation:
         return any(self._replaced(*line, scale, depth) for line in lines)
 
     def _replaced(self, call: Call, slope: Dim, rest: Dim, scale: int, depth: int) -> bool:
-        """Whether ``(slope*call + rest)/scale`` is shown to be never negative by a bound of the
-        call.
-        """
+        """Whether a bound of the call shows that ``(slope*call + rest)/scale`` is >= 0."""
         sign = self._sign(slope)
         if sign == 0:
             return False
@@ -149,15 +146,15 @@ class _Relaxation:
         yield rest + slope * x, 1
 
     def _bounded(self, dim: Dim, scale: int, uses: int) -> bool:
-        """A polynomial of atoms: by their bounds, and by what the chart keeps, times monomials."""
-        chart = self.chart
+        """A polynomial of atoms: by their bounds, and by what the cell keeps, times monomials."""
+        cell = self.cell
         self.budget.spend(1 + len(terms_of(dim)) // 8)
-        low, high = range_of(dim, chart.lower, chart.upper)
+        low, high = range_of(dim, cell.lower, cell.upper)
         if low is not None:
             return low > -scale
         if uses == 0 or (high is not None and high <= -scale) or isinstance(dim, int):
             return False
-        for known in chart.nonnegative[:MAX_KNOWN]:
+        for known in cell.nonnegative[:MAX_KNOWN]:
             for factor in self._factors(dim, known):
                 if self._bounded(dim - factor * known, scale, uses - 1):
                     return True
@@ -165,7 +162,7 @@ class _Relaxation:
 
     def _bounded_calls(self, dim: Poly, calls: Sequence[Call], scale: int) -> bool:
         """Many calls are taken as atoms, each with bounds of its own."""
-        lower, upper = dict(self.chart.lower), dict(self.chart.upper)
+        lower, upper = dict(self.cell.lower), dict(self.cell.upper)
         for call in calls:
             low, high = self._range(call)
             lower[call] = low
@@ -178,7 +175,7 @@ class _Relaxation:
         """Bounds of a call whose arguments hold no other calls."""
         if any(isinstance(atom, Call) for x in call.arguments for atom in atoms_of(x)):
             return None, None
-        ranges = [range_of(x, self.chart.lower, self.chart.upper) for x in call.arguments]
+        ranges = [range_of(x, self.cell.lower, self.cell.upper) for x in call.arguments]
         if call.function is Function.MIN or call.function is Function.MAX:
             return _extremum_range(ranges, least=call.function is Function.MIN)
         (low, high), (n, most) = ranges
@@ -205,7 +202,7 @@ class _Relaxation:
         return [build({m: c}) for m, c in found.items()]
 
     def _is_from_zero(self, atom: str) -> bool:
-        least = least_of(atom, self.chart.lower)
+        least = least_of(atom, self.cell.lower)
         return least is not None and least >= 0
 
 
@@ -243,9 +240,7 @@ def _asks_for_all(call: Call, slope: Dim, rest: Dim) -> bool:
 
 
 def _exactly(x: Dim, n: Dim, sign: int, rest: Dim, *, up: bool) -> Dim:
-    """What is not negative exactly where ``sign*(x//n) + rest`` is not, for n >= 1; up: rounded
-    up.
-    """
+    """What is not negative exactly where ``sign*(x//n) + rest`` is not; up: rounded up."""
     if sign > 0:
         return x + n * rest + (n - 1 if up else 0)
     return n * rest - x + (0 if up else n - 1)

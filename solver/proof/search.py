@@ -1,10 +1,10 @@
 """Values that satisfy the facts, small ones first.
 
-A chart turns the search for values under facts into a walk over small parameters: under
-``k % 64 == 0`` the first values are 64, 128, 192. An equation that the chart could not solve gives
+A cell turns the search for values under facts into a walk over small parameters: under
+``k % 64 == 0`` the first values are 64, 128, 192. An equation that the cell could not solve gives
 the last of its atoms where that occurs once. Now and then a wide step is tried (10, 100, 10**6
 above a bound): some claims fail only far out. Every point is put into the facts as written before
-it is handed out, so a chart that covers too much costs time and never an answer. The order is
+it is handed out, so a cell that covers too much costs time and never an answer. The order is
 fixed: the same question has the same counterexample.
 """
 
@@ -20,7 +20,7 @@ from ..algebra.dims import evaluate
 from ..algebra.evaluation import names_of
 from ..algebra.integers import integer_root
 from ..algebra.poly import Power, atoms_of, power_of, symbol, terms_of
-from .cells import Chart, least_of
+from .cells import Cell, least_of
 from .facts import Facts, read_facts, related
 
 MAX_SUM = 40
@@ -32,20 +32,18 @@ WIDE = (0, 1, 3, 9, 31, 100, 1_000, 10_000, 10**6, 10**9)
 
 
 def points(
-    facts: Facts, charts: Sequence[Chart], symbols: Sequence[str], budget: Budget
+    facts: Facts, cells: Sequence[Cell], symbols: Sequence[str], budget: Budget
 ) -> Iterator[dict[str, int]]:
-    """Yields values of the symbols that satisfy the facts, until the budget is spent. Charts take
-    turns.
+    """Yields values of the symbols that satisfy the facts, from each cell in turn.
 
     symbols must contain those of the facts.
 
-    >>> from dimsolve.solver.proof.facts import read_facts
     >>> facts = read_facts(["k % 64 == 0"])
-    >>> next(points(facts, facts.atlas.charts, ["k"], Budget(1000)))
+    >>> next(points(facts, facts.cover.cells, ["k"], Budget(1000)))
     {'k': 64}
     """
     try:
-        for found in _in_turns([_walk(chart, symbols, budget) for chart in charts]):
+        for found in _in_turns([_walk(cell, symbols, budget) for cell in cells]):
             if found.point is not None:
                 budget.spend(3 * len(facts.relations))
                 if facts.holds(found.point):
@@ -66,13 +64,11 @@ def _in_turns(walks: list[Iterator[_Step]]) -> Iterator[_Step]:
 
 @lru_cache(maxsize=1024)
 def values_apart(facts: Facts, near: Facts) -> Mapping[str, int] | None:
-    """Returns values at which those facts hold that are not among the near ones, which share no
-    symbol with them; None where none were found.
+    """Returns values of the facts that are not among the near ones, or None.
 
-    >>> from dimsolve.solver.proof.facts import read_facts, related
     >>> facts = read_facts(["k % 64 == 0", "h*w == n*m", "h >= 70"])
     >>> values_apart(facts, related(facts, ["k"]))
-    {'h': 70, 'm': 1, 'n': 70, 'w': 1}
+    {'h': 101, 'm': 101, 'n': 1, 'w': 1}
     """
     rest = [relation for relation in facts.relations if relation not in near.relations]
     found: dict[str, int] = {}
@@ -91,11 +87,11 @@ def values_apart(facts: Facts, near: Facts) -> Mapping[str, int] | None:
 def _some_values(facts: Facts) -> Mapping[str, int] | None:
     """Values at which the facts hold; None where none were found.
 
-    First those of the charts. Equations of products, as of reshapes, often hold where all symbols
+    First those of the cells. Equations of products, as of reshapes, often hold where all symbols
     are equal, or one of them is 1: these are tried next, with the facts' own numbers.
     """
     names = sorted(facts.symbols)
-    walk = points(facts, facts.atlas.charts, names, Budget(ANY_POINT))
+    walk = points(facts, facts.cover.cells, names, Budget(ANY_POINT))
     for point in walk:
         return point
     numbers = sorted({1, *_numbers_near(facts)})
@@ -128,20 +124,18 @@ def _mixed(names: Sequence[str], numbers: Sequence[int]) -> Iterator[dict[str, i
 
 
 def all_points(facts: Facts, names: Sequence[str], limit: int) -> list[dict[str, int]] | None:
-    """Returns all values of the names that satisfy the facts; None where they are not known to be
-    finitely many, or where more than limit would be tried.
+    """Returns all values that satisfy the facts; None past limit or where not finite.
 
-    >>> from dimsolve.solver.proof.facts import read_facts
     >>> all_points(read_facts(["k % 64 == 0", "k <= 200"]), ["k"], 100)
     [{'k': 64}, {'k': 128}, {'k': 192}]
     """
     found: list[dict[str, int]] = []
-    for chart in facts.atlas.charts:
-        values = {name: chart.values.get(name, symbol(name)) for name in names}
+    for cell in facts.cover.cells:
+        values = {name: cell.values.get(name, symbol(name)) for name in names}
         atoms = sorted(set().union(*map(atoms_of, values.values())))
         ranges: list[range] = []
         for atom in atoms:
-            least, most = least_of(atom, chart.lower), chart.upper.get(atom)
+            least, most = least_of(atom, cell.lower), cell.upper.get(atom)
             if least is None or most is None:
                 return None
             ranges.append(range(least, most + 1))
@@ -156,36 +150,34 @@ def all_points(facts: Facts, names: Sequence[str], limit: int) -> list[dict[str,
 
 
 class _Step(NamedTuple):
-    """One step of a walk: values of the symbols, or None where the chart has none there."""
+    """One step of a walk: values of the symbols, or None where the cell has none there."""
 
     point: dict[str, int] | None
 
 
-def _walk(chart: Chart, symbols: Sequence[str], budget: Budget) -> Iterator[_Step]:
-    """The symbols' values at the chart's parameters, which grow from their bounds in all
-    directions.
-    """
-    values = {name: chart.values.get(name, symbol(name)) for name in symbols}
-    last = _solved_last(chart)
-    used = set().union(*(atoms_of(dim) for dim in (*values.values(), *chart.zero)))
+def _walk(cell: Cell, symbols: Sequence[str], budget: Budget) -> Iterator[_Step]:
+    """The symbols' values at the cell's parameters, which grow from their bounds."""
+    values = {name: cell.values.get(name, symbol(name)) for name in symbols}
+    last = _solved_last(cell)
+    used = set().union(*(atoms_of(dim) for dim in (*values.values(), *cell.zero)))
     names = sorted(used - {power.atom for power in last})
-    cost = 2 + len(names) + sum(len(terms_of(dim)) for dim in (*values.values(), *chart.zero))
+    cost = 2 + len(names) + sum(len(terms_of(dim)) for dim in (*values.values(), *cell.zero))
     budget.spend(4 * cost)
     for steps in _offsets(len(names)):
         budget.spend(cost)
-        point = _at(chart, names, steps)
-        if point is None or not _solve_rest(chart, last, point):
+        point = _at(cell, names, steps)
+        if point is None or not _solve_rest(cell, last, point):
             yield _Step(None)
             continue
         found = {name: evaluate(value, point) for name, value in values.items()}
         yield _Step(found if all(value >= 1 for value in found.values()) else None)
 
 
-def _solved_last(chart: Chart) -> list[Power]:
+def _solved_last(cell: Cell) -> list[Power]:
     """One atom of each equation that occurs in one power only, and in no earlier equation."""
     found: list[Power] = []
     earlier: set[str] = set()
-    for dim in chart.zero:
+    for dim in cell.zero:
         powers = [power_of(dim, name) for name in sorted(atoms_of(dim) - earlier, reverse=True)]
         best = min((power for power in powers if power.exponent), key=_rarity, default=None)
         if best is not None:
@@ -195,13 +187,11 @@ def _solved_last(chart: Chart) -> list[Power]:
 
 
 def _rarity(power: Power) -> tuple[int, int]:
-    """How rarely the equation has a whole solution: one in as many as the slope says, fewer for
-    roots.
-    """
+    """How rarely an equation has a whole solution: one in as many as the slope says."""
     return power.exponent, abs(power.slope) if isinstance(power.slope, int) else 10**6
 
 
-def _solve_rest(chart: Chart, last: list[Power], point: dict[str, int]) -> bool:
+def _solve_rest(cell: Cell, last: list[Power], point: dict[str, int]) -> bool:
     """Adds the atoms that equations give; False where one is not whole or out of its bounds."""
     for name, exponent, slope, rest in last:
         divisor = evaluate(slope, point)
@@ -216,17 +206,17 @@ def _solve_rest(chart: Chart, last: list[Power], point: dict[str, int]) -> bool:
                 return False
             value = root
         point[name] = value
-        least, most = least_of(name, chart.lower), chart.upper.get(name)
+        least, most = least_of(name, cell.lower), cell.upper.get(name)
         if (least is not None and value < least) or (most is not None and value > most):
             return False
     return True
 
 
-def _at(chart: Chart, names: Sequence[str], steps: Sequence[int]) -> dict[str, int] | None:
+def _at(cell: Cell, names: Sequence[str], steps: Sequence[int]) -> dict[str, int] | None:
     """Each parameter as many steps from its bound; 0, 1, -1, 2, -2, ... where it has none."""
     point: dict[str, int] = {}
     for name, step in zip(names, steps, strict=True):
-        least, most = least_of(name, chart.lower), chart.upper.get(name)
+        least, most = least_of(name, cell.lower), cell.upper.get(name)
         value = (step + 1) // 2 * (1 if step % 2 else -1) if least is None else least + step
         if most is not None and value > most:
             return None

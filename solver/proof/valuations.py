@@ -19,8 +19,9 @@ from typing import TypeAlias
 from dimsolve.ir.expression import Comparison, Relation
 
 from ..algebra.budget import Budget, OutOfBudgetError
-from ..algebra.dims import Call, Function, evaluate, symbols_of
+from ..algebra.dims import Call, Function, evaluate, line_in_call, symbols_of
 from ..algebra.integers import prime_powers
+from ..algebra.linear import is_contradictory
 from ..algebra.poly import (
     UNIT,
     Dim,
@@ -28,11 +29,11 @@ from ..algebra.poly import (
     TooLarge,
     atoms_of,
     build,
+    common_monomial,
     content,
     divide_exactly,
     terms_of,
 )
-from ..algebra.signs import is_contradictory
 from .cells import Goal
 from .claims import Sign, claim_of
 from .facts import Facts
@@ -85,12 +86,10 @@ def factors_of(dim: Dim) -> Factors | None:
         return None
     if isinstance(dim, int):
         return dim, {}
-    first, *others = (dict(monomial) for monomial in dim.terms)
-    shared = {a: min([e, *(m.get(a, 0) for m in others)]) for a, e in first.items()}
-    found: dict[Factor, int] = {a: e for a, e in sorted(shared.items()) if e}
+    shared = common_monomial(dim.terms, lambda atom: True)
+    found: dict[Factor, int] = dict(shared)
     constant = content(dim)
-    scale = constant * build({tuple(sorted((a, e) for a, e in shared.items() if e)): 1})
-    rest = divide_exactly(dim, scale)
+    rest = divide_exactly(dim, constant * build({shared: 1}))
     if isinstance(rest, int):
         return constant * rest, found
     if rest is None:
@@ -121,22 +120,14 @@ def _equation(relation: Relation) -> tuple[Factors, Factors] | None:
 
 def _residue(goal: Goal) -> tuple[Dim, int, int, bool] | None:
     """(q, m, r, whether q % m == r, or it is not so) that a fact says; None for other facts."""
-    dim, sign = goal
-    terms = dict(terms_of(dim))
-    constant = terms.pop(UNIT, 0)
-    if sign is Sign.NONNEGATIVE or len(terms) != 1:
+    line = line_in_call(goal[0])
+    if goal[1] is Sign.NONNEGATIVE or line is None or line[1].function is not Function.MOD:
         return None
-    ((monomial, scale),) = terms.items()
-    call = monomial[0][0]
-    if monomial != ((call, 1),) or abs(scale) != 1 or not isinstance(call, Call):
+    slope, call, offset = line
+    (dividend, modulus), remainder = call.arguments, -offset * slope
+    if abs(slope) != 1 or not isinstance(modulus, int) or not 0 <= remainder < modulus:
         return None
-    if call.function is not Function.MOD:
-        return None
-    dividend, modulus = call.arguments
-    remainder = -constant * scale
-    if not isinstance(modulus, int) or not 0 <= remainder < modulus:
-        return None
-    return dividend, modulus, remainder, sign is Sign.ZERO
+    return dividend, modulus, remainder, goal[1] is Sign.ZERO
 
 
 def _follows(

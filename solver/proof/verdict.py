@@ -4,15 +4,11 @@
     8*s % 3 == 0              refuted, counterexample {"s": 1}, conditions ("s % 3 == 0",)
     n*(n - 3) % (n - 3) == 0  conditional, conditions ("n != 3",)
 
-`prove` makes it; the command line, JSON and notebooks draw it.
-
-What a question about symbols can be answered with: the four cases behind every verdict.
-
-A `Proof` and a `Legality` are made from one of these. *Always* is a theorem about all positive
-integers that satisfy the facts. *Never* and *Sometimes* carry a counterexample that has been
-evaluated. The conditions of *Sometimes* are necessary and sufficient, given the facts. Where a
-proof, a counterexample or an exact condition is missing, the answer is *Undecided*, and says what
-was left.
+A `Proof` is for users, and a `Legality` is made the same way; behind both is a `Decision`. *Always*
+is a theorem about all positive integers that satisfy the facts. *Never* and *Sometimes* carry a
+counterexample that has been evaluated. The conditions of *Sometimes* are necessary and sufficient,
+given the facts. Where a proof, a counterexample or an exact condition is missing, the answer is
+*Undecided*, and says what was left.
 """
 
 from __future__ import annotations
@@ -34,9 +30,7 @@ class Always:
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """It holds for no value that satisfies the facts; ``counterexample`` is one at which it
-    fails.
-    """
+    """It holds for no value that satisfies the facts, and fails at ``counterexample``."""
 
     reason: str
     counterexample: Mapping[str, int]
@@ -57,9 +51,7 @@ class Sometimes:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """Neither proof nor counterexample was found. ``conditions``: the equivalent obligation that
-    was left.
-    """
+    """No proof and no counterexample. ``conditions``: the equivalent claim that is left."""
 
     reason: str
     conditions: tuple[str, ...]

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsolve.ir.errors import MAX_COLUMNS, Span, excerpt, shown
+from dimsolve.ir.characters import shown
+from dimsolve.ir.errors import Span
+from dimsolve.ir.excerpt import (
+    MAX_COLUMNS,
+    excerpt,
+)
 
 
 @pytest.mark.parametrize(

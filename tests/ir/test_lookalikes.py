@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsolve.ir.lookalikes import find_lookalikes, is_invisible
+from dimsolve.ir.characters import find_lookalikes, is_invisible
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 import dimsolve as ds
 from dimsolve.ir.graph import Region
 from dimsolve.partition.regions import regions_of
-from dimsolve.solver.graphs.builder import outline
 
 WIDTH = 64
 
@@ -111,14 +110,14 @@ def test_the_nodes_of_a_region_stand_together() -> None:
 def test_a_function_is_taken_out_of_one_region() -> None:
     g = layers(1)
     with pytest.raises(ds.GraphError) as caught:
-        outline(g, [g.node("linear_1"), g.node("sum")], "part")
+        g.outline([g.node("linear_1"), g.node("sum")], "part")
     assert str(caught.value) == (
         "these nodes cannot become the function part\n"
         "  linear_1 is in the region layer and sum in no region: what is run again in the "
         "backward pass would be another part of the graph\n"
         "  hint: outline nodes of one region"
     )
-    assert outline(g, [g.node("gelu"), g.node("linear_1")], "part").region == "layer"
+    assert g.outline([g.node("gelu"), g.node("linear_1")], "part").region == "layer"
     g.verify()
 
 

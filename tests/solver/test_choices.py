@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dimsolve.ir.errors import AnnotationError
 from dimsolve.solver.algebra.integers import MAX_PRIME, is_prime, split_factors
+from dimsolve.solver.choices import Search, _ascending
 from dimsolve.solver.infer import infer
-from dimsolve.solver.unify import Search, _ascending
 
 
 @given(

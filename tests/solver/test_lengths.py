@@ -9,7 +9,8 @@ import pytest
 
 from dimsolve.ir.errors import ShapeError
 from dimsolve.solver.infer import infer, infer_sizes, solve_quickly
-from dimsolve.solver.shapes import is_length, to_dim
+from dimsolve.solver.lengths import is_length
+from dimsolve.solver.shapes import to_dim
 from tests.oracles.brute_force import COMPARISONS, evaluate
 from tests.oracles.questions import LENGTHS, POINTS, number
 

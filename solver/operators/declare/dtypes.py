@@ -1,20 +1,13 @@
-"""Output dtypes without torch: names such as ``"float32"``, and torch's rules of promotion.
+"""Dtypes of results without torch, and the dtypes that torch's functions refuse.
 
-A dtype is its name; a torch dtype, a stand-in's text and Python's own types are made names by
-`dtype_name`. None is a dtype that is not known, and what depends on it is not known either.
+A dtype is its name, ``"float32"``; None is one that is not known, and what depends on it is not
+known either. Only what torch refuses on every device is refused here.
 
     promote_types("int64", "float16")       float16
-    result_type((float16 tensor, 3.0))      float16     a number does not widen its own kind
-    result_type((int64 tensor, 3.0))        float32     but a higher kind counts
-
-The dtypes that torch's functions refuse: a mean of whole numbers, the negative of a bool, a
-product of matrices of two kinds.
-
-Shapes would fit, and the call is still impossible. Only what torch refuses on every device is here;
-what a device merely has no kernel for is seen when it runs.
-
-    mean(bool[n])                     refused, unless a dtype is given
-    matmul(float32[n], int64[n])      refused
+    result_type((float16 tensor, 3.0))      float16     a number does not widen its own class
+    result_type((int64 tensor, 3.0))        float32     but a higher class counts
+    mean(bool[n])                           refused, unless a dtype is given
+    matmul(float32[n], int64[n])            refused
 """
 
 from __future__ import annotations
@@ -240,7 +233,9 @@ def check_dtypes(path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
     refused = dtypes if path in NUMBERS else [] if first is None else [first]
     for dtype in refused:
         if kind(dtype) < least:
-            raise errors.refused_dtype(path, dtype, "real numbers" if least == 2 else "numbers")
+            raise errors.refused_dtype(
+                path.rpartition(".")[2], dtype, path, "real numbers" if least == 2 else "numbers"
+            )
 
 
 def _converted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -1,11 +1,9 @@
 """One line of the library: a torch callable, its declaration, and calls that show and verify it.
 
-Example calls as data: tensors are described here and made where they are needed.
+The calls are data: a `Sample` has a shape and a dtype, so it can stand for a tensor in a
+declaration; torch is imported only when one is built.
 
-A `Sample` has a shape and a dtype, so it can stand for a tensor in a declaration; torch is imported
-only when one is built.
-
-    example(t(12, 24), t(6, 24), bias=t(6))     a call of linear
+    entry("torch.nn.functional.linear", linear, example(t(12, 24), t(6, 24), bias=t(6)))
 """
 
 from __future__ import annotations
@@ -15,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from dimsolve.ir.operator import Declaration
+
+from ..paths import read_paths
 
 Kind = Literal["normal", "uniform", "whole", "distinct", "ascending", "signs", "places", "definite"]
 
@@ -170,6 +170,18 @@ def example(*args: Any, **kwargs: Any) -> Example:
     return Example(args, kwargs)
 
 
+def shapes(*texts: str) -> tuple[Example, ...]:
+    """Returns one call for each text, of tensors with the shapes in it.
+
+    >>> [sample.shape for sample in shapes("12 24, 24 6, ()")[0].args]
+    [(12, 24), (24, 6), ()]
+    """
+    return tuple(
+        Example(tuple(t(*map(int, shape.strip("() ").split())) for shape in text.split(",")))
+        for text in texts
+    )
+
+
 Form: TypeAlias = "Callable[..., Declaration]"
 """Takes the arguments of one call of a torch callable and returns what it promises for it."""
 
@@ -196,3 +208,22 @@ def entry(path: str, declare: Form, *examples: Example, note: str = "") -> Entry
     'torch.cos'
     """
     return Entry(path, declare, examples, note)
+
+
+def entries(paths: str, declare: Form, *examples: Example, note: str = "") -> list[Entry]:
+    """Returns an Entry for each of several paths that are declared alike.
+
+    >>> [item.path for item in entries("torch. cos sin", Declaration)]
+    ['torch.cos', 'torch.sin']
+    """
+    return [Entry(path, declare, examples, note) for path in read_paths(paths)]
+
+
+def torch_entry(declare: Form, *examples: Example, note: str = "") -> Entry:
+    """Returns the Entry of the function ``torch.NAME``, named as its declaration is."""
+    return Entry(f"torch.{declare.__name__}", declare, examples, note)
+
+
+def functional(declare: Form, *examples: Example, note: str = "") -> Entry:
+    """Returns the Entry of ``torch.nn.functional.NAME``, named as its declaration is."""
+    return Entry(f"torch.nn.functional.{declare.__name__}", declare, examples, note)

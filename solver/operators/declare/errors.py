@@ -1,276 +1,179 @@
-"""The contradictions that a call of a torch function can contain, in words.
+"""Why a call of a torch function is impossible: each reason is a row of one table.
 
 Only what an annotation cannot say is here: a wrong dimension number, sizes that cannot be
 broadcast, viewed or expanded. Lengths that must agree share an identifier, and inference says where
 they do not.
+
+>>> print(too_many_indices(3, 2))
+there are more indices than dimensions
+  3 indices for a tensor with 2 dimensions
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from string import Formatter
 from typing import Any
 
-from dimsolve.ir.errors import Diagnostic, ShapeError
+from dimsolve.ir.errors import Problem, ShapeError
 
 from ...problems import shape_text
 
 
-def _error(code: str, title: str, reason: str, hint: str = "") -> ShapeError:
-    return ShapeError(Diagnostic(code=code, title=title, reason=reason, hint=hint))
+class _Value:
+    """A value in a sentence: sequences are written as shapes. ``{n:size}`` counts sizes, and
+    ``{shapes:and}`` joins what is in a sequence.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __format__(self, spec: str) -> str:
+        listed = isinstance(self.value, tuple | list)
+        if spec == "and":
+            return " and ".join(format(_Value(item)) for item in self.value)
+        if spec.isalpha():
+            number = len(self.value) if listed else self.value
+            return f"{number} {spec}{'s' * (number != 1)}"
+        return shape_text(self.value) if listed else format(str(self.value), spec)
 
 
-def _count(number: int, singular: str) -> str:
-    return f"{number} {singular}{'s' * (number != 1)}"
+def _row(code: str, title: str, reason: str, hint: str = "") -> Callable[..., ShapeError]:
+    """One kind of error, which takes its values in the order in which its words name them."""
+    problem = Problem(ShapeError, code, title, reason, hint)
+    parts = Formatter().parse(f"{title} {reason} {hint}")
+    names = list(dict.fromkeys([name for _, name, _, _ in parts if name]))
+
+    def error(*values: Any) -> ShapeError:
+        words: dict[str, Any] = dict(zip(names, map(_Value, values), strict=True))
+        return problem(**words)
+
+    return error
+
+
+no_such_dim_in = _row(
+    "no-such-dimension",
+    "there is no such dimension",
+    "dim is {dim}, and the tensor has {rank:dimension}",
+    "dim can be {first} to {last}",
+)
+dim_twice = _row(
+    "dimension-twice", "one dimension, named twice", "dim is {dims}", "name every dimension once"
+)
+wrong_number = _row(
+    "wrong-number", "the number of {what} does not match", "{given} given, {wanted} wanted"
+)
+wrong_rank = _row(
+    "rank",
+    "{function} does not take this number of dimensions",
+    "{what} has shape {dims}, {wanted} wanted",
+)
+cannot_broadcast = _row(
+    "broadcast",
+    "the shapes cannot be broadcast",
+    "{shapes:and} have lengths {lengths:and} at dimension {position}, counted from the end",
+    "lengths at one place must be equal, or 1",
+)
+cannot_view = _row(
+    "view",
+    "the sizes do not hold as many elements",
+    "{dims} has {total} elements, {sizes} has {wanted}",
+)
+no_remainder = _row(
+    "view",
+    "-1 stands for no whole length",
+    "{dims} has {total} elements, and {rest} of {sizes} does not divide it",
+)
+two_unknown_sizes = _row(
+    "view", "more than one size is -1", "the sizes are {sizes}", "leave one size open, not more"
+)
+negative_size = _row(
+    "negative-size", "a size is negative", "{size} in {sizes}", "a size is 0 or more"
+)
+negative_length = _row(
+    "negative-size", "a length of the result is negative", "it would be {length}"
+)
+expand_too_few = _row(
+    "expand",
+    "there are fewer sizes than dimensions",
+    "{dims} has {dims:dimension}, {sizes} has {sizes:size}",
+    "the number of sizes must be at least the number of dimensions",
+)
+expand_new_dim = _row(
+    "expand",
+    "a new dimension needs a size",
+    "size {position} of {sizes} is -1, and the tensor has no such dimension to keep",
+    "-1 keeps a length; write the length of a new dimension",
+)
+expand_length = _row(
+    "expand",
+    "only a dimension of length 1 can be expanded",
+    "{dims} to {sizes}: length {length} cannot become {size}",
+    "the size can be {length} or -1",
+)
+repeat_too_few = _row(
+    "repeat",
+    "there are fewer repeat counts than dimensions",
+    "{dims} has {dims:dimension}, {repeats} has {repeats:count}",
+    "the number of counts must be at least the number of dimensions",
+)
+not_a_multiple = _row(
+    "not-a-multiple", "{what} has no whole length", "{length} is not a multiple of {divisor}"
+)
+out_of_range = _row(
+    "out-of-range", "{what} is out of range", "{value} in a dimension of length {length}"
+)
+lengths_differ = _row(
+    "lengths", "{what} must have the same length", "they have {first} and {second}"
+)
+output_size_differs = _row(
+    "lengths", "output_size is another length", "it is {given}; the result has {made}"
+)
+not_understood = _row("argument", "{function} cannot be called like this", "{reason}")
+in_place_broadcast = _row(
+    "in-place",
+    "the result does not fit the tensor it is written to",
+    "{shapes:and}: the first would have to be broadcast",
+)
+in_place_dtype = _row(
+    "in-place",
+    "the result does not fit the tensor it is written to",
+    "it is {result}, and the tensor is {dtype}",
+)
+too_many_indices = _row(
+    "too-many-indices",
+    "there are more indices than dimensions",
+    "{given} indices for a tensor with {rank:dimension}",
+)
+cannot_assign = _row(
+    "assign", "the value does not fit what it is written to", "{dims} into {rank:dimension}"
+)
+window_too_long = _row(
+    "window",
+    "the window does not fit",
+    "a window of {size} with dilation {dilation} in a length of {length} with padding {padding}",
+)
+does_not_hold = _row(
+    "call-needs",
+    "the call is not possible with these lengths",
+    "it needs {left} {comparison} {right}",
+)
+missing_argument = _row(
+    "missing-argument", "an argument is missing", "{path} is called without {name}"
+)
+no_tensor = _row("no-tensor", "no argument is a tensor", "{path} is given {args:.80}")
+mixed_dtypes = _row(
+    "dtype", "the dtypes differ", "{path} is given {first} and {second}", "convert one of them"
+)
+refused_dtype = _row(
+    "dtype",
+    "{name} does not take {dtype}",
+    "{path} is a function of {wanted}",
+    "convert the tensor before",
+)
 
 
 def no_such_dim(dim: int, rank: int) -> ShapeError:
-    """A dimension is named that the tensor has not."""
+    """A dimension that the tensor does not have; a scalar has 0 and -1."""
     room = max(rank, 1)
-    return _error(
-        "no-such-dimension",
-        "there is no such dimension",
-        f"dim is {dim}, and the tensor has {_count(rank, 'dimension')}",
-        f"dim can be {-room} to {room - 1}",
-    )
-
-
-def dim_twice(dims: Sequence[Any]) -> ShapeError:
-    """A list of dimensions names one of them twice."""
-    return _error(
-        "dimension-twice",
-        "one dimension, named twice",
-        f"dim is ({', '.join(map(str, dims))})",
-        "name every dimension once",
-    )
-
-
-def wrong_number(what: str, given: int, wanted: int) -> ShapeError:
-    """A parameter has another number of entries than there are dimensions."""
-    return _error(
-        "wrong-number", f"the number of {what} does not match", f"{given} given, {wanted} wanted"
-    )
-
-
-def wrong_rank(function: str, what: str, dims: Sequence[Any], wanted: str) -> ShapeError:
-    """A tensor has a number of dimensions that the function does not take."""
-    return _error(
-        "rank",
-        f"{function} does not take this number of dimensions",
-        f"{what} has shape {shape_text(dims)}, {wanted} wanted",
-    )
-
-
-def cannot_broadcast(
-    shapes: Sequence[Sequence[Any]], position: int, lengths: Sequence[Any]
-) -> ShapeError:
-    """Two lengths at one place are neither equal nor 1."""
-    return _error(
-        "broadcast",
-        "the shapes cannot be broadcast",
-        f"{' and '.join(map(shape_text, shapes))} have lengths {' and '.join(map(str, lengths))} "
-        f"at dimension {position}, counted from the end",
-        "lengths at one place must be equal, or 1",
-    )
-
-
-def cannot_view(dims: Sequence[Any], sizes: Sequence[Any], total: Any, wanted: Any) -> ShapeError:
-    """A view with another number of elements."""
-    return _error(
-        "view",
-        "the sizes do not hold as many elements",
-        f"{shape_text(dims)} has {total} elements, {shape_text(sizes)} has {wanted}",
-    )
-
-
-def no_remainder(dims: Sequence[Any], sizes: Sequence[Any], total: Any, rest: Any) -> ShapeError:
-    """A -1 whose length is not whole."""
-    return _error(
-        "view",
-        "-1 stands for no whole length",
-        f"{shape_text(dims)} has {total} elements, "
-        f"and {rest} of {shape_text(sizes)} does not divide it",
-    )
-
-
-def two_unknown_sizes(sizes: Sequence[Any]) -> ShapeError:
-    """More than one -1."""
-    return _error(
-        "view",
-        "more than one size is -1",
-        f"the sizes are {shape_text(sizes)}",
-        "leave one size open, not more",
-    )
-
-
-def negative_size(sizes: Sequence[Any], size: Any) -> ShapeError:
-    """A size below -1, or below 0 where -1 has no meaning."""
-    return _error(
-        "negative-size",
-        "a size is negative",
-        f"{size} in {shape_text(sizes)}",
-        "a size is 0 or more",
-    )
-
-
-def expand_too_few(dims: Sequence[Any], sizes: Sequence[Any]) -> ShapeError:
-    """Fewer sizes than dimensions."""
-    return _error(
-        "expand",
-        "there are fewer sizes than dimensions",
-        f"{shape_text(dims)} has {_count(len(dims), 'dimension')}, "
-        f"{shape_text(sizes)} has {_count(len(sizes), 'size')}",
-        "the number of sizes must be at least the number of dimensions",
-    )
-
-
-def expand_new_dim(sizes: Sequence[Any], position: int) -> ShapeError:
-    """-1 at a new leading dimension."""
-    return _error(
-        "expand",
-        "a new dimension needs a size",
-        f"size {position} of {shape_text(sizes)} is -1, "
-        "and the tensor has no such dimension to keep",
-        "-1 keeps a length; write the length of a new dimension",
-    )
-
-
-def expand_length(dims: Sequence[Any], sizes: Sequence[Any], length: Any, size: Any) -> ShapeError:
-    """A length that is not 1 and not the size."""
-    return _error(
-        "expand",
-        "only a dimension of length 1 can be expanded",
-        f"{shape_text(dims)} to {shape_text(sizes)}: length {length} cannot become {size}",
-        f"the size can be {length} or -1",
-    )
-
-
-def repeat_too_few(dims: Sequence[Any], repeats: Sequence[Any]) -> ShapeError:
-    """Fewer repeat counts than dimensions."""
-    return _error(
-        "repeat",
-        "there are fewer repeat counts than dimensions",
-        f"{shape_text(dims)} has {_count(len(dims), 'dimension')}, {shape_text(repeats)} has "
-        f"{_count(len(repeats), 'count')}",
-        "the number of counts must be at least the number of dimensions",
-    )
-
-
-def not_a_multiple(what: str, length: Any, divisor: Any) -> ShapeError:
-    """A length must be cut into equal parts and cannot."""
-    return _error(
-        "not-a-multiple", f"{what} has no whole length", f"{length} is not a multiple of {divisor}"
-    )
-
-
-def out_of_range(what: str, value: Any, length: Any) -> ShapeError:
-    """An index or a range that lies outside a dimension."""
-    return _error(
-        "out-of-range", f"{what} is out of range", f"{value} in a dimension of length {length}"
-    )
-
-
-def lengths_differ(what: str, first: Any, second: Any) -> ShapeError:
-    """Two lengths that must be equal are not."""
-    return _error("lengths", f"{what} must have the same length", f"they have {first} and {second}")
-
-
-def output_size_differs(given: Any, made: Any) -> ShapeError:
-    """The length that a result is said to have is not the one it has."""
-    reason = f"it is {given}; the result has {made}"
-    return _error("lengths", "output_size is another length", reason)
-
-
-def not_understood(function: str, reason: str) -> ShapeError:
-    """An argument that has no meaning for the function."""
-    return _error("argument", f"{function} cannot be called like this", reason)
-
-
-def in_place_broadcast(shapes: Sequence[Sequence[Any]]) -> ShapeError:
-    """The result of an in-place operation is larger than the tensor it is written to."""
-    return _error(
-        "in-place",
-        "the result does not fit the tensor it is written to",
-        f"{' and '.join(map(shape_text, shapes))}: the first would have to be broadcast",
-    )
-
-
-def too_many_indices(rank: int, given: int) -> ShapeError:
-    """A subscript with more items than the tensor has dimensions."""
-    return _error(
-        "too-many-indices",
-        "there are more indices than dimensions",
-        f"{given} indices for a tensor with {_count(rank, 'dimension')}",
-    )
-
-
-def cannot_assign(dims: Sequence[Any], rank: int) -> ShapeError:
-    """A value with more dimensions than what it is written to."""
-    return _error(
-        "assign",
-        "the value does not fit what it is written to",
-        f"{shape_text(dims)} into {_count(rank, 'dimension')}",
-    )
-
-
-def window_too_long(length: Any, size: Any, padding: Any, dilation: Any) -> ShapeError:
-    """A window that does not fit into a dimension even once."""
-    return _error(
-        "window",
-        "the window does not fit",
-        f"a window of {size} with dilation {dilation} "
-        f"in a length of {length} with padding {padding}",
-    )
-
-
-def in_place_dtype(result: str, dtype: str) -> ShapeError:
-    """The result of an in-place operation is of a kind of number that the tensor cannot hold."""
-    return _error(
-        "in-place",
-        "the result does not fit the tensor it is written to",
-        f"it is {result}, and the tensor is {dtype}",
-    )
-
-
-def does_not_hold(left: Any, comparison: str, right: Any) -> ShapeError:
-    """Numbers of a call that break what it needs."""
-    return _error(
-        "call-needs",
-        "the call is not possible with these lengths",
-        f"it needs {left} {comparison} {right}",
-    )
-
-
-def negative_length(length: Any) -> ShapeError:
-    """A result would have a dimension of negative length."""
-    return _error("negative-size", "a length of the result is negative", f"it would be {length}")
-
-
-def missing_argument(path: str, name: str) -> ShapeError:
-    """A call without an argument that has no default."""
-    return _error("missing-argument", "an argument is missing", f"{path} is called without {name}")
-
-
-def no_tensor(path: str, args: Sequence[Any]) -> ShapeError:
-    """A function of tensors that is given none."""
-    given = ", ".join(map(repr, args))
-    return _error("no-tensor", "no argument is a tensor", f"{path} is given {given:.80}")
-
-
-def mixed_dtypes(path: str, first: str, second: str) -> ShapeError:
-    """A product of reals and whole numbers."""
-    return _error(
-        "dtype",
-        "the dtypes differ",
-        f"{path} is given {first} and {second}",
-        "convert one of them",
-    )
-
-
-def refused_dtype(path: str, dtype: str, wanted: str) -> ShapeError:
-    """A function that does not take this dtype."""
-    return _error(
-        "dtype",
-        f"{path.rpartition('.')[2]} does not take {dtype}",
-        f"{path} is a function of {wanted}",
-        "convert the tensor before",
-    )
+    return no_such_dim_in(dim, rank, -room, room - 1)

@@ -1,17 +1,13 @@
-"""What a call needs of its lengths beyond its annotation: checked for numbers, kept for symbols.
+"""What a call requires of its lengths beyond its annotation: checked for numbers, kept for symbols.
 
 An annotation says which lengths are equal. That three of ``m`` columns can only be the greatest
-where ``m >= 3``, that ``x[:, 3]`` needs four columns, and that ``n`` and ``m`` broadcast only where
-they are equal or one of them is 1, is said while the call is declared, beside the lengths that
-follow from it:
+where ``m >= 3``, or that ``n`` and ``m`` broadcast only where they are equal or one of them is 1,
+is said while the call is declared, beside the lengths that follow from it:
 
     topk(x: (n, m), 3)      need(m, GE, 3)           a condition of the graph
     topk(x: (4, 2), 3)      need(2, GE, 3, error)    raises the error
 
-`collected` gives a declaration what was needed while it was made.
-
-Questions about lengths that a declaration asks, with a cheap answer for numbers and a proof for
-symbols.
+Questions about lengths (`at_least`, `never_equal`) compare numbers, and prove for symbols.
 """
 
 from __future__ import annotations

@@ -1,21 +1,14 @@
-"""Writing an annotation for one call: identifiers in order, patterns as lists of words.
-
-A pattern is a list of dimensions as text; a mark belongs to the word, so that every use of it
-carries the mark.
-
-    names = Names()
-    m, k, n = names.take(2, ""), names.one("+"), names.one()
-    annotation([[*m, k], [n, k]], [[*m, n]])        "a b c+, d c+ -> a b d"
-
-What the values of a call are: tensors, their lengths and dtypes, dimensions counted from the
-end.
+"""Writing an annotation for one call, from what the values of the call are.
 
 A tensor is anything with ``shape`` and ``dtype``: real, fake, or a stand-in whose lengths are
-symbols. Its shape may be None, and so may single lengths, where they are not known.
+symbols. Its shape, or a length, is None where it is not known. A pattern is a list of dimensions as
+text; a mark belongs to the word, so that every use of it has the mark.
 
     dims_of(x)            (batch, seq, 512)
     axis(-1, 3)           2
-    axes(None, 3)         (0, 1, 2)
+    names = Names()
+    m, k, n = names.take(2, ""), names.one("+"), names.one()
+    annotation([[*m, k], [n, k]], [[*m, n]])        "a b c+, d c+ -> a b d"
 """
 
 from __future__ import annotations
@@ -263,7 +256,7 @@ def rest_of(values: Sequence[Any], named: dict[str, Any], name: str) -> tuple[An
     names.
     """
     if set(named) - {name}:
-        raise NotKnown(f"the argument '{min(set(named) - {name})}' is not known of")
+        raise NotKnown(f"the argument '{min(set(named) - {name})}' is not supported")
     return listed((named[name],) if name in named else values)
 
 

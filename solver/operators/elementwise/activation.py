@@ -17,11 +17,12 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.poly import divide_exactly
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, floating
-from ..declare.entry import Entry, Form, between, entry, example, t
+from ..declare.entry import Entry, Form, between, entries, entry, example, functional, shapes, t
+from ..declare.forms import declared, words
 from ..declare.writing import Names, annotation, axis, dims_of, freeze_some, group
 from .pointwise import Pointwise, laid_on
 
-_ANY = (example(t(12, 24)), example(t(2, 12, 6)))
+_ANY = shapes("12 24", "2 12 6")
 
 _FUNCTIONAL = {
     "celu": "alpha inplace",
@@ -52,36 +53,36 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {"threshold": (0.1, -1.0), "leaky_relu"
 def softmax(
     input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Declaration:
-    """Returns the declaration of a function of whole rows along ``dim``."""
+    """Declares a function of whole rows along ``dim``."""
     dims = dims_of(input)
-    names = Names()
     if dim is None:
         dim = 0 if len(dims) in (0, 1, 3) else 1
     place = axis(dim, len(dims))
-    row = [names.one("^" if n == place else "") for n in range(len(dims))]
+    row = words(len(dims), [place])
     result = floating(dtype_name(dtype) or dtype_of(input))
-    return Declaration(
-        annotation([row], [row]),
+    return declared(
         (input,),
+        [row],
+        [row],
         dtypes=(result,),
         frozen="" if len(dims) > 1 else "every element depends on the whole row",
     )
 
 
 def plain_softmax(input: Any, dim: int, dtype: Any = None) -> Declaration:
-    """Returns the declaration of torch.softmax and its method, which take dim and dtype."""
+    """Declares torch.softmax and its method, which take dim and dtype."""
     return softmax(input, dim, dtype=dtype)
 
 
 def gumbel_softmax(
     logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Declaration:
-    """Returns the declaration of a softmax of noisy logits."""
+    """Declares a softmax of noisy logits."""
     return replace(softmax(logits, dim), random=True)
 
 
 def glu(input: Any, dim: int = -1) -> Declaration:
-    """Returns the declaration of ``a * sigmoid(b)`` for the halves a and b of a dimension."""
+    """Declares ``a * sigmoid(b)`` for the halves a and b of a dimension."""
     dims = dims_of(input)
     if not dims:
         raise errors.wrong_rank("glu", "input", dims, "at least 1 dimension")
@@ -91,11 +92,11 @@ def glu(input: Any, dim: int = -1) -> Declaration:
         raise errors.not_a_multiple("half a dimension of glu", length, 2)
     output = Names().take(len(dims))
     halves = [group("2", word) if n == place else word for n, word in enumerate(output)]
-    return Declaration(annotation([halves], [output]), (input,), dtypes=(dtype_of(input),))
+    return declared((input,), [halves], [output])
 
 
 def prelu(input: Any, weight: Any) -> Declaration:
-    """Returns the declaration of a leaky ReLU with a slope per channel, or one for all."""
+    """Declares a leaky ReLU with a slope per channel, or one for all."""
     dims, (count,) = dims_of(input), dims_of(weight, "the weight")
     if count == 1 or len(dims) < 2:
         text = "*, 1 -> *"
@@ -114,7 +115,7 @@ def rrelu(
     training: bool = False,
     inplace: bool = False,
 ) -> Declaration:
-    """Returns the declaration of a leaky ReLU with a random slope while training."""
+    """Declares a leaky ReLU with a random slope while training."""
     return Declaration(
         "* -> *",
         (input,),
@@ -127,7 +128,7 @@ def rrelu(
 def dropout(
     input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Declaration:
-    """Returns the declaration of dropout of single elements: linear where nothing is drawn."""
+    """Declares dropout of single elements: linear where nothing is drawn."""
     drawn = bool(training) and p != 0
     return Declaration(
         "* -> *",
@@ -142,9 +143,7 @@ def dropout(
 def channel_dropout(
     input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Declaration:
-    """Returns the declaration of dropout that drops whole channels: the dimensions behind them stay
-    whole.
-    """
+    """Declares dropout that drops whole channels: the dimensions behind them stay whole."""
     dims = dims_of(input)
     names = Names()
     row = [names.one("" if n < 2 else "^") for n in range(len(dims))]
@@ -152,9 +151,7 @@ def channel_dropout(
 
 
 def spatial_dropout(spatial: int) -> Form:
-    """Returns the declaration of dropout1d, 2d, 3d: an input without a batch has its channels
-    first.
-    """
+    """Declares dropout1d, 2d, 3d: an input without a batch has its channels first."""
 
     def declare(
         input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
@@ -169,10 +166,7 @@ def spatial_dropout(spatial: int) -> Form:
     return declare
 
 
-_ROWS = (
-    example(t(12, 24), dim=-1),
-    example(t(12, 6, 4), 1),
-)
+_ROWS = (example(t(12, 24), dim=-1), example(t(12, 6, 4), 1))
 _MASKED = (example(t(12, 24), 0.5, False), example(t(12, 24), p=0.0))
 _CHANNELS = (example(t(12, 6, 4, 2), 0.5, False), example(t(12, 6, 4, 2), p=0.0))
 
@@ -191,27 +185,18 @@ def _activations() -> list[Entry]:
 
 ENTRIES = (
     *_activations(),
-    entry(
-        "torch.nn.functional.prelu",
-        prelu,
-        example(t(12, 6, 4), between(0.1, 0.3, 6)),
-        example(t(12, 24), t(1)),
+    functional(prelu, example(t(12, 6, 4), between(0.1, 0.3, 6)), *shapes("12 24, 1")),
+    functional(rrelu, *_ANY),
+    functional(glu, *shapes("12 24"), example(t(12, 24, 4), 1)),
+    *entries("torch.nn.functional. softmax log_softmax softmin", softmax, *_ROWS),
+    *entries("torch. softmax log_softmax", plain_softmax, *_ROWS),
+    functional(gumbel_softmax, *shapes("12 24"), note="random: never compared by value"),
+    *entries(
+        "torch.nn.functional. dropout alpha_dropout",
+        dropout,
+        *_MASKED,
+        note="random while training",
     ),
-    entry("torch.nn.functional.rrelu", rrelu, *_ANY),
-    entry("torch.nn.functional.glu", glu, example(t(12, 24)), example(t(12, 24, 4), 1)),
-    entry("torch.nn.functional.softmax", softmax, *_ROWS),
-    entry("torch.nn.functional.log_softmax", softmax, *_ROWS),
-    entry("torch.nn.functional.softmin", softmax, *_ROWS),
-    entry("torch.softmax", plain_softmax, *_ROWS),
-    entry("torch.log_softmax", plain_softmax, *_ROWS),
-    entry(
-        "torch.nn.functional.gumbel_softmax",
-        gumbel_softmax,
-        example(t(12, 24)),
-        note="random: never compared by value",
-    ),
-    entry("torch.nn.functional.dropout", dropout, *_MASKED, note="random while training"),
-    entry("torch.nn.functional.alpha_dropout", dropout, *_MASKED, note="random while training"),
     entry(
         "torch.dropout",
         lambda input, p, train: dropout(input, p, train),

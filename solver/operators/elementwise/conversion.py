@@ -13,20 +13,20 @@ from typing import Any
 from dimsolve.ir.operator import Declaration
 
 from ..declare.dtypes import complex_of, dtype_name, dtype_of, kind, real_of
-from ..declare.entry import DType, Form, entry, example, t
+from ..declare.entry import DType, Form, entries, entry, example, shapes, t
 from ..declare.writing import NotKnown, is_tensor
 
 _DTYPE = re.compile(r"torch\.(bool|u?int\d+|b?float\d+\w*|complex\d+)")
 
 
 def cast(input: Any, dtype: str | None) -> Declaration:
-    """Returns the declaration of the same values in another dtype; linear where they stay real."""
+    """Declares the same values in another dtype; linear where they stay real."""
     linear = dtype is not None and kind(dtype) >= 2
     return Declaration("* -> *", (input,), dtypes=(dtype,), linear=((0,),) if linear else ())
 
 
 def to(input: Any, *args: Any, **kwargs: Any) -> Declaration:
-    """Returns the declaration of Tensor.to: a dtype, a device, or another tensor's."""
+    """Declares Tensor.to: a dtype, a device, or another tensor's."""
     dtype = kwargs.get("dtype")
     other = kwargs.get("other")
     for value in args:
@@ -47,7 +47,7 @@ def _is_dtype(value: Any) -> bool:
 
 
 def as_type(dtype: str) -> Form:
-    """Returns the declaration of float, half, long, bool and their kin."""
+    """Declares float, half, long, bool and their kin."""
 
     def declare(input: Any, memory_format: Any = None) -> Declaration:
         return cast(input, dtype)
@@ -56,32 +56,30 @@ def as_type(dtype: str) -> Form:
 
 
 def typed(input: Any, dtype: Any = None, non_blocking: bool = False) -> Declaration:
-    """Returns the declaration of Tensor.type with a dtype."""
+    """Declares Tensor.type with a dtype."""
     if dtype is None or isinstance(dtype, str):
-        raise NotKnown("only a torch dtype is known of")
+        raise NotKnown("only a torch dtype is supported")
     return cast(input, dtype_name(dtype))
 
 
 def type_as(input: Any, other: Any) -> Declaration:
-    """Returns the declaration of another tensor's dtype."""
+    """Declares another tensor's dtype."""
     return cast(input, dtype_of(other))
 
 
 def same(input: Any, *args: Any, **kwargs: Any) -> Declaration:
-    """Returns the declaration of clone, contiguous, detach, cpu and what else leaves the values as
-    they are.
-    """
+    """Declares clone, contiguous, detach, cpu and what else leaves the values as they are."""
     return cast(input, dtype_of(input))
 
 
 def as_complex(input: Any) -> Declaration:
-    """Returns the declaration of pairs read as complex numbers."""
+    """Declares pairs read as complex numbers."""
     dtype = complex_of(dtype_of(input))
     return Declaration("* 2 -> *", (input,), dtypes=(dtype,), linear=((0,),))
 
 
 def as_real(input: Any) -> Declaration:
-    """Returns the declaration of complex numbers read as pairs."""
+    """Declares complex numbers read as pairs."""
     return Declaration("* -> * 2", (input,), dtypes=(real_of(dtype_of(input)),), linear=((0,),))
 
 
@@ -113,7 +111,7 @@ ENTRIES = (
         example(t(12, 6), "cpu"),
     ),
     *(
-        entry(f"torch.Tensor.{name}", as_type(dtype), example(t(12, 6)))
+        entry(f"torch.Tensor.{name}", as_type(dtype), *shapes("12 6"))
         for name, dtype in _METHODS.items()
     ),
     entry("torch.Tensor.type", typed, example(t(12, 6), DType("float32"))),
@@ -130,8 +128,7 @@ ENTRIES = (
         )
         for name in _SAME.split()
     ),
-    entry("torch.clone", same, example(t(12, 6))),
-    entry("torch.detach", same, example(t(12, 6))),
-    entry("torch.view_as_complex", as_complex, example(t(12, 6, 2))),
+    *entries("torch. clone detach", same, *shapes("12 6")),
+    entry("torch.view_as_complex", as_complex, *shapes("12 6 2")),
     entry("torch.view_as_real", as_real, example(t(12, 6, dtype="complex128"))),
 )

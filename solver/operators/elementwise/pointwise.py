@@ -1,25 +1,19 @@
-"""Element-wise operators: one declaration for all of them, with broadcasting, dtypes and linearity
-from a table.
+"""Element-wise functions of one tensor, and of tensors and numbers that are broadcast.
 
-Pointwise(("input", "other", "alpha"), tensors=2, dtype="same", linear="together")      torch.add
-add(x, y)    (batch, seq, d) (d,)      a b c, c -> a b c      linear in both together
+One declaration serves them all; a table gives parameters, the rule of the dtype and the linearity.
 
-Broadcasting: the shapes of one element-wise call as patterns that share identifiers.
+    torch.cos       * -> *
+    torch.add       a b, 1 b -> a b       of (12, 24) and (1, 24), linear in both together
+    torch.where     *, *, * -> *
 
-Lengths at one place, counted from the end, that are equal share an identifier; a length of 1 beside
-another is the number 1; a missing leading dimension is missing. Symbols that are not known to agree
-may each be 1, so nothing is split there: each keeps a frozen identifier of its own, and the output
-has the only length that can be right.
+Shapes that are broadcast share identifiers: lengths at one place, counted from the end, that are
+equal share one; a length of 1 beside another is the number 1. Symbols that are not known to agree
+may each be 1, so nothing is split there: each has a frozen identifier, and the output has the only
+length that is possible.
 
     (batch, 1, d)  (seq, d)      a 1 b, c b -> a c b
     (n,)  (m,)                   a^, b^ -> c^         c = max(n, m): n == m, n == 1 or m == 1
     (n,)  (8,)                   a^, b^ -> b^         n is 8 or 1
-
-Element-wise functions of one tensor, and of tensors and numbers that are broadcast.
-
-torch.cos     * -> *
-torch.add     a b, 1 b -> a b          from the shapes (12, 24) and (1, 24)
-torch.where   *, *, * -> *
 """
 
 from __future__ import annotations
@@ -44,7 +38,20 @@ from ..declare.dtypes import (
     real_of,
     result_type,
 )
-from ..declare.entry import Entry, Example, between, constant, entry, example, mask, t, whole
+from ..declare.entry import (
+    Entry,
+    Example,
+    between,
+    constant,
+    entries,
+    entry,
+    example,
+    mask,
+    shapes,
+    t,
+    torch_entry,
+    whole,
+)
 from ..declare.needs import EQ, need, need_equal_or_one, never_equal
 from ..declare.writing import (
     Lengths,
@@ -107,7 +114,7 @@ def _one_place(
         return ["1" if length == 1 else word for length in lengths], word
     numbers = [length for length in distinct if isinstance(length, int)]
     if len(numbers) > 1 or never_broadcast(distinct):
-        raise errors.cannot_broadcast(shapes, position, distinct)
+        raise errors.cannot_broadcast(shapes, distinct, position)
     for a, b in combinations([length for length in distinct if length is not None], 2):
         need_equal_or_one(a, b, one=[length for length in (a, b) if isinstance(length, Poly)])
     # Unknown lengths need not agree with each other, so each has a word of its own.
@@ -203,7 +210,7 @@ def bind(parameters: Sequence[str], args: Sequence[Any], kwargs: dict[str, Any])
     bound = dict(zip(parameters, args, strict=False))
     for name, value in kwargs.items():
         if name not in parameters or name in bound:
-            raise NotKnown(f"the argument '{name}' is not known of")
+            raise NotKnown(f"the argument '{name}' is not supported")
         bound[name] = value
     return bound
 
@@ -222,7 +229,7 @@ class Pointwise:
     linear: str = "no"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Declaration:
-        """Returns the declaration of one call."""
+        """Declares one call."""
         bound = bind(self.parameters, args, kwargs)
         operands = [
             bound[name] for name in self.parameters[: self.tensors] if bound.get(name) is not None
@@ -243,9 +250,7 @@ class Pointwise:
 
 
 def spread(tensors: Sequence[Any], outputs: int = 1) -> Declaration:
-    """Returns the declaration of tensors that are broadcast together, with ``outputs`` results of
-    the common shape.
-    """
+    """Declares tensors that are broadcast together; all results have the common shape."""
     if len(tensors) == 1:
         return Declaration(f"* -> {', '.join(['*'] * outputs)}", tuple(tensors))
     shapes = [dims_of(tensor, f"input {number}") for number, tensor in enumerate(tensors)]
@@ -262,7 +267,7 @@ def spread(tensors: Sequence[Any], outputs: int = 1) -> Declaration:
 
 
 def in_place(declaration: Declaration) -> Declaration:
-    """Returns the declaration of the variant that writes the result to its first input.
+    """Declares the variant that writes the result to its first input.
 
     Raises ShapeError where the first input would have to be broadcast.
     """
@@ -322,7 +327,7 @@ def _need_room(
             need(*((result, EQ, length) if isinstance(length, int) else (length, EQ, result)))
 
 
-_ANY = (example(t(12, 24)), example(t(12)), example(t(2, 12, 3, 4)))
+_ANY = shapes("12 24", "12", "2 12 3 4")
 
 
 def _within(low: float, high: float) -> tuple[Example, ...]:
@@ -333,35 +338,7 @@ _POSITIVE, _UNIT, _OVER_ONE = _within(0.5, 3.0), _within(0.05, 0.95), _within(1.
 _STEPS = (example(constant(between(0.5, 3.0, 12, 24))),)
 _WHOLE = (example(whole(9, 12, 24)), example(whole(9, 12)))
 
-_ONE: dict[str, dict[tuple[Example, ...], str]] = {
-    "real": {
-        _ANY: "asinh atan cos cosh deg2rad erf erfc exp exp2 expm1 rad2deg sin sinc sinh tan tanh "
-        "i0",
-        _POSITIVE: "digamma lgamma log log10 log1p log2 reciprocal rsqrt sqrt",
-        _UNIT: "acos asin atanh erfinv",
-        _OVER_ONE: "acosh",
-    },
-    "same": {_ANY: "ceil conj_physical floor frac sgn sign square trunc"},
-    "bool": {_ANY: "isfinite isinf isnan isneginf isposinf isreal logical_not signbit"},
-}
-"""Functions ``torch.NAME(input)`` by dtype rule and example."""
-
-_SPECIAL = {
-    _ANY: "entr erfcx expit i0e i1 i1e log_ndtr ndtr",
-    _POSITIVE: "gammaln psi",
-    _STEPS: "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0 modified_bessel_i1 "
-    "modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 "
-    "spherical_bessel_j0",
-    _UNIT: "ndtri",
-}
-"""Functions ``torch.special.NAME(input)``: reals."""
-
-_TWO = (
-    example(t(12, 24), t(12, 24)),
-    example(t(12, 24), t(24)),
-    example(t(12, 1, 6), t(4, 6)),
-    example(t(12, 24), 2.5),
-)
+_TWO = (*shapes("12 24, 12 24", "12 24, 24", "12 1 6, 4 6"), example(t(12, 24), 2.5))
 _TWO_POSITIVE = (
     example(between(0.5, 2, 12, 24), between(0.5, 2, 12, 24)),
     example(between(0.5, 2, 12, 1, 6), between(0.5, 2, 4, 6)),
@@ -374,219 +351,180 @@ _TWO_WHOLE = (
     example(whole(30, 12, 24, low=1), whole(5, 12, 24, low=1)),
     example(whole(30, 12, 24, low=1), whole(5, 24, low=1)),
 )
-_TWO_TENSORS = (_TWO[0], _TWO[1], _TWO[2])
-
-_PAIRS: dict[tuple[str, str], dict[tuple[Example, ...], str]] = {
-    ("same", "no"): {
-        _TWO_TENSORS: "maximum minimum fmax fmin hypot logaddexp logaddexp2 nextafter",
-        _TWO_POSITIVE: "fmod remainder",
-        _TWO_STEPS: "floor_divide heaviside",
-        _TWO_WHOLE: "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift "
-        "gcd lcm",
-    },
-    ("real", "no"): {
-        _TWO_TENSORS: "atan2 copysign",
-        _TWO_POSITIVE: "xlogy",
-    },
-    ("bool", "no"): {
-        _TWO: "eq ge gt le lt ne",
-        _TWO_TENSORS: "logical_and logical_or logical_xor",
-    },
-}
-"""Functions ``torch.NAME(input, other)`` by dtype rule, linearity and example."""
 
 
 def divide(input: Any, other: Any, *, rounding_mode: str | None = None) -> Declaration:
-    """Returns the declaration of a division, which is linear in the dividend where nothing is
-    rounded.
-    """
+    """Declares a division, which is linear in the dividend where nothing is rounded."""
     exact = rounding_mode is None
     form = Pointwise(("input", "other"), 2, "real" if exact else "same", "first" if exact else "no")
     return form(input, other)
 
 
 def frexp(input: Any) -> Declaration:
-    """Returns the declaration of mantissas and exponents."""
+    """Declares mantissas and exponents."""
     return Declaration("* -> *, *", (input,), dtypes=(dtype_of(input), "int32"), returns="tuple")
 
 
-def _tables() -> list[Entry]:
-    entries: list[Entry] = []
-    for dtype, groups in _ONE.items():
-        for examples, words in groups.items():
-            form = Pointwise(("input",), dtype=dtype)
-            entries += [entry(f"torch.{name}", form, *examples) for name in words.split()]
-    for examples, words in _SPECIAL.items():
-        form = Pointwise(("input",), dtype="real")
-        entries += [entry(f"torch.special.{name}", form, *examples) for name in words.split()]
-    for (dtype, linear), groups in _PAIRS.items():
-        for examples, words in groups.items():
-            form = Pointwise(("input", "other"), 2, dtype, linear)
-            entries += [entry(f"torch.{name}", form, *examples) for name in words.split()]
-    return entries
+_THREE = shapes("12 24, 12 24, 12 24", "12 24, 24, 12 1")
+_COMPLEX = example(t(12, 24, dtype="complex128"))
+_DIGITS = whole(3, 12, 24, dtype="float64")
+_FRACTION, _RATIO = constant(between(0.1, 0.9, 12, 24)), between(0.5, 2, 12, 24)
 
 
-_POLYNOMIALS = """
-chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w
-hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p
-shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v
-shifted_chebyshev_polynomial_w
+def _rows(
+    paths: str,
+    parameters: str,
+    *examples: Example,
+    tensors: int = 1,
+    dtype: str = "same",
+    linear: str = "no",
+) -> list[Entry]:
+    """The entries of element-wise functions with the same parameters and rules."""
+    return entries(paths, Pointwise(tuple(parameters.split()), tensors, dtype, linear), *examples)
+
+
+def _pairs(
+    paths: str, *examples: Example, parameters: str = "input other", **rules: str
+) -> list[Entry]:
+    """The entries of functions of two operands."""
+    return _rows(paths, parameters, *examples, tensors=2, **rules)
+
+
+_REAL = """
+torch. asinh atan cos cosh deg2rad erf erfc exp exp2 expm1 rad2deg sin sinc sinh tan tanh i0
+torch.special. entr erfcx expit i0e i1 i1e log_ndtr ndtr
 """
-"""Functions ``torch.special.NAME(input, n)``, in which torch has no gradient."""
-
-_THREE = (
-    example(t(12, 24), t(12, 24), t(12, 24)),
-    example(t(12, 24), t(24), t(12, 1)),
-)
+_POSITIVE_REAL = """
+torch. digamma lgamma log log10 log1p log2 reciprocal rsqrt sqrt torch.special. gammaln psi
+"""
+_BESSEL = """
+torch.special. airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0 modified_bessel_i1
+modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1
+spherical_bessel_j0
+"""
+_POLYNOMIALS = """
+torch.special. chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v
+chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l
+legendre_polynomial_p shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u
+shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w
+"""
+_BITS = "torch. bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift gcd lcm"
 
 ENTRIES = (
-    *_tables(),
-    entry("torch.add", Pointwise(("input", "other", "alpha"), 2, linear="together"), *_TWO),
-    entry("torch.sub", Pointwise(("input", "other", "alpha"), 2, linear="together"), *_TWO),
-    entry("torch.rsub", Pointwise(("input", "other", "alpha"), 2, linear="together"), *_TWO),
-    entry("torch.mul", Pointwise(("input", "other"), 2, linear="each"), *_TWO),
-    *(
-        entry(
-            f"torch.special.{name}",
-            Pointwise(("input", "n"), 2, "real"),
-            example(constant(between(0.1, 0.9, 12, 24)), whole(5, 24)),
-        )
-        for name in _POLYNOMIALS.split()
+    *_rows(_REAL, "input", *_ANY, dtype="real"),
+    *_rows(_POSITIVE_REAL, "input", *_POSITIVE, dtype="real"),
+    *_rows("torch. acos asin atanh erfinv torch.special. ndtri", "input", *_UNIT, dtype="real"),
+    *_rows("torch.acosh", "input", *_OVER_ONE, dtype="real"),
+    *_rows(_BESSEL, "input", *_STEPS, dtype="real"),
+    *_rows("torch. ceil conj_physical floor frac sgn sign square trunc", "input", *_ANY),
+    *_rows(
+        "torch. isfinite isinf isnan isneginf isposinf isreal logical_not signbit",
+        "input",
+        *_ANY,
+        dtype="bool",
     ),
-    *(
-        entry(
-            f"torch.{name}",
-            Pointwise(("input", "other"), 2, "real"),
-            example(constant(between(0.5, 3, 12, 24)), between(0.5, 3, 12, 24)),
-            example(constant(between(0.5, 3, 12, 1)), between(0.5, 3, 24)),
-        )
-        for name in ("igamma", "igammac")
+    *_rows("torch. neg positive", "input", *_ANY, linear="first"),
+    *_rows("torch.abs", "input", *_ANY, dtype="abs"),
+    *_rows("torch.angle", "input", _COMPLEX, dtype="abs"),
+    *_rows("torch. conj resolve_conj", "input", _COMPLEX, linear="first"),
+    *_rows("torch. real imag", "input", _COMPLEX, dtype="abs", linear="first"),
+    *_rows("torch.bitwise_not", "input", *_WHOLE, example(mask(12, 24))),
+    *_rows("torch.logit", "input eps", *_UNIT, dtype="real"),
+    *_rows("torch.sigmoid", "input", *_ANY, example(whole(3, 12, 24)), dtype="real"),
+    *_rows("torch.mvlgamma", "input p", example(between(2, 5, 12, 24), 3), dtype="real"),
+    *_rows("torch.round", "input decimals", *_ANY, example(t(12, 24), decimals=1)),
+    *_rows("torch.nan_to_num", "input nan posinf neginf", *_ANY, example(t(12, 24), nan=0.5)),
+    torch_entry(frexp, example(constant(t(12, 24)))),
+    *_pairs("torch. add sub rsub", *_TWO, parameters="input other alpha", linear="together"),
+    *_pairs("torch.mul", *_TWO, linear="each"),
+    *_pairs("torch. maximum minimum fmax fmin hypot logaddexp logaddexp2 nextafter", *_TWO[:3]),
+    *_pairs("torch. fmod remainder", *_TWO_POSITIVE),
+    *_pairs("torch. floor_divide heaviside", *_TWO_STEPS),
+    *_pairs(_BITS, *_TWO_WHOLE),
+    *_pairs("torch. atan2 copysign", *_TWO[:3], dtype="real"),
+    *_pairs("torch. xlogy torch.special. xlog1py", *_TWO_POSITIVE, dtype="real"),
+    *_pairs("torch. eq ge gt le lt ne", *_TWO, dtype="bool"),
+    *_pairs("torch. logical_and logical_or logical_xor", *_TWO[:3], dtype="bool"),
+    *_pairs(_POLYNOMIALS, example(_FRACTION, whole(5, 24)), parameters="input n", dtype="real"),
+    *_pairs(
+        "torch. igamma igammac",
+        example(constant(between(0.5, 3, 12, 24)), between(0.5, 3, 12, 24)),
+        example(constant(between(0.5, 3, 12, 1)), between(0.5, 3, 24)),
+        dtype="real",
     ),
-    entry(
-        "torch.mvlgamma", Pointwise(("input", "p"), dtype="real"), example(between(2, 5, 12, 24), 3)
-    ),
-    entry("torch.frexp", frexp, example(constant(t(12, 24)))),
-    entry("torch.float_power", Pointwise(("input", "exponent"), 2, "wide"), *_TWO_POSITIVE),
+    *_pairs("torch.float_power", *_TWO_POSITIVE, parameters="input exponent", dtype="wide"),
     entry(
         "torch.div",
         divide,
         *_TWO_POSITIVE,
-        example(between(0.5, 2, 12, 24), 4),
+        example(_RATIO, 4),
         example(between(1, 9, 12, 24), 2.0, rounding_mode="floor"),
     ),
-    entry(
-        "torch.true_divide",
-        Pointwise(("input", "other"), 2, "real", "first"),
-        *_TWO_POSITIVE,
-        example(between(0.5, 2, 12, 24), 4),
-    ),
-    entry(
+    *_pairs("torch.true_divide", *_TWO_POSITIVE, example(_RATIO, 4), dtype="real", linear="first"),
+    *_pairs(
         "torch.Tensor.polygamma",
-        Pointwise(("input", "n"), 2, "real"),
         example(between(0.5, 3, 12, 24), 1),
+        parameters="input n",
+        dtype="real",
     ),
-    entry("torch.neg", Pointwise(("input",), linear="first"), *_ANY),
-    entry("torch.positive", Pointwise(("input",), linear="first"), *_ANY),
-    entry("torch.abs", Pointwise(("input",), dtype="abs"), *_ANY),
-    entry(
-        "torch.angle", Pointwise(("input",), dtype="abs"), example(t(12, 24, dtype="complex128"))
+    *_pairs(
+        "torch.polygamma", example(1, between(0.5, 3, 12, 24)), parameters="n input", dtype="real"
     ),
-    entry(
-        "torch.conj", Pointwise(("input",), linear="first"), example(t(12, 24, dtype="complex128"))
-    ),
-    entry(
-        "torch.resolve_conj",
-        Pointwise(("input",), linear="first"),
-        example(t(12, 24, dtype="complex128")),
-    ),
-    entry(
-        "torch.real",
-        Pointwise(("input",), dtype="abs", linear="first"),
-        example(t(12, 24, dtype="complex128")),
-    ),
-    entry(
-        "torch.imag",
-        Pointwise(("input",), dtype="abs", linear="first"),
-        example(t(12, 24, dtype="complex128")),
-    ),
-    entry("torch.bitwise_not", Pointwise(("input",)), *_WHOLE, example(mask(12, 24))),
-    entry("torch.logit", Pointwise(("input", "eps"), dtype="real"), *_UNIT),
-    entry("torch.special.xlog1py", Pointwise(("input", "other"), 2, "real"), *_TWO_POSITIVE),
-    entry(
-        "torch.special.zeta",
-        Pointwise(("input", "other"), 2, "real"),
-        example(constant(between(2, 4, 12, 24)), 2.0),
-    ),
-    entry(
-        "torch.polygamma", Pointwise(("n", "input"), 2, "real"), example(1, between(0.5, 3, 12, 24))
-    ),
-    entry(
-        "torch.ldexp", Pointwise(("input", "other"), 2, "real"), example(t(12, 24), whole(4, 24))
-    ),
-    entry(
+    *_pairs("torch.special.zeta", example(constant(between(2, 4, 12, 24)), 2.0), dtype="real"),
+    *_pairs("torch.ldexp", example(t(12, 24), whole(4, 24)), dtype="real"),
+    *_pairs(
         "torch.isclose",
-        Pointwise(("input", "other", "rtol", "atol", "equal_nan"), 2, "bool"),
-        example(whole(3, 12, 24, dtype="float64"), whole(3, 12, 24, dtype="float64")),
+        example(_DIGITS, whole(3, 12, 24, dtype="float64")),
+        parameters="input other rtol atol equal_nan",
+        dtype="bool",
     ),
-    entry(
-        "torch.clamp",
-        Pointwise(("input", "min", "max"), 3),
-        example(t(12, 24), -0.5, 0.5),
-        example(t(12, 24), min=t(24)),
-        example(t(12, 24), between(-2, -1, 12, 1), between(1, 2, 24)),
-    ),
-    entry("torch.clamp_min", Pointwise(("input", "min"), 2), example(t(12, 24), 0.2)),
-    entry("torch.clamp_max", Pointwise(("input", "max"), 2), example(t(12, 24), 0.2)),
-    entry(
-        "torch.lerp",
-        Pointwise(("input", "end", "weight"), 3, linear="pair"),
-        *_THREE,
-        example(t(12, 24), t(12, 24), 0.3),
-    ),
-    entry(
-        "torch.addcmul",
-        Pointwise(("input", "tensor1", "tensor2", "value"), 3, linear="sum of product"),
-        *_THREE,
-    ),
-    entry(
-        "torch.addcdiv",
-        Pointwise(("input", "tensor1", "tensor2", "value"), 3, linear="pair"),
-        example(t(12, 24), t(12, 24), between(0.5, 2, 12, 24)),
-        example(t(12, 24), t(24), between(0.5, 2, 12, 1)),
-    ),
-    entry(
+    *_pairs("torch.clamp_min", example(t(12, 24), 0.2), parameters="input min"),
+    *_pairs("torch.clamp_max", example(t(12, 24), 0.2), parameters="input max"),
+    *_pairs(
         "torch.complex",
-        Pointwise(("real", "imag"), 2, "complex", "together"),
-        example(t(12, 24), t(12, 24)),
+        *shapes("12 24, 12 24"),
+        parameters="real imag",
+        dtype="complex",
+        linear="together",
     ),
-    entry(
+    *_pairs(
         "torch.polar",
-        Pointwise(("abs", "angle"), 2, "complex"),
         example(between(1, 2, 12, 24), t(12, 24)),
+        parameters="abs angle",
+        dtype="complex",
     ),
-    entry(
-        "torch.round",
-        Pointwise(("input", "decimals")),
-        *_ANY,
-        example(t(12, 24), decimals=1),
-    ),
-    entry(
-        "torch.nan_to_num",
-        Pointwise(("input", "nan", "posinf", "neginf")),
-        *_ANY,
-        example(t(12, 24), nan=0.5),
-    ),
-    entry(
-        "torch.sigmoid",
-        Pointwise(("input",), dtype="real"),
-        *_ANY,
-        example(whole(3, 12, 24)),
-    ),
-    entry(
+    *_pairs(
         "torch.pow",
-        Pointwise(("input", "exponent"), 2),
         *_TWO_POSITIVE,
         example(t(12, 24), 2),
         example(2.0, t(12, 24)),
+        parameters="input exponent",
+    ),
+    *_rows(
+        "torch.clamp",
+        "input min max",
+        example(t(12, 24), -0.5, 0.5),
+        example(t(12, 24), min=t(24)),
+        example(t(12, 24), between(-2, -1, 12, 1), between(1, 2, 24)),
+        tensors=3,
+    ),
+    *_rows(
+        "torch.lerp",
+        "input end weight",
+        *_THREE,
+        example(t(12, 24), t(12, 24), 0.3),
+        tensors=3,
+        linear="pair",
+    ),
+    *_rows(
+        "torch.addcmul", "input tensor1 tensor2 value", *_THREE, tensors=3, linear="sum of product"
+    ),
+    *_rows(
+        "torch.addcdiv",
+        "input tensor1 tensor2 value",
+        example(t(12, 24), t(12, 24), _RATIO),
+        example(t(12, 24), t(24), between(0.5, 2, 12, 1)),
+        tensors=3,
+        linear="pair",
     ),
 )

@@ -1,16 +1,12 @@
-"""What a captured graph calls besides tensor operators: sizes, arithmetic on them, attributes,
+"""What a captured graph calls besides tensor operators: sizes, Python's operators, attributes,
 switches.
 
     x.size(0)                      the length itself, known without running
-    operator.mul(batch, 4)         arithmetic on lengths; on tensors it is torch.mul
+    operator.mul(x, y)             *, * -> *         the same as torch.mul
+    operator.mul(batch, 4)         4*batch           of lengths it is a value
+    operator.iadd(x, y)            *, * -> *         and x is written to
     getattr(x, "shape")            the lengths; "T" and "mT" are operators
     torch._C._set_grad_enabled     nothing
-
-Python's operators: element-wise on tensors, arithmetic on lengths.
-
-operator.mul(x, y)         *, * -> *         the same as torch.mul
-operator.mul(batch, 4)     4*batch           a value, known without running
-operator.iadd(x, y)        *, * -> *         and x is written to
 """
 
 from __future__ import annotations
@@ -25,7 +21,20 @@ from ...algebra.dims import floor_div, maximum, minimum, mod
 from ...algebra.poly import Poly, product
 from ..declare import errors
 from ..declare.dtypes import dtype_of, kind
-from ..declare.entry import Entry, Example, Form, between, constant, entry, example, t, whole
+from ..declare.entry import (
+    Entry,
+    Example,
+    Form,
+    between,
+    constant,
+    entries,
+    entry,
+    example,
+    shapes,
+    t,
+    torch_entry,
+    whole,
+)
 from ..declare.writing import NotKnown, axis, dims_of, is_dim, is_tensor
 from ..linalg.products import matmul
 from ..shape.reshape import matrix_transpose, reversed_dims
@@ -33,41 +42,39 @@ from .pointwise import Pointwise, in_place
 
 
 def value(result: Any) -> Declaration:
-    """Returns the declaration of a call that computes no tensor: its result is known without
-    running.
-    """
+    """Declares a call that computes no tensor: its result is known without running."""
     return Declaration("-> ?", (), returns="value", value=result)
 
 
 def size(input: Any, dim: Any = None) -> Declaration:
-    """Returns the declaration of Tensor.size."""
+    """Declares Tensor.size."""
     dims = dims_of(input)
     return value(dims if dim is None else dims[axis(dim, len(dims))])
 
 
 def rank(input: Any) -> Declaration:
-    """Returns the declaration of Tensor.dim."""
+    """Declares Tensor.dim."""
     return value(len(dims_of(input)))
 
 
 def count(input: Any) -> Declaration:
-    """Returns the declaration of Tensor.numel."""
+    """Declares Tensor.numel."""
     dims = dims_of(input)
     return value(None if None in dims else product(d for d in dims if d is not None))
 
 
 def length(input: Any) -> Declaration:
-    """Returns the declaration of len: of a tensor, its first length."""
+    """Declares len: of a tensor, its first length."""
     return size(input, 0) if is_tensor(input) else value(len(input))
 
 
 def nothing(*args: Any, **kwargs: Any) -> Declaration:
-    """Returns the declaration of a switch or a log: it gives None and touches no tensor."""
+    """Declares a switch or a log: it gives None and touches no tensor."""
     return value(None)
 
 
 def predicate(test: Callable[[str], bool]) -> Form:
-    """Returns the declaration of is_floating_point and its kin, which ask about the dtype."""
+    """Declares is_floating_point and its kin, which ask about the dtype."""
 
     def declare(input: Any) -> Declaration:
         dtype = dtype_of(input)
@@ -79,9 +86,7 @@ def predicate(test: Callable[[str], bool]) -> Form:
 
 
 def attribute(input: Any, name: str, *default: Any) -> Declaration:
-    """Returns the declaration of getattr: lengths and dtypes are values, transposed views are
-    operators.
-    """
+    """Declares getattr: lengths and dtypes are values, transposed views are operators."""
     if not is_tensor(input):
         return value(getattr(input, name, *default))
     match name:
@@ -102,26 +107,26 @@ def attribute(input: Any, name: str, *default: Any) -> Declaration:
 
 
 def _extreme(function: Callable[..., Any]) -> Form:
-    """Returns the declaration of torch.sym_max, sym_min and Python's max, min of lengths."""
+    """Declares torch.sym_max, sym_min and Python's max, min of lengths."""
 
     def declare(*values: Any) -> Declaration:
         given = values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
         if not all(is_dim(x) for x in given):
-            raise NotKnown("only lengths are known of")
+            raise NotKnown("only lengths are supported")
         return value(function(*given))
 
     return declare
 
 
 def sym_sum(args: Any) -> Declaration:
-    """Returns the declaration of torch.sym_sum."""
+    """Declares torch.sym_sum."""
     if not all(is_dim(x) for x in args):
-        raise NotKnown("only lengths are known of")
+        raise NotKnown("only lengths are supported")
     return value(sum(args[1:], args[0]) if args else 0)
 
 
 def _whole_number(a: Any) -> Declaration:
-    """Returns the declaration of torch.sym_int, math.floor, math.ceil, int of a length."""
+    """Declares torch.sym_int, math.floor, math.ceil, int of a length."""
     if is_tensor(a):
         raise NotKnown("a number that is read from a tensor")
     if not is_dim(a) and not isinstance(a, float | bool):
@@ -130,7 +135,7 @@ def _whole_number(a: Any) -> Declaration:
 
 
 def item(input: Any) -> Declaration:
-    """Returns the declaration of Tensor.item: a number that only running can tell."""
+    """Declares Tensor.item: a number that only running can tell."""
     raise NotKnown("a number that is read from a tensor")
 
 
@@ -197,9 +202,7 @@ operator.
 
 
 def _binary(name: str, *, writes: bool = False) -> Form:
-    """Returns the declaration of ``operator.NAME``: of tensors an element-wise operator, of lengths
-    a value.
-    """
+    """Declares ``operator.NAME``: of tensors an element-wise operator, of lengths a value."""
     function, dtype, linear = _ARITHMETIC[name]
     form = Pointwise(("a", "b"), 2, dtype, linear)
 
@@ -218,22 +221,22 @@ def _binary(name: str, *, writes: bool = False) -> Form:
 
 
 def _product(a: Any, b: Any) -> Declaration:
-    """Returns the declaration of ``a @ b``."""
+    """Declares ``a @ b``."""
     return matmul(a, b)
 
 
 def _negative(a: Any) -> Declaration:
-    """Returns the declaration of ``-a``."""
+    """Declares ``-a``."""
     return Pointwise(("a",), linear="first")(a) if is_tensor(a) else value(-a)
 
 
 def _inverted(a: Any) -> Declaration:
-    """Returns the declaration of ``~a``."""
+    """Declares ``~a``."""
     return Pointwise(("a",))(a) if is_tensor(a) else value(~a)
 
 
 def _absolute(a: Any) -> Declaration:
-    """Returns the declaration of ``abs(a)``."""
+    """Declares ``abs(a)``."""
     if is_tensor(a):
         return Pointwise(("a",), dtype="abs")(a)
     if isinstance(a, Poly):
@@ -242,7 +245,7 @@ def _absolute(a: Any) -> Declaration:
 
 
 def _positive(a: Any) -> Declaration:
-    """Returns the declaration of ``+a``."""
+    """Declares ``+a``."""
     return Pointwise(("a",), linear="first")(a) if is_tensor(a) else value(a)
 
 
@@ -285,29 +288,28 @@ ENTRIES = (
         example(t(12, 6), "T"),
         example(t(2, 12, 6), "mT"),
     ),
-    entry("builtins.len", length, example(t(12, 6))),
+    entry("builtins.len", length, *shapes("12 6")),
     entry("builtins.max", _extreme(maximum)),
     entry("builtins.min", _extreme(minimum)),
     entry("builtins.int", _whole_number),
     entry("torch.sym_max", _extreme(maximum)),
     entry("torch.sym_min", _extreme(minimum)),
-    entry("torch.sym_sum", sym_sum),
+    torch_entry(sym_sum),
     entry("torch.sym_int", _whole_number),
-    entry("math.floor", _whole_number),
-    entry("math.ceil", _whole_number),
-    entry("torch.Tensor.size", size, example(t(12, 6)), example(t(12, 6), -1)),
-    entry("torch.Tensor.dim", rank, example(t(12, 6))),
-    entry("torch.numel", count, example(t(12, 6))),
+    *entries("math. floor ceil", _whole_number),
+    entry("torch.Tensor.size", size, *shapes("12 6"), example(t(12, 6), -1)),
+    entry("torch.Tensor.dim", rank, *shapes("12 6")),
+    entry("torch.numel", count, *shapes("12 6")),
     entry("torch.Tensor.item", item, note="a number that only running can tell"),
     entry("torch.Tensor.tolist", item, note="numbers that only running can tell"),
-    entry("torch.is_floating_point", predicate(lambda d: kind(d) == 2), example(t(12))),
-    entry("torch.is_complex", predicate(lambda d: kind(d) == 3), example(t(12))),
-    entry("torch.is_signed", predicate(lambda d: kind(d) > 0 and d[0] != "u"), example(t(12))),
+    entry("torch.is_floating_point", predicate(lambda d: kind(d) == 2), *shapes("12")),
+    entry("torch.is_complex", predicate(lambda d: kind(d) == 3), *shapes("12")),
+    entry("torch.is_signed", predicate(lambda d: kind(d) > 0 and d[0] != "u"), *shapes("12")),
     *(entry(path, nothing, note="touches no tensor") for path in _SWITCHES),
     *_operators(),
-    entry("operator.matmul", _product, example(t(2, 12, 6), t(6, 4))),
-    entry("operator.neg", _negative, example(t(12, 6))),
-    entry("operator.pos", _positive, example(t(12, 6))),
-    entry("operator.abs", _absolute, example(t(12, 6))),
+    entry("operator.matmul", _product, *shapes("2 12 6, 6 4")),
+    entry("operator.neg", _negative, *shapes("12 6")),
+    entry("operator.pos", _positive, *shapes("12 6")),
+    entry("operator.abs", _absolute, *shapes("12 6")),
     entry("operator.invert", _inverted, example(whole(9, 12, 6))),
 )

@@ -17,18 +17,17 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.poly import Dim
 from ..declare import errors
 from ..declare.dtypes import result_type
-from ..declare.entry import entry, example, t
+from ..declare.entry import example, t, torch_entry
+from ..declare.forms import declared
 from ..declare.needs import never_equal
-from ..declare.writing import Lengths, Names, NotKnown, annotation, dims_of
+from ..declare.writing import Lengths, Names, NotKnown, dims_of
 from ..elementwise.pointwise import broadcast
 
 
 def einsum(equation: Any, *operands: Any) -> Declaration:
-    """Returns the declaration of an einsum. Raises ShapeError for an equation that does not fit its
-    operands.
-    """
+    """Declares an einsum. Raises ShapeError for an equation that does not fit its operands."""
     if not isinstance(equation, str):
-        raise NotKnown("einsum with lists of numbers is not known of")
+        raise NotKnown("einsum with lists of numbers is not supported")
     tensors = (
         list(operands[0])
         if len(operands) == 1 and isinstance(operands[0], list | tuple)
@@ -76,9 +75,10 @@ def _declaration(
         output += (
             spread.output if part == "..." else [marks[part] if lengths.get(part) != 1 else "1"]
         )
-    return Declaration(
-        annotation(rows, [output]),
-        tuple(tensors),
+    return declared(
+        tensors,
+        rows,
+        [output],
         arguments=arguments,
         fresh=tuple(spread.fresh),
         dtypes=(result_type(tensors),),
@@ -162,8 +162,7 @@ def _row(
 
 
 ENTRIES = (
-    entry(
-        "torch.einsum",
+    torch_entry(
         einsum,
         example("bhqd,bhkd->bhqk", t(2, 4, 12, 6), t(2, 4, 3, 6)),
         example("...ij,jk", t(2, 12, 6), t(6, 4)),

@@ -18,16 +18,20 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import minimum
 from ..declare import errors
 from ..declare.dtypes import complex_of, dtype_of, real_of
-from ..declare.entry import Entry, Form, Sample, between, constant, entry, example, t
-from ..declare.writing import (
-    Names,
-    NotKnown,
-    annotation,
-    dims_of,
-    freeze_text,
-    is_tensor,
-    length_word,
+from ..declare.entry import (
+    Entry,
+    Form,
+    Sample,
+    between,
+    constant,
+    entry,
+    example,
+    shapes,
+    t,
+    torch_entry,
 )
+from ..declare.forms import declared
+from ..declare.writing import Names, NotKnown, dims_of, freeze_text, is_tensor, length_word
 from ..elementwise.pointwise import broadcast
 
 _VECTORS_OR_MATRIX = "a part of the batch may be taken for another kind of right side"
@@ -42,7 +46,7 @@ def matrices(
     arguments: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Declaration:
-    """Returns the declaration of functions of matrices, whose batch dimensions are broadcast.
+    """Declares functions of matrices, whose batch dimensions are broadcast.
 
     inner: the words of the last dimensions of each tensor; outputs: those of each result.
     """
@@ -59,9 +63,10 @@ def matrices(
     open_ = bool(spread.output) or any(
         w.rstrip("^+") == w and not w.isdecimal() for row in inner for w in row
     )
-    return Declaration(
-        annotation(rows, [[*spread.output, *words] for words in outputs]),
-        tuple(tensors),
+    return declared(
+        tensors,
+        rows,
+        [[*spread.output, *words] for words in outputs],
         arguments={**spread.arguments, **(arguments or {})},
         fresh=tuple(spread.fresh),
         dtypes=tuple(dtypes),
@@ -74,7 +79,7 @@ def matrices(
 def _square(
     *outputs: str, real: Sequence[int] = (), whole: Sequence[int] = (), whole_as: str = "int32"
 ) -> Any:
-    """Returns the declaration of a function of one square matrix; ``real`` results have real
+    """Declares a function of one square matrix; ``real`` results have real
     dtypes, ``whole`` integers.
     """
 
@@ -98,7 +103,7 @@ def _shortest(A: Any, arguments: dict[str, Any]) -> str:
 
 
 def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> Declaration:
-    """Returns the declaration of the singular value decomposition."""
+    """Declares the singular value decomposition."""
     arguments: dict[str, Any] = {}
     k = _shortest(A, arguments)
     left, right = ("m^", "n^") if full_matrices else (k, k)
@@ -108,18 +113,18 @@ def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> Declaratio
 
 
 def svdvals(A: Any, *, driver: Any = None) -> Declaration:
-    """Returns the declaration of the singular values."""
+    """Declares the singular values."""
     arguments: dict[str, Any] = {}
     k = _shortest(A, arguments)
     return matrices([A], [["m^", "n^"]], [[k]], [real_of(dtype_of(A))], arguments)
 
 
 def qr(A: Any, mode: str = "reduced") -> Declaration:
-    """Returns the declaration of the QR decomposition."""
+    """Declares the QR decomposition."""
     arguments: dict[str, Any] = {}
     k = _shortest(A, arguments)
     if mode == "r":
-        raise NotKnown("qr without q is not known of")
+        raise NotKnown("qr without q is not supported")
     side = "m^" if mode == "complete" else k
     dtype = dtype_of(A)
     if mode == "complete":
@@ -130,14 +135,14 @@ def qr(A: Any, mode: str = "reduced") -> Declaration:
 def pinv(
     A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Declaration:
-    """Returns the declaration of the pseudo-inverse; a tolerance may be one of each matrix."""
+    """Declares the pseudo-inverse; a tolerance may be one of each matrix."""
     return _tolerant(A, (rcond, atol, rtol), ["n^", "m^"], dtype_of(A))
 
 
 def matrix_rank(
     A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Declaration:
-    """Returns the declaration of the rank of each matrix; a tolerance may be one of each."""
+    """Declares the rank of each matrix; a tolerance may be one of each."""
     return _tolerant(A, (tol, atol, rtol), [], "int64")
 
 
@@ -152,12 +157,12 @@ def _tolerant(
 
 
 def condition(A: Any, p: Any = None) -> Declaration:
-    """Returns the declaration of the condition number of each matrix."""
+    """Declares the condition number of each matrix."""
     return matrices([A], [["m^", "n^"]], [[]], [real_of(dtype_of(A))])
 
 
 def eig(*outputs: str) -> Form:
-    """Returns the declaration of eig and eigvals, whose results are complex."""
+    """Declares eig and eigvals, whose results are complex."""
 
     def declare(A: Any) -> Declaration:
         dtype = complex_of(dtype_of(A))
@@ -167,7 +172,7 @@ def eig(*outputs: str) -> Form:
 
 
 def solve(A: Any, B: Any, *, left: bool = True) -> Declaration:
-    """Returns the declaration of a linear system: the columns of B are solved one by one."""
+    """Declares a linear system: the columns of B are solved one by one."""
     a, b = dims_of(A), dims_of(B, "the right side")
     if len(b) == 1 or (len(b) == len(a) - 1 and b == a[:-1]):
         return matrices([A, B], [["n^", "n^"], ["n^"]], [["n^"]], [dtype_of(B)], linear=((1,),))
@@ -182,27 +187,27 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Declaration:
 def solve_triangular(
     A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Declaration:
-    """Returns the declaration of a triangular system."""
+    """Declares a triangular system."""
     side = ["n^", "k"] if left else ["k", "n^"]
     return matrices([A, B], [["n^", "n^"], side], [side], [dtype_of(B)], linear=((1,),))
 
 
 def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Declaration:
-    """Returns the declaration of a system whose Cholesky factor is given."""
+    """Declares a system whose Cholesky factor is given."""
     return matrices(
         [B, L], [["n^", "k"], ["n^", "n^"]], [["n^", "k"]], [dtype_of(B)], linear=((0,),)
     )
 
 
 def lu_factor(A: Any, *, pivot: bool = True) -> Declaration:
-    """Returns the declaration of an LU decomposition in one matrix, with its pivots."""
+    """Declares an LU decomposition in one matrix, with its pivots."""
     arguments: dict[str, Any] = {}
     k = _shortest(A, arguments)
     return matrices([A], [["m^", "n^"]], [["m^", "n^"], [k]], [dtype_of(A), "int32"], arguments)
 
 
 def matrix_power(A: Any, n: int) -> Declaration:
-    """Returns the declaration of a power of each matrix."""
+    """Declares a power of each matrix."""
     return matrices([A], [["n^", "n^"]], [["n^", "n^"]], [dtype_of(A)])
 
 
@@ -211,7 +216,7 @@ def _definite(*shape: int) -> Sample:
 
 
 _A = (example(_definite(12, 4, 4)), example(_definite(3, 3)))
-_RECTANGLES = (example(t(12, 4, 3)), example(t(2, 3, 4)))
+_RECTANGLES = shapes("12 4 3", "2 3 4")
 _EACH = constant(between(0.2, 0.9, 12))
 _TOLERANT = (*_RECTANGLES, example(t(12, 4, 3), atol=_EACH))
 _BOTH = example(t(2, 12, 3, 4), atol=constant(between(0.2, 0.9, 2, 1)), rtol=_EACH)
@@ -256,5 +261,5 @@ def _entries() -> list[Entry]:
 ENTRIES = (
     *_entries(),
     entry("torch.logdet", _square(""), *_A),
-    entry("torch.cholesky_solve", cholesky_solve, example(t(2, 4, 12), _definite(2, 4, 4))),
+    torch_entry(cholesky_solve, example(t(2, 4, 12), _definite(2, 4, 4))),
 )

@@ -1,25 +1,14 @@
-"""Matrix products and what is made of them.
+"""Matrix products, products of vectors, and products that are added to a tensor.
 
-linear(x, w, b)      * k+, n k+, n -> * n        b is a summand
-matmul(x, y)         a b k+, k+ n -> a b n        batches broadcast
-tensordot(x, y, 2)   a b+ c+, b+ c+ d -> a d
+    linear(x, w, b)       * k+, n k+, n -> * n           b is a summand
+    matmul(x, y)          a b k+, k+ n -> a b n          batches broadcast
+    tensordot(x, y, 2)    a b+ c+, b+ c+ d -> a d
+    cross(x, y)           a 3, a 3 -> a 3
+    block_diag(x, y)      a^ b^, c^ d^ -> e^ f^          e = a + c, f = b + d
+    addmm(b, x, y)        n, m k+, k+ n -> m n           b is a summand: one rank adds it
+    addbmm(b, x, y)       m n, b+ m k+, b+ k+ n -> m n   the batch is summed too
 
-Products that are written in letters are in `einsum`, those that are added to a tensor in
-`added_products`.
-
-Products of vectors, and what sets them beside each other.
-
-cross(x, y)         a 3, a 3 -> a 3
-vecdot(x, y)        a b+, a b+ -> a
-block_diag(x, y)    a^ b^, c^ d^ -> e^ f^        e = a + c, f = b + d
-
-A product added to a tensor: ``beta * input + alpha * (x @ y)``, where the tensor is broadcast.
-
-addmm(b, x, y)       n, m k+, k+ n -> m n               b is a summand: one rank adds it
-addbmm(b, x, y)      m n, b+ m k+, b+ k+ n -> m n       the batch is summed too
-addr(b, x, y)        m n, m, n -> m n                   nothing is summed but b
-
-They are kept apart from the plain products because partial sums must hold the summand once.
+Products that are written in letters are in `einsum`.
 """
 
 from __future__ import annotations
@@ -33,14 +22,14 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.poly import Dim
 from ..declare import errors
 from ..declare.dtypes import dtype_of, result_type
-from ..declare.entry import Form, entry, example, t
+from ..declare.entry import Form, entries, entry, example, functional, shapes, t, torch_entry
+from ..declare.forms import declared
 from ..declare.needs import NE, need
 from ..declare.writing import (
     Lengths,
     Names,
     NotKnown,
     Pattern,
-    annotation,
     as_tuple,
     axes,
     axis,
@@ -53,7 +42,7 @@ from ..elementwise.pointwise import broadcast, laid_on
 
 
 def cross(input: Any, other: Any, dim: Any = None) -> Declaration:
-    """Returns the declaration of torch.cross; the dimension is written out, for without it the
+    """Declares torch.cross; the dimension is written out, for without it the
     first of length 3 is taken.
     """
     shapes = [dims_of(input), dims_of(other, "the other tensor")]
@@ -65,7 +54,7 @@ def cross(input: Any, other: Any, dim: Any = None) -> Declaration:
 
 
 def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Declaration:
-    """Returns the declaration of torch.linalg.cross."""
+    """Declares torch.linalg.cross."""
     return _crossed([input, other], dim, fixed=False)
 
 
@@ -80,9 +69,10 @@ def _crossed(tensors: list[Any], dim: int, *, fixed: bool) -> Declaration:
     rests = [shape[:place] + shape[place + 1 :] for shape in shapes]
     spread = broadcast(rests, names)
     rows = [[*row[:place], "3", *row[place:]] for row in (*spread.inputs, spread.output)]
-    return Declaration(
-        annotation(rows[:2], rows[2:]),
-        tuple(tensors),
+    return declared(
+        tensors,
+        rows[:2],
+        rows[2:],
         arguments=spread.arguments,
         fresh=tuple(spread.fresh),
         fixed={"dim": place} if fixed else {},
@@ -93,10 +83,10 @@ def _crossed(tensors: list[Any], dim: int, *, fixed: bool) -> Declaration:
 
 
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Declaration:
-    """Returns the declaration of inner products along a dimension."""
+    """Declares inner products along a dimension."""
     shapes = [dims_of(x), dims_of(y, "the other tensor")]
     if len(shapes[0]) != len(shapes[1]):
-        raise NotKnown("vecdot of tensors with different numbers of dimensions is not known of")
+        raise NotKnown("vecdot of tensors with different numbers of dimensions is not supported")
     place = axis(dim, len(shapes[0]))
     names = Names()
     spread = broadcast([shape[:place] + shape[place + 1 :] for shape in shapes], names)
@@ -105,9 +95,10 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Declaration:
         [*row[:place], *word, *row[place:]]
         for row, word in zip(spread.inputs, along.inputs, strict=True)
     ]
-    return Declaration(
-        annotation(rows, [spread.output]),
+    return declared(
         (x, y),
+        rows,
+        [spread.output],
         arguments=spread.arguments,
         fresh=tuple(spread.fresh),
         dtypes=(result_type((x, y)),),
@@ -116,21 +107,22 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Declaration:
 
 
 def block_diag(*tensors: Any) -> Declaration:
-    """Returns the declaration of matrices along a diagonal."""
+    """Declares matrices along a diagonal."""
     names, arguments = Names(), dict[str, Any]()
     rows: list[list[str]] = []
     totals: list[Dim] = [0, 0]
     for tensor in tensors:
         dims = dims_of(tensor)
         if len(dims) > 2:
-            raise NotKnown("only vectors and matrices are known of")
+            raise NotKnown("only vectors and matrices are supported")
         rows.append(names.take(len(dims), "^"))
         sides = (*(1,) * (2 - len(dims)), *known(dims))
         totals = [a + b for a, b in zip(totals, sides, strict=True)]
     target = [length_word(names, arguments, total) for total in totals]
-    return Declaration(
-        annotation(rows, [target]),
-        tuple(tensors),
+    return declared(
+        tensors,
+        rows,
+        [target],
         arguments=arguments,
         dtypes=(result_type(tensors),),
         linear=(tuple(range(len(tensors))),),
@@ -139,11 +131,9 @@ def block_diag(*tensors: Any) -> Declaration:
 
 
 def covariance(input: Any, **options: Any) -> Declaration:
-    """Returns the declaration of cov and corrcoef: rows are compared with each other over all
-    columns.
-    """
+    """Declares cov and corrcoef: rows are compared with each other over all columns."""
     if len(dims_of(input)) != 2 or any(value is not None for value in options.values()):
-        raise NotKnown("only a matrix without weights is known of")
+        raise NotKnown("only a matrix without weights is supported")
     rows = dims_of(input)[0]
     if rows is not None and rows != 1:
         need(rows, NE, 1)  # of one row torch returns a number
@@ -161,21 +151,15 @@ _EACH = ((0,), (1,))
 def contraction(
     tensors: Sequence[Any], inputs: Sequence[Pattern], output: Pattern, **more: Any
 ) -> Declaration:
-    """Returns the declaration of a product that is linear in each factor."""
+    """Declares a product that is linear in each factor."""
     linear = more.pop("linear", tuple((n,) for n in range(len(tensors))))
-    return Declaration(
-        annotation(inputs, [output]),
-        tuple(tensors),
-        dtypes=(result_type(tensors),),
-        linear=linear,
-        **more,
+    return declared(
+        tensors, inputs, [output], dtypes=(result_type(tensors),), linear=linear, **more
     )
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Declaration:
-    """Returns the declaration of ``input @ weight.T + bias``; a weight with one dimension is one
-    row.
-    """
+    """Declares ``input @ weight.T + bias``; a weight with one dimension is one row."""
     rank = len(dims_of(weight, "the weight"))
     if not dims_of(input):
         raise errors.wrong_rank("linear", "input", (), "at least 1 dimension")
@@ -209,9 +193,7 @@ def _bias(dims: Lengths, columns: Dim | None) -> tuple[str, set[str]]:
 
 
 def matmul(input: Any, other: Any) -> Declaration:
-    """Returns the declaration of a product of vectors, matrices or batches of matrices, batches
-    broadcast.
-    """
+    """Declares a product of vectors, matrices or batches of matrices, batches broadcast."""
     a, b = dims_of(input), dims_of(other, "the other tensor")
     if not a or not b:
         raise errors.wrong_rank("matmul", "a tensor", (), "at least 1 dimension")
@@ -232,7 +214,7 @@ def matmul(input: Any, other: Any) -> Declaration:
 
 
 def fixed_product(text: str) -> Form:
-    """Returns the declaration of a product of two tensors with one annotation: mm, bmm, mv, dot."""
+    """Declares a product of two tensors with one annotation: mm, bmm, mv, dot."""
 
     def declare(input: Any, mat2: Any) -> Declaration:
         return Declaration(text, (input, mat2), dtypes=(result_type((input, mat2)),), linear=_EACH)
@@ -245,17 +227,17 @@ bmm = fixed_product("b m k+, b k+ n -> b m n")
 
 
 def mv(input: Any, vec: Any) -> Declaration:
-    """Returns the declaration of a matrix times a vector."""
+    """Declares a matrix times a vector."""
     return fixed_product("m k+, k+ -> m")(input, vec)
 
 
 def dot(input: Any, tensor: Any) -> Declaration:
-    """Returns the declaration of the inner product of two vectors."""
+    """Declares the inner product of two vectors."""
     return fixed_product("k+, k+ -> ()")(input, tensor)
 
 
 def inner(input: Any, other: Any) -> Declaration:
-    """Returns the declaration of inner products over the last dimensions."""
+    """Declares inner products over the last dimensions."""
     a, b = dims_of(input), dims_of(other, "the other tensor")
     if not a or not b:
         return Declaration(
@@ -270,12 +252,12 @@ def inner(input: Any, other: Any) -> Declaration:
 
 
 def outer(input: Any, vec2: Any) -> Declaration:
-    """Returns the declaration of all products of two vectors' elements."""
+    """Declares all products of two vectors' elements."""
     return contraction((input, vec2), [["m"], ["n"]], ["m", "n"])
 
 
 def kron(input: Any, other: Any) -> Declaration:
-    """Returns the declaration of the Kronecker product."""
+    """Declares the Kronecker product."""
     a, b = len(dims_of(input)), len(dims_of(other, "the other tensor"))
     names = Names()
     left, right = names.take(a), names.take(b)
@@ -289,7 +271,7 @@ def kron(input: Any, other: Any) -> Declaration:
 
 
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Declaration:
-    """Returns the declaration of a contraction of given dimensions."""
+    """Declares a contraction of given dimensions."""
     ranks = len(dims_of(a)), len(dims_of(b, "the other tensor"))
     if isinstance(dims, int):
         pairs = (tuple(range(ranks[0] - dims, ranks[0])), tuple(range(dims)))
@@ -319,7 +301,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Declaration:
 
 
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Declaration:
-    """Returns the declaration of ``x1 @ W @ x2 + b`` for every row."""
+    """Declares ``x1 @ W @ x2 + b`` for every row."""
     tensors = (input1, input2, weight) if bias is None else (input1, input2, weight, bias)
     text = "* i+, * j+, o i+ j+" + (", o" if bias is not None else "")
     each = (0, 1, 2)
@@ -333,9 +315,7 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Declara
 
 
 def chain(*matrices: Any) -> Declaration:
-    """Returns the declaration of a product of several matrices: the lengths between two of them are
-    summed.
-    """
+    """Declares a product of several matrices: the lengths between two of them are summed."""
     listed = (
         list(matrices[0])
         if len(matrices) == 1 and isinstance(matrices[0], list | tuple)
@@ -356,19 +336,16 @@ def chain(*matrices: Any) -> Declaration:
 def grouped_mm(
     input: Any, weight: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None
 ) -> Declaration:
-    """Returns the declaration of a product of row groups with one matrix each; ``offs`` tells where
-    the groups end.
-    """
+    """Declares a product of row groups with one matrix each; ``offs`` is where the groups end."""
     if offs is None or bias is not None or len(dims_of(input)) != 2 or len(dims_of(weight)) != 3:
-        raise NotKnown("only (rows, k) by (groups, k, n) with offs is known of")
+        raise NotKnown("only (rows, k) by (groups, k, n) with offs is supported")
     return Declaration(
         "s^ k+, g^ k+ n, g^ -> s^ n", (input, weight, offs), dtypes=(dtype_of(input),), linear=_EACH
     )
 
 
 def sum_of_product(product: Sequence[Pattern], output: Sequence[str]) -> Form:
-    """Returns the declaration of ``beta * input + alpha * (x @ y)``: addmm, baddbmm, addmv, addr,
-    addbmm.
+    """Declares ``beta * input + alpha * (x @ y)``: addmm, baddbmm, addmv, addr, addbmm.
 
     ``input`` is a summand and is broadcast to the output.
     """
@@ -384,11 +361,7 @@ def sum_of_product(product: Sequence[Pattern], output: Sequence[str]) -> Form:
         names = Names({"b", "k", "m", "n"})
         row, whole = laid_on(dims, [lengths[word] for word in output], output, names)
         found = contraction(
-            (input, x, y),
-            [row, *product],
-            output,
-            value_split=(0,),
-            linear=((0, 1), (0, 2)),
+            (input, x, y), [row, *product], output, value_split=(0,), linear=((0, 1), (0, 2))
         )
         return replace(found, annotation=freeze_some(found.annotation, whole))
 
@@ -401,7 +374,7 @@ def _named(form: Form, x: str, y: str) -> Form:
     def declare(input: Any, *args: Any, **kwargs: Any) -> Declaration:
         renamed = {{x: "x", y: "y"}.get(name, name): value for name, value in kwargs.items()}
         if len(args) > 2:
-            raise NotKnown("the old order of arguments is not known of")
+            raise NotKnown("the old order of arguments is not supported")
         return form(input, *args, **renamed)
 
     return declare
@@ -424,78 +397,42 @@ _ADDR = sum_of_product([["m"], ["n"]], ["m", "n"])
 
 ENTRIES = (
     entry(
-        "torch.linalg.cross",
-        linalg_cross,
-        example(t(12, 3), t(12, 3)),
-        example(t(3, 12), t(3, 1), dim=0),
+        "torch.linalg.cross", linalg_cross, *shapes("12 3, 12 3"), example(t(3, 12), t(3, 1), dim=0)
     ),
-    entry(
-        "torch.linalg.vecdot",
-        vecdot,
-        example(t(12, 6), t(12, 6)),
-        example(t(12, 6), t(12, 1), dim=0),
-    ),
-    entry(
-        "torch.cross",
-        cross,
-        example(t(12, 3), t(12, 3)),
-        example(t(3, 12), t(3, 12)),
-        example(t(3, 3), t(3, 3), 1),
-    ),
-    entry("torch.block_diag", block_diag, example(t(2, 3), t(4, 4))),
-    entry("torch.cov", covariance, example(t(4, 12))),
-    entry("torch.corrcoef", covariance, example(t(4, 12))),
-    entry(
-        "torch.nn.functional.linear",
+    entry("torch.linalg.vecdot", vecdot, *shapes("12 6, 12 6"), example(t(12, 6), t(12, 1), dim=0)),
+    torch_entry(cross, *shapes("12 3, 12 3", "3 12, 3 12"), example(t(3, 3), t(3, 3), 1)),
+    torch_entry(block_diag, *shapes("2 3, 4 4")),
+    *entries("torch. cov corrcoef", covariance, *shapes("4 12")),
+    functional(
         linear,
-        example(t(2, 12, 24), t(6, 24), t(6)),
-        example(t(12, 24), t(12, 24)),
-        example(t(24), t(6, 24), t(6)),
-        example(t(12, 24), t(6, 24), t(1)),
-        example(t(12, 24), t(6, 24), t(1, 6)),
+        *shapes(
+            "2 12 24, 6 24, 6", "12 24, 12 24", "24, 6 24, 6", "12 24, 6 24, 1", "12 24, 6 24, 1 6"
+        ),
     ),
-    entry(
-        "torch.matmul",
+    torch_entry(
         matmul,
-        example(t(12, 24), t(24, 6)),
-        example(t(2, 12, 6), t(6, 4)),
-        example(t(2, 1, 12, 6), t(4, 6, 3)),
-        example(t(12, 6), t(6)),
-        example(t(6), t(6, 12)),
-        example(t(12), t(12)),
+        *shapes("12 24, 24 6", "2 12 6, 6 4", "2 1 12 6, 4 6 3", "12 6, 6", "6, 6 12", "12, 12"),
     ),
-    entry("torch.mm", mm, example(t(12, 24), t(24, 6))),
-    entry("torch.bmm", bmm, example(t(4, 12, 24), t(4, 24, 6))),
-    entry("torch.mv", mv, example(t(12, 24), t(24))),
-    entry("torch.dot", dot, example(t(12), t(12))),
-    entry("torch.vdot", inner, example(t(12), t(12))),
-    entry("torch.inner", inner, example(t(2, 12, 6), t(4, 6)), example(t(12), t(12))),
-    entry("torch.outer", outer, example(t(12), t(6))),
-    entry("torch.kron", kron, example(t(2, 12), t(6, 4)), example(t(12), t(2, 6))),
-    entry(
-        "torch.tensordot",
-        tensordot,
-        example(t(12, 4, 6), t(4, 6, 2)),
-        example(t(12, 4, 6), t(6, 3, 12), ([0, 2], [2, 0])),
+    entry("torch.mm", mm, *shapes("12 24, 24 6")),
+    entry("torch.bmm", bmm, *shapes("4 12 24, 4 24 6")),
+    torch_entry(mv, *shapes("12 24, 24")),
+    torch_entry(dot, *shapes("12, 12")),
+    entry("torch.vdot", inner, *shapes("12, 12")),
+    torch_entry(inner, *shapes("2 12 6, 4 6", "12, 12")),
+    torch_entry(outer, *shapes("12, 6")),
+    torch_entry(kron, *shapes("2 12, 6 4", "12, 2 6")),
+    torch_entry(
+        tensordot, *shapes("12 4 6, 4 6 2"), example(t(12, 4, 6), t(6, 3, 12), ([0, 2], [2, 0]))
     ),
-    entry(
-        "torch.nn.functional.bilinear",
-        bilinear,
-        example(t(12, 4), t(12, 6), t(3, 4, 6), t(3)),
-        example(t(2, 6, 4), t(2, 6, 3), t(12, 4, 3)),
-    ),
-    entry("torch.chain_matmul", chain, example(t(12, 4), t(4, 6), t(6, 24))),
+    functional(bilinear, *shapes("12 4, 12 6, 3 4 6, 3", "2 6 4, 2 6 3, 12 4 3")),
+    entry("torch.chain_matmul", chain, *shapes("12 4, 4 6, 6 24")),
     entry(
         "torch.linalg.multi_dot",
         chain,
         example([t(12, 4), t(4, 6), t(6, 24)]),
         example([t(12), t(12, 6), t(6)]),
     ),
-    entry(
-        "torch.nn.functional.grouped_mm",
-        grouped_mm,
-        note="rows of a group are neighbours: rows and groups stay whole",
-    ),
+    functional(grouped_mm, note="rows of a group are neighbours: rows and groups stay whole"),
     entry(
         "torch.ops.transformers.grouped_mm_fallback",
         grouped_mm,
@@ -504,26 +441,21 @@ ENTRIES = (
     entry(
         "torch.addmm",
         _named(_ADDMM, "mat1", "mat2"),
-        example(t(6), t(12, 24), t(24, 6)),
+        *shapes("6, 12 24, 24 6"),
         example(t(12, 6), t(12, 24), t(24, 6), beta=2, alpha=3),
-        example(t(12, 1), t(12, 24), t(24, 6)),
+        *shapes("12 1, 12 24, 24 6"),
     ),
     entry(
         "torch.baddbmm",
         _named(_BADDBMM, "batch1", "batch2"),
-        example(t(4, 12, 6), t(4, 12, 24), t(4, 24, 6)),
-        example(t(1, 6), t(4, 12, 24), t(4, 24, 6)),
+        *shapes("4 12 6, 4 12 24, 4 24 6", "1 6, 4 12 24, 4 24 6"),
     ),
-    entry(
-        "torch.addbmm",
-        _named(_ADDBMM, "batch1", "batch2"),
-        example(t(12, 6), t(4, 12, 24), t(4, 24, 6)),
-    ),
-    entry("torch.addmv", _named(_ADDMV, "mat", "vec"), example(t(12), t(12, 24), t(24))),
+    entry("torch.addbmm", _named(_ADDBMM, "batch1", "batch2"), *shapes("12 6, 4 12 24, 4 24 6")),
+    entry("torch.addmv", _named(_ADDMV, "mat", "vec"), *shapes("12, 12 24, 24")),
     entry(
         "torch.addr",
         _named(_ADDR, "vec1", "vec2"),
-        example(t(12, 6), t(12), t(6)),
+        *shapes("12 6, 12, 6"),
         note="nothing is summed but input",
     ),
 )

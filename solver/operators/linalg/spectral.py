@@ -17,10 +17,10 @@ from ...algebra.dims import floor_div
 from ...algebra.poly import Dim
 from ..declare import errors
 from ..declare.dtypes import complex_of, dtype_of, floating, real_of
-from ..declare.entry import Entry, Form, entry, example, t
+from ..declare.entry import Entry, Form, entry, example, shapes, t
+from ..declare.forms import moved, words
 from ..declare.needs import GE, need
-from ..declare.writing import Names, NotKnown, annotation, axes, axis, dims_of, length_word
-from ..shape.reshape import moved
+from ..declare.writing import Names, NotKnown, axes, axis, dims_of, length_word
 
 Kind = Literal["full", "half", "real"]
 """full: as many frequencies as elements; half: the frequencies of reals; real: back from those to
@@ -31,7 +31,7 @@ reals.
 def transformed(
     input: Any, places: Sequence[int], sizes: Sequence[Any] | None, kind: Kind
 ) -> Declaration:
-    """Returns the declaration of a transform of these dimensions, padded or cut to ``sizes``."""
+    """Declares a transform of these dimensions, padded or cut to ``sizes``."""
     dims = dims_of(input)
     names, arguments = Names(), dict[str, Any]()
     row = [names.one("^" if n in places else "") for n in range(len(dims))]
@@ -46,12 +46,12 @@ def transformed(
         if result != length or length is None:
             target[place] = length_word(names, arguments, result)
     dtype = floating(dtype_of(input))
-    return Declaration(
-        annotation([row], [target]),
-        (input,),
+    return moved(
+        input,
+        row,
+        target,
         arguments=arguments,
         dtypes=(real_of(dtype) if kind == "real" else complex_of(dtype),),
-        linear=((0,),),
         frozen="" if len(places) < len(dims) else "every frequency needs all elements",
     )
 
@@ -69,7 +69,7 @@ def _length(length: Dim | None, size: Any, kind: Kind) -> Dim:
 
 
 def _one(kind: Kind) -> Form:
-    """Returns the declaration of a transform of one dimension."""
+    """Declares a transform of one dimension."""
 
     def declare(input: Any, n: Any = None, dim: int = -1, norm: Any = None) -> Declaration:
         return transformed(
@@ -80,7 +80,7 @@ def _one(kind: Kind) -> Form:
 
 
 def _two(kind: Kind) -> Form:
-    """Returns the declaration of a transform of two dimensions."""
+    """Declares a transform of two dimensions."""
 
     def declare(input: Any, s: Any = None, dim: Any = (-2, -1), norm: Any = None) -> Declaration:
         return transformed(input, axes(dim, len(dims_of(input))), s, kind)
@@ -89,7 +89,7 @@ def _two(kind: Kind) -> Form:
 
 
 def _many(kind: Kind) -> Form:
-    """Returns the declaration of a transform of any dimensions; sizes alone mean the last ones."""
+    """Declares a transform of any dimensions; sizes alone mean the last ones."""
 
     def declare(input: Any, s: Any = None, dim: Any = None, norm: Any = None) -> Declaration:
         rank = len(dims_of(input))
@@ -101,11 +101,10 @@ def _many(kind: Kind) -> Form:
 
 
 def shift(input: Any, dim: Any = None) -> Declaration:
-    """Returns the declaration of fftshift and ifftshift: a roll by half a dimension."""
+    """Declares fftshift and ifftshift: a roll by half a dimension."""
     rank = len(dims_of(input))
     places = axes(dim, rank)
-    names = Names()
-    row = [names.one("^" if n in places else "") for n in range(rank)]
+    row = words(rank, places)
     return moved(input, row, row)
 
 
@@ -136,6 +135,6 @@ def _entries() -> list[Entry]:
 
 ENTRIES = (
     *_entries(),
-    entry("torch.fft.fftshift", shift, example(t(12, 6), 1), example(t(12, 6))),
+    entry("torch.fft.fftshift", shift, example(t(12, 6), 1), *shapes("12 6")),
     entry("torch.fft.ifftshift", shift, example(t(12, 6), (1,))),
 )

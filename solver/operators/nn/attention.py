@@ -16,7 +16,8 @@ from dimsolve.ir.operator import Declaration
 
 from ..declare import errors
 from ..declare.dtypes import dtype_of
-from ..declare.entry import entry, example, mask, t
+from ..declare.entry import example, functional, mask, shapes, t
+from ..declare.forms import declared
 from ..declare.needs import EQ, GE, need, need_multiple, quotient
 from ..declare.writing import (
     Lengths,
@@ -42,9 +43,7 @@ def scaled_dot_product_attention(
     scale: Any = None,
     enable_gqa: bool = False,
 ) -> Declaration:
-    """Returns the declaration of attention; the query heads of a group share a key head where
-    ``enable_gqa`` says so.
-    """
+    """Declares attention; with ``enable_gqa`` the query heads of a group share a key head."""
     shapes = [
         dims_of(x, w) for x, w in ((query, "the query"), (key, "the key"), (value, "the value"))
     ]
@@ -59,11 +58,7 @@ def scaled_dot_product_attention(
         leading, output, arguments = spread.inputs, spread.output, spread.arguments
     rows, keys = names.one("^" if is_causal else ""), names.one("^")
     inner, outer = names.one("^"), names.one()
-    patterns = [
-        [*leading[0], rows, inner],
-        [*leading[1], keys, inner],
-        [*leading[2], keys, outer],
-    ]
+    patterns = [[*leading[0], rows, inner], [*leading[1], keys, inner], [*leading[2], keys, outer]]
     inputs = [query, key, value]
     doubtful: set[str] = set()
     if attn_mask is not None:
@@ -163,14 +158,12 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> Declaration:
-    """Returns the declaration of the whole layer as one function: only the batch can be cut, see
-    the note.
-    """
+    """Declares the whole layer as one function: only the batch can be cut, see the note."""
     unusual = (bias_k, bias_v, q_proj_weight, static_k, static_v, key_padding_mask, in_proj_weight)
     if any(x is not None for x in unusual[:-1]) or add_zero_attn or unusual[-1] is None:
-        raise NotKnown("only one joint projection without further biases is known of")
+        raise NotKnown("only one joint projection without further biases is supported")
     if len(dims_of(query)) != 3 or (attn_mask is not None and len(dims_of(attn_mask)) != 2):
-        raise NotKnown("only a batch of sequences with a shared mask is known of")
+        raise NotKnown("only a batch of sequences with a shared mask is supported")
     _need_heads(dims_of(query)[-1], embed_dim_to_check, num_heads, in_proj_weight)
     rows = [["l^", "n", "e^"], ["s^", "n", "e^"], ["s^", "n", "e^"], ["f^", "e^"]]
     inputs = [query, key, value, in_proj_weight]
@@ -186,9 +179,10 @@ def multi_head_attention_forward(
     weights = ["n", "l^", "s^"] if average_attn_weights else ["n", str(num_heads), "l^", "s^"]
     outputs: list[list[str] | None] = [["l^", "n", "e^"], weights if need_weights else None]
     dtype = dtype_of(query)
-    return Declaration(
-        annotation(rows, outputs),
-        tuple(inputs),
+    return declared(
+        inputs,
+        rows,
+        outputs,
         dtypes=(dtype, dtype if need_weights else None),
         random=bool(training and dropout_p),
         returns="tuple",
@@ -212,8 +206,7 @@ def _need_heads(width: Any, checked: Any, heads: Any, in_proj_weight: Any) -> No
 _Q, _K, _V = t(2, 4, 12, 6), t(2, 4, 8, 6), t(2, 4, 8, 12)
 
 ENTRIES = (
-    entry(
-        "torch.nn.functional.scaled_dot_product_attention",
+    functional(
         scaled_dot_product_attention,
         example(_Q, _K, _V),
         example(_Q, _K, _V, mask(2, 1, 12, 8), scale=0.25),
@@ -221,10 +214,9 @@ ENTRIES = (
         example(_Q, _K, _V, is_causal=True),
         example(t(2, 12, 8, 6), t(2, 4, 8, 6), t(2, 4, 8, 6), enable_gqa=True),
         example(t(2, 12, 8, 6), t(2, 2, 8, 6), t(2, 2, 8, 6), t(2, 12, 8, 8), enable_gqa=True),
-        example(t(12, 8, 6), t(12, 4, 6), t(12, 4, 6)),
+        *shapes("12 8 6, 12 4 6, 12 4 6"),
     ),
-    entry(
-        "torch.nn.functional.multi_head_attention_forward",
+    functional(
         multi_head_attention_forward,
         example(
             t(6, 12, 4),

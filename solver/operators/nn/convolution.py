@@ -1,26 +1,20 @@
-"""Convolutions, and what takes windows apart and puts them together.
+"""Convolutions, and images taken apart into windows or channels and put together.
 
-conv2d(x, w, b)            n c+ h^ w^, o c+ k^ l^, o -> n o i^ j^       b is a summand
-conv2d(x, w, b, groups=4)  n (g c+) h^ w^, (g o) c+ k^ l^, (g o) -> n (g o) i^ j^
-depthwise                  n g h^ w^, g 1 k^ l^, g -> n g i^ j^         a rank's groups: its g
-patches, 16 by 16          n c+ (h 16) (w 16), o c+ 16 16 -> n o h w    stride 16
-conv_transpose2d           n (g c+) h^ w^, (g c+) o k^ l^, (g o) -> n (g o) i^ j^
-pixel_shuffle(x, 2)        n (c 2 2) h w -> n c (h 2) (w 2)
+    conv2d(x, w, b)            n c+ h^ w^, o c+ k^ l^, o -> n o i^ j^       b is a summand
+    conv2d(x, w, b, groups=4)  n (g c+) h^ w^, (g o) c+ k^ l^, (g o) -> n (g o) i^ j^
+    depthwise                  n g h^ w^, g 1 k^ l^, g -> n g i^ j^         a rank's groups: its g
+    patches, 16 by 16          n c+ (h 16) (w 16), o c+ 16 16 -> n o h w    stride 16
+    conv_transpose2d           n (g c+) h^ w^, (g c+) o k^ l^, (g o) -> n (g o) i^ j^
+    pixel_shuffle(x, 2)        n (c 2 2) h w -> n c (h 2) (w 2)
+    channel_shuffle(x, 4)      n (g c) a b -> n (c g) a b                   g=4
+    unfold(x, 3)               n c h^ w^ -> n (c 3 3) a^
 
-Windows that slide along a dimension: how long the result is, and whether the dimension may be
-cut.
+A `Window` says how long the result of a dimension is, and whether the dimension may be split:
+neighbouring windows share elements, so only windows that do not overlap leave it free.
 
-    length 32, window 3, padding 1     h^ -> o^      o = 32: neighbouring windows share elements
-    length 32, window 1                h -> h
-    length 32, window 4, stride 4      (h 4) -> h    windows that do not overlap
+    length 32, window 3, padding 1     h^ -> o^      o = 32
+    length 32, window 4, stride 4      (h 4) -> h
     a transposed one, 4 and 4          h -> (h 4)
-
-Images taken apart into windows or channels, and put together.
-
-pixel_shuffle(x, 2)       n (c 2 2) h w -> n c (h 2) (w 2)
-channel_shuffle(x, 4)     n (g c) a b -> n (c g) a b          g=4, a rank's groups are its g
-unfold(x, 3)              n c h^ w^ -> n (c 3 3) a^
-fold(x, (4, 4), 2)        n (c 2 2) a^ -> n c h^ w^
 """
 
 from __future__ import annotations
@@ -33,19 +27,11 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import ceil_div, floor_div, maximum, minimum
 from ...algebra.poly import Dim, divide_exactly, product
 from ..declare import errors
-from ..declare.dtypes import dtype_of, result_type
-from ..declare.entry import Form, entry, example, t
+from ..declare.dtypes import result_type
+from ..declare.entry import Form, entry, example, functional, shapes, t
+from ..declare.forms import declared, moved
 from ..declare.needs import EQ, GE, LT, at_least, need, quotient
-from ..declare.writing import (
-    Names,
-    NotKnown,
-    annotation,
-    dims_of,
-    group,
-    is_dim,
-    length_word,
-    per_dim,
-)
+from ..declare.writing import Names, NotKnown, dims_of, group, is_dim, length_word, per_dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +49,7 @@ class Window:
 
     def result(self, length: Dim) -> Dim:
         """Returns how many windows there are. Raises ShapeError where not even one fits."""
-        refusal = errors.window_too_long(length, self.size, self.before + self.after, self.dilation)
+        refusal = errors.window_too_long(self.size, self.dilation, length, self.before + self.after)
         for number in (self.size, self.stride, self.dilation):
             need(number, GE, 1, refusal)
         room = length + self.before + self.after - self.dilation * (self.size - 1) - 1
@@ -126,8 +112,7 @@ def slide_back(
     if length is None:
         raise NotKnown("the length of a dimension with windows is not known")
     refusal = errors.not_understood(
-        "a transposed convolution",
-        f"output_padding is {extra}, beside a stride of {window.stride}",
+        "a transposed convolution", f"output_padding is {extra}, beside a stride of {window.stride}"
     )
     need(extra, GE, 0, refusal)
     need(extra, LT, maximum(window.stride, window.dilation), refusal)
@@ -138,7 +123,7 @@ def slide_back(
         + window.dilation * (window.size - 1)
     )
     total = result + extra + 1
-    need(total, GE, 1, errors.window_too_long(length, window.size, 0, window.dilation))
+    need(total, GE, 1, errors.window_too_long(window.size, window.dilation, length, 0))
     before = "1" if length == 1 else names.one("^")
     return before, length_word(names, arguments, total)
 
@@ -176,7 +161,7 @@ def _channels(
 
 
 def convolution(spatial: int) -> Form:
-    """Returns the declaration of conv1d, conv2d, conv3d."""
+    """Declares conv1d, conv2d, conv3d."""
 
     def declare(
         input: Any,
@@ -187,30 +172,13 @@ def convolution(spatial: int) -> Form:
         dilation: Any = 1,
         groups: Any = 1,
     ) -> Declaration:
-        dims, kernel = _checked(input, weight, spatial)
-        names, arguments = Names(), dict[str, Any]()
-        batch = names.take(len(dims) - spatial - 1)
-        out = quotient("a group of output channels", kernel[0], groups)
-        g, c, o = _channels(names, groups, kernel[1], out, arguments)
-        windows = windows_of(kernel[2:], stride, padding, dilation, spatial)
-        pairs = [
-            slide(n, w, names, arguments) for n, w in zip(dims[-spatial:], windows, strict=True)
-        ]
-        sides = _kernel_words(kernel[2:], names)
-        inputs = [
-            [*batch, group(g, c), *(before for before, _ in pairs)],
-            [group(g, o), c, *sides],
-        ]
-        output = [*batch, group(g, o), *(after for _, after in pairs)]
-        return _joined(input, weight, bias, inputs, output, group(g, o), g, arguments)
+        return _convolved(input, weight, bias, (stride, padding, dilation), groups, spatial)
 
     return declare
 
 
 def transposed_convolution(spatial: int) -> Form:
-    """Returns the declaration of conv_transpose1d, 2d, 3d, whose weight has its input channels
-    first.
-    """
+    """Declares conv_transpose1d, 2d, 3d, whose weight has its input channels first."""
 
     def declare(
         input: Any,
@@ -222,25 +190,58 @@ def transposed_convolution(spatial: int) -> Form:
         groups: Any = 1,
         dilation: Any = 1,
     ) -> Declaration:
-        dims, kernel = _checked(input, weight, spatial)
-        names, arguments = Names(), dict[str, Any]()
-        batch = names.take(len(dims) - spatial - 1)
-        inner = quotient("a group of input channels", kernel[0], groups)
-        g, c, o = _channels(names, groups, inner, kernel[1], arguments)
-        windows = windows_of(kernel[2:], stride, padding, dilation, spatial)
+        steps = (stride, padding, dilation)
+        return _convolved(input, weight, bias, steps, groups, spatial, True, output_padding)
+
+    return declare
+
+
+def _convolved(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    steps: tuple[Any, Any, Any],
+    groups: Any,
+    spatial: int,
+    transposed: bool = False,
+    output_padding: Any = 0,
+) -> Declaration:
+    """The declaration of a convolution. steps: stride, padding and dilation."""
+    dims, kernel = _checked(input, weight, spatial)
+    names, arguments = Names(), dict[str, Any]()
+    batch = names.take(len(dims) - spatial - 1)
+    share = quotient(f"a group of {'in' if transposed else 'out'}put channels", kernel[0], groups)
+    inner, outer = (share, kernel[1]) if transposed else (kernel[1], share)
+    g, c, o = _channels(names, groups, inner, outer, arguments)
+    windows = windows_of(kernel[2:], *steps, spatial)
+    slides = zip(dims[-spatial:], windows, strict=True)
+    if transposed:
         extras = per_dim(output_padding, spatial)
         pairs = [
             slide_back(n, w, extra, names, arguments)
-            for n, w, extra in zip(dims[-spatial:], windows, extras, strict=True)
+            for (n, w), extra in zip(slides, extras, strict=True)
         ]
-        inputs = [
-            [*batch, group(g, c), *(before for before, _ in pairs)],
-            [group(g, c), o, *_kernel_words(kernel[2:], names)],
-        ]
-        output = [*batch, group(g, o), *(after for _, after in pairs)]
-        return _joined(input, weight, bias, inputs, output, group(g, o), g, arguments)
-
-    return declare
+    else:
+        pairs = [slide(n, w, names, arguments) for n, w in slides]
+    sides = [str(size) if isinstance(size, int) else names.one("^") for size in kernel[2:]]
+    channels = group(g, o)
+    rows = [
+        [*batch, group(g, c), *(before for before, _ in pairs)],
+        [*((group(g, c), o) if transposed else (channels, c)), *sides],
+    ]
+    tensors = [input, weight]
+    if bias is not None:
+        tensors, rows = [*tensors, bias], [*rows, [channels]]
+    return declared(
+        tensors,
+        rows,
+        [[*batch, channels, *(after for _, after in pairs)]],
+        arguments=arguments,
+        sizes={} if g == "1" else {"groups": g},
+        value_split=() if bias is None else (2,),
+        dtypes=(result_type(tensors),),
+        linear=((0,), (1,)) if bias is None else ((0, 2), (1, 2)),
+    )
 
 
 def _checked(input: Any, weight: Any, spatial: int) -> tuple[Any, tuple[Dim, ...]]:
@@ -256,66 +257,29 @@ def _checked(input: Any, weight: Any, spatial: int) -> tuple[Any, tuple[Dim, ...
     return dims, tuple(k for k in kernel if k is not None)
 
 
-def _kernel_words(sizes: Any, names: Names) -> list[str]:
-    return [str(size) if isinstance(size, int) else names.one("^") for size in sizes]
-
-
-def _joined(
-    input: Any,
-    weight: Any,
-    bias: Any,
-    inputs: list[list[str]],
-    output: list[str],
-    channels: str,
-    groups: str,
-    arguments: dict[str, Any],
-) -> Declaration:
-    tensors = [input, weight]
-    linear: tuple[tuple[int, ...], ...] = ((0,), (1,))
-    if bias is not None:
-        tensors.append(bias)
-        inputs.append([channels])
-        linear = ((0, 2), (1, 2))
-    return Declaration(
-        annotation(inputs, [output]),
-        tuple(tensors),
-        arguments=arguments,
-        sizes={} if groups == "1" else {"groups": groups},
-        value_split=() if bias is None else (2,),
-        dtypes=(result_type(tensors),),
-        linear=linear,
-    )
-
-
 def pixel_shuffle(input: Any, upscale_factor: int) -> Declaration:
-    """Returns the declaration of channels laid out as larger images."""
+    """Declares channels laid out as larger images."""
     rank, arguments = len(dims_of(input)), dict[str, Any]()
     names = Names({"c", "h", "w"})
     batch, r = names.take(rank - 3), _factor_word(upscale_factor, names, arguments)
-    return Declaration(
-        annotation(
-            [[*batch, group("c", r, r), "h", "w"]], [[*batch, "c", group("h", r), group("w", r)]]
-        ),
-        (input,),
+    return moved(
+        input,
+        [*batch, group("c", r, r), "h", "w"],
+        [*batch, "c", group("h", r), group("w", r)],
         arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
     )
 
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Declaration:
-    """Returns the declaration of images laid out as channels."""
+    """Declares images laid out as channels."""
     rank, arguments = len(dims_of(input)), dict[str, Any]()
     names = Names({"c", "h", "w"})
     batch, r = names.take(rank - 3), _factor_word(downscale_factor, names, arguments)
-    return Declaration(
-        annotation(
-            [[*batch, "c", group("h", r), group("w", r)]], [[*batch, group("c", r, r), "h", "w"]]
-        ),
-        (input,),
+    return moved(
+        input,
+        [*batch, "c", group("h", r), group("w", r)],
+        [*batch, group("c", r, r), "h", "w"],
         arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
     )
 
 
@@ -326,25 +290,24 @@ def _factor_word(factor: Any, names: Names, arguments: dict[str, Any]) -> str:
 
 
 def channel_shuffle(input: Any, groups: Any) -> Declaration:
-    """Returns the declaration of channels dealt out over the groups."""
+    """Declares channels dealt out over the groups."""
     dims = dims_of(input)
     need(groups, GE, 1, errors.not_understood("channel_shuffle", f"groups is {groups}"))
     names = Names({"n", "g", "c"})
     rest = names.take(len(dims) - 2)
-    return Declaration(
-        annotation([["n", "(g c)", *rest]], [["n", "(c g)", *rest]]),
-        (input,),
+    return moved(
+        input,
+        ["n", "(g c)", *rest],
+        ["n", "(c g)", *rest],
         arguments={"g": groups},
         sizes={"groups": "g"},
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
     )
 
 
 def unfold(
     input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Declaration:
-    """Returns the declaration of F.unfold: every window a column."""
+    """Declares F.unfold: every window a column."""
     dims = dims_of(input)
     if len(dims) not in (3, 4):
         raise errors.wrong_rank("unfold", "input", dims, "3 or 4 dimensions")
@@ -358,12 +321,8 @@ def unfold(
     sides = names.take(2, "^")
     word = length_word(names, arguments, count)
     kernel = [_factor_word(size, names, arguments) for size in sizes]
-    return Declaration(
-        annotation([[*batch, "c", *sides]], [[*batch, group("c", *kernel), word]]),
-        (input,),
-        arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
+    return moved(
+        input, [*batch, "c", *sides], [*batch, group("c", *kernel), word], arguments=arguments
     )
 
 
@@ -375,7 +334,7 @@ def fold(
     padding: Any = 0,
     stride: Any = 1,
 ) -> Declaration:
-    """Returns the declaration of F.fold: columns added up into images."""
+    """Declares F.fold: columns added up into images."""
     dims = dims_of(input)
     if len(dims) not in (2, 3):
         raise errors.wrong_rank("fold", "input", dims, "2 or 3 dimensions")
@@ -389,12 +348,8 @@ def fold(
         need(dims[-1], EQ, count, errors.lengths_differ("the columns of a fold", dims[-1], count))
     sides = [length_word(names, arguments, size) for size in wanted]
     kernel = [_factor_word(size, names, arguments) for size in sizes]
-    return Declaration(
-        annotation([[*batch, group("c", *kernel), column]], [[*batch, "c", *sides]]),
-        (input,),
-        arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
+    return moved(
+        input, [*batch, group("c", *kernel), column], [*batch, "c", *sides], arguments=arguments
     )
 
 
@@ -413,7 +368,7 @@ ENTRIES = (
         example(t(2, 3, 24, 8), t(12, 3, 2, 4), None, (2, 4)),
         example(t(2, 12, 6, 4), t(24, 3, 2, 2), t(24), groups=4),
         example(t(2, 12, 6, 4), t(12, 1, 3, 3), t(12), padding=(1, 0), dilation=(1, 1), groups=12),
-        example(t(12, 6, 4), t(6, 12, 1, 1), t(6)),
+        *shapes("12 6 4, 6 12 1 1, 6"),
     ),
     entry(
         "torch.nn.functional.conv3d",
@@ -435,16 +390,11 @@ ENTRIES = (
     entry(
         "torch.nn.functional.conv_transpose3d",
         transposed_convolution(3),
-        example(t(2, 4, 2, 3, 2), t(4, 6, 2, 2, 2), t(6)),
+        *shapes("2 4 2 3 2, 4 6 2 2 2, 6"),
     ),
-    entry("torch.nn.functional.pixel_shuffle", pixel_shuffle, example(t(2, 24, 6, 4), 2)),
-    entry("torch.nn.functional.pixel_unshuffle", pixel_unshuffle, example(t(2, 6, 12, 8), 2)),
-    entry("torch.nn.functional.channel_shuffle", channel_shuffle, example(t(2, 12, 4, 3), 4)),
-    entry(
-        "torch.nn.functional.unfold",
-        unfold,
-        example(t(2, 12, 6, 4), (2, 3)),
-        example(t(2, 6, 4, 4), 2, stride=2),
-    ),
-    entry("torch.nn.functional.fold", fold, example(t(2, 24, 9), (4, 4), (2, 2))),
+    functional(pixel_shuffle, example(t(2, 24, 6, 4), 2)),
+    functional(pixel_unshuffle, example(t(2, 6, 12, 8), 2)),
+    functional(channel_shuffle, example(t(2, 12, 4, 3), 4)),
+    functional(unfold, example(t(2, 12, 6, 4), (2, 3)), example(t(2, 6, 4, 4), 2, stride=2)),
+    functional(fold, example(t(2, 24, 9), (4, 4), (2, 2))),
 )

@@ -7,19 +7,21 @@ pdist(x)                     n^ d^ -> e^              e = n*(n - 1)//2
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
 
 from ...algebra.dims import floor_div
 from ..declare.dtypes import dtype_of, floating, result_type
-from ..declare.entry import entry, example, t
+from ..declare.entry import example, functional, shapes, t, torch_entry
+from ..declare.forms import declared
 from ..declare.writing import Names, annotation, axis, bare, dims_of, length_word
 from ..elementwise.pointwise import broadcast
 
 
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Declaration:
-    """Returns the declaration of distances between rows: the coordinates stay whole."""
+    """Declares distances between rows: the coordinates stay whole."""
     a, b = dims_of(x1), dims_of(x2, "the other tensor")
     names = Names()
     batch = broadcast([a[:-2], b[:-2]], names)
@@ -39,7 +41,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Declara
 
 
 def pdist(input: Any, p: float = 2.0) -> Declaration:
-    """Returns the declaration of distances between all pairs of rows."""
+    """Declares distances between all pairs of rows."""
     rows, _ = dims_of(input)
     arguments: dict[str, Any] = {}
     count = None if rows is None else floor_div(rows * (rows - 1), 2)
@@ -67,40 +69,33 @@ def _way_to_compute(p: float, mode: Any, rows: Any, columns: Any) -> dict[str, A
 
 
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Declaration:
-    """Returns the declaration of the cosine between vectors along one dimension."""
-    shapes = [dims_of(x1), dims_of(x2, "the other tensor")]
-    rank = max(map(len, shapes))
-    place = axis(dim, rank)
-    names = Names()
-    spread = broadcast(shapes, names)
-    inputs = [_frozen_at(row, place - (rank - len(row))) for row in spread.inputs]
-    output = [word for n, word in enumerate(spread.output) if n != place]
-    return Declaration(
-        annotation(inputs, [output]),
-        (x1, x2),
-        arguments={k: v for k, v in spread.arguments.items() if k in map(bare, output)},
-        fresh=tuple(name for name in spread.fresh if name in map(bare, output)),
-        dtypes=(floating(result_type((x1, x2))),),
-        frozen="" if output else "the vectors are compared whole",
-    )
+    """Declares the cosine between vectors along one dimension."""
+    rank = max(len(dims_of(x1)), len(dims_of(x2, "the other tensor")))
+    return _compared(x1, x2, axis(dim, rank) - rank)
 
 
 def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Declaration:
-    """Returns the declaration of distances between vectors in the last dimension."""
-    names = Names()
-    spread = broadcast([dims_of(x1), dims_of(x2, "the other tensor")], names)
-    last = len(spread.output) - 1
-    inputs = [_frozen_at(row, len(row) - 1) for row in spread.inputs]
-    output = spread.output[:last] + ["1"] * keepdim
-    return Declaration(
-        annotation(inputs, [output]),
+    """Declares distances between vectors in the last dimension."""
+    return _compared(x1, x2, -1, ["1"] * keepdim)
+
+
+def _compared(x1: Any, x2: Any, place: int, kept: Sequence[str] = ()) -> Declaration:
+    """The declaration of vectors compared along a dimension, counted from the end; ``kept`` stands
+    in its place.
+    """
+    spread = broadcast([dims_of(x1), dims_of(x2, "the other tensor")], Names())
+    at = len(spread.output) + place
+    rest = [*spread.output[:at], *spread.output[at + 1 :]]
+    return declared(
         (x1, x2),
-        arguments={k: v for k, v in spread.arguments.items() if k in map(bare, output)},
-        fresh=tuple(name for name in spread.fresh if name in map(bare, output)),
+        [_frozen_at(row, len(row) + place) for row in spread.inputs],
+        [[*rest[:at], *kept, *rest[at:]]],
+        arguments={k: v for k, v in spread.arguments.items() if k in map(bare, rest)},
+        fresh=tuple(name for name in spread.fresh if name in map(bare, rest)),
         dtypes=(floating(result_type((x1, x2))),),
-        frozen="" if spread.output[:last] else "the vectors are compared whole",
+        frozen="" if rest else "the vectors are compared whole",
     )
 
 
@@ -112,20 +107,8 @@ def _frozen_at(row: list[str], place: int) -> list[str]:
 
 
 ENTRIES = (
-    entry(
-        "torch.nn.functional.cosine_similarity",
-        cosine_similarity,
-        example(t(12, 6), t(12, 6)),
-        example(t(12, 6, 4), t(6, 1), dim=-2),
-    ),
-    entry(
-        "torch.nn.functional.pairwise_distance",
-        pairwise_distance,
-        example(t(12, 6), t(12, 6)),
-        example(t(12, 6), t(12, 6), keepdim=True),
-    ),
-    entry("torch.pdist", pdist, example(t(6, 4))),
-    entry(
-        "torch.cdist", cdist, example(t(2, 12, 6), t(2, 4, 6)), example(t(12, 6), t(4, 6), p=1.0)
-    ),
+    functional(cosine_similarity, *shapes("12 6, 12 6"), example(t(12, 6, 4), t(6, 1), dim=-2)),
+    functional(pairwise_distance, *shapes("12 6, 12 6"), example(t(12, 6), t(12, 6), keepdim=True)),
+    torch_entry(pdist, *shapes("6 4")),
+    torch_entry(cdist, *shapes("2 12 6, 2 4 6"), example(t(12, 6), t(4, 6), p=1.0)),
 )

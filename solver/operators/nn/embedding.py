@@ -16,9 +16,10 @@ from dimsolve.ir.operator import Declaration
 
 from ..declare import errors
 from ..declare.dtypes import dtype_of
-from ..declare.entry import entry, example, t, whole
+from ..declare.entry import entry, example, functional, t, whole
+from ..declare.forms import declared
 from ..declare.needs import GE, need
-from ..declare.writing import Names, NotKnown, annotation, bare, dims_of
+from ..declare.writing import Names, NotKnown, bare, dims_of
 from ..shape.indexing import need_place
 
 _RENORMED = "max_norm writes to the rows that are looked up, so every rank must look up all"
@@ -33,9 +34,7 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Declaration:
-    """Returns the declaration of a look-up; gradients scaled by frequency need all ids on every
-    rank.
-    """
+    """Declares a look-up; gradients scaled by frequency need all ids on every rank."""
     rank = len(dims_of(input, "the ids"))
     mark = "^" if scale_grad_by_freq or max_norm is not None else ""
     names = Names({"v", "d"})
@@ -43,9 +42,10 @@ def embedding(
     if padding_idx is not None:
         need_place(padding_idx, dims_of(weight, "the table")[0])
     width = "d^" if max_norm is not None else "d"
-    return Declaration(
-        annotation([ids, ["v^", width]], [[*ids, width]]),
+    return declared(
         (input, weight),
+        [ids, ["v^", width]],
+        [[*ids, width]],
         dtypes=(dtype_of(weight),),
         linear=() if max_norm is not None else ((1,),),
         mutates=() if max_norm is None else (1,),
@@ -60,16 +60,11 @@ def torch_embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Declaration:
-    """Returns the declaration of torch.embedding, which takes the table first."""
+    """Declares torch.embedding, which takes the table first."""
     rank = len(dims_of(indices, "the ids"))
     names = Names({"v", "d"})
     ids = names.take(rank, "^" if scale_grad_by_freq else "")
-    return Declaration(
-        annotation([["v^", "d"], ids], [[*ids, "d"]]),
-        (weight, indices),
-        dtypes=(dtype_of(weight),),
-        linear=((0,),),
-    )
+    return declared((weight, indices), [["v^", "d"], ids], [[*ids, "d"]], linear=((0,),))
 
 
 def embedding_bag(
@@ -85,7 +80,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Declaration:
-    """Returns the declaration of look-ups that are summed, averaged or compared per bag."""
+    """Declares look-ups that are summed, averaged or compared per bag."""
     if max_norm is not None:
         raise NotKnown(_RENORMED)
     tied = "^" if scale_grad_by_freq else ""
@@ -95,7 +90,7 @@ def embedding_bag(
         if offsets is None:
             raise NotKnown("ids with one dimension need offsets")
         if include_last_offset:
-            raise NotKnown("include_last_offset is not known of")
+            raise NotKnown("include_last_offset is not supported")
         rows, inputs, output = ["i^", "v^ d", "b^"], [input, weight, offsets], "b^ d"
         weights = "i^"
     else:
@@ -114,15 +109,16 @@ def embedding_bag(
 
 
 def one_hot(input: Any, num_classes: Any = -1) -> Declaration:
-    """Returns the declaration of one_hot; without a number of classes only running can tell it."""
+    """Declares one_hot; without a number of classes only running can tell it."""
     row = Names().take(len(dims_of(input)))
     word = Names(row).one("^")
     given = isinstance(num_classes, int) and num_classes < 0
     if not given:
         need(num_classes, GE, 1, errors.not_understood("one_hot", f"{num_classes} classes"))
-    return Declaration(
-        annotation([row], [[*row, word]]),
+    return declared(
         (input,),
+        [row],
+        [[*row, word]],
         arguments={} if given else {bare(word): num_classes},
         fresh=(bare(word),) if given else (),
         dtypes=("int64",),
@@ -130,21 +126,19 @@ def one_hot(input: Any, num_classes: Any = -1) -> Declaration:
 
 
 ENTRIES = (
-    entry(
-        "torch.nn.functional.embedding",
+    functional(
         embedding,
         example(whole(24, 12, 6), t(24, 8)),
         example(whole(24, 12), t(24, 12), padding_idx=3),
         note="the table is cut by rows through a transform rule",
     ),
     entry("torch.embedding", torch_embedding, example(t(24, 12), whole(24, 12, 2))),
-    entry(
-        "torch.nn.functional.embedding_bag",
+    functional(
         embedding_bag,
         example(whole(24, 12, 6), t(24, 8), mode="sum"),
         example(whole(24, 12, 6), t(24, 8)),
         example(whole(24, 12, 6), t(24, 8), mode="max"),
         example(whole(24, 12, 6), t(24, 8), mode="sum", per_sample_weights=t(12, 6)),
     ),
-    entry("torch.nn.functional.one_hot", one_hot, example(whole(10, 12, 4), 10)),
+    functional(one_hot, example(whole(10, 12, 4), 10)),
 )

@@ -17,10 +17,10 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import floor_div, surely_positive
 from ...algebra.poly import Dim, divide_exactly, product
 from ..declare import errors
-from ..declare.dtypes import dtype_of
-from ..declare.entry import between, constant, entry, example, t
+from ..declare.entry import between, constant, entry, example, functional, shapes, t
+from ..declare.forms import declared, words
 from ..declare.needs import EQ, GE, NE, need, need_multiple, never_equal
-from ..declare.writing import Names, Pattern, annotation, axes, dims_of, group, is_dim, known
+from ..declare.writing import Names, Pattern, axes, dims_of, group, is_dim, known
 
 
 def _with_optional(
@@ -28,10 +28,10 @@ def _with_optional(
 ) -> Declaration:
     """The declaration of one tensor and of those optional ones that are there."""
     there = [(tensor, pattern) for tensor, pattern in optional if tensor is not None]
-    return Declaration(
-        annotation([row, *(pattern for _, pattern in there)], [row]),
+    return declared(
         (input, *(tensor for tensor, _ in there)),
-        dtypes=(dtype_of(input),),
+        [row, *(pattern for _, pattern in there)],
+        [row],
         **more,
     )
 
@@ -44,7 +44,7 @@ def layer_norm(
     eps: float = 1e-5,
     *rest: Any,
 ) -> Declaration:
-    """Returns the declaration of a norm over the last dimensions."""
+    """Declares a norm over the last dimensions."""
     dims = dims_of(input)
     rank = len(dims)
     count = len(normalized_shape) if isinstance(normalized_shape, list | tuple) else 1
@@ -67,14 +67,14 @@ def layer_norm(
 def rms_norm(
     input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None
 ) -> Declaration:
-    """Returns the declaration of a root-mean-square norm over the last dimensions."""
+    """Declares a root-mean-square norm over the last dimensions."""
     return layer_norm(input, normalized_shape, weight)
 
 
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *rest: Any
 ) -> Declaration:
-    """Returns the declaration of a norm over each group of channels."""
+    """Declares a norm over each group of channels."""
     dims = dims_of(input)
     if len(dims) < 2:
         raise errors.wrong_rank("group_norm", "input", dims, "at least 2 dimensions")
@@ -111,7 +111,7 @@ def instance_norm(
     eps: float = 1e-5,
     *rest: Any,
 ) -> Declaration:
-    """Returns the declaration of a norm of each channel of each sample.
+    """Declares a norm of each channel of each sample.
 
     Running statistics are averaged over the batch while they are written, so the batch stays whole
     then.
@@ -147,7 +147,7 @@ def batch_norm(
     eps: float = 1e-5,
     *rest: Any,
 ) -> Declaration:
-    """Returns the declaration of a norm of each channel, by the batch or running statistics."""
+    """Declares a norm of each channel, by the batch or running statistics."""
     dims = dims_of(input)
     if len(dims) < 2:
         raise errors.wrong_rank("batch_norm", "input", dims, "at least 2 dimensions")
@@ -171,7 +171,7 @@ def torch_batch_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Declaration:
-    """Returns the declaration of torch.batch_norm, which takes its tensors in another order."""
+    """Declares torch.batch_norm, which takes its tensors in another order."""
     found = batch_norm(input, running_mean, running_var, weight, bias, training)
     order = [x for x in (input, weight, bias, running_mean, running_var) if x is not None]
     statistics = () if running_mean is None else (len(order) - 2, len(order) - 1)
@@ -188,7 +188,7 @@ def torch_batch_norm(
 def local_response_norm(
     input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Declaration:
-    """Returns the declaration of a norm over neighbouring channels."""
+    """Declares a norm over neighbouring channels."""
     dims = dims_of(input)
     need(size, GE, 1, errors.not_understood("local_response_norm", f"size is {size}"))
     row = Names().take(len(dims))
@@ -199,11 +199,10 @@ def local_response_norm(
 def normalize(
     input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None
 ) -> Declaration:
-    """Returns the declaration of division by a norm along dimensions."""
+    """Declares division by a norm along dimensions."""
     dims = dims_of(input)
     places = axes(dim, len(dims))
-    names = Names()
-    row = [names.one("^" if n in places else "") for n in range(len(dims))]
+    row = words(len(dims), places)
     return _with_optional(input, row, [])
 
 
@@ -212,34 +211,25 @@ _CHANNEL = t(6)
 _STATISTICS = (constant(t(6)), constant(between(0.5, 2, 6)))
 
 ENTRIES = (
-    entry(
-        "torch.nn.functional.layer_norm",
+    functional(
         layer_norm,
         example(t(2, 12, 24), (24,), t(24), t(24)),
         example(t(12, 4, 6), (4, 6)),
         example(t(12, 24), [24], t(24)),
     ),
-    entry(
-        "torch.nn.functional.rms_norm",
-        rms_norm,
-        example(t(2, 12, 24), (24,), t(24)),
-        example(t(12, 24), (24,)),
-    ),
-    entry(
-        "torch.nn.functional.group_norm",
+    functional(rms_norm, example(t(2, 12, 24), (24,), t(24)), example(t(12, 24), (24,))),
+    functional(
         group_norm,
         example(t(2, 24, 6), 12, t(24), t(24)),
         example(t(12, 6, 4), 6),
         example(t(12, 8, 4), 1, t(8)),
     ),
-    entry(
-        "torch.nn.functional.instance_norm",
+    functional(
         instance_norm,
         example(_IMAGE, None, None, _CHANNEL, _CHANNEL),
         example(t(12, 6, 4), *_STATISTICS, use_input_stats=False),
     ),
-    entry(
-        "torch.nn.functional.batch_norm",
+    functional(
         batch_norm,
         example(_IMAGE, *_STATISTICS, t(6), t(6)),
         example(_IMAGE, *_STATISTICS, t(6), t(6), training=True),
@@ -251,11 +241,6 @@ ENTRIES = (
         torch_batch_norm,
         example(_IMAGE, t(6), t(6), *_STATISTICS, False, 0.1, 1e-5, False),
     ),
-    entry("torch.nn.functional.local_response_norm", local_response_norm, example(t(12, 6, 4), 2)),
-    entry(
-        "torch.nn.functional.normalize",
-        normalize,
-        example(t(12, 6)),
-        example(t(12, 6, 4), p=1.0, dim=-1),
-    ),
+    functional(local_response_norm, example(t(12, 6, 4), 2)),
+    functional(normalize, *shapes("12 6"), example(t(12, 6, 4), p=1.0, dim=-1)),
 )

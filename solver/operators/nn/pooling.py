@@ -1,15 +1,10 @@
-"""Pooling.
+"""Pooling: with windows that slide, to a size, and back.
 
-max_pool2d(x, 2)                n c (h 2) (w 2) -> n c h w    windows do not overlap: cut
+max_pool2d(x, 2)                n c (h 2) (w 2) -> n c h w    windows do not overlap: split
 max_pool2d(x, 3, 1, 1)          n c h^ w^ -> n c i^ j^
 adaptive_avg_pool2d(x, 1)       n c h+ w+ -> n c 1 1          P(avg)
 adaptive_avg_pool2d(x, (4, 1))  n c (h 6) w+ -> n c h 1       of (24, w): a rank asks for (h, 1)
-
-Pooling to a size, and back.
-
-adaptive_avg_pool2d(x, 1)       n c h+ w+ -> n c 1 1        P(avg)
-adaptive_avg_pool2d(x, (4, 1))  n c (h 6) w+ -> n c h 1     of (24, w): a rank asks for (h, 1)
-adaptive_max_pool2d(x, 3)       n c h^ w^ -> n c i^ j^      windows of different lengths
+adaptive_max_pool2d(x, 3)       n c h^ w^ -> n c i^ j^        windows of different lengths
 max_unpool2d(x, places, 2)      n c h^ w^, n c h^ w^ -> n c i^ j^
 """
 
@@ -24,13 +19,13 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.poly import Dim, divide_exactly
 from ..declare import errors
 from ..declare.dtypes import dtype_of
-from ..declare.entry import Entry, Form, Sample, distinct, entry, example, places, t
+from ..declare.entry import Entry, Form, distinct, entry, example, places, t
+from ..declare.forms import declared
 from ..declare.needs import GE, LE, need
 from ..declare.writing import (
     Lengths,
     Names,
     NotKnown,
-    annotation,
     bare,
     dims_of,
     group,
@@ -55,9 +50,7 @@ def image_words(input: Any, spatial: int) -> tuple[Lengths, Names, list[str]]:
 def pooled(
     input: Any, spatial: int, windows: Sequence[Window], *, linear: bool, indices: bool = False
 ) -> Declaration:
-    """Returns the declaration of windows that slide; indices count in the whole image, so that one
-    stays whole then.
-    """
+    """Declares windows that slide; indices count in the whole image, which then stays whole."""
     dims, names, leading = image_words(input, spatial)
     arguments: dict[str, Any] = {}
     pairs = []
@@ -73,9 +66,10 @@ def pooled(
     source = [*leading, *(before for before, _ in pairs)]
     target = [*leading, *(after for _, after in pairs)]
     dtype = dtype_of(input)
-    return Declaration(
-        annotation([source], [target] * (1 + indices)),
+    return declared(
         (input,),
+        [source],
+        [target] * (1 + indices),
         arguments=arguments,
         dtypes=(dtype, "int64") if indices else (dtype,),
         linear=((0,),) if linear else (),
@@ -100,7 +94,7 @@ def windows_of(
 
 
 def max_pool(spatial: int, *, with_indices: bool = False) -> Form:
-    """Returns the declaration of max_pool1d, 2d, 3d."""
+    """Declares max_pool1d, 2d, 3d."""
 
     def declare(
         input: Any,
@@ -118,7 +112,7 @@ def max_pool(spatial: int, *, with_indices: bool = False) -> Form:
 
 
 def avg_pool(spatial: int) -> Form:
-    """Returns the declaration of avg_pool1d, 2d, 3d."""
+    """Declares avg_pool1d, 2d, 3d."""
 
     def declare(
         input: Any,
@@ -133,7 +127,7 @@ def avg_pool(spatial: int) -> Form:
         if spatial == 3:  # there torch wants a window to fit without the padding
             for length, window in zip(dims_of(input)[-3:], windows, strict=True):
                 if length is not None:
-                    refusal = errors.window_too_long(length, window.size, 0, 1)
+                    refusal = errors.window_too_long(window.size, 1, length, 0)
                     need(length, GE, window.size, refusal)
         return pooled(input, spatial, windows, linear=True)
 
@@ -141,7 +135,7 @@ def avg_pool(spatial: int) -> Form:
 
 
 def lp_pool(spatial: int) -> Form:
-    """Returns the declaration of lp_pool1d, 2d, 3d."""
+    """Declares lp_pool1d, 2d, 3d."""
 
     def declare(
         input: Any, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
@@ -155,41 +149,6 @@ def lp_pool(spatial: int) -> Form:
 
 SHAPES = {1: (12, 8), 2: (12, 8, 6), 3: (12, 4, 6, 4)}
 """Channels and lengths of an example by the number of spatial dimensions."""
-
-
-def image_of(spatial: int) -> Sample:
-    return t(2, *SHAPES[spatial])
-
-
-def _entries() -> list[Entry]:
-    entries: list[Entry] = []
-    for n in (1, 2, 3):
-        place, image, peaks = (
-            f"torch.nn.functional.{{}}{n}d",
-            image_of(n),
-            distinct(2, *SHAPES[n]),
-        )
-        plain = (example(peaks, 2), example(peaks, 3, 1, 1), example(peaks, 2, return_indices=True))
-        entries += [
-            entry(place.format("max_pool"), max_pool(n), *plain),
-            entry(
-                place.format("max_pool") + "_with_indices",
-                max_pool(n, with_indices=True),
-                example(peaks, 2),
-            ),
-            entry(
-                place.format("avg_pool"),
-                avg_pool(n),
-                example(image, 2),
-                example(image, 3, 2, 1),
-                example(image, 3, 2, ceil_mode=True),
-            ),
-            entry(f"torch.max_pool{n}d", max_pool(n), *plain[:2]),
-            entry(
-                place.format("lp_pool"), lp_pool(n), example(image, 3, 2), example(image, 1, 3, 2)
-            ),
-        ]
-    return entries
 
 
 def _adaptive_word(
@@ -211,7 +170,7 @@ def _adaptive_word(
 
 
 def adaptive_pool(spatial: int, *, mean: bool, with_indices: bool = False) -> Form:
-    """Returns the declaration of adaptive_avg_pool and adaptive_max_pool in so many dimensions."""
+    """Declares adaptive_avg_pool and adaptive_max_pool in so many dimensions."""
 
     def declare(input: Any, output_size: Any, return_indices: bool = False) -> Declaration:
         dims, names, leading = image_words(input, spatial)
@@ -228,9 +187,10 @@ def adaptive_pool(spatial: int, *, mean: bool, with_indices: bool = False) -> Fo
             source, target, arguments = _whole_image(dims[-spatial:], sizes, names)
             remade = False
         dtype = dtype_of(input)
-        return Declaration(
-            annotation([[*leading, *source]], [[*leading, *target]] * (1 + indices)),
+        return declared(
             (input,),
+            [[*leading, *source]],
+            [[*leading, *target]] * (1 + indices),
             arguments=arguments,
             sizes={"output_size": " ".join(target)} if remade or spatial == 1 else {},
             reduction="avg" if mean else "sum",
@@ -258,9 +218,7 @@ def _whole_image(
 
 
 def max_unpool(spatial: int) -> Form:
-    """Returns the declaration of max_unpool1d, 2d, 3d: values put back to their places in the whole
-    image.
-    """
+    """Declares max_unpool1d, 2d, 3d: values put back to their places in the whole image."""
 
     def declare(
         input: Any,
@@ -272,7 +230,7 @@ def max_unpool(spatial: int) -> Form:
     ) -> Declaration:
         dims, names, leading = image_words(input, spatial)
         if output_size is not None:
-            raise NotKnown("max_unpool with an output_size is not known of")
+            raise NotKnown("max_unpool with an output_size is not supported")
         arguments: dict[str, Any] = {}
         source, target = [], []
         windows = windows_of(kernel_size, stride, padding, 1, False, spatial)
@@ -286,18 +244,18 @@ def max_unpool(spatial: int) -> Form:
             result = (length - 1) * window.stride - 2 * window.before + window.size
             target.append(length_word(names, arguments, result))
         row = [*leading, *source]
-        return Declaration(
-            annotation([row, row], [[*leading, *target]]),
+        return declared(
             (input, indices),
+            [row, row],
+            [[*leading, *target]],
             arguments={k: v for k, v in arguments.items() if k in map(bare, target)},
-            dtypes=(dtype_of(input),),
         )
 
     return declare
 
 
 def fractional(spatial: int) -> Form:
-    """Returns the declaration of fractional_max_pool2d, 3d, whose windows are drawn."""
+    """Declares fractional_max_pool2d, 3d, whose windows are drawn."""
 
     def declare(
         input: Any,
@@ -308,18 +266,14 @@ def fractional(spatial: int) -> Form:
         _random_samples: Any = None,
     ) -> Declaration:
         if output_size is None or _random_samples is not None:
-            raise NotKnown("only an output_size and drawn windows are known of")
+            raise NotKnown("only an output_size and drawn windows are supported")
         dims, names, leading = image_words(input, spatial)
         _need_windows(dims[-spatial:], per_dim(kernel_size, spatial), per_dim(output_size, spatial))
         source, target, arguments = _whole_image(
             dims[-spatial:], per_dim(output_size, spatial), names
         )
-        found = Declaration(
-            annotation([[*leading, *source]], [[*leading, *target]]),
-            (input,),
-            arguments=arguments,
-            dtypes=(dtype_of(input),),
-            random=True,
+        found = declared(
+            (input,), [[*leading, *source]], [[*leading, *target]], arguments=arguments, random=True
         )
         if not return_indices:
             return found
@@ -338,43 +292,43 @@ def _need_windows(lengths: Lengths, kernel: Sequence[Any], sizes: Sequence[Any])
             need(size + window - 1 + (len(lengths) == 3), LE, length, refusal)
 
 
-def _entries_of(n: int) -> tuple[Entry, ...]:
+def _entries(n: int) -> list[Entry]:
     """The pools over ``n`` dimensions."""
-    place, image = f"torch.nn.functional.{{}}{n}d", image_of(n)
-    peaks = distinct(2, *SHAPES[n])
-    return (
-        entry(
-            place.format("adaptive_avg_pool"),
+    image, peaks = t(2, *SHAPES[n]), distinct(2, *SHAPES[n])
+    plain = (example(peaks, 2), example(peaks, 3, 1, 1))
+    sizes = ((1,), ((2,) * n,), (3,))
+    found = {
+        f"max_pool{n}d": (max_pool(n), (*plain, example(peaks, 2, return_indices=True))),
+        f"max_pool{n}d_with_indices": (max_pool(n, with_indices=True), plain[:1]),
+        f"avg_pool{n}d": (
+            avg_pool(n),
+            (example(image, 2), example(image, 3, 2, 1), example(image, 3, 2, ceil_mode=True)),
+        ),
+        f"lp_pool{n}d": (lp_pool(n), (example(image, 3, 2), example(image, 1, 3, 2))),
+        f"adaptive_avg_pool{n}d": (
             adaptive_pool(n, mean=True),
-            example(image, 1),
-            example(image, (2,) * n),
-            example(image, 3),
+            tuple(example(image, *size) for size in sizes),
         ),
-        entry(
-            place.format("adaptive_max_pool"),
+        f"adaptive_max_pool{n}d": (
             adaptive_pool(n, mean=False),
-            example(peaks, 1),
-            example(peaks, (2,) * n),
-            example(peaks, 3, return_indices=True),
+            (*[example(peaks, *s) for s in sizes[:2]], example(peaks, 3, return_indices=True)),
         ),
-        entry(
-            place.format("adaptive_max_pool") + "_with_indices",
+        f"adaptive_max_pool{n}d_with_indices": (
             adaptive_pool(n, mean=False, with_indices=True),
-            example(peaks, 2),
+            plain[:1],
         ),
-        entry(
-            place.format("max_unpool"),
-            max_unpool(n),
-            example(t(12, *[3] * n), places(n, 12, *[3] * n), 2),
-        ),
-    )
+        f"max_unpool{n}d": (max_unpool(n), (example(t(12, *[3] * n), places(n, 12, *[3] * n), 2),)),
+    }
+    return [
+        entry(f"torch.max_pool{n}d", max_pool(n), *plain),
+        *[entry(f"torch.nn.functional.{name}", form, *c) for name, (form, c) in found.items()],
+    ]
 
 
 ENTRIES = (
-    *(tuple(_entries())),
-    *_entries_of(1),
-    *_entries_of(2),
-    *_entries_of(3),
+    *_entries(1),
+    *_entries(2),
+    *_entries(3),
     *(
         entry(
             f"torch.nn.functional.fractional_max_pool{n}d",

@@ -14,11 +14,12 @@ from dimsolve.ir.operator import Declaration
 
 from ..declare.dtypes import dtype_of
 from ..declare.entry import Form, entry, example, t
-from ..declare.writing import Names, NotKnown, annotation, dims_of, is_tensor, length_word
+from ..declare.forms import declared
+from ..declare.writing import Names, NotKnown, dims_of, is_tensor, length_word
 
 
 def layer(states: int) -> Form:
-    """Returns the declaration of lstm (two states), gru and rnn (one)."""
+    """Declares lstm (two states), gru and rnn (one)."""
 
     def declare(
         input: Any,
@@ -33,7 +34,7 @@ def layer(states: int) -> Form:
     ) -> Declaration:
         first = list(hx) if isinstance(hx, list | tuple) else [hx]
         if is_tensor(params) or len(dims_of(input)) != 3 or len(first) != states:
-            raise NotKnown("only a batch of padded sequences is known of")
+            raise NotKnown("only a batch of padded sequences is supported")
         names, arguments = Names({"t", "n", "i"}), dict[str, Any]()
         row = ["n", "t^", "i^"] if batch_first else ["t^", "n", "i^"]
         carried = [[names.one("^"), "n", names.one("^")] for _ in first]
@@ -44,9 +45,10 @@ def layer(states: int) -> Form:
         word = length_word(names, arguments, width * (2 if bidirectional else 1))
         output = [*row[:2], word]
         dtype = dtype_of(input)
-        return Declaration(
-            annotation([row, *carried, *weights], [output, *carried]),
+        return declared(
             (input, *first, *params),
+            [row, *carried, *weights],
+            [output, *carried],
             arguments=arguments,
             dtypes=(dtype,) * (1 + len(first)),
             random=bool(dropout and train),
@@ -57,16 +59,14 @@ def layer(states: int) -> Form:
 
 
 def cell(states: int) -> Form:
-    """Returns the declaration of lstm_cell (two states), gru_cell and rnn cells (one): one step of
-    a batch.
-    """
+    """Declares lstm_cell (two states), gru_cell and rnn cells (one): one step of a batch."""
 
     def declare(
         input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
     ) -> Declaration:
         first = list(hx) if isinstance(hx, list | tuple) else [hx]
         if len(dims_of(input)) != 2 or len(first) != states:
-            raise NotKnown("only a batch is known of")
+            raise NotKnown("only a batch is supported")
         biases = [bias for bias in (b_ih, b_hh) if bias is not None]
         rows = [
             ["n", "i^"],
@@ -75,9 +75,10 @@ def cell(states: int) -> Form:
             ["g^", "h^"],
             *[["g^"]] * len(biases),
         ]
-        return Declaration(
-            annotation(rows, [["n", "h^"]] * states),
+        return declared(
             (input, *first, w_ih, w_hh, *biases),
+            rows,
+            [["n", "h^"]] * states,
             dtypes=(dtype_of(input),) * states,
             returns="tuple" if states > 1 else "tensor",
         )

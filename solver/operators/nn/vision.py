@@ -17,10 +17,10 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import floor_div
 from ...algebra.poly import Dim, divide_exactly
 from ..declare import errors
-from ..declare.dtypes import dtype_of
-from ..declare.entry import between, entry, example, t
+from ..declare.entry import between, example, functional, t
+from ..declare.forms import declared, moved
 from ..declare.needs import EQ, GE, need
-from ..declare.writing import Names, NotKnown, annotation, dims_of, is_dim, length_word, per_dim
+from ..declare.writing import Names, NotKnown, dims_of, is_dim, length_word, per_dim
 
 _NEAREST = ("nearest", "nearest-exact")
 
@@ -34,9 +34,7 @@ def interpolate(
     recompute_scale_factor: Any = None,
     antialias: bool = False,
 ) -> Declaration:
-    """Returns the declaration of a resized image: only copies of whole elements leave a dimension
-    free to be cut.
-    """
+    """Declares a resized image: only copies of whole elements leave a dimension free to be cut."""
     dims = dims_of(input)
     spatial = len(dims) - 2
     if spatial not in (1, 2, 3) or (size is None) == (scale_factor is None):
@@ -59,13 +57,7 @@ def interpolate(
         )
     if size is not None and any("^" not in word for word in source):
         source, target, arguments = _whole(dims[2:], per_dim(size, spatial))
-    return Declaration(
-        annotation([[*leading, *source]], [[*leading, *target]]),
-        (input,),
-        arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
-    )
+    return moved(input, [*leading, *source], [*leading, *target], arguments=arguments)
 
 
 def _factor(length: Dim | None, number: int, size: Any, scale: Any, spatial: int) -> int | None:
@@ -120,22 +112,22 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: Any = None,
 ) -> Declaration:
-    """Returns the declaration of an image looked up at the places of a grid."""
+    """Declares an image looked up at the places of a grid."""
     spatial = len(dims_of(input)) - 2
     if spatial not in (2, 3):
         raise errors.wrong_rank("grid_sample", "input", dims_of(input), "4 or 5 dimensions")
     names = Names({"n", "c"})
     image, places = names.take(spatial, "^"), names.take(spatial)
-    return Declaration(
-        annotation([["n", "c", *image], ["n", *places, str(spatial)]], [["n", "c", *places]]),
+    return declared(
         (input, grid),
-        dtypes=(dtype_of(input),),
+        [["n", "c", *image], ["n", *places, str(spatial)]],
+        [["n", "c", *places]],
         linear=((0,),),
     )
 
 
 def affine_grid(theta: Any, size: Any, align_corners: Any = None) -> Declaration:
-    """Returns the declaration of the places of an image under affine maps, one map per image."""
+    """Declares the places of an image under affine maps, one map per image."""
     spatial = len(size) - 2
     if not all(is_dim(length) for length in size):
         raise NotKnown("the lengths of the image are not known")
@@ -147,19 +139,17 @@ def affine_grid(theta: Any, size: Any, align_corners: Any = None) -> Declaration
     names, arguments = Names({"n"}), dict[str, Any]()
     image = [length_word(names, arguments, length) for length in size[2:]]
     rows = ["n", str(spatial), str(spatial + 1)]
-    return Declaration(
-        annotation([rows], [["n", *image, str(spatial)]]),
-        (theta,),
+    return moved(
+        theta,
+        rows,
+        ["n", *image, str(spatial)],
         arguments=arguments,
         sizes={"size": " ".join(["n", *map(str, size[1:])])},
-        dtypes=(dtype_of(theta),),
-        linear=((0,),),
     )
 
 
 ENTRIES = (
-    entry(
-        "torch.nn.functional.interpolate",
+    functional(
         interpolate,
         example(t(2, 6, 4, 3), scale_factor=2),
         example(t(2, 6, 4, 3), size=(7, 5)),
@@ -167,10 +157,6 @@ ENTRIES = (
         example(t(2, 6, 12), scale_factor=4, mode="nearest-exact"),
         example(t(2, 6, 4, 4), size=8, mode="bicubic"),
     ),
-    entry(
-        "torch.nn.functional.grid_sample",
-        grid_sample,
-        example(t(2, 6, 4, 3), between(-1, 1, 2, 12, 6, 2)),
-    ),
-    entry("torch.nn.functional.affine_grid", affine_grid, example(t(12, 2, 3), (12, 3, 4, 6))),
+    functional(grid_sample, example(t(2, 6, 4, 3), between(-1, 1, 2, 12, 6, 2))),
+    functional(affine_grid, example(t(12, 2, 3), (12, 3, 4, 6))),
 )

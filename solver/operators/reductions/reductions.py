@@ -1,27 +1,14 @@
-"""Reductions: what joins the parts of the dimension that goes away.
+"""Reductions, norms and order statistics: what joins the parts of a dimension that goes away.
 
-sum(x, -1)          a b+ -> a            P(sum)
-mean(x, -1)         a b+ -> a            P(avg): equal parts have equal counts
-amax(x, (0, 1))     a+ b+ c -> c         P(max)
-all(x)              a+ b+ -> ()          P(min) of bools
-var(x, -1)          a b^ -> a            no reduction joins variances
-
-Norms are in `norms`; what asks for a place in an order, such as a median, is in `order_statistics`.
-
-Norms: which of them parts have, and what joins them.
-
+sum(x, -1)                   a b+ -> a          P(sum)
+mean(x, -1)                  a b+ -> a          P(avg): equal parts have equal counts
+amax(x, (0, 1))              a+ b+ c -> c       P(max)
+all(x)                       a+ b+ -> ()        P(min) of bools
+var(x, -1)                   a b^ -> a          no reduction joins variances
 norm(x, 1, -1)               a b+ -> a          the sum of absolute values
-norm(x, float("inf"), -1)    a b+ -> a          P(max)
 norm(x)                      a^ b^ -> ()        a root of a sum is no sum of roots
-dist(x, y, 1)                a+ b+, a+ b+ -> ()
-
-Order statistics: the greatest, the median, the k-th smallest, and where they stand.
-
-max(x)               a+ b+ -> ()         P(max): of values alone the parts can be joined
-max(x, -1)           a b^ -> a, a        a place among all elements is none among a part's
-quantile(x, q, 0)    a^ b, c -> c b      a tensor of quantiles comes first
-
-Only the extremes of values are reductions; everything else must see the dimension whole.
+max(x, -1)                   a b^ -> a, a       a part does not know places in the whole
+quantile(x, q, 0)            a^ b, c -> c b     a tensor of quantiles comes first
 """
 
 from __future__ import annotations
@@ -34,13 +21,25 @@ from dimsolve.ir.operator import Declaration, ReductionName
 
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, floating, real_of, summed
-from ..declare.entry import Form, between, distinct, entry, example, mask, t, whole
+from ..declare.entry import (
+    Form,
+    between,
+    distinct,
+    entries,
+    entry,
+    example,
+    mask,
+    shapes,
+    t,
+    torch_entry,
+    whole,
+)
+from ..declare.forms import declared, moved
 from ..declare.needs import EQ, GE, LE, need, need_equal_or_one, never_equal
 from ..declare.writing import (
     Lengths,
     Names,
     NotKnown,
-    annotation,
     axes,
     axis,
     dims_of,
@@ -74,7 +73,7 @@ def reduced(
     empty_means_all: bool = True,
     linear: bool = False,
 ) -> Declaration:
-    """Returns the declaration of a reduction; ``mark`` is that of the dimensions that go away."""
+    """Declares a reduction; ``mark`` is that of the dimensions that go away."""
     dims = dims_of(input)
     places = axes(dim, len(dims), empty_means_all=empty_means_all)
     names = Names()
@@ -83,9 +82,10 @@ def reduced(
         ("1" if n in places else word) for n, word in enumerate(row) if keepdim or n not in places
     ]
     whole_input = bool(row) and mark == "^" and len(places) == len(row)
-    return Declaration(
-        annotation([row], [kept] * outputs),
+    return declared(
         (input,),
+        [row],
+        [kept] * outputs,
         reduction=reduction,
         dtypes=(dtype,) * outputs,
         linear=((0,),) if linear else (),
@@ -95,9 +95,7 @@ def reduced(
 
 
 def _summing(reduction: ReductionName, rule: str, *, linear: bool) -> Form:
-    """Returns the declaration of sum, mean and their kin: ``(input, dim=None, keepdim=False,
-    dtype=None)``.
-    """
+    """Declares sum, mean and their kin: ``(input, dim=None, keepdim=False, dtype=None)``."""
 
     def declare(
         input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
@@ -109,7 +107,7 @@ def _summing(reduction: ReductionName, rule: str, *, linear: bool) -> Form:
 
 
 def _extreme(reduction: ReductionName, rule: str) -> Form:
-    """Returns the declaration of amax, amin, any and all over any dimensions."""
+    """Declares amax, amin, any and all over any dimensions."""
 
     def declare(input: Any, dim: Any = None, keepdim: bool = False) -> Declaration:
         # any and all over no dimension reduce nothing.
@@ -123,13 +121,13 @@ def _extreme(reduction: ReductionName, rule: str) -> Form:
 
 
 def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Declaration:
-    """Returns the declaration of a product over one dimension, or over all."""
+    """Declares a product over one dimension, or over all."""
     result = dtype_name(dtype) or summed(dtype_of(input))
     return reduced(input, dim, keepdim, reduction="prod", dtype=result)
 
 
 def _spread(outputs: int) -> Form:
-    """Returns the declaration of var, std, var_mean, std_mean: what varies must be seen whole."""
+    """Declares var, std, var_mean, std_mean: what varies must be seen whole."""
 
     def declare(
         input: Any,
@@ -148,25 +146,25 @@ def _spread(outputs: int) -> Form:
 
 
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of the logarithm of a sum of exponentials."""
+    """Declares the logarithm of a sum of exponentials."""
     return reduced(input, dim, keepdim, mark="^", dtype=floating(dtype_of(input)))
 
 
 def count_nonzero(input: Any, dim: Any = None) -> Declaration:
-    """Returns the declaration of a count."""
+    """Declares a count."""
     return reduced(input, dim, False, dtype="int64")
 
 
 def nanmean(
     input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Declaration:
-    """Returns the declaration of a mean without NaN: parts may have different counts."""
+    """Declares a mean without NaN: parts may have different counts."""
     result = dtype_name(dtype) or dtype_of(input)
     return reduced(input, dim, keepdim, mark="^", dtype=result)
 
 
 def sum_to_size(input: Any, *size: Any, **named: Any) -> Declaration:
-    """Returns the declaration of the sum that undoes an expand."""
+    """Declares the sum that undoes an expand."""
     dims: Lengths = dims_of(input)
     sizes: tuple[Any, ...] = rest_of(size, named, "size")
     new = len(dims) - len(sizes)
@@ -188,18 +186,17 @@ def sum_to_size(input: Any, *size: Any, **named: Any) -> Declaration:
             need_equal_or_one(wanted, length, one=(wanted,))
             row[new + n] = freeze_word(row[new + n])
             target[n] = length_word(names, arguments, wanted)
-    return Declaration(
-        annotation([row], [target]),
-        (input,),
+    return moved(
+        input,
+        row,
+        target,
         arguments=arguments,
         sizes={} if arguments else {"size": " ".join(target) or "()"},
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
     )
 
 
 def trace(input: Any) -> Declaration:
-    """Returns the declaration of the sum of a diagonal."""
+    """Declares the sum of a diagonal."""
     dims = dims_of(input)
     if len(dims) != 2:
         raise errors.wrong_rank("trace", "input", dims, "2 dimensions")
@@ -215,7 +212,7 @@ def trace(input: Any) -> Declaration:
 def allclose(
     input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Declaration:
-    """Returns the declaration of a comparison whose result is a Python bool."""
+    """Declares a comparison whose result is a Python bool."""
     raise NotKnown("the result is a Python bool that depends on all elements")
 
 
@@ -225,7 +222,7 @@ _DISTINCT = (
     example(distinct(12, 6), 1, keepdim=True),
 )
 _OVER = (
-    example(t(12, 24)),
+    *shapes("12 24"),
     example(t(12, 24), -1),
     example(t(2, 12, 6), (0, -1)),
     example(t(2, 12, 6), 1, keepdim=True),
@@ -244,7 +241,7 @@ _NORMS: dict[Any, tuple[str, ReductionName]] = {
 def vector_norm(
     x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Declaration:
-    """Returns the declaration of a norm of vectors."""
+    """Declares a norm of vectors."""
     mark, reduction = _NORMS.get(ord, ("^", "sum"))
     result = dtype_name(dtype) or RULES["abs"](dtype_of(x))
     return reduced(x, dim, keepdim, mark=mark, reduction=reduction, dtype=result)
@@ -258,18 +255,16 @@ def norm(
     out: Any = None,
     dtype: Any = None,
 ) -> Declaration:
-    """Returns the declaration of torch.norm: a vector norm, or the Frobenius norm, which is one."""
+    """Declares torch.norm: a vector norm, or the Frobenius norm, which is one."""
     if p == "nuc":
-        raise NotKnown("the nuclear norm is not known of")
+        raise NotKnown("the nuclear norm is not supported")
     return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 
 def linalg_norm(
     A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Declaration:
-    """Returns the declaration of torch.linalg.norm where it is a vector norm; of matrices all is
-    whole.
-    """
+    """Declares torch.linalg.norm where it is a vector norm; of matrices all is whole."""
     rank = len(dims_of(A))
     places = axes(dim, rank)
     if ord is None:
@@ -282,31 +277,31 @@ def linalg_norm(
 def matrix_norm(
     A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Declaration:
-    """Returns the declaration of a norm of matrices."""
+    """Declares a norm of matrices."""
     return reduced(A, dim, keepdim, mark="^", dtype=dtype_name(dtype) or RULES["abs"](dtype_of(A)))
 
 
 def dist(input: Any, other: Any, p: Any = 2) -> Declaration:
-    """Returns the declaration of the norm of a difference."""
+    """Declares the norm of a difference."""
     mark, reduction = _NORMS.get(p, ("^", "sum"))
     spread = broadcast([dims_of(input), dims_of(other, "the other tensor")], Names(), mark)
-    return Declaration(
-        annotation(spread.inputs, [[]]),
+    return declared(
         (input, other),
+        spread.inputs,
+        [[]],
         reduction=reduction,
-        dtypes=(dtype_of(input),),
         frozen="the result needs all elements at once" if mark == "^" else "",
     )
 
 
 def weight_norm(v: Any, g: Any, dim: int = 0) -> Declaration:
-    """Returns the declaration of ``v*(g/norm(v))``, with one norm for every place of a dimension;
+    """Declares ``v*(g/norm(v))``, with one norm for every place of a dimension;
     -1 means one norm of all, and ``g`` is then a number.
     """
     dims, scales = dims_of(v), dims_of(g, "g")
     place = None if dim == -1 else axis(dim, len(dims))
     if len(scales) != (0 if place is None else len(dims)):
-        raise NotKnown("scales of another rank are not known of")
+        raise NotKnown("scales of another rank are not supported")
     names = Names()
     row = [names.one("" if n == place else "^") for n in range(len(dims))]
     scale = [row[n] if n == place else "1" for n in range(len(scales))]
@@ -314,17 +309,17 @@ def weight_norm(v: Any, g: Any, dim: int = 0) -> Declaration:
         wanted = dims[n] if n == place else 1
         if length is not None and wanted is not None:
             need(length, EQ, wanted, errors.lengths_differ("g and its place", length, wanted))
-    return Declaration(
-        annotation([row, scale], [row]),
+    return declared(
         (v, g),
-        dtypes=(dtype_of(v),),
+        [row, scale],
+        [row],
         linear=((1,),),
         frozen="" if place is not None else "the norm needs all elements at once",
     )
 
 
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Declaration:
-    """Returns the declaration of one norm for every place of a dimension; -1 means one of all."""
+    """Declares one norm for every place of a dimension; -1 means one of all."""
     rank = len(dims_of(v))
     if dim == -1:
         return vector_norm(v, pow)
@@ -333,9 +328,7 @@ def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Declaration:
 
 
 def _chosen(reduction: ReductionName) -> Form:
-    """Returns the declaration of max, min: of two tensors, of all elements, or with indices along
-    one dimension.
-    """
+    """Declares max, min: of two tensors, of all elements, or with indices along one dimension."""
 
     def declare(
         input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
@@ -356,14 +349,12 @@ def _chosen(reduction: ReductionName) -> Form:
 
 
 def _index(input: Any, dim: Any = None, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of argmax, argmin: a place among all elements."""
+    """Declares argmax, argmin: a place among all elements."""
     return reduced(input, dim, keepdim, mark="^", dtype="int64")
 
 
 def _pair(input: Any, dim: Any = None, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of median, nanmedian, mode: one result, or values and indices along a
-    dimension.
-    """
+    """Declares median, nanmedian, mode: one result, or values and indices along a dimension."""
     dtype = dtype_of(input)
     if dim is None:
         return reduced(input, None, False, mark="^", dtype=dtype)
@@ -371,12 +362,12 @@ def _pair(input: Any, dim: Any = None, keepdim: bool = False) -> Declaration:
 
 
 def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of the most frequent value and its place."""
+    """Declares the most frequent value and its place."""
     return _pair(input, dim, keepdim)
 
 
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of the k-th smallest value and its place."""
+    """Declares the k-th smallest value and its place."""
     dims = dims_of(input)
     length = dims[axis(dim, len(dims))] if dims else 1
     if length is not None and is_dim(k):
@@ -387,14 +378,14 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Declar
 
 
 def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> Declaration:
-    """Returns the declaration of both extremes: one reduction cannot join the two outputs."""
+    """Declares both extremes: one reduction cannot join the two outputs."""
     return reduced(input, dim, keepdim, mark="^", dtype=dtype_of(input), outputs=2)
 
 
 def quantile(
     input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Declaration:
-    """Returns the declaration of quantiles; a tensor of them comes first in the result."""
+    """Declares quantiles; a tensor of them comes first in the result."""
     found = reduced(input, dim, keepdim, mark="^", dtype=dtype_of(input))
     if not is_tensor(q) or not dims_of(q):
         return found
@@ -421,51 +412,31 @@ ENTRIES = (
         example(mask(12, 6)),
         example(mask(12, 6), -1, keepdim=True),
     ),
-    entry(
-        "torch.prod",
-        prod,
-        example(t(12)),
-        example(t(12, 6), -1),
-        example(t(2, 12, 3), 1, keepdim=True),
-    ),
+    torch_entry(prod, *shapes("12"), example(t(12, 6), -1), example(t(2, 12, 3), 1, keepdim=True)),
     entry("torch.var", _spread(1), *_OVER, example(t(12, 6), 0, correction=0)),
     entry("torch.std", _spread(1), *_OVER),
-    entry("torch.var_mean", _spread(2), *_OVER),
-    entry("torch.std_mean", _spread(2), *_OVER),
-    entry(
-        "torch.logsumexp",
-        logsumexp,
-        example(t(12, 6), -1),
-        example(t(2, 12, 6), (0, 2), keepdim=True),
-    ),
-    entry(
-        "torch.count_nonzero", count_nonzero, example(whole(3, 12, 6)), example(whole(3, 12, 6), -1)
-    ),
-    entry("torch.nanmean", nanmean, *_OVER),
+    *entries("torch. var_mean std_mean", _spread(2), *_OVER),
+    torch_entry(logsumexp, example(t(12, 6), -1), example(t(2, 12, 6), (0, 2), keepdim=True)),
+    torch_entry(count_nonzero, example(whole(3, 12, 6)), example(whole(3, 12, 6), -1)),
+    torch_entry(nanmean, *_OVER),
     entry(
         "torch.Tensor.sum_to_size",
         sum_to_size,
         example(t(12, 4, 6), 4, 1),
         example(t(12, 6), (12, 1)),
     ),
-    entry("torch.trace", trace, example(t(6, 6)), example(t(4, 6))),
-    entry("torch.allclose", allclose, note="a Python bool: nothing that a program can be cut at"),
+    torch_entry(trace, *shapes("6 6", "4 6")),
+    torch_entry(allclose, note="a Python bool: nothing that a program can be cut at"),
     entry(
         "torch._weight_norm",
         weight_norm,
-        example(t(12, 4, 6), t(12, 1, 1)),
+        *shapes("12 4 6, 12 1 1"),
         example(t(12, 4, 6), t(1, 1, 6), 2),
     ),
-    entry(
-        "torch.norm_except_dim",
-        norm_except_dim,
-        example(t(12, 4, 6)),
-        example(t(12, 6), 1, 1),
-    ),
-    entry(
-        "torch.norm",
+    torch_entry(norm_except_dim, *shapes("12 4 6"), example(t(12, 6), 1, 1)),
+    torch_entry(
         norm,
-        example(t(12, 6)),
+        *shapes("12 6"),
         example(t(12, 6), 1, -1),
         example(distinct(12, 6), float("inf"), 0, True),
     ),
@@ -474,27 +445,19 @@ ENTRIES = (
         vector_norm,
         example(t(12, 6), 1, -1),
         example(t(12, 6), 3, 0),
-        example(t(12, 6)),
+        *shapes("12 6"),
     ),
     entry(
         "torch.linalg.norm",
         linalg_norm,
-        example(t(12, 6)),
+        *shapes("12 6"),
         example(t(12, 6), 1, -1),
         example(t(2, 6, 4), "fro", (-2, -1)),
     ),
-    entry("torch.linalg.matrix_norm", matrix_norm, example(t(12, 4, 6)), example(t(12, 4, 6), 1)),
-    entry("torch.dist", dist, example(t(12, 6), t(12, 6)), example(t(12, 6), t(12, 6), 1)),
-    entry(
-        "torch.max",
-        _chosen("max"),
-        example(distinct(12, 6)),
-        *_ONE_DIM,
-        example(t(12, 6), t(12, 6)),
-    ),
-    entry(
-        "torch.min", _chosen("min"), example(distinct(12, 6)), *_ONE_DIM, example(t(12, 6), t(6))
-    ),
+    entry("torch.linalg.matrix_norm", matrix_norm, *shapes("12 4 6"), example(t(12, 4, 6), 1)),
+    torch_entry(dist, *shapes("12 6, 12 6"), example(t(12, 6), t(12, 6), 1)),
+    entry("torch.max", _chosen("max"), example(distinct(12, 6)), *_ONE_DIM, *shapes("12 6, 12 6")),
+    entry("torch.min", _chosen("min"), example(distinct(12, 6)), *_ONE_DIM, *shapes("12 6, 6")),
     entry(
         "torch.argmax",
         _index,
@@ -503,18 +466,13 @@ ENTRIES = (
         *_ONE_DIM,
     ),
     entry("torch.argmin", _index, example(distinct(12, 6)), *_ONE_DIM),
-    entry("torch.median", _pair, example(distinct(12, 5)), *_ONE_DIM),
-    entry("torch.nanmedian", _pair, example(distinct(12, 5)), *_ONE_DIM),
-    entry("torch.mode", mode, *_ONE_DIM),
-    entry(
-        "torch.kthvalue",
-        kthvalue,
-        example(distinct(12, 6), 2),
-        example(distinct(12, 6), 3, 0, keepdim=True),
+    *entries("torch. median nanmedian", _pair, example(distinct(12, 5)), *_ONE_DIM),
+    torch_entry(mode, *_ONE_DIM),
+    torch_entry(
+        kthvalue, example(distinct(12, 6), 2), example(distinct(12, 6), 3, 0, keepdim=True)
     ),
-    entry("torch.aminmax", aminmax, example(distinct(12, 6)), example(distinct(12, 6), dim=-1)),
-    entry(
-        "torch.quantile",
+    torch_entry(aminmax, example(distinct(12, 6)), example(distinct(12, 6), dim=-1)),
+    torch_entry(
         quantile,
         example(distinct(12, 6), 0.3, -1),
         example(distinct(12, 6), between(0.1, 0.9, 2), 0),

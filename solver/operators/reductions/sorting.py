@@ -1,13 +1,8 @@
-"""Sorting, searching and running sums: the dimension itself stays whole, all others may be cut.
+"""Sorting, searching, counting and running sums: the dimension itself stays whole.
 
 sort(x, -1)            a b^ -> a b^, a b^
 topk(x, 3)             a b^ -> a c^, a c^        c=3
 cumsum(x, 1)           a b^ c -> a b^ c
-searchsorted(x, y)     a b^, a c -> a c
-histc(x, 10, 0, 9)     a+ b+ -> c^               c=10, counts are summed
-
-Elements looked for: in sorted rows, among all others, and how many there are.
-
 searchsorted(x, y)     a b^, a c -> a c
 histc(x, 10, 0, 9)     a+ b+ -> c^               c=10, counts are summed
 unique(x)              a^ b^ -> u^               only running can tell u
@@ -22,7 +17,8 @@ from dimsolve.ir.operator import Declaration
 
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, summed
-from ..declare.entry import Entry, ascending, distinct, entry, example, t, whole
+from ..declare.entry import ascending, distinct, entry, example, shapes, t, torch_entry, whole
+from ..declare.forms import declared, words
 from ..declare.needs import GE, LE, need
 from ..declare.writing import (
     Names,
@@ -45,10 +41,10 @@ def searchsorted(
     side: Any = None,
     sorter: Any = None,
 ) -> Declaration:
-    """Returns the declaration of a search in sorted rows, or in one row for all."""
+    """Declares a search in sorted rows, or in one row for all."""
     dtype = "int32" if out_int32 else "int64"
     if sorter is not None:
-        raise NotKnown("searchsorted with a sorter is not known of")
+        raise NotKnown("searchsorted with a sorter is not supported")
     rank = len(dims_of(sorted_sequence))
     if not is_tensor(input):
         return Declaration(
@@ -65,14 +61,14 @@ def searchsorted(
 def bucketize(
     input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False
 ) -> Declaration:
-    """Returns the declaration of a search in one sorted row."""
+    """Declares a search in one sorted row."""
     return Declaration(
         "*, n^ -> *", (input, boundaries), dtypes=("int32" if out_int32 else "int64",)
     )
 
 
 def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0) -> Declaration:
-    """Returns the declaration of a histogram: between written bounds counts are summed."""
+    """Declares a histogram: between written bounds counts are summed."""
     rank = len(dims_of(input))
     bounded = not is_tensor(min) and not is_tensor(max) and min != max
     need(bins, GE, 1, errors.not_understood("histc", f"bins is {bins}"))
@@ -82,23 +78,22 @@ def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0) -> Declaratio
     row = names.take(rank, "+" if bounded else "^")
     arguments: dict[str, Any] = {}
     word = length_word(names, arguments, bins)
-    return Declaration(
-        annotation([row], [[word]]),
+    return declared(
         (input,),
+        [row],
+        [[word]],
         arguments=arguments,
-        dtypes=(dtype_of(input),),
         frozen="" if bounded else "the bounds are those of all elements",
     )
 
 
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Declaration:
-    """Returns the declaration of counts of whole numbers: how many there are, only running can
-    tell.
-    """
+    """Declares counts of whole numbers: how many there are, only running can tell."""
     inputs = [input] if weights is None else [input, weights]
-    return Declaration(
-        annotation([["a^"]] * len(inputs), [["b^"]]),
-        tuple(inputs),
+    return declared(
+        inputs,
+        [["a^"]] * len(inputs),
+        [["b^"]],
         fresh=("b",),
         dtypes=("int64" if weights is None else "float64",),
         frozen="the number of counts depends on the largest element",
@@ -112,15 +107,16 @@ def unique(
     return_counts: bool = False,
     dim: Any = None,
 ) -> Declaration:
-    """Returns the declaration of the different elements: how many, only running can tell."""
+    """Declares the different elements: how many, only running can tell."""
     dims = dims_of(input)
     if dim is not None:
-        raise NotKnown("unique along a dimension is not known of")
+        raise NotKnown("unique along a dimension is not supported")
     row = Names({"u"}).take(len(dims), "^")
     outputs = [["u^"], *([row] if return_inverse else []), *([["u^"]] if return_counts else [])]
-    return Declaration(
-        annotation([row], outputs),
+    return declared(
         (input,),
+        [row],
+        outputs,
         fresh=("u",),
         dtypes=(dtype_of(input), *["int64"] * (len(outputs) - 1)),
         frozen="equal elements may lie in different parts",
@@ -131,18 +127,19 @@ def unique(
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
 ) -> Declaration:
-    """Returns the declaration of elements that differ from the one before."""
+    """Declares elements that differ from the one before."""
     return unique(input, True, return_inverse, return_counts, dim)
 
 
 def nonzero(input: Any, *, as_tuple: bool = False) -> Declaration:
-    """Returns the declaration of the places of nonzero elements: only running tells how many."""
+    """Declares the places of nonzero elements: only running tells how many."""
     dims = dims_of(input)
     row = Names({"u"}).take(len(dims), "^")
     outputs = [["u^"]] * max(len(dims), 1) if as_tuple else [["u^", str(len(dims))]]
-    return Declaration(
-        annotation([row], outputs),
+    return declared(
         (input,),
+        [row],
+        outputs,
         fresh=("u",),
         dtypes=("int64",) * len(outputs),
         frozen="how many places there are depends on the data",
@@ -153,14 +150,12 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Declaration:
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Declaration:
-    """Returns the declaration of membership: every element is looked for among all others."""
+    """Declares membership: every element is looked for among all others."""
     if not (is_tensor(elements) and is_tensor(test_elements)):
-        raise NotKnown("isin with a number is not known of")
+        raise NotKnown("isin with a number is not supported")
     row = Names().take(len(dims_of(elements)))
     others = [f"{word}^" for word in Names(set(row)).take(len(dims_of(test_elements)))]
-    return Declaration(
-        annotation([row, others], [row]), (elements, test_elements), dtypes=("bool",)
-    )
+    return declared((elements, test_elements), [row, others], [row], dtypes=("bool",))
 
 
 _WHOLE = "every element depends on its place among all others"
@@ -174,7 +169,7 @@ def along(
     linear: bool = False,
     length: Any = None,
 ) -> Declaration:
-    """Returns the declaration of a function of whole rows; ``length`` is the new length of the
+    """Declares a function of whole rows; ``length`` is the new length of the
     dimension, where it changes.
     """
     dims = dims_of(input)
@@ -186,9 +181,10 @@ def along(
         found: dict[str, Any] = {}
         target[place] = length_word(names, found, length)
         arguments = found
-    return Declaration(
-        annotation([row], [target] * len(dtypes)),
+    return declared(
         (input,),
+        [row],
+        [target] * len(dtypes),
         arguments=arguments,
         dtypes=dtypes,
         linear=((0,),) if linear else (),
@@ -198,46 +194,46 @@ def along(
 
 
 def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Declaration:
-    """Returns the declaration of a running sum."""
+    """Declares a running sum."""
     return along(input, dim, (dtype_name(dtype) or summed(dtype_of(input)),), linear=True)
 
 
 def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Declaration:
-    """Returns the declaration of a running product."""
+    """Declares a running product."""
     return along(input, dim, (dtype_name(dtype) or summed(dtype_of(input)),))
 
 
 def running(input: Any, dim: int) -> Declaration:
-    """Returns the declaration of cummax, cummin: values and places."""
+    """Declares cummax, cummin: values and places."""
     return along(input, dim, (dtype_of(input), "int64"))
 
 
 def logcumsumexp(input: Any, dim: int) -> Declaration:
-    """Returns the declaration of a running logsumexp."""
+    """Declares a running logsumexp."""
     return along(input, dim, (dtype_of(input),))
 
 
 def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Declaration:
-    """Returns the declaration of torch.sort: values and places."""
+    """Declares torch.sort: values and places."""
     return along(input, dim, (dtype_of(input), "int64"))
 
 
 def argsort(
     input: Any, dim: int = -1, descending: bool = False, *, stable: Any = None
 ) -> Declaration:
-    """Returns the declaration of torch.argsort."""
+    """Declares torch.argsort."""
     return along(input, dim, ("int64",))
 
 
 def msort(input: Any) -> Declaration:
-    """Returns the declaration of a sort along dimension 0."""
+    """Declares a sort along dimension 0."""
     return along(input, 0, (dtype_of(input),))
 
 
 def topk(
     input: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Declaration:
-    """Returns the declaration of the k largest elements and their places."""
+    """Declares the k largest elements and their places."""
     if not is_dim(k):
         raise NotKnown("k is not known")
     dims = dims_of(input)
@@ -248,17 +244,17 @@ def topk(
 
 
 def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1) -> Declaration:
-    """Returns the declaration of an integral along a dimension."""
+    """Declares an integral along a dimension."""
     dims = dims_of(y)
     if x is not None and (not is_tensor(x) or dims_of(x) != dims):
-        raise NotKnown("only places of the shape of the values are known of")
-    names = Names()
+        raise NotKnown("only places of the shape of the values are supported")
     place = axis(dim, len(dims))
-    row = [names.one("^" if n == place else "") for n in range(len(dims))]
+    row = words(len(dims), [place])
     tensors = [y] if x is None else [y, x]
-    return Declaration(
-        annotation([row] * len(tensors), [[word for n, word in enumerate(row) if n != place]]),
-        tuple(tensors),
+    return declared(
+        tensors,
+        [row] * len(tensors),
+        [[word for n, word in enumerate(row) if n != place]],
         dtypes=(dtype_of(y),),
         linear=((0,),),
         frozen="" if len(dims) > 1 else _WHOLE,
@@ -266,23 +262,21 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1) -> Declara
 
 
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1) -> Declaration:
-    """Returns the declaration of a running integral, one element shorter than the values."""
+    """Declares a running integral, one element shorter than the values."""
     dims = dims_of(y)
     length = dims[axis(dim, len(dims))]
     if x is not None or length is None:
-        raise NotKnown("only values at equal distances are known of")
+        raise NotKnown("only values at equal distances are supported")
     return along(y, dim, (dtype_of(y),), linear=True, length=length - 1)
 
 
 def renorm(input: Any, p: Any, dim: int, maxnorm: Any) -> Declaration:
-    """Returns the declaration of slices along a dimension scaled down to a norm: only that
-    dimension may be cut.
-    """
+    """Declares slices along a dimension scaled down to a norm: only that dimension may be cut."""
     dims = dims_of(input)
     place = axis(dim, len(dims))
     names = Names()
     row = [names.one("" if n == place else "^") for n in range(len(dims))]
-    return Declaration(annotation([row], [row]), (input,), dtypes=(dtype_of(input),))
+    return declared((input,), [row], [row])
 
 
 _ROWS = (example(t(12, 6), 1), example(t(2, 12, 6), -1))
@@ -290,47 +284,26 @@ _DISTINCT = (example(distinct(12, 6)), example(distinct(2, 12, 6), 0))
 _INDEXED = (example(distinct(12, 6), 1), example(distinct(2, 12, 6), 0))
 
 
-def _entries() -> list[Entry]:
-    return [
-        entry("torch.cumsum", cumsum, *_ROWS, example(whole(9, 12, 6), 0)),
-        entry("torch.cumprod", cumprod, *_ROWS),
-        entry("torch.cummax", running, *_INDEXED),
-        entry("torch.cummin", running, *_INDEXED),
-        entry("torch.logcumsumexp", logcumsumexp, *_ROWS),
-        entry("torch.sort", sort, *_DISTINCT),
-        entry("torch.argsort", argsort, *_DISTINCT),
-        entry("torch.msort", msort, example(distinct(6, 12))),
-        entry("torch.topk", topk, example(distinct(12, 6), 3), example(distinct(6, 12), 2, 0)),
-        entry("torch.trapezoid", trapezoid, example(t(12, 6)), example(t(6, 12), t(6, 12), dim=0)),
-        entry(
-            "torch.cumulative_trapezoid",
-            cumulative_trapezoid,
-            example(t(12, 6)),
-            example(t(6, 12), dim=0),
-        ),
-        entry("torch.renorm", renorm, example(t(12, 6), 2, 0, 1.0)),
-    ]
-
-
 ENTRIES = (
-    entry("torch.searchsorted", searchsorted, example(ascending(6), t(12, 4))),
-    entry("torch.bucketize", bucketize, example(t(12, 4), ascending(6))),
-    entry("torch.histc", histc, example(t(12, 6), 8, -2, 2), example(t(12, 6), 4)),
-    entry("torch.bincount", bincount, example(whole(9, 12))),
-    entry(
-        "torch.unique",
-        unique,
-        example(whole(9, 12, 6)),
-        example(whole(9, 12), return_counts=True),
-    ),
-    entry("torch.unique_consecutive", unique_consecutive, example(whole(3, 12))),
-    entry(
-        "torch.nonzero",
-        nonzero,
-        example(whole(2, 12, 6)),
-        example(whole(2, 12, 6), as_tuple=True),
-    ),
+    torch_entry(searchsorted, example(ascending(6), t(12, 4))),
+    torch_entry(bucketize, example(t(12, 4), ascending(6))),
+    torch_entry(histc, example(t(12, 6), 8, -2, 2), example(t(12, 6), 4)),
+    torch_entry(bincount, example(whole(9, 12))),
+    torch_entry(unique, example(whole(9, 12, 6)), example(whole(9, 12), return_counts=True)),
+    torch_entry(unique_consecutive, example(whole(3, 12))),
+    torch_entry(nonzero, example(whole(2, 12, 6)), example(whole(2, 12, 6), as_tuple=True)),
     entry("torch.argwhere", nonzero, example(whole(2, 12, 6))),
-    entry("torch.isin", isin, example(whole(9, 12, 6), whole(9, 4))),
-    *(tuple(_entries())),
+    torch_entry(isin, example(whole(9, 12, 6), whole(9, 4))),
+    torch_entry(cumsum, *_ROWS, example(whole(9, 12, 6), 0)),
+    torch_entry(cumprod, *_ROWS),
+    entry("torch.cummax", running, *_INDEXED),
+    entry("torch.cummin", running, *_INDEXED),
+    torch_entry(logcumsumexp, *_ROWS),
+    torch_entry(sort, *_DISTINCT),
+    torch_entry(argsort, *_DISTINCT),
+    torch_entry(msort, example(distinct(6, 12))),
+    torch_entry(topk, example(distinct(12, 6), 3), example(distinct(6, 12), 2, 0)),
+    torch_entry(trapezoid, *shapes("12 6"), example(t(6, 12), t(6, 12), dim=0)),
+    torch_entry(cumulative_trapezoid, *shapes("12 6"), example(t(6, 12), dim=0)),
+    torch_entry(renorm, example(t(12, 6), 2, 0, 1.0)),
 )

@@ -1,13 +1,8 @@
-"""Tensors made from sizes: every rank makes its part.
+"""Tensors made from sizes: every rank makes its part, unless elements depend on their place.
 
-zeros(b, s)                 -> a b             a=b, b=s, a rank's sizes are its a and b
-zeros_like(x)               * -> *
-x.new_ones(b, s)            -> a b             x only lends its dtype, so it is no annotated input
-arange(n)                   -> a^              a part begins at another number
-tril(x)                     a b^ c^ -> a b^ c^ which elements stay depends on where they stand
-
-Tensors in which every element depends on where it stands: a part of one is not one of its part.
-
+zeros(b, s)           -> a b               a=b, b=s; a rank's sizes are its a and b
+zeros_like(x)         * -> *
+x.new_ones(b, s)      -> a b               x only gives its dtype: it is no annotated input
 arange(n)             -> a^                a part begins at another number
 vander(x)             a^ -> a^ b^          b = a: a part would have fewer powers
 meshgrid(x, y)        a, b -> a b, a b     each result is one of its inputs, repeated
@@ -26,7 +21,20 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import ceil_div
 from ..declare import errors
 from ..declare.dtypes import DEFAULT, dtype_name, dtype_of, result_type
-from ..declare.entry import DType, Form, between, constant, entry, example, t, whole
+from ..declare.entry import (
+    DType,
+    Form,
+    between,
+    constant,
+    entries,
+    entry,
+    example,
+    shapes,
+    t,
+    torch_entry,
+    whole,
+)
+from ..declare.forms import declared
 from ..declare.needs import GE, GT, LE, NE, at_least, need
 from ..declare.writing import (
     Names,
@@ -47,12 +55,12 @@ POSITIONS = "every element depends on where it stands in the whole"
 def made(
     sizes: Sequence[Any], parameter: str, dtype: str | None, *, mark: str = "", **more: Any
 ) -> Declaration:
-    """Returns the declaration of a tensor of these sizes, which stand in ``parameter``."""
+    """Declares a tensor of these sizes, which stand in ``parameter``."""
     if not all(is_dim(size) for size in sizes):
         raise NotKnown("a size is not known")
     for size in sizes:
         if isinstance(size, int) and size < 0:
-            raise errors.negative_size(sizes, size)
+            raise errors.negative_size(size, sizes)
     names = Names()
     arguments: dict[str, Any] = {}
     row = [length_word(names, arguments, size, mark) for size in sizes]
@@ -67,7 +75,7 @@ def made(
 
 
 def filled(*size: Any, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of zeros, ones, empty: sizes one by one or as a sequence."""
+    """Declares zeros, ones, empty: sizes one by one or as a sequence."""
     given = rest.pop("size", None)
     return made(
         listed((given,) if given is not None else size), "size", dtype_name(dtype) or DEFAULT
@@ -75,9 +83,7 @@ def filled(*size: Any, dtype: Any = None, **rest: Any) -> Declaration:
 
 
 def uninitialised(form: Form) -> Form:
-    """Returns the declaration of empty and its kin: what is in it is as undetermined as what is
-    drawn.
-    """
+    """Declares empty and its kin: what is in it is as undetermined as what is drawn."""
 
     def declare(*args: Any, **kwargs: Any) -> Declaration:
         return replace(form(*args, **kwargs), random=True)
@@ -86,18 +92,18 @@ def uninitialised(form: Form) -> Form:
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of a tensor of one value."""
+    """Declares a tensor of one value."""
     guessed = result_type((fill_value,)) if not is_tensor(fill_value) else dtype_of(fill_value)
     return made(listed((size,)), "size", dtype_name(dtype) or guessed)
 
 
 def drawn(*size: Any, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of rand and randn."""
+    """Declares rand and randn."""
     return replace(filled(*size, dtype=dtype, **rest), random=True)
 
 
 def randint(*args: Any, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of randint(high, size) and randint(low, high, size)."""
+    """Declares randint(high, size) and randint(low, high, size)."""
     size = rest.get("size", args[-1] if args else None)
     if not isinstance(size, list | tuple):
         raise NotKnown("the sizes of randint are not known")
@@ -113,31 +119,29 @@ def need_range(low: Any, high: Any) -> None:
 
 
 def like(input: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of zeros_like, ones_like, empty_like."""
+    """Declares zeros_like, ones_like, empty_like."""
     return Declaration("* -> *", (input,), dtypes=(dtype_name(dtype) or dtype_of(input),))
 
 
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of full_like."""
+    """Declares full_like."""
     return like(input, dtype=dtype)
 
 
 def drawn_like(input: Any, *args: Any, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of rand_like, randn_like, randint_like, bernoulli: elements drawn one
-    by one.
-    """
+    """Declares rand_like, randn_like, randint_like, bernoulli: elements drawn one by one."""
     return replace(like(input, dtype=dtype), random=True)
 
 
 def randint_like(input: Any, *args: Any, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of randint_like(input, high) and randint_like(input, low, high)."""
+    """Declares randint_like(input, high) and randint_like(input, low, high)."""
     low, high = (args[0], args[1]) if len(args) > 1 else (0, args[0] if args else None)
     need_range(rest.get("low", low), rest.get("high", high))
     return drawn_like(input, dtype=dtype)
 
 
 def new_filled(input: Any, *size: Any, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of Tensor.new_zeros, new_ones, new_empty."""
+    """Declares Tensor.new_zeros, new_ones, new_empty."""
     given = rest.pop("size", None)
     sizes = listed((given,) if given is not None else size)
     return made(sizes, "size", dtype_name(dtype) or dtype_of(input))
@@ -146,23 +150,23 @@ def new_filled(input: Any, *size: Any, dtype: Any = None, **rest: Any) -> Declar
 def new_full(
     input: Any, size: Any, fill_value: Any, *, dtype: Any = None, **rest: Any
 ) -> Declaration:
-    """Returns the declaration of Tensor.new_full."""
+    """Declares Tensor.new_full."""
     return made(listed((size,)), "size", dtype_name(dtype) or dtype_of(input))
 
 
 def new_tensor(input: Any, data: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of Tensor.new_tensor."""
+    """Declares Tensor.new_tensor."""
     return tensor(data, dtype=dtype or input.dtype)
 
 
 def randperm(n: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of a random order."""
+    """Declares a random order."""
     found = made((n,), "", dtype_name(dtype) or "int64", mark="^", frozen=POSITIONS)
     return replace(found, random=True)
 
 
 def tensor(data: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of a tensor written out: every rank has all of it."""
+    """Declares a tensor written out: every rank has all of it."""
     if is_tensor(data):
         return Declaration("* -> *", (data,), dtypes=(dtype_name(dtype) or dtype_of(data),))
     sizes: list[int] = []
@@ -177,7 +181,7 @@ def tensor(data: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
 
 
 def normal(mean: Any, std: Any = 1.0, size: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of torch.normal, drawn from sizes or element by element."""
+    """Declares torch.normal, drawn from sizes or element by element."""
     if size is not None:
         return replace(
             made(listed((size,)), "size", dtype_name(rest.get("dtype")) or DEFAULT), random=True
@@ -186,14 +190,14 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, **rest: Any) -> Declarat
 
 
 def binomial(count: Any, prob: Any, generator: Any = None) -> Declaration:
-    """Returns the declaration of binomial draws, element by element."""
+    """Declares binomial draws, element by element."""
     return replace(spread([count, prob]), dtypes=(dtype_of(count),), random=True)
 
 
 def multinomial(
     input: Any, num_samples: Any, replacement: bool = False, **rest: Any
 ) -> Declaration:
-    """Returns the declaration of draws from rows of probabilities."""
+    """Declares draws from rows of probabilities."""
     dims = dims_of(input)
     names = Names()
     batch, classes = names.take(len(dims) - 1), names.one("^")
@@ -204,9 +208,10 @@ def multinomial(
         if not replacement:
             need(num_samples, LE, dims[-1], refusal)
     word = length_word(names, arguments, num_samples)
-    return Declaration(
-        annotation([[*batch, classes]], [[*batch, word]]),
+    return declared(
         (input,),
+        [[*batch, classes]],
+        [[*batch, word]],
         arguments=arguments,
         dtypes=("int64",),
         random=True,
@@ -214,9 +219,7 @@ def multinomial(
 
 
 def written(dtype_rule: Callable[[Any], str | None] = dtype_of, *, random: bool = False) -> Form:
-    """Returns the declaration of zero_, fill_, normal_ and their kin: every element is written, and
-    none is read.
-    """
+    """Declares zero_, fill_, normal_ and their kin: every element is written, and none is read."""
 
     def declare(input: Any, *args: Any, **kwargs: Any) -> Declaration:
         return Declaration(
@@ -227,7 +230,7 @@ def written(dtype_rule: Callable[[Any], str | None] = dtype_of, *, random: bool 
 
 
 def copy(input: Any, src: Any, non_blocking: bool = False) -> Declaration:
-    """Returns the declaration of copy_: the other tensor is broadcast to this one."""
+    """Declares copy_: the other tensor is broadcast to this one."""
     return in_place(spread([input, src]))
 
 
@@ -236,7 +239,7 @@ _SIZES = (example(12, 6), example((2, 12)), example(12, dtype=DType("int64")))
 
 
 def arange(*bounds: Any, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of a sequence of numbers: end; start, end; or start, end, step."""
+    """Declares a sequence of numbers: end; start, end; or start, end, step."""
     given = [*bounds, *(rest[name] for name in ("start", "end", "step") if name in rest)]
     start, end, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
     numbers = (start, end, step)
@@ -276,23 +279,23 @@ def _ceil(value: float) -> int:
 def linspace(
     start: Any, end: Any, steps: Any, *rest: Any, dtype: Any = None, **more: Any
 ) -> Declaration:
-    """Returns the declaration of linspace and logspace."""
+    """Declares linspace and logspace."""
     return made((steps,), "", dtype_name(dtype) or DEFAULT, mark="^", frozen=POSITIONS)
 
 
 def eye(n: Any, m: Any = None, *, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of an identity matrix."""
+    """Declares an identity matrix."""
     sizes = (n, n if m is None else m)
     return made(sizes, "", dtype_name(dtype) or DEFAULT, mark="^", frozen=POSITIONS)
 
 
 def window(window_length: Any, *args: Any, dtype: Any = None, **rest: Any) -> Declaration:
-    """Returns the declaration of hann_window and its kin."""
+    """Declares hann_window and its kin."""
     return made((window_length,), "", dtype_name(dtype) or DEFAULT, mark="^", frozen=POSITIONS)
 
 
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Declaration:
-    """Returns the declaration of all choices of r elements, one a row."""
+    """Declares all choices of r elements, one a row."""
     (length,) = known(dims_of(input))
     if not isinstance(length, int):
         raise NotKnown("how many combinations there are is not known")
@@ -307,7 +310,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Decl
 
 
 def meshgrid(*tensors: Any, indexing: str | None = None) -> Declaration:
-    """Returns the declaration of coordinates: one result per tensor, each with all dimensions."""
+    """Declares coordinates: one result per tensor, each with all dimensions."""
     rows = (
         list(tensors[0])
         if len(tensors) == 1 and isinstance(tensors[0], list | tuple)
@@ -318,27 +321,24 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> Declaration:
     target = [word if row else "1" for word, row in zip(words, inputs, strict=True)]
     if indexing == "xy" and len(target) > 1:
         target[:2] = target[1::-1]
-    return Declaration(
-        annotation(inputs, [target] * len(rows)),
-        tuple(rows),
+    return declared(
+        rows,
+        inputs,
+        [target] * len(rows),
         dtypes=tuple(dtype_of(row) for row in rows),
         returns="tuple",
     )
 
 
 def cartesian_prod(*tensors: Any) -> Declaration:
-    """Returns the declaration of all combinations of elements, one a row."""
+    """Declares all combinations of elements, one a row."""
     words = Names().take(len(tensors))
     target = [f"({' '.join(words)})", str(len(tensors))] if len(tensors) > 1 else words
-    return Declaration(
-        annotation([[word] for word in words], [target]),
-        tuple(tensors),
-        dtypes=(dtype_of(tensors[0]),),
-    )
+    return declared(tensors, [[word] for word in words], [target])
 
 
 def vander(x: Any, N: Any = None, increasing: bool = False) -> Declaration:
-    """Returns the declaration of a Vandermonde matrix: powers of each element in a row."""
+    """Declares a Vandermonde matrix: powers of each element in a row."""
     (length,) = dims_of(x)
     width = length if N is None else N
     if width is None:
@@ -347,36 +347,28 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Declaration:
     word = length_word(Names({"a"}), arguments, width)
     fixed = {"N": N} if N is not None else {}
     mark = "" if N is not None else "^"
-    return Declaration(
-        annotation([[f"a{mark}"]], [[f"a{mark}", word]]),
-        (x,),
-        arguments=arguments,
-        fixed=fixed,
-        dtypes=(dtype_of(x),),
-    )
+    return declared((x,), [[f"a{mark}"]], [[f"a{mark}", word]], arguments=arguments, fixed=fixed)
 
 
 ENTRIES = (
     *(entry(f"torch.{name}", filled, *_SIZES) for name in ("zeros", "ones")),
     entry("torch.empty", uninitialised(filled), *_SIZES, note=_EMPTY),
-    entry("torch.full", full, example((12, 6), 2.5), example((4, 12), 3)),
-    entry("torch.rand", drawn, example(12, 6)),
-    entry("torch.randn", drawn, example(12, 6)),
-    entry("torch.randint", randint, example(9, (12, 6)), example(3, 9, (12,))),
-    entry("torch.randperm", randperm, example(12)),
-    entry("torch.normal", normal, example(0.0, 1.0, (12, 6)), example(t(12, 6), 1.0)),
+    torch_entry(full, example((12, 6), 2.5), example((4, 12), 3)),
+    *entries("torch. rand randn", drawn, example(12, 6)),
+    torch_entry(randint, example(9, (12, 6)), example(3, 9, (12,))),
+    torch_entry(randperm, example(12)),
+    torch_entry(normal, example(0.0, 1.0, (12, 6)), example(t(12, 6), 1.0)),
     *(
-        entry(f"torch.{name}", like, example(t(12, 6)), example(t(12, 6), dtype=DType("int64")))
+        entry(f"torch.{name}", like, *shapes("12 6"), example(t(12, 6), dtype=DType("int64")))
         for name in ("zeros_like", "ones_like")
     ),
-    entry("torch.empty_like", uninitialised(like), example(t(12, 6)), note=_EMPTY),
+    entry("torch.empty_like", uninitialised(like), *shapes("12 6"), note=_EMPTY),
     entry("torch.Tensor.new_empty", uninitialised(new_filled), example(t(2), 12, 6), note=_EMPTY),
-    entry("torch.full_like", full_like, example(t(12, 6), 2.0)),
-    entry("torch.rand_like", drawn_like, example(t(12, 6))),
-    entry("torch.randn_like", drawn_like, example(t(12, 6))),
-    entry("torch.randint_like", randint_like, example(t(12, 6), 9)),
+    torch_entry(full_like, example(t(12, 6), 2.0)),
+    *entries("torch. rand_like randn_like", drawn_like, *shapes("12 6")),
+    torch_entry(randint_like, example(t(12, 6), 9)),
     entry("torch.bernoulli", drawn_like, example(whole(2, 12, 6, dtype="float64"))),
-    entry("torch.multinomial", multinomial, example(whole(9, 12, 6, low=1, dtype="float64"), 3)),
+    torch_entry(multinomial, example(whole(9, 12, 6, low=1, dtype="float64"), 3)),
     *(
         entry(
             f"torch.Tensor.{name}",
@@ -388,41 +380,31 @@ ENTRIES = (
     ),
     entry("torch.Tensor.new_full", new_full, example(t(2), (12, 6), 1.5)),
     entry("torch.Tensor.new_tensor", new_tensor, example(t(2), [1.0, 2.0])),
-    entry("torch.tensor", tensor, example([[1.0, 2.0], [3.0, 4.0]]), example(3)),
+    torch_entry(tensor, example([[1.0, 2.0], [3.0, 4.0]]), example(3)),
     entry("torch.as_tensor", tensor, example([1, 2, 3])),
     entry("torch.poisson", drawn_like, example(between(1, 9, 12, 6))),
-    entry(
-        "torch.binomial",
-        binomial,
-        example(whole(9, 12, 6, dtype="float64"), between(0.1, 0.9, 12, 6)),
-    ),
-    entry("torch.Tensor.zero_", written(), example(t(12, 6))),
+    torch_entry(binomial, example(whole(9, 12, 6, dtype="float64"), between(0.1, 0.9, 12, 6))),
+    entry("torch.Tensor.zero_", written(), *shapes("12 6")),
     entry("torch.Tensor.fill_", written(), example(t(12, 6), 2.0)),
-    entry("torch.Tensor.normal_", written(random=True), example(t(12, 6))),
-    entry("torch.Tensor.uniform_", written(random=True), example(t(12, 6))),
-    entry("torch.Tensor.bernoulli_", written(random=True), example(t(12, 6))),
+    *entries("torch.Tensor. normal_ uniform_ bernoulli_", written(random=True), *shapes("12 6")),
     *(
-        entry(f"torch.Tensor.{name}", written(random=True), example(t(12, 6)))
+        entry(f"torch.Tensor.{name}", written(random=True), *shapes("12 6"))
         for name in ("random_", "cauchy_", "log_normal_")
     ),
     entry("torch.Tensor.geometric_", written(random=True), example(t(12, 6), 0.5)),
-    entry("torch.Tensor.exponential_", written(random=True), example(t(12, 6))),
-    entry("torch.Tensor.copy_", copy, example(t(12, 6), t(12, 6)), example(t(12, 6), t(6))),
-    entry("torch.arange", arange, example(12), example(1, 13, 3), example(0.0, 3.0, 0.5)),
-    entry("torch.linspace", linspace, example(0.0, 1.0, 12)),
-    entry("torch.logspace", linspace, example(0.0, 1.0, 12)),
-    entry("torch.eye", eye, example(6), example(4, 6)),
+    entry("torch.Tensor.exponential_", written(random=True), *shapes("12 6")),
+    entry("torch.Tensor.copy_", copy, *shapes("12 6, 12 6", "12 6, 6")),
+    torch_entry(arange, example(12), example(1, 13, 3), example(0.0, 3.0, 0.5)),
+    *entries("torch. linspace logspace", linspace, example(0.0, 1.0, 12)),
+    torch_entry(eye, example(6), example(4, 6)),
     *(
         entry(f"torch.{name}_window", window, example(12))
         for name in ("hann", "hamming", "blackman", "bartlett")
     ),
-    entry("torch.combinations", combinations, example(t(6)), example(t(4), 3, True)),
-    entry(
-        "torch.meshgrid",
-        meshgrid,
-        example(t(12), t(6), indexing="ij"),
-        example(t(12), t(6), t(4), indexing="xy"),
+    torch_entry(combinations, *shapes("6"), example(t(4), 3, True)),
+    torch_entry(
+        meshgrid, example(t(12), t(6), indexing="ij"), example(t(12), t(6), t(4), indexing="xy")
     ),
-    entry("torch.cartesian_prod", cartesian_prod, example(t(12), t(6)), example(t(12))),
-    entry("torch.vander", vander, example(constant(t(12)), 4), example(constant(t(6)))),
+    torch_entry(cartesian_prod, *shapes("12, 6", "12")),
+    torch_entry(vander, example(constant(t(12)), 4), example(constant(t(6)))),
 )

@@ -18,14 +18,13 @@ from dimsolve.ir.operator import Declaration
 
 from ...algebra.poly import Dim, product
 from ..declare import errors
-from ..declare.dtypes import dtype_of
-from ..declare.entry import entry, example, t
+from ..declare.entry import entry, example, shapes, t, torch_entry
+from ..declare.forms import declared, moved
 from ..declare.needs import EQ, need, need_equal_or_one, never_equal
 from ..declare.writing import (
     Lengths,
     Names,
     NotKnown,
-    annotation,
     axis,
     bare,
     dims_of,
@@ -36,13 +35,10 @@ from ..declare.writing import (
     listed,
     rest_of,
 )
-from .reshape import moved
 
 
 def expanded(input: Any, sizes: Sequence[Any], parameter: str) -> Declaration:
-    """Returns the declaration of an expand to these sizes. Raises ShapeError where a size breaks
-    its rules.
-    """
+    """Declares an expand to these sizes. Raises ShapeError where a size breaks its rules."""
     dims = dims_of(input)
     if not all(is_dim(size) for size in sizes):
         raise NotKnown("a size is not known")
@@ -70,10 +66,10 @@ def expand_words(
     arguments: dict[str, Any] = {}
     for position, size in enumerate(sizes):
         if isinstance(size, int) and size < -1:
-            raise errors.negative_size(sizes, size)
+            raise errors.negative_size(size, sizes)
         if position < new:
             if size == -1:
-                raise errors.expand_new_dim(sizes, position)
+                raise errors.expand_new_dim(position, sizes)
             target.append(length_word(names, arguments, size, ""))
             continue
         length = dims[position - new]
@@ -109,17 +105,17 @@ def _one_dim(
 
 
 def expand(input: Any, *size: Any, implicit: bool = False, **named: Any) -> Declaration:
-    """Returns the declaration of Tensor.expand."""
+    """Declares Tensor.expand."""
     return expanded(input, rest_of(size, named, "size"), "size")
 
 
 def broadcast_to(input: Any, size: Any) -> Declaration:
-    """Returns the declaration of torch.broadcast_to."""
+    """Declares torch.broadcast_to."""
     return expanded(input, listed((size,)), "size")
 
 
 def expand_as(input: Any, other: Any) -> Declaration:
-    """Returns the declaration of an expand to another tensor's shape; that tensor is cut alike."""
+    """Declares an expand to another tensor's shape; that tensor is cut alike."""
     sizes = dims_of(other, "the other tensor")
     if any(size is None for size in sizes):
         raise NotKnown("a length of the other tensor is not known")
@@ -127,19 +123,17 @@ def expand_as(input: Any, other: Any) -> Declaration:
         dims_of(input), tuple(s for s in sizes if s is not None)
     )
     given = {bare(word) for word in target}
-    return Declaration(
-        annotation([source, target], [target]),
+    return declared(
         (input, other),
+        [source, target],
+        [target],
         arguments={k: v for k, v in arguments.items() if k not in given},
-        dtypes=(dtype_of(input),),
         linear=((0,),),
     )
 
 
 def repeated(input: Any, repeats: Sequence[Any], parameter: str) -> Declaration:
-    """Returns the declaration of a repeat with one count per dimension; leading counts make new
-    dimensions.
-    """
+    """Declares a repeat with one count per dimension; leading counts make new dimensions."""
     dims = dims_of(input)
     if not all(is_dim(count) for count in repeats):
         raise NotKnown("a repeat count is not known")
@@ -153,7 +147,7 @@ def repeated(input: Any, repeats: Sequence[Any], parameter: str) -> Declaration:
     counts: list[str] = []
     for position, count in enumerate(repeats):
         if isinstance(count, int) and count < 0:
-            raise errors.negative_size(repeats, count)
+            raise errors.negative_size(count, repeats)
         word = length_word(names, arguments, count, "")
         counts.append(word)
         if position < new:
@@ -172,12 +166,12 @@ def repeated(input: Any, repeats: Sequence[Any], parameter: str) -> Declaration:
 
 
 def repeat(input: Any, *repeats: Any, **named: Any) -> Declaration:
-    """Returns the declaration of Tensor.repeat."""
+    """Declares Tensor.repeat."""
     return repeated(input, rest_of(repeats, named, "repeats"), "repeats")
 
 
 def tile(input: Any, *dims: Any, **named: Any) -> Declaration:
-    """Returns the declaration of torch.tile: counts for the last dimensions, 1 for the others."""
+    """Declares torch.tile: counts for the last dimensions, 1 for the others."""
     counts = rest_of(dims, named, "dims")
     missing = len(dims_of(input)) - len(counts)
     return repeated(input, (*[1] * max(missing, 0), *counts), "dims")
@@ -186,12 +180,10 @@ def tile(input: Any, *dims: Any, **named: Any) -> Declaration:
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: Any = None, *, output_size: Any = None
 ) -> Declaration:
-    """Returns the declaration of elements repeated one by one, along a dimension or of the
-    flattened tensor.
-    """
+    """Declares elements repeated one by one, along a dimension or of the flattened tensor."""
     dims = dims_of(input)
     if repeats is None or (is_tensor(repeats) and dim is None and len(dims) > 1):
-        raise NotKnown("repeat counts for a flattened tensor are not known of")
+        raise NotKnown("repeat counts for a flattened tensor are not supported")
     names = Names()
     row = names.take(len(dims))
     place = axis(0 if dim is None else dim, len(dims))
@@ -226,12 +218,12 @@ def _by_counts(
     counts = (
         ["1"] if dims_of(repeats) in ((1,),) else [f"{row[place]}^"] if dims_of(repeats) else []
     )
-    return Declaration(
-        annotation([source, counts], [[*row[:place], word, *row[place + 1 :]]]),
+    return declared(
         (input, repeats),
+        [source, counts],
+        [[*row[:place], word, *row[place + 1 :]]],
         arguments=arguments,
         fresh=(bare(word),) if output_size is None else (),
-        dtypes=(dtype_of(input),),
     )
 
 
@@ -244,10 +236,8 @@ ENTRIES = (
         example(t(4, 1), 2, 3, 4, 12),
         example(t(), 12, 4),
     ),
-    entry("torch.broadcast_to", broadcast_to, example(t(12, 1), (12, 6)), example(t(6), (12, 6))),
-    entry(
-        "torch.Tensor.expand_as", expand_as, example(t(12, 1), t(12, 6)), example(t(6), t(2, 12, 6))
-    ),
+    torch_entry(broadcast_to, example(t(12, 1), (12, 6)), example(t(6), (12, 6))),
+    entry("torch.Tensor.expand_as", expand_as, *shapes("12 1, 12 6", "6, 2 12 6")),
     entry(
         "torch.Tensor.repeat",
         repeat,
@@ -255,9 +245,8 @@ ENTRIES = (
         example(t(12, 6), 4, 1, 2),
         example(t(12, 1), (1, 6)),
     ),
-    entry("torch.tile", tile, example(t(12, 6), (2,)), example(t(12, 6), (2, 1, 3))),
-    entry(
-        "torch.repeat_interleave",
+    torch_entry(tile, example(t(12, 6), (2,)), example(t(12, 6), (2, 1, 3))),
+    torch_entry(
         repeat_interleave,
         example(t(12, 6), 4, 1),
         example(t(4, 6), 2, dim=0),

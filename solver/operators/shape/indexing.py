@@ -1,37 +1,20 @@
-"""Elements picked and written by index tensors.
+"""Elements read by index tensors, and subscripts: ``x[...]`` and ``x[...] = value``.
 
-index_select(x, 0, i)      a^ b, c -> c b              i may be cut, what it picks from not
-gather(x, 1, i)            a b^, a c -> a c
-scatter_add(x, 1, i, v)    a b^, a c+, a c+ -> a b^    x is a summand where c is cut
-where(m, x, y)             a b, b, a 1 -> a b
-masked_fill(x, m, 0)       a b, a 1 -> a b
-masked_select(x, m)        a^ b^, a^ b^ -> c^          c is known only when it runs
+    index_select(x, 0, i)      a^ b, c -> c b              i may be split, what it picks from not
+    gather(x, 1, i)            a b^, a c -> a c
+    masked_select(x, m)        a^ b^, a^ b^ -> c^          only running tells c
+    x[:, None, :, 0]           a b c^ -> a 1 b
+    x[mask]                    a^ b^ c, a^ b^ -> d^ c      only running tells d
+    table[ids]                 a^ b, c d -> c d b
+    x[:, 0] = v                a b^ c, a c -> a b^ c
 
-One slice of one dimension: the words of the dimension before and after, and the bounds of a
-rank's slice.
+Where the bounds of a slice and the length have a common divisor w, the dimension is so many blocks
+of w and the slice takes whole blocks: w may be split, and each rank has its part of every block.
 
-Where the bounds and the length have a common divisor w, the dimension is so many blocks of w and
-the slice takes whole blocks: w may be cut, each rank has its part of every block.
-
-    [:, :64] of 128           (2 w) -> w        stop: w
-    [..., 64:96] of 128       (4 w) -> w        start: (2 w), stop: (3 w)
-    [..., 0::2] of 64         (w 2) -> w
-    [:, 1:] of n              n^ -> m^          m = n - 1
-
-A subscript laid on a tensor: which words its items take, and which they leave.
-
-x[:, None, :, 0]           a b c^ -> a 1 b
-x[..., :64]                a b (2 c) -> a b c          a rank's stop is its c
-x[mask]                    a^ b^ c, a^ b^ -> d^ c      d is known only when it runs
-
-Reading and writing (`subscripts`) use it alike: what is read by one is written by the other.
-
-``x[...]`` and ``x[...] = value``: ints, slices, None, Ellipsis, index tensors and masks.
-
-x[:, None, :, 0]           a b c^ -> a 1 b
-x[..., :64]                a b (2 c) -> a b c          a rank's stop is its c
-table[ids]                 a^ b, c d -> c d b          ids may be cut, the rows of the table not
-x[:, 0] = v                a b^ c, a c -> a b^ c
+    [:, :64] of 128            (2 w) -> w                  stop: w
+    [..., 64:96] of 128        (4 w) -> w                  start: (2 w), stop: (3 w)
+    [..., 0::2] of 64          (w 2) -> w
+    [:, 1:] of n               n^ -> m^                    m = n - 1
 """
 
 from __future__ import annotations
@@ -46,7 +29,8 @@ from ...algebra.dims import ceil_div, maximum, minimum
 from ...algebra.poly import Dim, divide_exactly
 from ..declare import errors
 from ..declare.dtypes import dtype_of
-from ..declare.entry import entry, example, mask, t, whole
+from ..declare.entry import entry, example, mask, t, torch_entry, whole
+from ..declare.forms import declared
 from ..declare.needs import GE, LE, at_least, common_divisor, need
 from ..declare.writing import (
     Lengths,
@@ -245,7 +229,7 @@ class _Reader:
             return
         place = len(self.found.source)
         if place >= len(self.dims):
-            raise errors.too_many_indices(len(self.dims), place + 1)
+            raise errors.too_many_indices(place + 1, len(self.dims))
         length = self.dims[place]
         if isinstance(item, slice):
             self._slice(position, item, length)
@@ -271,7 +255,7 @@ class _Reader:
     def _number(self, item: Any, length: Dim | None) -> None:
         """A tensor without dimensions is read as the number that it holds."""
         if dtype_of(item) in _MASKS:
-            raise NotKnown("an index that is one bool is not known of")
+            raise NotKnown("an index that is one bool is not supported")
         self.found.indices.append(item)
         self.found.index_words.append([])
         self._word(length)
@@ -368,7 +352,7 @@ def _mask_words(
 ) -> tuple[list[str], list[Dim | None]]:
     """The word and the length of what a mask chooses: only running tells how much that is."""
     if len(tensors) > 1:
-        raise NotKnown("a mask beside other index tensors is not known of")
+        raise NotKnown("a mask beside other index tensors is not supported")
     result.index_words.append(result.mask_words)
     word = names.one("^")
     result.fresh.append(bare(word))
@@ -411,25 +395,23 @@ def _common_lengths(
 
 
 def getitem(input: Any, index: Any) -> Declaration:
-    """Returns the declaration of reading a subscript; of a tuple or a dict the item itself."""
+    """Declares reading a subscript; of a tuple or a dict the item itself."""
     if not is_tensor(input):
         return Declaration("-> ?", (), returns="value", value=input[index])
     found = read_subscript(dims_of(input), index, Names())
-    return Declaration(
-        annotation([found.source, *found.index_words], [found.target]),
+    return declared(
         (input, *found.indices),
+        [found.source, *found.index_words],
+        [found.target],
         arguments=found.arguments,
         sizes=found.sizes,
         fresh=tuple(found.fresh),
-        dtypes=(dtype_of(input),),
         linear=((0,),),
     )
 
 
 def setitem(input: Any, index: Any, value: Any) -> Declaration:
-    """Returns the declaration of writing to a subscript: what is written is the tensor as it is
-    afterwards.
-    """
+    """Declares writing to a subscript: what is written is the tensor as it is afterwards."""
     dims = dims_of(input)
     names = Names()
     found = read_subscript(dims, index, names)
@@ -487,9 +469,7 @@ _READS = (
 
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Declaration:
-    """Returns the declaration of a choice element by element; with a condition alone, of its
-    places.
-    """
+    """Declares a choice element by element; with a condition alone, of its places."""
     if input is None and other is None:
         from ..reductions.sorting import nonzero
 
@@ -504,7 +484,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Declaration:
 
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Declaration:
-    """Returns the declaration of a value written where a mask is set."""
+    """Declares a value written where a mask is set."""
     tensors = [input, mask, *([value] if is_tensor(value) and dims_of(value) else [])]
     scalars = [value] if is_tensor(value) and not dims_of(value) else []
     found = Pointwise(("input", "mask", "value"), 3, "first")(*tensors, *scalars)
@@ -513,21 +493,19 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Declaration:
 
 
 def index_select(input: Any, dim: int, index: Any) -> Declaration:
-    """Returns the declaration of whole slices picked along a dimension."""
+    """Declares whole slices picked along a dimension."""
     dims, count = dims_of(input), dims_of(index, "the index")
     names = Names()
     row = names.take(len(dims))
     if not dims:
-        return Declaration(
-            annotation([[], ["1"] * len(count)], [[]]), (input, index), dtypes=(dtype_of(input),)
-        )
+        return declared((input, index), [[], ["1"] * len(count)], [[]])
     place = axis(dim, len(dims))
     word = names.one() if count else "1"
     source = [*row[:place], f"{row[place]}^", *row[place + 1 :]]
-    return Declaration(
-        annotation([source, [word] if count else []], [[*row[:place], word, *row[place + 1 :]]]),
+    return declared(
         (input, index),
-        dtypes=(dtype_of(input),),
+        [source, [word] if count else []],
+        [[*row[:place], word, *row[place + 1 :]]],
         linear=((0,),),
     )
 
@@ -553,15 +531,13 @@ def _rows(dims: Lengths, index: Lengths, place: int, names: Names) -> tuple[list
 
 
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Declaration:
-    """Returns the declaration of elements picked along a dimension, one for each place of the
-    index.
-    """
+    """Declares elements picked along a dimension, one for each place of the index."""
     dims, places = dims_of(input), dims_of(index, "the index")
     source, picked = _rows(dims, places, axis(dim, len(dims)), Names())
-    return Declaration(
-        annotation([source, picked], [picked]),
+    return declared(
         (input, index),
-        dtypes=(dtype_of(input),),
+        [source, picked],
+        [picked],
         linear=((0,),),
         frozen=""
         if any("^" not in word and not word.isdecimal() for word in picked)
@@ -570,7 +546,7 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> De
 
 
 def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Declaration:
-    """Returns the declaration of gather with broadcasting of the other dimensions; without dim the
+    """Declares gather with broadcasting of the other dimensions; without dim the
     tensor is flattened.
     """
     dims, places = dims_of(input), dims_of(indices, "the index")
@@ -585,41 +561,31 @@ def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Declaration:
     old, new = names.one("^"), names.one()
     rows = [[*r[:place], w, *r[place:]] for r, w in zip(spread.inputs, (old, new), strict=True)]
     target = [*spread.output[:place], new, *spread.output[place:]]
-    return Declaration(
-        annotation(rows, [target]),
-        (input, indices),
-        arguments=spread.arguments,
-        dtypes=(dtype_of(input),),
-    )
+    return declared((input, indices), rows, [target], arguments=spread.arguments)
 
 
 def take(input: Any, index: Any) -> Declaration:
-    """Returns the declaration of elements of the flattened tensor."""
+    """Declares elements of the flattened tensor."""
     names = Names()
     row = names.take(len(dims_of(input)), "^")
     picked = names.take(len(dims_of(index, "the index")))
-    return Declaration(
-        annotation([row, picked], [picked]),
-        (input, index),
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
-    )
+    return declared((input, index), [row, picked], [picked], linear=((0,),))
 
 
 def index(input: Any, indices: Sequence[Any]) -> Declaration:
-    """Returns the declaration of reading places of index tensors."""
+    """Declares reading places of index tensors."""
     return getitem(input, tuple(slice(None) if i is None else i for i in indices))
 
 
 def masked_select(input: Any, mask: Any) -> Declaration:
-    """Returns the declaration of the elements where a mask is set: only running tells how many."""
+    """Declares the elements where a mask is set: only running tells how many."""
     names = Names({"u"})
     spread = broadcast([dims_of(input), dims_of(mask, "the mask")], names, "^")
-    return Declaration(
-        annotation(spread.inputs, [["u^"]]),
+    return declared(
         (input, mask),
+        spread.inputs,
+        [["u^"]],
         fresh=("u",),
-        dtypes=(dtype_of(input),),
         frozen="how many elements there are depends on the data",
     )
 
@@ -647,34 +613,29 @@ ENTRIES = (
         example(t(12, 24), mask(12, 24), 0.0),
         note="what it writes to is its output",
     ),
-    entry("torch.where", where, *_WHERE, example(mask(12, 6))),
+    torch_entry(where, *_WHERE, example(mask(12, 6))),
     entry(
         "torch.Tensor.where",
         lambda input, condition, other: where(condition, input, other),
         note="x.where(c, y)",
     ),
-    entry("torch.masked_fill", masked_fill, *_FILL),
-    entry(
-        "torch.index_select",
-        index_select,
-        example(t(24, 6), 0, whole(24, 12)),
-        example(t(12, 6, 4), -1, whole(4, 6)),
+    torch_entry(masked_fill, *_FILL),
+    torch_entry(
+        index_select, example(t(24, 6), 0, whole(24, 12)), example(t(12, 6, 4), -1, whole(4, 6))
     ),
-    entry(
-        "torch.gather",
+    torch_entry(
         gather,
         example(t(12, 6), 1, whole(6, 12, 4)),
         example(t(6, 12), 0, whole(6, 3, 12)),
         example(t(12, 6), -1, whole(6, 4, 4)),
     ),
-    entry(
-        "torch.take_along_dim",
+    torch_entry(
         take_along_dim,
         example(t(12, 6), whole(72, 12, 4)),
         example(t(12, 6), whole(6, 12, 4), 1),
         example(t(12, 6), whole(6, 1, 4), 1),
     ),
-    entry("torch.take", take, example(t(12, 6), whole(72, 12, 4))),
+    torch_entry(take, example(t(12, 6), whole(72, 12, 4))),
     entry("torch.ops.aten.index", index, example(t(12, 6), (whole(12, 4),))),
-    entry("torch.masked_select", masked_select, example(t(12, 6), mask(12, 6))),
+    torch_entry(masked_select, example(t(12, 6), mask(12, 6))),
 )

@@ -1,19 +1,12 @@
-"""Tensors put together along one dimension.
+"""Tensors put together along one dimension, and taken apart again: blocks one after the other.
 
-cat((x, y), -1)           a b, a b -> a (2 b)           b is cut in both at once: S(1, blocks=2)
+cat((x, y), -1)           a b, a b -> a (2 b)           b is split in both: S(1, blocks=2)
 cat of 8 and 16           a (1 b), a (2 b) -> a (3 b)   b=8
-cat of 8 and 9            a b^, a c^ -> a d^            d=17: no cut falls between the two
+cat of 8 and 9            a b^, a c^ -> a d^            d=17: no split falls between the two
 stack((x, y))             a b, a b -> 2 a b
-
-What takes a tensor apart again is in `taking_apart`; both lay `blocks` one after the other.
-
-A tensor taken apart along one dimension: how long each part is, and what a rank's call says.
-
 split(x, 4, -1) of 12     a (3 b) -> a b, a b, a b      a rank's size is its b
 chunk(x, 2, -1)           a (2 b) -> a b, a b
 unbind(x, 0) of 3         3 b -> b, b, b
-
-The inverse of `joining`: parts that are so many blocks of one length may be cut, all at once.
 """
 
 from __future__ import annotations
@@ -28,14 +21,14 @@ from ...algebra.dims import ceil_div
 from ...algebra.poly import Dim, divide_exactly
 from ..declare import errors
 from ..declare.dtypes import dtype_of, result_type
-from ..declare.entry import Form, entry, example, t
+from ..declare.entry import Form, entry, example, shapes, t, torch_entry
+from ..declare.forms import declared
 from ..declare.needs import EQ, GE, common_divisor, need, never_equal
 from ..declare.writing import (
     Lengths,
     Names,
     NotKnown,
     PartsNotKnown,
-    annotation,
     axis,
     bare,
     dims_of,
@@ -71,7 +64,7 @@ def blocks(
 
 
 def cat(tensors: Any, dim: int = 0) -> Declaration:
-    """Returns the declaration of a concatenation."""
+    """Declares a concatenation."""
     tensors = list(tensors)
     shapes = [dims_of(tensor, f"tensor {n}") for n, tensor in enumerate(tensors)]
     rank = max(len(shape) for shape in shapes)
@@ -89,9 +82,10 @@ def cat(tensors: Any, dim: int = 0) -> Declaration:
     patterns: list[list[str]] = [["0"] for _ in shapes]
     for n, word in zip(joined, words, strict=True):
         patterns[n] = [*row[:place], word, *row[place + 1 :]]
-    return Declaration(
-        annotation(patterns, [[*row[:place], total, *row[place + 1 :]]]),
-        tuple(tensors),
+    return declared(
+        tensors,
+        patterns,
+        [[*row[:place], total, *row[place + 1 :]]],
         arguments=arguments,
         dtypes=(result_type(tensors),),
         linear=(tuple(range(len(tensors))),),
@@ -105,36 +99,35 @@ def _length_at(shape: Lengths, place: int, rank: int) -> Dim | None:
 
 
 def stack(tensors: Any, dim: int = 0) -> Declaration:
-    """Returns the declaration of equal tensors along a new dimension."""
+    """Declares equal tensors along a new dimension."""
     tensors = list(tensors)
     row = Names().take(len(dims_of(tensors[0])))
     place = axis(dim, len(row) + 1)
-    return Declaration(
-        annotation([row] * len(tensors), [[*row[:place], str(len(tensors)), *row[place:]]]),
-        tuple(tensors),
+    return declared(
+        tensors,
+        [row] * len(tensors),
+        [[*row[:place], str(len(tensors)), *row[place:]]],
         dtypes=(result_type(tensors),),
         linear=(tuple(range(len(tensors))),),
     )
 
 
 def _stacked(dim: int, least: int) -> Form:
-    """Returns the declaration of hstack, vstack and dstack: a concatenation of what has at least so
-    many dimensions.
-    """
+    """Declares hstack, vstack and dstack: a concatenation of tensors with ``least`` dimensions."""
 
     def declare(tensors: Any) -> Declaration:
         ranks = {len(dims_of(tensor)) for tensor in tensors}
         if min(ranks) < least:
             if ranks == {1} and least == 2 and dim == 0:
                 return stack(tensors, 0)
-            raise NotKnown(f"tensors with fewer than {least} dimensions are not known of")
+            raise NotKnown(f"tensors with fewer than {least} dimensions are not supported")
         return cat(tensors, 0 if ranks == {1} else dim)
 
     return declare
 
 
 def column_stack(tensors: Any) -> Declaration:
-    """Returns the declaration of vectors as columns, or of matrices side by side."""
+    """Declares vectors as columns, or of matrices side by side."""
     tensors = list(tensors)
     if {len(dims_of(tensor)) for tensor in tensors} == {1}:
         return stack(tensors, 1)
@@ -142,7 +135,7 @@ def column_stack(tensors: Any) -> Declaration:
 
 
 def broadcast_tensors(*tensors: Any) -> Declaration:
-    """Returns the declaration of tensors expanded to a common shape, one result each."""
+    """Declares tensors expanded to a common shape, one result each."""
     given = list(listed(tensors))
     found = spread(given, len(given))
     return replace(found, dtypes=tuple(map(dtype_of, given)), returns="tuple")
@@ -159,7 +152,7 @@ _JOINED = (
 def apart(
     input: Any, place: int, lengths: Sequence[Dim], sizes_as: str = "", *, rigid: bool = False
 ) -> Declaration:
-    """Returns the declaration of a dimension taken apart into these lengths, in order.
+    """Declares a dimension taken apart into these lengths, in order.
 
     sizes_as: the parameter that holds the lengths, as ``"size:one"`` for all parts or
     ``"sizes:all"`` of them. rigid: the cuts are written in the call in a form that a rank cannot
@@ -177,12 +170,10 @@ def apart(
     if sizes_as and not total.endswith("^"):
         name, _, form = sizes_as.partition(":")
         sizes = {name: words[0] if form == "one" else " ".join(words)}
-    return Declaration(
-        annotation(
-            [[*row[:place], total, *row[place + 1 :]]],
-            [[*row[:place], word, *row[place + 1 :]] for word in words],
-        ),
+    return declared(
         (input,),
+        [[*row[:place], total, *row[place + 1 :]]],
+        [[*row[:place], word, *row[place + 1 :]] for word in words],
         arguments=arguments,
         sizes=sizes,
         dtypes=(dtype_of(input),) * len(lengths),
@@ -199,9 +190,7 @@ def _parted(length: Dim | None) -> Dim:
 
 
 def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Declaration:
-    """Returns the declaration of torch.split: parts of one size, the last may be smaller, or parts
-    of given sizes.
-    """
+    """Declares torch.split: parts of one size, the last may be smaller, or parts of given sizes."""
     dims = dims_of(tensor)
     place = axis(dim, len(dims))
     length = _parted(dims[place])
@@ -236,7 +225,7 @@ def _equal_parts(length: Dim, size: Dim) -> list[Dim]:
 
 
 def split_with_sizes(tensor: Any, split_sizes: Any, dim: int = 0) -> Declaration:
-    """Returns the declaration of split_with_sizes."""
+    """Declares split_with_sizes."""
     dims = dims_of(tensor)
     place = axis(dim, len(dims))
     length = _parted(dims[place])
@@ -245,9 +234,7 @@ def split_with_sizes(tensor: Any, split_sizes: Any, dim: int = 0) -> Declaration
 
 
 def chunk(input: Any, chunks: int, dim: int = 0) -> Declaration:
-    """Returns the declaration of torch.chunk: at most ``chunks`` parts of one size, the last may be
-    smaller.
-    """
+    """Declares torch.chunk: at most ``chunks`` parts of one size, the last may be smaller."""
     dims = dims_of(input)
     place = axis(dim, len(dims))
     length = _parted(dims[place])
@@ -270,7 +257,7 @@ def _chunks(length: Dim, chunks: int) -> list[Dim]:
 
 
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Declaration:
-    """Returns the declaration of torch.tensor_split: so many parts whose lengths differ by at most
+    """Declares torch.tensor_split: so many parts whose lengths differ by at most
     1, or cuts at indices.
     """
     dims = dims_of(input)
@@ -294,7 +281,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Declarat
 
 
 def split_along(dim: int) -> Form:
-    """Returns the declaration of hsplit, vsplit, dsplit: tensor_split along a fixed dimension."""
+    """Declares hsplit, vsplit, dsplit: tensor_split along a fixed dimension."""
 
     def declare(input: Any, indices_or_sections: Any) -> Declaration:
         rank = len(dims_of(input))
@@ -304,7 +291,7 @@ def split_along(dim: int) -> Form:
 
 
 def unbind(input: Any, dim: int = 0) -> Declaration:
-    """Returns the declaration of a dimension taken apart into its elements."""
+    """Declares a dimension taken apart into its elements."""
     dims = dims_of(input)
     row = Names().take(len(dims))
     place = axis(dim, len(dims))
@@ -312,9 +299,10 @@ def unbind(input: Any, dim: int = 0) -> Declaration:
     if not isinstance(length, int):
         raise PartsNotKnown("how many tensors unbind gives is not known")
     rest = [*row[:place], *row[place + 1 :]]
-    return Declaration(
-        annotation([[*row[:place], str(length), *row[place + 1 :]]], [rest] * length),
+    return declared(
         (input,),
+        [[*row[:place], str(length), *row[place + 1 :]]],
+        [rest] * length,
         dtypes=(dtype_of(input),) * length,
         linear=((0,),),
         returns="tuple",
@@ -322,40 +310,23 @@ def unbind(input: Any, dim: int = 0) -> Declaration:
 
 
 ENTRIES = (
-    entry("torch.cat", cat, *_JOINED),
-    entry(
-        "torch.stack",
-        stack,
-        example([t(12, 6), t(12, 6)]),
-        example([t(12, 6), t(12, 6), t(12, 6)], -1),
-    ),
+    torch_entry(cat, *_JOINED),
+    torch_entry(stack, example([t(12, 6), t(12, 6)]), example([t(12, 6), t(12, 6), t(12, 6)], -1)),
     entry("torch.hstack", _stacked(1, 1), example([t(12, 6), t(12, 6)]), example([t(12), t(6)])),
     entry("torch.vstack", _stacked(0, 2), example([t(4, 6), t(8, 6)]), example([t(6), t(6)])),
     entry("torch.dstack", _stacked(2, 3), example([t(2, 4, 6), t(2, 4, 6)])),
-    entry(
-        "torch.column_stack", column_stack, example([t(12), t(12)]), example([t(12, 4), t(12, 2)])
-    ),
-    entry(
-        "torch.broadcast_tensors", broadcast_tensors, example(t(12, 1), t(6)), example(t(12), t(12))
-    ),
-    entry(
-        "torch.split",
+    torch_entry(column_stack, example([t(12), t(12)]), example([t(12, 4), t(12, 2)])),
+    torch_entry(broadcast_tensors, *shapes("12 1, 6", "12, 12")),
+    torch_entry(
         split,
         example(t(12, 24), 8, 1),
         example(t(12, 24), [12, 6, 6], dim=-1),
         example(t(12, 10), 4, 1),
         example(t(12, 10), [3, 7], 1),
     ),
-    entry("torch.split_with_sizes", split_with_sizes, example(t(12, 24), [16, 8], 1)),
-    entry(
-        "torch.chunk",
-        chunk,
-        example(t(12, 24), 3, -1),
-        example(t(12, 10), 4, 1),
-        example(t(12, 6), 2),
-    ),
-    entry(
-        "torch.tensor_split",
+    torch_entry(split_with_sizes, example(t(12, 24), [16, 8], 1)),
+    torch_entry(chunk, example(t(12, 24), 3, -1), example(t(12, 10), 4, 1), example(t(12, 6), 2)),
+    torch_entry(
         tensor_split,
         example(t(12, 24), 3, 1),
         example(t(12, 10), (4, 6), 1),
@@ -365,5 +336,5 @@ ENTRIES = (
     entry("torch.vsplit", split_along(0), example(t(12, 6), 4)),
     entry("torch.dsplit", split_along(2), example(t(12, 2, 6), 2)),
     entry("torch.unsafe_split", split, example(t(12, 24), 8, 1)),
-    entry("torch.unbind", unbind, example(t(3, 12)), example(t(12, 2, 6), 1)),
+    torch_entry(unbind, *shapes("3 12"), example(t(12, 2, 6), 1)),
 )

@@ -1,18 +1,14 @@
-"""Elements that move along a dimension, which stays whole; the others may be cut.
+"""Elements that move along dimensions, and diagonals and triangles of matrices.
 
-pad(x, (1, 0))        a b^ -> a c^      c = b + 1
-roll(x, 1, -1)        a b^ -> a b^
-narrow(x, 1, 8, 8)    a (3 b) -> a b    of 24: the second of three blocks; a rank starts at
-                                        its b, and takes its b
-diff(x)               a b^ -> a c^      c = b - 1
+What depends on where an element stands keeps its dimension whole; the others may be split.
 
-Diagonals and triangles of matrices: what stays, or is read, depends on row and column together.
-
-tril(x)               a b^ c^ -> a b^ c^   which elements stay depends on where they stand
-diagonal(x, 0, 1, 2)  a b^ c^ -> a d^      d = min(b, c)
-diag_embed(x)         a b^ -> a b^ b^
-
-A part of a matrix has another diagonal, so matrices stay whole and batches of them may be cut.
+    pad(x, (1, 0))        a b^ -> a c^         c = b + 1
+    roll(x, 1, -1)        a b^ -> a b^
+    narrow(x, 1, 8, 8)    a (3 b) -> a b       of 24: the second of three blocks; a rank's is its b
+    diff(x)               a b^ -> a c^         c = b - 1
+    tril(x)               a b^ c^ -> a b^ c^
+    diagonal(x, 0, 1, 2)  a b^ c^ -> a d^      d = min(b, c)
+    diag_embed(x)         a b^ -> a b^ b^
 """
 
 from __future__ import annotations
@@ -27,12 +23,12 @@ from ...algebra.dims import maximum, minimum
 from ...algebra.poly import Dim, product
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, result_type
-from ..declare.entry import Form, entry, example, t
+from ..declare.entry import Form, entry, example, functional, shapes, t, torch_entry
+from ..declare.forms import declared, moved, words
 from ..declare.needs import EQ, GE, GT, LE, at_least, less, need
 from ..declare.writing import (
     Names,
     NotKnown,
-    annotation,
     axes,
     axis,
     bare,
@@ -45,13 +41,10 @@ from ..declare.writing import (
 )
 from .creation import POSITIONS, made
 from .indexing import from_start, need_place, slice_dim
-from .reshape import moved
 
 
 def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Declaration:
-    """Returns the declaration of F.pad: pairs (before, after), the last dimension first; a negative
-    pad cuts off.
-    """
+    """Declares F.pad: pairs (before, after), the last dimension first; a negative pad cuts off."""
     dims = dims_of(input)
     if len(pad) % 2 or len(pad) > 2 * len(dims):
         raise errors.wrong_number("paddings", len(pad), 2 * len(dims))
@@ -73,13 +66,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
         _need_room(mode, length, before, after)
         target.append(length_word(names, arguments, padded))
     linear = ((0,),) if mode != "constant" or not value else ()
-    return Declaration(
-        annotation([source], [target]),
-        (input,),
-        arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=linear,
-    )
+    return declared((input,), [source], [target], arguments=arguments, linear=linear)
 
 
 def _need_room(mode: str, length: Dim, before: Dim, after: Dim) -> None:
@@ -98,9 +85,7 @@ def _need_room(mode: str, length: Dim, before: Dim, after: Dim) -> None:
 
 
 def whole_dims(input: Any, dims: Sequence[int]) -> Declaration:
-    """Returns the declaration of a function that moves elements along these dimensions, which stay
-    whole.
-    """
+    """Declares a function that moves elements along these dimensions, which stay whole."""
     names = Names()
     lengths = dims_of(input)
     row = ["1" if d == 1 else names.one("^" if n in dims else "") for n, d in enumerate(lengths)]
@@ -108,30 +93,30 @@ def whole_dims(input: Any, dims: Sequence[int]) -> Declaration:
 
 
 def roll(input: Any, shifts: Any, dims: Any = None) -> Declaration:
-    """Returns the declaration of torch.roll; without dims it rolls the flattened tensor."""
+    """Declares torch.roll; without dims it rolls the flattened tensor."""
     rank = len(dims_of(input))
     places = dims if isinstance(dims, list | tuple) else () if dims is None else (dims,)
     return whole_dims(input, [axis(dim, rank) for dim in places] or range(rank))
 
 
 def flip(input: Any, *dims: Any, **named: Any) -> Declaration:
-    """Returns the declaration of torch.flip."""
+    """Declares torch.flip."""
     places = rest_of(dims, named, "dims")
     return whole_dims(input, axes(places, len(dims_of(input)), empty_means_all=False))
 
 
 def fliplr(input: Any) -> Declaration:
-    """Returns the declaration of a flip of dimension 1."""
+    """Declares a flip of dimension 1."""
     return flip(input, 1)
 
 
 def flipud(input: Any) -> Declaration:
-    """Returns the declaration of a flip of dimension 0."""
+    """Declares a flip of dimension 0."""
     return flip(input, 0)
 
 
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Declaration:
-    """Returns the declaration of a rotation in the plane of two dimensions."""
+    """Declares a rotation in the plane of two dimensions."""
     rank = len(dims_of(input))
     a, b = axes(tuple(dims), rank)
     names = Names()
@@ -143,7 +128,7 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Declaration:
 
 
 def narrow(input: Any, dim: int, start: Any, length: Any) -> Declaration:
-    """Returns the declaration of a slice given by its start and its length."""
+    """Declares a slice given by its start and its length."""
     dims = dims_of(input)
     place = axis(dim, len(dims))
     if is_tensor(start):
@@ -176,20 +161,19 @@ def narrow(input: Any, dim: int, start: Any, length: Any) -> Declaration:
 
 
 def select(input: Any, dim: int, index: Any) -> Declaration:
-    """Returns the declaration of one element of a dimension."""
+    """Declares one element of a dimension."""
     dims = dims_of(input)
     place = axis(dim, len(dims))
     if is_dim(index):
         need_place(index, dims[place])
-    names = Names()
-    row = [names.one("^" if n == place else "") for n in range(len(dims))]
+    row = words(len(dims), [place])
     return moved(input, row, [*row[:place], *row[place + 1 :]])
 
 
 def diff(
     input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None
 ) -> Declaration:
-    """Returns the declaration of differences along a dimension of tensors put together."""
+    """Declares differences along a dimension of tensors put together."""
     dims = dims_of(input)
     place = axis(dim, len(dims))
     names = Names()
@@ -208,9 +192,10 @@ def diff(
         patterns.append([*row[:place], word, *row[place + 1 :]])
     target = [*row[:place], length_word(names, arguments, total), *row[place + 1 :]]
     dtype = dtype_of(input)
-    return Declaration(
-        annotation(patterns, [target]),
-        tuple(order),
+    return declared(
+        order,
+        patterns,
+        [target],
         arguments=arguments,
         dtypes=("bool" if dtype == "bool" else result_type(order),),
         linear=(tuple(range(len(order))),) if dtype != "bool" else (),
@@ -219,9 +204,7 @@ def diff(
 
 
 def _triangle_indices(*, lower: bool) -> Form:
-    """Returns the declaration of tril_indices, triu_indices: one column for each place of a
-    triangle.
-    """
+    """Declares tril_indices, triu_indices: one column for each place of a triangle."""
 
     def declare(
         row: Any, col: Any, offset: int = 0, *, dtype: Any = None, **rest: Any
@@ -236,23 +219,17 @@ def _triangle_indices(*, lower: bool) -> Form:
 
 
 def triangle(input: Any, diagonal: int = 0) -> Declaration:
-    """Returns the declaration of tril and triu: batches may be cut, matrices not."""
+    """Declares tril and triu: batches may be cut, matrices not."""
     rank = len(dims_of(input))
     if rank < 2:
         raise errors.wrong_rank("a triangle", "input", dims_of(input), "at least 2 dimensions")
     names = Names()
     row = [names.one("^" if n >= rank - 2 else "") for n in range(rank)]
-    return Declaration(
-        annotation([row], [row]),
-        (input,),
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
-        frozen=POSITIONS if rank == 2 else "",
-    )
+    return moved(input, row, row, frozen=POSITIONS if rank == 2 else "")
 
 
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Declaration:
-    """Returns the declaration of the elements on a diagonal, as a last dimension."""
+    """Declares the elements on a diagonal, as a last dimension."""
     dims = dims_of(input)
     a, b = axis(dim1, len(dims)), axis(dim2, len(dims))
     rows, columns = dims[a], dims[b]
@@ -268,13 +245,12 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Decla
         )
     word = length_word(names, arguments, length)
     rest = [w for n, w in enumerate(row) if n not in (a, b)]
-    return Declaration(
-        annotation([row], [[*rest, word]]),
-        (input,),
+    return moved(
+        input,
+        row,
+        [*rest, word],
         arguments=arguments,
         fresh=(bare(word),) if length is None else (),
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
         frozen="" if rest else POSITIONS,
     )
 
@@ -285,12 +261,12 @@ _diagonal = diagonal
 def torch_diagonal_of_linalg(
     A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1
 ) -> Declaration:
-    """Returns the declaration of torch.linalg.diagonal, by default of the last dimensions."""
+    """Declares torch.linalg.diagonal, by default of the last dimensions."""
     return diagonal(A, offset, dim1, dim2)
 
 
 def diag(input: Any, diagonal: int = 0) -> Declaration:
-    """Returns the declaration of torch.diag: a vector to a matrix, or a matrix to its diagonal."""
+    """Declares torch.diag: a vector to a matrix, or a matrix to its diagonal."""
     dims = dims_of(input)
     if len(dims) == 2:
         return _diagonal(input, diagonal)
@@ -298,7 +274,7 @@ def diag(input: Any, diagonal: int = 0) -> Declaration:
 
 
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Declaration:
-    """Returns the declaration of vectors laid on the diagonals of matrices."""
+    """Declares vectors laid on the diagonals of matrices."""
     dims = dims_of(input)
     names = Names()
     batch, last = names.take(len(dims) - 1), names.one("^")
@@ -309,37 +285,25 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> D
     a, b = axis(dim1, rank), axis(dim2, rank)
     rest = iter(batch)
     target = [side if n in (a, b) else next(rest) for n in range(rank)]
-    return Declaration(
-        annotation([[*batch, last]], [target]),
-        (input,),
-        arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
-        frozen="" if batch else POSITIONS,
+    return moved(
+        input, [*batch, last], target, arguments=arguments, frozen="" if batch else POSITIONS
     )
 
 
 def diagflat(input: Any, offset: int = 0) -> Declaration:
-    """Returns the declaration of a flattened tensor on a diagonal."""
+    """Declares a flattened tensor on a diagonal."""
     dims = known(dims_of(input))
     side = product(dims) + abs(offset)
     names, arguments = Names(), dict[str, Any]()
     row = names.take(len(dims), "^")
     word = length_word(names, arguments, side)
-    return Declaration(
-        annotation([row], [[word, word]]),
-        (input,),
-        arguments=arguments,
-        dtypes=(dtype_of(input),),
-        linear=((0,),),
-        frozen=POSITIONS,
-    )
+    return moved(input, row, [word, word], arguments=arguments, frozen=POSITIONS)
 
 
 def diagonal_scatter(
     input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Declaration:
-    """Returns the declaration of a diagonal replaced."""
+    """Declares a diagonal replaced."""
     found = diagonal(input, offset, dim1, dim2)
     row, target = found.annotation.split(" -> ")
     word, given = target.rpartition(" ")[2], dims_of(src, "the source")[-1]
@@ -357,51 +321,42 @@ def diagonal_scatter(
 
 
 ENTRIES = (
-    entry(
-        "torch.nn.functional.pad",
+    functional(
         pad,
         example(t(12, 6), (1, 2)),
         example(t(12, 6, 4), (0, 0, 1, 1), value=2.0),
         example(t(12, 6, 8), (1, 1), mode="reflect"),
         example(t(12, 6), (-1, 0)),
     ),
-    entry(
-        "torch.roll",
+    torch_entry(
         roll,
         example(t(12, 6), 1, -1),
         example(t(12, 6), (1, 2), (0, 1)),
         example(t(2, 12, 6), (1, 2), (1, 2)),
         example(t(12, 6), 3),
     ),
-    entry("torch.flip", flip, example(t(12, 6), (1,)), example(t(2, 12, 6), (-1, 0))),
+    torch_entry(flip, example(t(12, 6), (1,)), example(t(2, 12, 6), (-1, 0))),
     entry("torch.Tensor.flip", flip, example(t(12, 6), 1), example(t(2, 12, 6), -1, 0)),
-    entry("torch.fliplr", fliplr, example(t(12, 6))),
-    entry("torch.flipud", flipud, example(t(12, 6))),
-    entry("torch.rot90", rot90, example(t(4, 6, 12)), example(t(12, 4, 6), 1, (1, 2))),
-    entry(
-        "torch.narrow",
+    torch_entry(fliplr, *shapes("12 6")),
+    torch_entry(flipud, *shapes("12 6")),
+    torch_entry(rot90, *shapes("4 6 12"), example(t(12, 4, 6), 1, (1, 2))),
+    torch_entry(
         narrow,
         example(t(12, 6), 1, 0, 6),
         example(t(12, 24), 1, 12, 12),
         example(t(12, 24), 1, 8, 8),
         example(t(12, 24), 0, 1, 5),
     ),
-    entry("torch.select", select, example(t(12, 6), 1, 2), example(t(12, 6, 4), -1, -1)),
-    entry(
-        "torch.diff",
-        diff,
-        example(t(12, 6)),
-        example(t(12, 6), 1, -1, t(12, 1)),
-        example(t(12, 6), 2, 1),
-    ),
-    entry("torch.tril", triangle, example(t(12, 4, 6)), example(t(6, 6), -1)),
-    entry("torch.triu", triangle, example(t(12, 4, 6), 1), example(t(6, 6))),
+    torch_entry(select, example(t(12, 6), 1, 2), example(t(12, 6, 4), -1, -1)),
+    torch_entry(diff, *shapes("12 6"), example(t(12, 6), 1, -1, t(12, 1)), example(t(12, 6), 2, 1)),
+    entry("torch.tril", triangle, *shapes("12 4 6"), example(t(6, 6), -1)),
+    entry("torch.triu", triangle, example(t(12, 4, 6), 1), *shapes("6 6")),
     entry("torch.tril_indices", _triangle_indices(lower=True), example(4, 6), example(6, 4, -1)),
     entry("torch.triu_indices", _triangle_indices(lower=False), example(4, 6), example(3, 5, 2)),
-    entry("torch.diagonal", diagonal, example(t(12, 4, 6), 0, 1, 2), example(t(4, 6), 1)),
-    entry("torch.linalg.diagonal", torch_diagonal_of_linalg, example(t(12, 4, 6))),
-    entry("torch.diag", diag, example(t(6)), example(t(4, 6), -1)),
-    entry("torch.diag_embed", diag_embed, example(t(12, 6)), example(t(12, 6), 1)),
-    entry("torch.diagflat", diagflat, example(t(4, 3)), example(t(6), 1)),
-    entry("torch.diagonal_scatter", diagonal_scatter, example(t(12, 4, 6), t(12, 4), 0, 1, 2)),
+    torch_entry(diagonal, example(t(12, 4, 6), 0, 1, 2), example(t(4, 6), 1)),
+    entry("torch.linalg.diagonal", torch_diagonal_of_linalg, *shapes("12 4 6")),
+    torch_entry(diag, *shapes("6"), example(t(4, 6), -1)),
+    torch_entry(diag_embed, *shapes("12 6"), example(t(12, 6), 1)),
+    torch_entry(diagflat, *shapes("4 3"), example(t(6), 1)),
+    torch_entry(diagonal_scatter, example(t(12, 4, 6), t(12, 4), 0, 1, 2)),
 )

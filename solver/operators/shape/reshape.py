@@ -1,28 +1,18 @@
-"""Functions that read the same elements in another shape.
+"""Functions that read the same elements in another shape, and that add, drop and move dimensions.
 
-view(x, b, s, 8, 64)         a b (c d) -> a b c d    c=8, d=64; a rank's sizes: its a, b, c, d
-flatten(x, 1)                a b c -> a (b c)
-unflatten(x, 1, (4, -1))     a (b c) -> a b c        b=4
-unfold(x, 1, 4, 4)           a (b 4) -> a b 4
+    view(x, b, s, 8, 64)         a b (c d) -> a b c d    c=8, d=64; a rank's sizes: its a, b, c, d
+    flatten(x, 1)                a b c -> a (b c)
+    unflatten(x, 1, (4, -1))     a (b c) -> a b c        b=4
+    permute(x, 2, 0, 1)          a b c -> c a b
+    squeeze(x)                   a 1 b -> a b            a rank names the dimension
+    unsqueeze(x, 1)              a b -> a 1 b
 
-The annotation of a reshape, from the two shapes: factors that both sides have at the same place
-share an identifier.
+A row-major tensor may be split at a factor wherever the same product of lengths stands before it
+(or behind it) on both sides. `align` finds such factors group by group between equal prefixes,
+first from the left, then from the right; what is left in the middle stays frozen.
 
-A row-major tensor may be cut at a factor wherever the same product of lengths stands before it (or
-behind it) on both sides. Such factors are found group by group between equal prefixes, first from
-the left, then from the right; what is left in the middle is in both sides but not at one place, and
-stays frozen.
-
-    (b, s, 512) -> (b, s, 8, 64)     a b (c d) -> a b c d      c=8, d=64
-    (b*s, d)    -> (b, s, d)         (a b) c -> a b c
-    (6, 4)      -> (4, 6)            (a 3) (2 b) -> (a 2) (3 b)      a=2, b=2
-
-Functions that add, drop and move dimensions.
-
-permute(x, 2, 0, 1)       a b c -> c a b
-squeeze(x)                a 1 b -> a b    a rank says which dimension, so that a part of length
-                                          1 stays
-unsqueeze(x, 1)           a b -> a 1 b
+    (b*s, d) -> (b, s, d)        (a b) c -> a b c
+    (6, 4)   -> (4, 6)           (a 3) (2 b) -> (a 2) (3 b)      a=2, b=2
 """
 
 from __future__ import annotations
@@ -37,13 +27,13 @@ from ...algebra.dims import floor_div, surely_positive, symbols_of
 from ...algebra.poly import Dim, divide_exactly, product, symbol
 from ..declare import errors
 from ..declare.dtypes import bits, dtype_name, dtype_of
-from ..declare.entry import DType, Form, entry, example, t
+from ..declare.entry import DType, Form, entry, example, shapes, t, torch_entry
+from ..declare.forms import LINEAR, declared, moved
 from ..declare.needs import EQ, GE, LE, NE, common_divisor, need, need_multiple, never_equal
 from ..declare.writing import (
     Lengths,
     Names,
     NotKnown,
-    Pattern,
     annotation,
     as_tuple,
     axes,
@@ -209,19 +199,8 @@ def elements(dims: Sequence[Dim]) -> Dim:
     return product(dims)
 
 
-LINEAR = ((0,),)
-
-
-def moved(input: Any, source: Pattern, target: Pattern, **more: Any) -> Declaration:
-    """Returns the declaration of a function that moves elements and computes nothing."""
-    text = annotation([source], [target])
-    return Declaration(text, (input,), dtypes=(dtype_of(input),), linear=LINEAR, **more)
-
-
 def squeeze(input: Any, dim: Any = None) -> Declaration:
-    """Returns the declaration of dropping dimensions of length 1; lengths that are symbols are
-    taken as longer.
-    """
+    """Declares dropping dimensions of length 1; lengths that are symbols are taken as longer."""
     dims = dims_of(input)
     wanted = axes(dim, len(dims), empty_means_all=False)
     dropped = tuple(n for n in wanted if dims[n] == 1)
@@ -236,14 +215,14 @@ def squeeze(input: Any, dim: Any = None) -> Declaration:
 
 
 def unsqueeze(input: Any, dim: int) -> Declaration:
-    """Returns the declaration of a new dimension of length 1."""
+    """Declares a new dimension of length 1."""
     row = Names().take(len(dims_of(input)))
     place = axis(dim, len(row) + 1)
     return moved(input, row, [*row[:place], "1", *row[place:]])
 
 
 def permute(input: Any, *dims: Any, **named: Any) -> Declaration:
-    """Returns the declaration of dimensions in another order."""
+    """Declares dimensions in another order."""
     row = Names().take(len(dims_of(input)))
     order = axes(rest_of(dims, named, "dims"), len(row), empty_means_all=False)
     if len(order) != len(row):
@@ -252,7 +231,7 @@ def permute(input: Any, *dims: Any, **named: Any) -> Declaration:
 
 
 def transpose(input: Any, dim0: int, dim1: int) -> Declaration:
-    """Returns the declaration of two dimensions exchanged."""
+    """Declares two dimensions exchanged."""
     row = Names().take(len(dims_of(input)))
     a, b = axis(dim0, len(row)), axis(dim1, len(row))
     turned = list(row)
@@ -262,12 +241,12 @@ def transpose(input: Any, dim0: int, dim1: int) -> Declaration:
 
 
 def swapaxes(input: Any, axis0: int, axis1: int) -> Declaration:
-    """Returns the declaration of transpose under NumPy's name."""
+    """Declares transpose under NumPy's name."""
     return transpose(input, axis0, axis1)
 
 
 def matrix_transpose(input: Any) -> Declaration:
-    """Returns the declaration of ``t``, ``mT``, ``adjoint``: the last dimensions exchanged."""
+    """Declares ``t``, ``mT``, ``adjoint``: the last dimensions exchanged."""
     rank = len(dims_of(input))
     return (
         transpose(input, -2, -1)
@@ -277,13 +256,13 @@ def matrix_transpose(input: Any) -> Declaration:
 
 
 def reversed_dims(input: Any) -> Declaration:
-    """Returns the declaration of ``x.T``: all dimensions in reverse order."""
+    """Declares ``x.T``: all dimensions in reverse order."""
     row = Names().take(len(dims_of(input)))
     return moved(input, row, row[::-1])
 
 
 def movedim(input: Any, source: Any, destination: Any) -> Declaration:
-    """Returns the declaration of dimensions moved to other places, the others in their order."""
+    """Declares dimensions moved to other places, the others in their order."""
     row = Names().take(len(dims_of(input)))
     origins, places = axes(as_tuple(source), len(row)), axes(as_tuple(destination), len(row))
     if len(origins) != len(places):
@@ -294,7 +273,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Declaration:
 
 
 def atleast(rank: int) -> Form:
-    """Returns the declaration of atleast_1d, 2d, 3d for one tensor."""
+    """Declares atleast_1d, 2d, 3d for one tensor."""
     rows = {
         1: {0: ["1"]},
         2: {0: ["1", "1"], 1: ["1", "a"]},
@@ -320,20 +299,20 @@ def resolve_sizes(dims: Sequence[Dim], sizes: Sequence[Dim]) -> tuple[Dim, ...]:
     """
     below = [size for size in sizes if isinstance(size, int) and size < -1]
     if below:
-        raise errors.negative_size(sizes, below[0])
+        raise errors.negative_size(below[0], sizes)
     given = tuple(size for size in sizes if size != -1)
     for size in given:
-        need(size, GE, 0, errors.negative_size(sizes, size))
+        need(size, GE, 0, errors.negative_size(size, sizes))
     total, rest = product(dims), product(given)
     if len(given) == len(sizes):
         if never_equal(total, rest):
-            raise errors.cannot_view(dims, sizes, total, rest)
+            raise errors.cannot_view(dims, total, sizes, rest)
         left, right = _without_common(dims, given)
-        need(product(left), EQ, product(right), errors.cannot_view(dims, sizes, total, rest))
+        need(product(left), EQ, product(right), errors.cannot_view(dims, total, sizes, rest))
         return tuple(sizes)
     if len(given) < len(sizes) - 1:
         raise errors.two_unknown_sizes(sizes)
-    refusal = errors.no_remainder(dims, sizes, total, rest)
+    refusal = errors.no_remainder(dims, total, rest, sizes)
     need(rest, GE, 1, refusal)
     quotient = divide_exactly(total, rest)
     if quotient is None:
@@ -357,7 +336,7 @@ def _without_common(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[list[Dim], list
 
 
 def reshaped(input: Any, sizes: Sequence[Any], parameter: str = "") -> Declaration:
-    """Returns the declaration of a reshape; ``parameter`` is the one that holds the sizes."""
+    """Declares a reshape; ``parameter`` is the one that holds the sizes."""
     if not all(is_dim(size) for size in sizes):
         raise NotKnown("a size is not known")
     dims = opened(dims_of(input))
@@ -373,7 +352,7 @@ def reshaped(input: Any, sizes: Sequence[Any], parameter: str = "") -> Declarati
 
 
 def view(input: Any, *size: Any, **named: Any) -> Declaration:
-    """Returns the declaration of Tensor.view, with sizes or with a dtype."""
+    """Declares Tensor.view, with sizes or with a dtype."""
     if "dtype" in named:
         return view_dtype(input, named["dtype"])
     sizes = rest_of(size, named, "size")
@@ -383,9 +362,7 @@ def view(input: Any, *size: Any, **named: Any) -> Declaration:
 
 
 def view_dtype(input: Any, dtype: Any) -> Declaration:
-    """Returns the declaration of a view with another dtype: bytes of the last dimension are read
-    anew.
-    """
+    """Declares a view with another dtype: bytes of the last dimension are read anew."""
     old, new = dtype_of(input), dtype_name(dtype)
     if old is None or new is None:
         raise NotKnown("the dtype is not known")
@@ -396,29 +373,29 @@ def view_dtype(input: Any, dtype: Any) -> Declaration:
     factor = str(max(bits(old), bits(new)) // min(bits(old), bits(new)))
     long = [*row[:-1], f"({row[-1]} {factor})"]
     pair = (row, long) if bits(old) > bits(new) else (long, row)
-    return Declaration(annotation([pair[0]], [pair[1]]), (input,), dtypes=(new,))
+    return declared((input,), [pair[0]], [pair[1]], dtypes=(new,))
 
 
 def reshape(input: Any, *shape: Any, **named: Any) -> Declaration:
-    """Returns the declaration of reshape, as a function or a method."""
+    """Declares reshape, as a function or a method."""
     return reshaped(input, rest_of(shape, named, "shape"), "shape")
 
 
 def view_as(input: Any, other: Any) -> Declaration:
-    """Returns the declaration of a view with the shape of another tensor, which is cut alike."""
+    """Declares a view with the shape of another tensor, which is cut alike."""
     dims, sizes = opened(dims_of(input)), opened(dims_of(other, "the other tensor"))
     found = align(dims, resolve_sizes(dims, sizes))
-    return Declaration(
-        annotation([found.input, found.output], [found.output]),
+    return declared(
         (input, other),
+        [found.input, found.output],
+        [found.output],
         arguments=found.arguments,
-        dtypes=(dtype_of(input),),
         linear=LINEAR,
     )
 
 
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Declaration:
-    """Returns the declaration of a merge of neighbouring dimensions."""
+    """Declares a merge of neighbouring dimensions."""
     dims = dims_of(input)
     if not dims:
         return moved(input, [], ["1"])
@@ -432,7 +409,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Declaration:
 
 
 def unflatten(input: Any, dim: int, sizes: Any) -> Declaration:
-    """Returns the declaration of a split of one dimension into several."""
+    """Declares a split of one dimension into several."""
     dims = opened(dims_of(input))
     place = axis(dim, len(dims))
     inner = listed(sizes if isinstance(sizes, list | tuple) else (sizes,))
@@ -449,9 +426,7 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Declaration:
 
 
 def unfold(input: Any, dimension: int, size: int, step: int) -> Declaration:
-    """Returns the declaration of Tensor.unfold: windows of a dimension, cut freely where they do
-    not overlap.
-    """
+    """Declares Tensor.unfold: windows of a dimension, cut freely where they do not overlap."""
     dims = dims_of(input)
     row = Names().take(len(dims))
     place = axis(dimension, len(dims))
@@ -473,7 +448,7 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Declaration:
 
 
 def ravel(input: Any) -> Declaration:
-    """Returns the declaration of flatten without parameters."""
+    """Declares flatten without parameters."""
     return flatten(input)
 
 
@@ -488,63 +463,36 @@ _VIEWS = (
 
 
 ENTRIES = (
-    entry(
-        "torch.squeeze",
+    torch_entry(
         squeeze,
-        example(t(12, 1, 6, 1)),
+        *shapes("12 1 6 1"),
         example(t(12, 1, 6), 1),
         example(t(12, 1, 6), 0),
         example(t(4, 1, 1, 6), (1, 2)),
-        example(t(2, 1, 3)),
+        *shapes("2 1 3"),
     ),
-    entry(
-        "torch.unsqueeze",
-        unsqueeze,
-        example(t(12, 6), 0),
-        example(t(12, 6), -1),
-        example(t(12, 6), 1),
-    ),
-    entry(
-        "torch.permute", permute, example(t(12, 4, 6), (2, 0, 1)), example(t(12, 4, 6), (0, -1, 1))
-    ),
+    torch_entry(unsqueeze, example(t(12, 6), 0), example(t(12, 6), -1), example(t(12, 6), 1)),
+    torch_entry(permute, example(t(12, 4, 6), (2, 0, 1)), example(t(12, 4, 6), (0, -1, 1))),
     entry(
         "torch.Tensor.permute",
         permute,
         example(t(12, 4, 6), 2, 0, 1),
         example(t(12, 4, 6), (0, 2, 1)),
     ),
-    entry("torch.transpose", transpose, *_MOVE),
-    entry("torch.swapaxes", swapaxes, *_MOVE),
-    entry("torch.t", matrix_transpose, example(t(12, 6)), example(t(12))),
-    entry("torch.adjoint", matrix_transpose, example(t(2, 12, 6))),
-    entry("torch.movedim", movedim, *_MOVE, example(t(12, 4, 6), (0, 1), (2, 0))),
-    entry("torch.atleast_1d", atleast(1), example(t(12, 6)), example(t())),
-    entry("torch.atleast_2d", atleast(2), example(t(12)), example(t(12, 6))),
-    entry("torch.atleast_3d", atleast(3), example(t(12)), example(t(12, 6))),
+    torch_entry(transpose, *_MOVE),
+    torch_entry(swapaxes, *_MOVE),
+    entry("torch.t", matrix_transpose, *shapes("12 6", "12")),
+    entry("torch.adjoint", matrix_transpose, *shapes("2 12 6")),
+    torch_entry(movedim, *_MOVE, example(t(12, 4, 6), (0, 1), (2, 0))),
+    entry("torch.atleast_1d", atleast(1), *shapes("12 6", "()")),
+    entry("torch.atleast_2d", atleast(2), *shapes("12", "12 6")),
+    entry("torch.atleast_3d", atleast(3), *shapes("12", "12 6")),
     entry("torch.Tensor.view", view, *_VIEWS, example(t(12, 6), DType("int32"))),
     entry("torch.Tensor.reshape", reshape, *_VIEWS),
-    entry(
-        "torch.reshape",
-        reshape,
-        example(t(2, 12, 24), (2, 12, 4, 6)),
-        example(t(2, 3, 4, 6), (6, -1)),
-    ),
-    entry(
-        "torch.Tensor.view_as",
-        view_as,
-        example(t(12, 24), t(12, 4, 6)),
-        example(t(2, 6, 4), t(12, 4)),
-    ),
-    entry(
-        "torch.flatten",
-        flatten,
-        example(t(12, 4, 6)),
-        example(t(12, 4, 6), 1),
-        example(t(2, 3, 4, 6), 1, 2),
-    ),
-    entry("torch.ravel", ravel, example(t(12, 4))),
-    entry(
-        "torch.unflatten", unflatten, example(t(24, 12), 0, (4, 6)), example(t(12, 24), -1, (-1, 6))
-    ),
+    torch_entry(reshape, example(t(2, 12, 24), (2, 12, 4, 6)), example(t(2, 3, 4, 6), (6, -1))),
+    entry("torch.Tensor.view_as", view_as, *shapes("12 24, 12 4 6", "2 6 4, 12 4")),
+    torch_entry(flatten, *shapes("12 4 6"), example(t(12, 4, 6), 1), example(t(2, 3, 4, 6), 1, 2)),
+    torch_entry(ravel, *shapes("12 4")),
+    torch_entry(unflatten, example(t(24, 12), 0, (4, 6)), example(t(12, 24), -1, (-1, 6))),
     entry("torch.Tensor.unfold", unfold, example(t(12, 24), 1, 4, 4), example(t(12, 24), 1, 5, 2)),
 )

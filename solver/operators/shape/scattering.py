@@ -16,13 +16,13 @@ from dimsolve.ir.operator import Declaration
 
 from ..declare import errors
 from ..declare.dtypes import dtype_of
-from ..declare.entry import Sample, entry, example, mask, t, whole
+from ..declare.entry import Sample, example, mask, t, torch_entry, whole
+from ..declare.forms import declared, words
 from ..declare.needs import EQ, LE, need
 from ..declare.writing import (
     Lengths,
     Names,
     NotKnown,
-    annotation,
     axis,
     bare,
     dims_of,
@@ -37,7 +37,7 @@ from .indexing import _rows, need_place, setitem, slice_length
 def scattered(
     input: Any, dim: int, index: Any, src: Any, *, summed: bool, mutates: bool = False
 ) -> Declaration:
-    """Returns the declaration of elements written or added along a dimension.
+    """Declares elements written or added along a dimension.
 
     Where they are added, the places that are written from may be cut: every rank adds its own, and
     the tensor is a summand.
@@ -57,9 +57,10 @@ def scattered(
         rows = _with_source(source, picked, places, dims_of(src, "the source"), names)
     elif summed:
         rows = [freeze(source), freeze(picked)]
-    return Declaration(
-        annotation(rows, [rows[0]]),
-        tuple(inputs),
+    return declared(
+        inputs,
+        rows,
+        [rows[0]],
         value_split=(0,) if summed else (),
         dtypes=(dtype_of(input),),
         mutates=(0,) if mutates else (),
@@ -90,9 +91,9 @@ def _with_source(
 def scatter(
     input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: Any = None
 ) -> Declaration:
-    """Returns the declaration of torch.scatter."""
+    """Declares torch.scatter."""
     if reduce == "multiply":
-        raise NotKnown("scatter with multiply is not known of")
+        raise NotKnown("scatter with multiply is not supported")
     return scattered(
         input,
         dim,
@@ -103,14 +104,14 @@ def scatter(
 
 
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Declaration:
-    """Returns the declaration of torch.scatter_add."""
+    """Declares torch.scatter_add."""
     return scattered(input, dim, index, src, summed=True)
 
 
 def scatter_reduce(
     input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
 ) -> Declaration:
-    """Returns the declaration of torch.scatter_reduce: only sums that keep the tensor itself can be
+    """Declares torch.scatter_reduce: only sums that keep the tensor itself can be
     cut where they write from.
     """
     return scattered(input, dim, index, src, summed=reduce == "sum" and include_self)
@@ -129,76 +130,64 @@ def _sliced(
 
 
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Declaration:
-    """Returns the declaration of slices added along a dimension."""
+    """Declares slices added along a dimension."""
     row, word, slices = _sliced(input, dim, index, source, "+")
-    return Declaration(
-        annotation([row, word, slices], [row]),
-        (input, index, source),
-        value_split=(0,),
-        dtypes=(dtype_of(input),),
-        linear=((0, 2),),
+    return declared(
+        (input, index, source), [row, word, slices], [row], value_split=(0,), linear=((0, 2),)
     )
 
 
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Declaration:
-    """Returns the declaration of slices written along a dimension."""
+    """Declares slices written along a dimension."""
     row, word, slices = _sliced(input, dim, index, source, "^")
-    return Declaration(
-        annotation([row, word, slices], [row]), (input, index, source), dtypes=(dtype_of(input),)
-    )
+    return declared((input, index, source), [row, word, slices], [row])
 
 
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Declaration:
-    """Returns the declaration of a value written to slices along a dimension."""
+    """Declares a value written to slices along a dimension."""
     row, word, _ = _sliced(input, dim, index, None, "^")
     inputs = [input, index, *([value] if is_tensor(value) else [])]
     rows = [row, word, *([[]] if is_tensor(value) else [])]
-    return Declaration(annotation(rows, [row]), tuple(inputs), dtypes=(dtype_of(input),))
+    return declared(inputs, rows, [row], dtypes=(dtype_of(input),))
 
 
 def index_put(
     input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False
 ) -> Declaration:
-    """Returns the declaration of values written to places of index tensors."""
+    """Declares values written to places of index tensors."""
     found = setitem(input, tuple(slice(None) if i is None else i for i in indices), values)
     return replace(found, mutates=(), returns="tensor", sizes={})
 
 
 def masked_scatter(input: Any, mask: Any, source: Any) -> Declaration:
-    """Returns the declaration of a source written element by element where a mask is set."""
+    """Declares a source written element by element where a mask is set."""
     names = Names()
     spread = broadcast([dims_of(input), dims_of(mask, "the mask")], names, "^")
     other = names.take(len(dims_of(source, "the source")), "^")
-    return Declaration(
-        annotation([*spread.inputs, other], [spread.output]),
+    return declared(
         (input, mask, source),
+        [*spread.inputs, other],
+        [spread.output],
         arguments=spread.arguments,
         fresh=tuple(spread.fresh),
-        dtypes=(dtype_of(input),),
         frozen="where an element of the source goes depends on all of the mask before",
     )
 
 
 def select_scatter(input: Any, src: Any, dim: int, index: Any) -> Declaration:
-    """Returns the declaration of one slice replaced."""
+    """Declares one slice replaced."""
     dims = dims_of(input)
-    names = Names()
     place = axis(dim, len(dims))
     if is_dim(index):
         need_place(index, dims[place])
-    row = [names.one("^" if n == place else "") for n in range(len(dims))]
-    return Declaration(
-        annotation([row, [*row[:place], *row[place + 1 :]]], [row]),
-        (input, src),
-        dtypes=(dtype_of(input),),
-        linear=((0, 1),),
-    )
+    row = words(len(dims), [place])
+    return declared((input, src), [row, [*row[:place], *row[place + 1 :]]], [row], linear=((0, 1),))
 
 
 def slice_scatter(
     input: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
 ) -> Declaration:
-    """Returns the declaration of a range of slices replaced."""
+    """Declares a range of slices replaced."""
     dims, values = dims_of(input), dims_of(src, "the source")
     names = Names()
     place = axis(dim, len(dims))
@@ -208,11 +197,8 @@ def slice_scatter(
     if whole is not None and given is not None:
         taken = slice_length(whole, slice(start, end, step))
         need(taken, EQ, given, errors.lengths_differ("the slice and the source", taken, given))
-    return Declaration(
-        annotation([row, [*row[:place], word, *row[place + 1 :]]], [row]),
-        (input, src),
-        dtypes=(dtype_of(input),),
-        linear=((0, 1),),
+    return declared(
+        (input, src), [row, [*row[:place], word, *row[place + 1 :]]], [row], linear=((0, 1),)
     )
 
 
@@ -221,48 +207,41 @@ def _columns(count: int, *shape: int) -> Sample:
 
 
 ENTRIES = (
-    entry(
-        "torch.scatter",
+    torch_entry(
         scatter,
         example(t(12, 6), 1, whole(6, 12, 1), t(12, 1)),
         example(t(12, 6), 1, whole(6, 12, 1), 2.0),
     ),
-    entry(
-        "torch.scatter_add",
+    torch_entry(
         scatter_add,
         example(t(12, 6), 1, whole(6, 12, 24), t(12, 24)),
         example(t(6, 12), 0, whole(6, 24, 12), t(24, 12)),
         example(t(12, 6), 1, whole(6, 4, 3), t(4, 3)),
     ),
-    entry(
-        "torch.scatter_reduce",
+    torch_entry(
         scatter_reduce,
         example(t(12, 6), 1, whole(6, 12, 24), t(12, 24), "sum"),
         example(t(12, 6), 1, whole(6, 12, 4), t(12, 4), "amax"),
     ),
-    entry(
-        "torch.index_add",
+    torch_entry(
         index_add,
         example(t(6, 4), 0, whole(6, 12), t(12, 4)),
         example(t(12, 6), 1, whole(6, 12), t(12, 12)),
     ),
-    entry(
-        "torch.index_copy",
+    torch_entry(
         index_copy,
         example(t(6, 12), 0, _columns(1, 1), t(1, 12)),
         example(t(12, 6), 1, _columns(1, 1), t(12, 1)),
     ),
-    entry("torch.index_fill", index_fill, example(t(12, 6), 1, whole(6, 2), 0.5)),
-    entry(
-        "torch.index_put",
+    torch_entry(index_fill, example(t(12, 6), 1, whole(6, 2), 0.5)),
+    torch_entry(
         index_put,
         example(t(12, 6), (whole(12, 1), whole(6, 1)), t(1)),
         example(t(12, 6), (whole(12, 4),), 1.0 and t()),
     ),
-    entry("torch.masked_scatter", masked_scatter, example(t(12, 6), mask(12, 6), t(72))),
-    entry("torch.select_scatter", select_scatter, example(t(12, 6), t(12), 1, 2)),
-    entry(
-        "torch.slice_scatter",
+    torch_entry(masked_scatter, example(t(12, 6), mask(12, 6), t(72))),
+    torch_entry(select_scatter, example(t(12, 6), t(12), 1, 2)),
+    torch_entry(
         slice_scatter,
         example(t(12, 6), t(4, 6), 0, 2, 6),
         example(t(12, 6), t(12, 3), 1, 0, None, 2),

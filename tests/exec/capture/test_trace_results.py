@@ -44,7 +44,7 @@ RESULTS: dict[str, tuple[Callable[[torch.Tensor], Any], Callable[[Any], Any]]] =
     "dataclass": (lambda x: Scores(x * 2, x.sum(0)), vars),
     "dataclass with a length": (lambda x: Scores(x * 2, x.shape[1]), vars),
     "named tuple": (lambda x: Pair(x * 2, x.shape[0]), tuple),
-    "object": (lambda x: (Cache(x * 2), x + 1), lambda r: ({"layers": r[0].layers}, r[1])),
+    "object": (lambda x: (Cache(x * 2), x + 1), lambda r: (vars(r[0]), r[1])),
 }
 
 

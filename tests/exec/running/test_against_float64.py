@@ -37,16 +37,18 @@ EXAMPLE = {"x": torch.randn(64, 8, generator=torch.Generator().manual_seed(1))}
 DYNAMIC = {"x": {0: "b"}}
 
 
-def trained(model: nn.Module, change: Any = None) -> list[CheckedStep]:
+def trained(
+    model: nn.Module, change: Any = None, example: dict[str, Any] = EXAMPLE
+) -> list[CheckedStep]:
     """Three steps of the first rank. change: of every rank's part, before them."""
-    plan = plan_of(model, EXAMPLE, DYNAMIC, {"dp": 2}, "data")
+    plan = plan_of(model, example, DYNAMIC, {"dp": 2}, "data")
 
     def work(part: Any) -> list[CheckedStep]:
         if change is not None:
             change(part)
         run = CheckedRun(part, deepcopy(model))
-        sizes = sizes_for(plan, EXAMPLE, DYNAMIC, 3)
-        return [run.step(batch_of(EXAMPLE, DYNAMIC, s, seed=i)) for i, s in enumerate(sizes)]
+        sizes = sizes_for(plan, example, DYNAMIC, 3)
+        return [run.step(batch_of(example, DYNAMIC, s, seed=i)) for i, s in enumerate(sizes)]
 
     return parts(model, plan, {"dp": 2}, work)[0]
 
@@ -62,6 +64,24 @@ def test_a_gradient_of_rounding_alone_is_equal() -> None:
         assert found.distances.explained
         assert found.distances.exact <= 1e-9
         assert found.distances.ranks <= 4 * found.distances.one_device
+
+
+class Remembering(Cancelling):
+    """Leaves in a list what it has made, and counts in place."""
+
+    def forward(self, x: Tensor, memory: list[Tensor]) -> Tensor:  # type: ignore[override]
+        memory[0].add_(1)
+        memory.append(super().forward(x) * memory[0])
+        return memory[-1]
+
+
+def test_what_is_left_of_arguments_is_judged_too() -> None:
+    """Every run that it is judged by has arguments of its own."""
+    for step in trained(Remembering(), example={**EXAMPLE, "memory": [torch.zeros(4)]}):
+        assert step.ok
+        assert step.differences is not None
+        assert step.differences.distances is not None
+        assert step.differences.distances.explained
 
 
 @pytest.mark.parametrize("size", [1e-3, 1e-2, 1e-1, 1.0, 100.0])

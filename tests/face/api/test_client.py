@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 import dimsolve as ds
-from dimsolve.api.client import Wire, error_of
+from dimsolve.api.client import Connection, error_of
 from dimsolve.service.questions import CheckQuestion
 from tests.face.running import Service, serving
 from tests.face.service.test_usual import checks
@@ -121,7 +121,7 @@ def test_one_client_serves_many_threads(client: ds.Client) -> None:
 
 def test_a_connection_that_was_closed_meanwhile_is_opened_anew(client: ds.Client) -> None:
     client.prove("n > 0")
-    client._wire._open.connection.sock.shutdown(2)
+    client._connection._open.connection.sock.shutdown(2)
     assert client.prove("n > 1").verdict == "refuted"
 
 
@@ -144,4 +144,4 @@ def test_refusals_of_the_service_are_service_errors(client: ds.Client) -> None:
 
 def test_an_address_that_is_none_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="is no address"):
-        Wire("ftp://x", 1)
+        Connection("ftp://x", 1)

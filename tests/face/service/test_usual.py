@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dimsolve.service.answers import answer, answer_question, is_usual
 from dimsolve.service.questions import CheckQuestion, InferQuestion
-from dimsolve.solver.infer import Question
+from dimsolve.solver.question import Question
 
 DIMS = st.integers(0, 10**6) | st.sampled_from(["s", "k", "m", "8*s", "3*s*k", "12 * m"])
 FACTS = st.sampled_from(["s % 8 == 0", "k >= 3", "m % 4 == 1", "k > 2", "a == 8", "s*k == 64"])

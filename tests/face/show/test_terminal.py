@@ -51,8 +51,8 @@ def test_a_solution_says_its_steps_outputs_and_conditions(arguments: dict[str, i
 def test_a_legality_has_a_line_per_tensor() -> None:
     legality = ds.check(MATMUL, ["m, k", "k, n"], "k", 8)
     lines = [line.split() for line in printed(legality).splitlines()]
-    assert ["input", "0", "S(1)", "(m,", "k//8)"] in lines
-    assert ["output", "0", "P(sum)", "(m,", "n)"] in lines
+    assert ["input", "0", "m", "k+", "m,", "k", "S(1)", "m,", "k//8"] in lines
+    assert ["output", "0", "m", "n", "m,", "n", "P(sum)", "m,", "n"] in lines
     assert lines[1][0] == "conditional" and legality.reason in printed(legality)
 
 

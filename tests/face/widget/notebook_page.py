@@ -11,7 +11,7 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from dimsolve.widget.explore import STATIC, Explorer, module_text
+from dimsolve.widget.widget import STATIC, Explorer, module_text
 
 MODEL = """
 async ({ code, css, state }) => {

@@ -17,7 +17,7 @@ from IPython.utils.capture import capture_output
 from playwright.sync_api import Page, expect
 
 import dimsolve as ds
-from dimsolve.widget.explore import STATIC, module_text
+from dimsolve.widget.widget import STATIC, module_text
 from tests.face.browser import cells_of, marked
 
 from .notebook_page import Kernel, shown

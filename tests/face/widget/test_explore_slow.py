@@ -16,7 +16,6 @@ from playwright.sync_api import Page, expect
 
 import dimsolve as ds
 from dimsolve.widget import answers as answering
-from dimsolve.widget import answers as worker_processes
 
 from . import endless
 from .notebook_page import shown
@@ -28,7 +27,7 @@ CHEAP = {"verb": "parse", "annotation": "endless -> endless"}
 
 @pytest.fixture(autouse=True)
 def endless_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_processes, "work", endless.work)
+    monkeypatch.setattr(answering, "work", endless.work)
 
 
 class Told:

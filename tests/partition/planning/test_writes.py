@@ -17,7 +17,7 @@ from dimsolve.ir.errors import DimsolveError
 from dimsolve.partition.plan_data import PlanError
 from dimsolve.partition.planning.network import _SHARING, _VIEWS_OF_ALL
 from dimsolve.partition.planning.planner import plan
-from dimsolve.solver.operators.catalogue import examples, find, names
+from dimsolve.solver.operators import examples, find, names
 from tests.oracles.all_ranks import compare, tensors, whole_run
 
 from .random_graphs import chaos, random_mesh

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dimsolve.solver.algebra.budget import Budget
-from dimsolve.solver.algebra.products import has_no_whole_solution
+from dimsolve.solver.algebra.linear import has_no_whole_solution
 from dimsolve.solver.proof.prove import prove
 from tests.oracles.python_value import all_hold, box, says
 

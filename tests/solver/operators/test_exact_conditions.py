@@ -11,9 +11,8 @@ from functools import cache
 import pytest
 
 from dimsolve.solver.algebra.poly import Dim, symbol
-from dimsolve.solver.operators import catalogue as aliases
-from dimsolve.solver.operators import specimens
-from dimsolve.solver.operators.catalogue import canonical, entries
+from dimsolve.solver.operators import canonical, paths, specimens
+from dimsolve.solver.operators.catalogue import entries
 from tests.oracles.torch_calls import Place, disagreements, variants
 
 UNCHECKED = {
@@ -90,7 +89,7 @@ IN_PLACE = {
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in aliases.IN_PLACE if path[:13] == "torch.Tensor." and path not in IN_PLACE],
+    [path for path in paths.IN_PLACE if path[:13] == "torch.Tensor." and path not in IN_PLACE],
 )
 def test_conditions_of_a_method_that_writes_hold_exactly_where_torch_accepts_it(path: str) -> None:
     """Nothing but what is broadcast has to fit the tensor that is written to."""
@@ -109,3 +108,21 @@ def test_conditions_of_a_method_that_writes_hold_exactly_where_torch_accepts_it(
 
 def test_what_is_not_checked_is_in_the_catalogue() -> None:
     assert {*UNCHECKED, *NO_SIZE, *BIAS, *UNREAD} - {"torch.lstm"} <= {*entries(), *UNCHECKED}
+
+
+def test_rows_that_are_written_in_place_need_not_be_as_many_as_there_are() -> None:
+    import dimsolve as ds
+
+    for name in ("index_copy_", "index_add_"):
+        with ds.Graph() as graph:
+            x = graph.input("x", "2, n, 8", "float32")
+            rows = graph.input("rows", "m", "int64")
+            graph.output(
+                graph.call(f"torch.Tensor.{name}", x, 1, rows, graph.input("y", "2, m, 8"))
+            )
+        assert not graph.system.conditions
+    with ds.Graph() as graph:
+        x = graph.input("x", "n, p", "float32")
+        factors = graph.input("a", "n, k", "float32"), graph.input("b", "k, p", "float32")
+        graph.output(graph.call("torch.Tensor.addmm_", x, *factors))
+    assert not graph.system.conditions

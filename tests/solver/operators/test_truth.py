@@ -15,7 +15,8 @@ import pytest
 from dimsolve.exec.verification.verify import verify
 from dimsolve.partition.rules.table import with_rules
 from dimsolve.solver.operators import find, specimens
-from dimsolve.solver.operators.catalogue import IN_PLACE, entries
+from dimsolve.solver.operators.catalogue import entries
+from dimsolve.solver.operators.paths import IN_PLACE
 
 SHOWN = [path for path in entries() if specimens(path)]
 WRITING = [path for path in IN_PLACE if specimens(path)]

@@ -1,4 +1,4 @@
-"""Law: a floor is written in a draft's atoms in finitely many steps, whatever leads it."""
+"""Law: a floor is written in a partial cell's atoms in finitely many steps, whatever leads it."""
 
 from __future__ import annotations
 

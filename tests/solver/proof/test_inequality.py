@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from dimsolve.ir.read_expression import read_dimension
 from dimsolve.solver.algebra.budget import Budget
 from dimsolve.solver.algebra.dims import evaluate, from_expression
+from dimsolve.solver.algebra.linear import is_contradictory
 from dimsolve.solver.algebra.poly import Dim, symbol
-from dimsolve.solver.algebra.signs import is_contradictory, is_sum_of_squares
-from dimsolve.solver.proof.cells import Chart, range_of
-from dimsolve.solver.proof.order import is_empty
+from dimsolve.solver.algebra.signs import is_sum_of_squares
+from dimsolve.solver.proof.cells import Cell, range_of
+from dimsolve.solver.proof.emptiness import is_empty
 from dimsolve.solver.proof.relaxation import is_nonnegative
 from tests.oracles.claim_texts import lengths, polynomials
 
@@ -65,17 +66,17 @@ def test_ranges_contain_all_values(
 def test_empty_charts_are_empty(
     nonnegative: list[str], zero: list[str], lower: dict[str, int | None]
 ) -> None:
-    chart = Chart(
+    cell = Cell(
         lower=lower,
         nonnegative=tuple(map(dim, nonnegative)),
         zero=tuple(map(dim, zero)),
     )
-    if not is_empty(chart, Budget(20_000)):
+    if not is_empty(cell, Budget(20_000)):
         return
     for point in POINTS:
         if all(least is None or point[name] >= least for name, least in lower.items()):
-            assert any(evaluate(d, point) < 0 for d in chart.nonnegative) or any(
-                evaluate(d, point) != 0 for d in chart.zero
+            assert any(evaluate(d, point) < 0 for d in cell.nonnegative) or any(
+                evaluate(d, point) != 0 for d in cell.zero
             )
 
 
@@ -84,12 +85,12 @@ def test_empty_charts_are_empty(
 def test_what_is_shown_by_relaxation_holds(
     one: str, other: str, offset: int, lower: dict[str, int | None]
 ) -> None:
-    chart = Chart(lower=lower)
+    cell = Cell(lower=lower)
     try:
         difference = dim(f"{one} - ({other})") + offset
     except ZeroDivisionError:
         return
-    if not is_nonnegative(difference, chart):
+    if not is_nonnegative(difference, cell):
         return
     for point in POINTS:
         if all(least is None or point[name] >= least for name, least in lower.items()):

@@ -1,21 +1,12 @@
-"""Where questions come in and answers go out: remembered, at once, or by a worker.
+"""From a request to its response: from the cache, at once, or by a worker.
 
-body ── remembered? ── short and usual? ──── answered at once
-             │                  └── no ───── answered by a worker, which may be killed
-             └── yes: the same bytes again
+    body ── in the cache? ── short and usual? ──── answered at once
+                 │                  └── no ───── answered by a worker, which may be killed
+                 └── yes: the same bytes again
 
-Answers that are given again to the same question: a question has one answer, always.
-
-Bounded in bytes, the least recently used one is forgotten first. Only answers to what was asked are
-kept, never that the service was busy or gave up.
-
-    remembered = Remembered(1000)
-    remembered.keep("prove", b"...", Reply(200, b"{}"))
-    remembered.get("prove", b"...")                        Reply(200, b"{}")
-
-Every request leaves a line in the log and a count in the metrics; neither says what was sent.
-
-A request that is under way when the service stops at once is answered here: 503.
+A body has to be JSON (else 415), at most so many bytes (413, and the connection is closed), within
+so many seconds (408). A question has one answer, always, so answers are kept: bounded in bytes, the
+least recently used one is dropped first.
 """
 
 from __future__ import annotations
@@ -32,11 +23,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dimsolve.ir.errors import DimsolveError
-
-from .answers import MAX_BYTES, VERBS, Verb, answer_question, is_short, is_usual
+from .answers import MAX_BYTES, VERBS, Verb, answer_at_once, is_short
 from .observability import OTHER, Metrics, Way, note
-from .pool import Pool, read_body, too_late, wait_until_gone
+from .pool import ClientGone, Pool
 from .questions import BatchItem, BatchQuestion, read_question
 from .replies import Limits, Refusal, Reply, reply_of_error
 
@@ -44,12 +33,12 @@ _OVERHEAD = 400
 """About what an entry takes beside its bytes."""
 
 
-class Remembered:
+class Cache:
     """The last replies by verb and body, in at most so many bytes.
 
-    >>> remembered = Remembered(1000)
-    >>> remembered.keep("parse", b"{}", Reply(422, b"{}"))
-    >>> remembered.get("parse", b"{}").status, remembered.get("prove", b"{}")
+    >>> cache = Cache(1000)
+    >>> cache.keep("parse", b"{}", Reply(422, b"{}"))
+    >>> cache.get("parse", b"{}").status, cache.get("prove", b"{}")
     (422, None)
     """
 
@@ -67,33 +56,29 @@ class Remembered:
         return reply
 
     def keep(self, verb: Verb, body: bytes, reply: Reply) -> None:
-        """Keeps a reply, and forgets others where there is no room."""
+        """Keeps a reply, never that the service was busy or gave up; drops others for room."""
         size = _size(body, reply)
         if reply.status >= 500 or size > self._most or (verb, body) in self._replies:
             return
         self._replies[verb, body] = reply
         self._bytes += size
         while self._bytes > self._most:
-            (_, old), forgotten = self._replies.popitem(last=False)
-            self._bytes -= _size(old, forgotten)
+            (_, old), dropped = self._replies.popitem(last=False)
+            self._bytes -= _size(old, dropped)
 
 
 def _size(body: bytes, reply: Reply) -> int:
     return len(body) + len(reply.body) + _OVERHEAD
 
 
-WAY = "dimsolve.way"
-"""Where a request's scope says how it was answered, for the logs."""
-
-
-class Desk:
+class Requests:
     """Answers requests."""
 
     def __init__(self, pool: Pool, metrics: Metrics, limits: Limits) -> None:
         self._pool = pool
         self._metrics = metrics
         self._limits = limits
-        self._remembered = Remembered(limits.remembered_bytes)
+        self._cache = Cache(limits.cache_bytes)
 
     async def question(self, request: Request, verb: Verb) -> Response:
         """Answers one question."""
@@ -132,7 +117,7 @@ class Desk:
             await asyncio.sleep(0)  # others have their turn between two questions of a batch
             try:
                 if monotonic() > end:
-                    raise too_late(self._limits.deadline_seconds)
+                    raise Refusal("out-of-time", seconds=self._limits.deadline_seconds)
                 reply, _ = self._at_once(item.verb, body)
                 if reply is None:
                     reply = await self._by_worker(item.verb, body, gone, client)
@@ -144,12 +129,12 @@ class Desk:
     def _at_once(self, verb: Verb, body: bytes) -> tuple[Reply | None, Way]:
         """Returns the reply that costs next to nothing; None sends the question to a worker."""
         way: Way = "remembered"
-        reply = self._remembered.get(verb, body)
-        if reply is None and len(body) <= MAX_BYTES:
+        reply = self._cache.get(verb, body)
+        if reply is None:
             way = "at once"
-            reply = _usual_reply(verb, body)
+            reply = answer_at_once(verb, body)
             if reply is not None:
-                self._remembered.keep(verb, body, reply)
+                self._cache.keep(verb, body, reply)
         if reply is None:
             way = "worker"
         self._metrics.asked(verb, way)
@@ -160,16 +145,8 @@ class Desk:
     ) -> Reply:
         short = len(body) <= MAX_BYTES and is_short(read_question(VERBS[verb].question, body))
         reply = await self._pool.answer(verb, body, gone, client=client, is_short=short)
-        self._remembered.keep(verb, body, reply)
+        self._cache.keep(verb, body, reply)
         return reply
-
-
-def _usual_reply(verb: Verb, body: bytes) -> Reply | None:
-    try:
-        question = read_question(VERBS[verb].question, body)
-        return answer_question(question) if is_usual(question) else None
-    except (Refusal, DimsolveError) as error:
-        return reply_of_error(error)
 
 
 def _client(request: Request) -> str:
@@ -187,30 +164,59 @@ async def _watched(request: Request) -> AsyncIterator[asyncio.Task[None]]:
         gone.cancel()
 
 
+_CHARSETS = ("", "charset=utf-8", 'charset="utf-8"')
+
+
+async def read_body(request: Request, most: int, seconds: float) -> bytes:
+    """Returns the bytes of the body. Raises Refusal, or ClientGone where the client went away."""
+    headers = request.headers
+    media, _, parameters = headers.get("content-type", "").lower().partition(";")
+    if media.strip() != "application/json" or parameters.strip() not in _CHARSETS:
+        raise Refusal("not-json-type")
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refusal("content-encoding")
+    if int(headers.get("content-length", "0")) > most:
+        raise Refusal("too-large", most=most)
+    chunks: list[bytes] = []
+    size, more = 0, True
+    try:
+        async with asyncio.timeout(seconds):
+            while more:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                chunks.append(message.get("body", b""))
+                more = message.get("more_body", False)
+                size += len(chunks[-1])
+                if size > most:
+                    raise Refusal("too-large", most=most)
+    except TimeoutError:
+        raise Refusal("late-body", seconds=seconds) from None
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def wait_until_gone(request: Request) -> None:
+    """Returns when the client has gone away; the body must have been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 def response_of(reply: Reply) -> Response:
     """Returns the HTTP response that is a reply."""
-    headers: dict[str, str] = {}
-    if reply.retry_after:
-        headers["Retry-After"] = str(reply.retry_after)
+    headers = {"Retry-After": str(reply.retry_after)} if reply.retry_after else None
     return Response(reply.body, reply.status, headers, reply.media_type)
 
 
-_STOPPING = response_of(
-    reply_of_error(
-        Refusal(
-            503,
-            "stopping",
-            "the service stops",
-            "it was told to stop at once",
-            "ask again when it has started again",
-            retry_after=1,
-        )
-    )
-)
+_STOPPING = response_of(reply_of_error(Refusal("stopping", retry_after=1)))
+WAY = "dimsolve.way"
+"""Where a request's scope says how it was answered, for the logs."""
 
 
 class Observed:
-    """An ASGI middleware. ``routes`` are the paths that are named; all others are ``other``."""
+    """An ASGI middleware: every request leaves a line in the log and a count in the metrics, and
+    neither says what was sent. ``routes`` are the paths that are named; all others are ``other``.
+    What is under way when the service stops at once is answered here: 503.
+    """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, routes: frozenset[str]) -> None:
         self._app = app

@@ -1,0 +1,189 @@
+"""What is called in the place of a registered function: one operator in every graph.
+
+    matmul_custom(x, w)                      runs; a try costs nothing, the call about 0.1 µs
+    matmul_custom(x.to("meta"), ...)         runs on meta tensors if it can, else the annotation
+                                             gives the result's shape (`without_data`)
+
+torch.compile takes the leaf whole, also where a model calls the function that was
+registered by a call, ``register_op(annotation)(function)``. Dynamo takes one to two seconds to
+import, and most programs that register operators never compile: what it needs to know is kept until
+somebody imports it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial, wraps
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from dimsolve.ir.operator import Operator, operator_of
+
+from .without_data import lack_data, outputs_without_data
+
+_MARK, _LEAF = "__dimsolve_function__", "__dimsolve_leaf__"
+
+
+def bare_function(function: Any) -> Any:
+    """Returns the function that a leaf stands for; another function is its own."""
+    return getattr(function, _MARK, function)
+
+
+def leaf_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns what is called in the function's place, and has torch.compile take it whole.
+
+    A function has one leaf, however often it is registered.
+    """
+    known: Callable[..., Any] | None = getattr(function, _LEAF, None)
+    if known is not None and getattr(known, _MARK, None) is function:
+        return known
+    bare = getattr(function, "_torchdynamo_orig_callable", None)
+
+    @wraps(function, updated=())
+    def leaf(*args: Any, **kwargs: Any) -> Any:
+        if bare is None:
+            return call(function, function, args, kwargs)
+        # Compiled code must not see fake tensors: it reads their memory.
+        if lack_data(args, kwargs):
+            return call(function, bare, args, kwargs)
+        return function(*args, **kwargs)
+
+    setattr(leaf, _MARK, function)
+    setattr(function, _LEAF, leaf)
+    _one_operator(leaf, function)
+    return leaf
+
+
+def leaf_class(function_class: Any) -> None:
+    """Does the same for the ``apply`` of an autograd.Function class."""
+    if _MARK in vars(function_class):
+        return
+    inherited = super(function_class, function_class).apply.__func__
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        # The promise is that of ``cls``: a class derived from this one has its own, or none.
+        return call(cls, partial(inherited, cls), args, kwargs)
+
+    function_class.apply = classmethod(apply)
+    setattr(function_class, _MARK, function_class)
+    _one_operator(function_class)
+
+
+def call(
+    target: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Returns what ``run`` returns, or tensors of the annotated shapes where it lacks data.
+
+    target: what was registered; it may have been taken out of the table since.
+    """
+    before = _version(args)
+    try:
+        result = run(*args, **kwargs)
+    except Exception as error:
+        operator = operator_of(target) if lack_data(args, kwargs) else None
+        if operator is None:
+            raise
+        return outputs_without_data(operator, error, args, kwargs)
+    if before is not None:
+        _note_write(target, args, result, before)
+    return result
+
+
+def _version(args: tuple[Any, ...]) -> int | None:
+    """How often the first argument was written to; None but where a model is traced."""
+    # Dynamo takes the first for True where it traces into this file, and goes no further.
+    if (
+        torch.compiler.is_dynamo_compiling()
+        or not torch._C._len_torch_dispatch_stack()
+        or not args
+        or not isinstance(args[0], torch.Tensor)
+        or args[0].is_inference()
+    ):
+        return None
+    return args[0]._version
+
+
+def _note_write(target: Any, args: tuple[Any, ...], result: Any, before: int) -> None:
+    """Notes that a function writes to its first argument and returns it first: a plan lets later
+    uses of it read what was written.
+    """
+    returned = result[0] if isinstance(result, list | tuple) and result else result
+    if returned is args[0] and returned._version != before:
+        note = getattr(getattr(operator_of(target), "declare", None), "note_write", None)
+        if note is not None:
+            note()
+
+
+def sees_write(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether tracing sees that a registered function writes to its first input and returns it
+    first. Arguments without data are given, as when a model is traced.
+    """
+    target: Any = operator.function
+    function = getattr(target, "_torchdynamo_orig_callable", target)
+    # What it raises without data is nothing that it wrote.
+    with suppress(Exception):
+        before = _version(args)
+        result = function(*args, **kwargs)
+        if before is not None:
+            _note_write(target, args, result, before)
+    return bool(getattr(operator.declare, "writes", ()))
+
+
+_DYNAMO = "torch._dynamo"
+_waiting: list[tuple[Any, Any]] = []
+
+
+def _one_operator(leaf: Any, function: Callable[..., Any] | None = None) -> None:
+    """Lets ``leaf`` stand in graphs as it is, and stand there for calls of ``function`` too."""
+    dynamo = sys.modules.get(_DYNAMO)
+    if dynamo is not None and not getattr(dynamo.__spec__, "_initializing", False):
+        _announce(leaf, function)
+        return
+    if not _waiting:
+        sys.meta_path.insert(0, _Watch())
+    _waiting.append((leaf, function))
+
+
+def _announce(leaf: Any, function: Callable[..., Any] | None) -> None:
+    allow: Any = torch.compiler.allow_in_graph
+    allow(leaf)
+    if function is None or (function.__module__ or "").partition(".")[0] == "torch":
+        return
+
+    def stands_for(*args: Any, **kwargs: Any) -> Any:
+        return leaf(*args, **kwargs)
+
+    # ValueError: it was registered before, and the older leaf stands for it just as well.
+    with suppress(ValueError):
+        torch.compiler.substitute_in_graph(function, skip_signature_check=True)(stands_for)
+
+
+class _Watch(MetaPathFinder):
+    """Sees the import of Dynamo, lets the ordinary finders do it, and announces what has waited."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != _DYNAMO:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is None or spec.loader is None:
+            return spec
+        run = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            run(module)
+            waiting, _waiting[:] = list(_waiting), []
+            for leaf, function in waiting:
+                _announce(leaf, function)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # torch's own loader, and then ours
+        return spec
