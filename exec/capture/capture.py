@@ -50,8 +50,8 @@ from dimsolve.solver.graphs.names import caller, path_of
 from dimsolve.solver.graphs.problems import broken_condition
 from dimsolve.solver.graphs.reading import note_symbols, read_argument
 
-from ..calls import Modes
 from ..graph import Graph
+from ..modes import Modes
 from .argument_objects import Change, Copy, Place, changes, place_name, refuse_hidden
 from .aten import named
 from .confirm import dtype_of
