@@ -52,7 +52,17 @@ from .strict_json import require_shallow
 from .types import Json, ReadDim, TypeReader, dims_to_json, type_to_json
 
 RULES = "transform_rules"
-_PLAIN = ("value_split", "reduction", "frozen", "linear", "mutates", "random", "fresh", "dtypes")
+_PLAIN = (
+    "value_split",
+    "reduction",
+    "frozen",
+    "linear",
+    "mutates",
+    "separate",
+    "random",
+    "fresh",
+    "dtypes",
+)
 _RETURNS = ("tensor", "tuple", "nothing")
 _USUAL = {
     field.name: field.default for field in fields(Declaration) if field.name in (*_PLAIN, "returns")

@@ -50,8 +50,9 @@ class Declaration:
     linear: sets of inputs, by number, in which together the outputs are linear (the others being
     fixed): partial sums in all of a set give partial sums out; ``((0, 1),)`` for ``x + y``,
     ``((0,), (1,))`` for ``x * y``. mutates: the annotated inputs, by number, that the call writes
-    to. random: whether the call draws random numbers. fresh: identifiers of outputs whose length
-    only running can tell (``nonzero``): whoever infers gives each a symbol of its own as an
+    to. separate: whether the other outputs share no memory with the inputs; asked of registered
+    functions. random: whether the call draws random numbers. fresh: identifiers of outputs whose
+    length only running can tell (``nonzero``): whoever infers gives each a symbol of its own as an
     argument. dtypes: the outputs' dtypes in order, ``"float32"``, None where not known. returns:
     what Python gets: one tensor; a tuple of them; a ``value`` that is no tensor and is known
     without running (a size); nothing, and the outputs are the inputs in ``mutates`` as they are
@@ -75,6 +76,7 @@ class Declaration:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     linear: tuple[tuple[int, ...], ...] = ()
     mutates: tuple[int, ...] = ()
+    separate: bool = False
     random: bool = False
     fresh: tuple[str, ...] = ()
     dtypes: tuple[str | None, ...] = ()

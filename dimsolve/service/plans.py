@@ -143,6 +143,7 @@ class PromiseForm(Form):
     frozen: str = ""
     linear: list[list[int]] = []
     mutates: list[int] = []
+    separate: bool = False
     random: bool = False
     fresh: list[str] = []
     dtypes: list[str | None] = []

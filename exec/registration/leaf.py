@@ -118,7 +118,13 @@ def _note_write(target: Any, args: tuple[Any, ...], result: Any, before: int) ->
     if returned is args[0] and returned._version != before:
         note = getattr(getattr(operator_of(target), "declare", None), "note_write", None)
         if note is not None:
-            note()
+            others = result[1:] if isinstance(result, list | tuple) else ()
+            note(_memory(others).isdisjoint(_memory(args)))
+
+
+def _memory(values: Sequence[Any]) -> set[int]:
+    """The memory of tensors, stand-ins too; it is compared and never read."""
+    return {value.untyped_storage()._cdata for value in values if hasattr(value, "_version")}
 
 
 def sees_write(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -114,11 +114,13 @@ class Promise:
     reduction: ReductionName = "sum"
     transform_rules: tuple[TransformRule, ...] = ()
     writes: list[bool] = field(default_factory=list, compare=False)
-    """Holds True once the function was seen to write to its first input and to return that."""
+    """Empty until the function is seen to write to its first input and to return that; then
+    whether its other results never shared memory with an argument.
+    """
 
-    def note_write(self) -> None:
+    def note_write(self, separate: bool) -> None:
         """Says that the function writes to its first input, and returns it first."""
-        self.writes[:] = [True]
+        self.writes[:] = [all([separate, *self.writes])]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Declaration:
         """Returns the declaration. Raises OperatorError where the call does not fit."""
@@ -141,6 +143,7 @@ class Promise:
             if name in identifiers and value is not None and not is_tensor(value)
         }
         returns: Mapping[int, Literal["nothing", "tensor"]] = {0: "nothing", 1: "tensor"}
+        writes = bool(self.writes) and is_tensor(values[0][1])
         return Declaration(
             annotation=text,
             inputs=tuple(value for _, value in values[:count]),
@@ -148,7 +151,8 @@ class Promise:
             sizes={name: name for name in lengths},
             value_split=self._summands(names[:count]),
             reduction=self.reduction,
-            mutates=(0,) if self.writes and is_tensor(values[0][1]) else (),
+            mutates=(0,) if writes else (),
+            separate=writes and all(self.writes),
             returns=returns.get(len(annotation.outputs), "tuple"),
             transform_rules=self.transform_rules,
         )

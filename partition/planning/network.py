@@ -244,6 +244,8 @@ def _sources(node: Node) -> Iterator[Value]:
     operands = [value for value in node.operands() if isinstance(value.type, TensorType)]
     match node.operation:
         case OperatorCall(path) if not _of_torch(path):
+            if node.declaration is not None and node.declaration.separate:
+                return
             yield from (value for value in operands if not _summed(node, value))
         case FunctionCall() | ExternalCall():
             yield from operands

@@ -14,7 +14,7 @@ for a name in the question is refused (`refuse_slips`), unless the facts use bot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -166,12 +166,18 @@ def related(facts: Facts, symbols: Iterable[str]) -> Facts:
 
 @lru_cache(maxsize=1024)
 def _related(facts: Facts, about: frozenset[str]) -> Facts:
-    left = [(r, names_of(r.left) | names_of(r.right)) for r in facts.relations]
-    while touching := [row for row in left if row[1] & about]:
-        about = about.union(*(names for _, names in touching))
-        left = [row for row in left if row not in touching]
-    others = [relation for relation, _ in left]
-    return read_facts([r for r in facts.relations if r not in others]) if others else facts
+    near = connected(facts.relations, about)
+    return facts if len(near) == len(facts.relations) else read_facts(near)
+
+
+def connected(relations: Sequence[Relation], about: Set[str]) -> list[Relation]:
+    """Returns the relations that share symbols with these, directly or through others, in order."""
+    names = [names_of(relation.left) | names_of(relation.right) for relation in relations]
+    near: set[int] = set()
+    while reached := {n for n, each in enumerate(names) if n not in near and each & about}:
+        near |= reached
+        about = about.union(*(names[n] for n in reached))
+    return [relations[n] for n in sorted(near)]
 
 
 def refuse_slips(facts: Facts, names: Iterable[str]) -> None:

@@ -21,7 +21,7 @@ from ..algebra.evaluation import names_of
 from ..algebra.integers import integer_root
 from ..algebra.poly import Power, atoms_of, power_of, symbol, terms_of
 from .cells import Cell, least_of
-from .facts import Facts, read_facts, related
+from .facts import Facts, connected, read_facts
 
 MAX_SUM = 40
 MAX_NAMES = 40
@@ -67,19 +67,19 @@ def values_apart(facts: Facts, near: Facts) -> Mapping[str, int] | None:
     """Returns values of the facts that are not among the near ones, or None.
 
     >>> facts = read_facts(["k % 64 == 0", "h*w == n*m", "h >= 70"])
-    >>> values_apart(facts, related(facts, ["k"]))
+    >>> values_apart(facts, read_facts(["k % 64 == 0"]))
     {'h': 101, 'm': 101, 'n': 1, 'w': 1}
     """
     rest = [relation for relation in facts.relations if relation not in near.relations]
     found: dict[str, int] = {}
     while rest:
         names = names_of(rest[0].left) | names_of(rest[0].right)
-        part = related(read_facts(rest), names) if names else read_facts(rest[:1])
-        values = _some_values(part)
+        part = connected(rest, names) if names else rest[:1]
+        values = _some_values(read_facts(part))
         if values is None:
             return None
         found.update(values)
-        rest = [relation for relation in rest if relation not in part.relations]
+        rest = [relation for relation in rest if relation not in part]
     return found
 
 
