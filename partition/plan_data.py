@@ -1,24 +1,35 @@
-"""What a plan lists: operators, conversions, inputs and outputs, each an immutable pydantic model.
+"""A plan as data: how one graph is cut over one mesh, without what is asked of it.
 
-Placements and lengths are texts, as `dimsolve.partition.plan` says.
+A placement is text as it prints (``S(0)``, ``R``, ``P(sum)``); a tensor has one per mesh axis,
+outer axis first. A length is text in the dimension language. All ranks run the same program, so
+nothing here counts ranks:
 
-    OperatorPlan     linear    tp: d    (batch, seq, 64), (32, 64) -> (batch, seq, 32)
-    ConversionPlan   x@1       R -> R, shared    identity | all-reduce    for linear:0
-    InputPlan        q_proj.weight    S(0)    (64, 64) -> (32, 64)
+    mesh            tp = 2
+    parameters      q_proj.weight   S(0)   (64, 64) -> (32, 64)
+    operators       linear          tp: d   (batch, seq, 64), (32, 64) -> (batch, seq, 32)
+    conversions     x@1   R -> R, gradient P(sum) -> R   identity | all-reduce   for linear:0
 
-Plans that cannot be made, or do not fit: refused before anything runs, with the reason.
+A step runs the operators in order, each on local tensors. `Operand.source` names what an operand
+is taken from: a value of the graph, or a conversion, which itself starts from a value or from an
+earlier conversion. Planning makes a `PlanData`, sizes, memory and communication are computed from
+one, and the public `dimsolve.Plan` is one with these questions as methods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from dimsolve.ir.errors import Diagnostic, DimsolveError, shown
+from dimsolve.ir.graph import Graph
 
 from .legality import Legality
+from .reshard import Collective
+
+VERSION = 1
+"""Of the schema: a plan of another version is not read."""
 
 PLAN_AGAIN = "make the plan anew: dimsolve.plan(graph, mesh, policy)"
 
@@ -74,16 +85,6 @@ Expression: TypeAlias = str
 PlacementText: TypeAlias = str
 Axis: TypeAlias = str
 Gradient: TypeAlias = Literal["always", "inputs", "never"]
-Collective: TypeAlias = Literal[
-    "slice",
-    "keep",
-    "insert",
-    "all-reduce",
-    "all-gather",
-    "reduce-scatter",
-    "all-to-all",
-    "broadcast",
-]
 
 
 class Model(BaseModel):
@@ -229,3 +230,48 @@ class GraphId(Model):
     name: str
     nodes: int
     fingerprint: str
+
+
+class PlanData(Model):
+    """The fields of a plan.
+
+    mesh: sizes by axis name, outer axis first. symbols, facts: those of the graph. conditions: what
+    must hold of the symbols for this plan, checked before a run. reasons: where each condition
+    comes from. notes: which dimension was taken for the batch, and what was left whole although it
+    might have been cut, and why.
+    """
+
+    version: Literal[1] = 1
+    graph: GraphId
+    mesh: dict[Axis, Expression]
+    policy: str
+    symbols: list[str]
+    facts: list[str]
+    conditions: list[Expression]
+    reasons: dict[Expression, str]
+    inputs: list[InputPlan]
+    operators: list[OperatorPlan]
+    conversions: list[ConversionPlan]
+    outputs: list[OutputPlan]
+    notes: list[str] = Field(default_factory=list)
+
+    _planned: Any = PrivateAttr(default=None)
+
+    @property
+    def parameters(self) -> list[InputPlan]:
+        """The inputs that are parameters of the model."""
+        return [entry for entry in self.inputs if entry.kind == "parameter"]
+
+    @property
+    def planned(self) -> Graph | None:
+        """The graph that it was made for, or given to `for_graph`; None for a plan that was read
+        and has met none.
+        """
+        graph: Graph | None = self._planned
+        return graph
+
+    def __eq__(self, other: object) -> bool:
+        """Plans are equal where they say the same, whichever graph they have met."""
+        return isinstance(other, PlanData) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]

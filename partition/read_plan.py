@@ -1,10 +1,6 @@
 """The reader of plans: JSON text that `Plan.to_json` wrote, and nothing else.
 
-What is read has the form of a plan: every text in it can be read, every name names something. What
-it says is checked against the graph that it is for, by `Plan.for_graph`.
-
-The form of a plan that was read: that all its texts are of its little languages, and all its
-names name something in it.
+All texts of a plan that was read are of its little languages, and all names name something in it:
 
     conversions.3.axis          'pp' is no axis of the mesh
     operators.7.lengths.n       '8 *' is no length
@@ -18,27 +14,52 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
-from dimsolve.ir.errors import DimsolveError, shown
+from dimsolve.ir.errors import DimsolveError, Problem, shown
 from dimsolve.ir.read_expression import read_relation
 from dimsolve.ir.strict_json import UnreadableJson, read_json
 from dimsolve.solver.shapes import dim_of_text
 
-from .collector import uncollected
+from .gc_paused import gc_paused
 from .mesh import Mesh
 from .placement import read_placement
-from .plan import VERSION, ConversionPlan, LocalTensor, OperatorPlan, Plan
-from .plan_data import PLAN_AGAIN, PlanError, not_a_plan, plan_error
+from .plan_data import (
+    PLAN_AGAIN,
+    VERSION,
+    ConversionPlan,
+    LocalTensor,
+    OperatorPlan,
+    PlanData,
+    PlanError,
+    not_a_plan,
+)
 
+P = TypeVar("P", bound=PlanData)
 Place: TypeAlias = tuple[str | int, ...]
 
 
-def check_form(plan: Plan) -> None:
+def check_form(plan: PlanData) -> None:
     """Raises PlanError for the first text that cannot be read, or name that names nothing."""
     _Form(plan).check()
+
+
+UNREADABLE = Problem(
+    PlanError,
+    "unreadable-file",
+    "the plan's file cannot be read",
+    "{path}: {reason}",
+    "dimsolve plan TARGET --mesh tp=2 -o plan.json writes one",
+)
+ANOTHER_VERSION = Problem(
+    PlanError,
+    "another-version",
+    "the plan has another version",
+    f"its version is {{version}}; this dimsolve reads version {VERSION}",
+    PLAN_AGAIN,
+)
 
 
 class _Form:
@@ -46,7 +67,7 @@ class _Form:
     right.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: PlanData) -> None:
         self.plan = plan
         self.known = {entry.value for entry in plan.inputs}
         self.known.update(each.value for entry in plan.operators for each in entry.outputs)
@@ -141,11 +162,11 @@ class _Form:
             raise not_a_plan(f"'{shown(name)}' is no value, and no conversion before it", place)
 
 
-def read_plan(text: str | bytes) -> Plan:
+def read_plan(text: str | bytes, make: type[P]) -> P:
     """Returns the plan; raises PlanError for another version of the schema, or what is no plan."""
     if not isinstance(text, str | bytes | bytearray):
         raise not_a_plan(f"it is a {type(text).__name__}, not text")
-    with uncollected():
+    with gc_paused():
         try:
             data: Any = read_json(text)
         except UnreadableJson as error:
@@ -154,9 +175,9 @@ def read_plan(text: str | bytes) -> Plan:
             raise not_a_plan(f"it is a JSON {type(data).__name__}, not an object")
         version = data.get("version")
         if type(version) is not int or version != VERSION:
-            raise _another_version(version)
+            raise ANOTHER_VERSION(version=shown(repr(version)))
         try:
-            plan = Plan.model_validate_json(text, strict=True)
+            plan = make.model_validate_json(text, strict=True)
         except ValidationError as error:
             first = error.errors()[0]
             raise not_a_plan(first["msg"], first["loc"]) from None
@@ -164,24 +185,10 @@ def read_plan(text: str | bytes) -> Plan:
         return plan
 
 
-def read_plan_file(path: str | Path) -> Plan:
-    """Returns the plan in a file; raises PlanError where it cannot be read, or holds no plan."""
+def file_text(path: str | Path) -> bytes:
+    """Returns what is in a plan's file; raises PlanError where it cannot be read."""
     try:
-        text = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except OSError as error:
-        raise plan_error(
-            "unreadable-file",
-            "the plan's file cannot be read",
-            f"{shown(str(path), 200)}: {error.strerror or type(error).__name__}",
-            "dimsolve plan TARGET --mesh tp=2 -o plan.json writes one",
-        ) from None
-    return read_plan(text)
-
-
-def _another_version(version: object) -> PlanError:
-    return plan_error(
-        "another-version",
-        "the plan has another version",
-        f"its version is {shown(repr(version))}; this dimsolve reads version {VERSION}",
-        PLAN_AGAIN,
-    )
+        reason = error.strerror or type(error).__name__
+        raise UNREADABLE(path=shown(str(path), 200), reason=reason) from None

@@ -31,16 +31,15 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from dimsolve.partition.placement import read_placement
-from dimsolve.partition.plan import (
-    Collective,
+from dimsolve.partition.plan import Plan
+from dimsolve.partition.plan_data import (
     ConversionPlan,
     Gradient,
     InputPlan,
     LocalTensor,
     OperatorPlan,
-    Plan,
 )
-from dimsolve.partition.reshard import SENT
+from dimsolve.partition.reshard import SENT, Collective
 from dimsolve.solver.shapes import dim_of_text
 
 from .graph import Section, names_text, runs_of, sections

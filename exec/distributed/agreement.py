@@ -40,7 +40,7 @@ import torch.distributed as dist
 from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.partition.fingerprint import graph_lines
 from dimsolve.partition.plan import Plan
-from dimsolve.partition.plan_queries import check_conditions
+from dimsolve.partition.sizes import check_conditions
 
 from ..lowering.lengths import InputLengths
 from .failures import Failure, Stopped, Watch, chosen_timeout, rank_failure, watch

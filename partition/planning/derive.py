@@ -22,10 +22,8 @@ whole, and where the code of an operator stands.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from dimsolve.ir.errors import DimsolveError, shown
 from dimsolve.ir.graph import Graph
@@ -35,62 +33,66 @@ from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.proof.prove import prove
 from dimsolve.solver.shapes import dim_of_text
 
-from ..collector import uncollected
+from ..compare import differences
 from ..fingerprint import check_graph
+from ..gc_paused import gc_paused
+from ..inlining import inlined
 from ..legality import Legality
 from ..mesh import Mesh
 from ..placement import Partial, Placement, Reduction, Shard, read_placement, segmented
-from ..plan import Made, Operand, OperatorPlan, Plan, Split
 from ..plan_data import (
     PLAN_AGAIN,
-    Model,
+    Made,
+    Operand,
+    OperatorPlan,
+    PlanData,
     PlanError,
+    Split,
     follows_not,
     plan_error,
 )
-from ..plan_data import (
-    OperatorPlan as Plan_DataOperatorPlan,
-)
 from .assemble import Assembly
-from .choices import Choice, Kind, Refusal
+from .axis_state import AxisState
+from .choices import Choice, OperatorClass, Refusal
 from .completion import loses_digits
 from .illegal import legality_of
-from .network import Network, Operator, inlined
+from .network import Network, Operator
 from .planner import check_symbols, require_graph
-from .propagation import AxisState, Duties
+from .requirements import Requirements
 
+P = TypeVar("P", bound=PlanData)
 Texts: TypeAlias = tuple[str | None, ...]
 """The placements of an operator's tensors along one axis as a plan writes them; None for what is no
 tensor.
 """
 
 
-def derive(plan: Plan, graph: Graph) -> Plan:
+def derive(plan: P, graph: Graph) -> P:
     """Returns the plan that follows for a graph from the decisions of a plan, by the rules.
 
     Raises PlanError for a plan of another graph, and for a split that is illegal, or that the rules
     of its operator do not offer; MeshError for a mesh that is none.
     """
     require_graph(graph)
-    with uncollected():
+    with gc_paused():
         graph = inlined(graph)
         identity = check_graph(plan, graph)
         network, mesh = Network(graph), Mesh.with_axes(dict(plan.mesh))
         check_symbols(mesh, network)
         _check_operators(plan, network, mesh)
-        kinds = [operator.kind for operator in network.operators]
-        decided: list[tuple[AxisState, Duties]] = []
+        classes = [operator.op_class for operator in network.operators]
+        decided: list[tuple[AxisState, Requirements]] = []
         for number, (axis, count) in enumerate(mesh.axes):
-            state = AxisState(network, axis, count, kinds)
-            duties = Duties(count, network.facts)
-            _Axis(plan, number, state, duties).decide()
-            kinds = state.local_kinds()
-            decided.append((state, duties))
-        assembly = Assembly(network, mesh, decided, kinds)
-        return assembly.plan(identity, plan.policy, plan.notes)
+            state = AxisState(network, axis, count, classes)
+            requirements = Requirements(count, network.facts)
+            _Axis(plan, number, state, requirements).decide()
+            classes = state.local_classes()
+            decided.append((state, requirements))
+        assembly = Assembly(network, mesh, decided, classes)
+        return assembly.plan(type(plan), identity, plan.policy, plan.notes)
 
 
-def _check_operators(plan: Plan, network: Network, mesh: Mesh) -> None:
+def _check_operators(plan: PlanData, network: Network, mesh: Mesh) -> None:
     """Raises PlanError where the plan's operators are not the graph's, or have other tensors."""
     ids = [entry.node for entry in plan.operators]
     expected = [operator.node.id for operator in network.operators]
@@ -128,11 +130,13 @@ def _check_tensors(entry: OperatorPlan, operator: Operator, mesh: Mesh) -> None:
 class _Axis:
     """The decisions along one axis, which is ``position`` in the mesh."""
 
-    def __init__(self, plan: Plan, position: int, state: AxisState, duties: Duties) -> None:
+    def __init__(
+        self, plan: PlanData, position: int, state: AxisState, requirements: Requirements
+    ) -> None:
         self.plan = plan
         self.position = position
         self.state = state
-        self.duties = duties
+        self.requirements = requirements
         self.known: dict[Any, Choice | Refusal] = {}
         self.legal: set[Choice] = set()
 
@@ -148,13 +152,13 @@ class _Axis:
 
     def choice(self, number: int, entry: OperatorPlan, split: Split) -> Choice:
         """Returns the choice that a split names."""
-        operator, kind = self.state.network.operators[number], self.state.kinds[number]
+        operator, op_class = self.state.network.operators[number], self.state.classes[number]
         if operator.pinned:
             raise self.refused(operator, split, operator.pinned)
         texts = self.texts(operator, entry)
-        key = (kind, split.identifier, split.blocks, tuple(split.segments), split.rule, texts)
+        key = (op_class, split.identifier, split.blocks, tuple(split.segments), split.rule, texts)
         if key not in self.known:
-            self.known[key] = found(kind, split, texts)
+            self.known[key] = found(op_class, split, texts)
         answer = self.known[key]
         if isinstance(answer, Refusal):
             raise self.refused(operator, split, answer.reason)
@@ -166,12 +170,12 @@ class _Axis:
         """The placements that the plan writes at the tensors of an operator."""
         places = operator.declaration.places
         inputs: list[Operand | Made | None] = [
-            None if wire is None or place is None else entry.operands[place]
-            for wire, place in zip(operator.inputs, places, strict=False)
+            None if edge is None or place is None else entry.operands[place]
+            for edge, place in zip(operator.inputs, places, strict=False)
         ]
         outputs = [
-            None if wire is None else entry.outputs[number]
-            for number, wire in enumerate(operator.outputs)
+            None if edge is None else entry.outputs[number]
+            for number, edge in enumerate(operator.outputs)
         ]
         return tuple(
             [None if each is None else each.placements[self.position] for each in inputs + outputs]
@@ -181,13 +185,13 @@ class _Axis:
         """Raises PlanError for a choice that is illegal for this count, or loses digits."""
         operator = self.state.network.operators[number]
         if choice.name is None:
-            # What an operator makes has the dtypes of its own values: not the same for its kind.
+            # What an operator makes has the dtypes of its own values: not the same for its op_class.
             if loses_digits(self.state, number, choice):
                 reason = "a sum over ranks would be taken in fewer digits than one rank has"
                 raise self.refused(operator, split, reason)
             return
-        duty = self.duties.first_illegal(choice)
-        if duty is not None:
+        requirement = self.requirements.first_illegal(choice)
+        if requirement is not None:
             legality = legality_of(self.state, number, choice)
             raise self.refused(operator, split, legality.reason, legality)
         self.legal.add(choice)
@@ -204,20 +208,20 @@ class _Axis:
             f"along {self.state.axis}",
             f"{place(operator.node)}: {reason}",
             PLAN_AGAIN,
-            text=operator.kind.solution.text,
+            text=operator.op_class.solution.text,
             legality=legality,
         )
 
 
-def found(kind: Kind, split: Split, texts: Texts) -> Choice | Refusal:
-    """Returns the choice of a kind that a plan writes: the one with all its placements, else one
+def found(op_class: OperatorClass, split: Split, texts: Texts) -> Choice | Refusal:
+    """Returns the choice of an operator class that a plan writes: the one with all its placements, else one
     with its split.
 
-    texts: the placements of the kind's tensors in the plan.
+    texts: the placements of its tensors in the plan.
     """
     refusal: Refusal | None = None
     alike: Choice | None = None
-    for answer in _offered(kind, split, texts):
+    for answer in _offered(op_class, split, texts):
         if isinstance(answer, Refusal):
             refusal = refusal or answer
         elif _told(answer) == (split.identifier, split.blocks, tuple(split.segments), split.rule):
@@ -235,26 +239,26 @@ def _told(choice: Choice) -> tuple[str | None, str, tuple[int, ...], int | None]
     return choice.name, str(choice.blocks), choice.segments, choice.rule
 
 
-def _offered(kind: Kind, split: Split, texts: Texts) -> Iterator[Choice | Refusal]:
-    """What the rules of a kind offer of this split: its identifier so cut, and whatever has one of
+def _offered(op_class: OperatorClass, split: Split, texts: Texts) -> Iterator[Choice | Refusal]:
+    """What the rules of an operator class offer of this split: its identifier so cut, and whatever has one of
     the placements that the plan writes.
     """
     placed = [(n, _placement(text)) for n, text in enumerate(texts) if text is not None]
     if split.identifier is None:
-        yield from _passing(kind, placed)
+        yield from _passing(op_class, placed)
         return
-    if split.identifier not in kind.lengths:
-        listed = ", ".join(kind.solution.layout.marks) or "none"
+    if split.identifier not in op_class.lengths:
+        listed = ", ".join(op_class.solution.layout.marks) or "none"
         yield Refusal(f"it has no identifier '{shown(split.identifier)}'; there are {listed}")
         return
     shard = _shard(split)
-    if shard is None or not _at_least_one(shard.blocks, kind.facts):
+    if shard is None or not _at_least_one(shard.blocks, op_class.facts):
         yield Refusal(f"{shown(str(split))} is no way to cut an identifier")
         return
-    yield kind.split(split.identifier, shard.blocks, shard.segments)
+    yield op_class.split(split.identifier, shard.blocks, shard.segments)
     for tensor, placement in placed:
-        if isinstance(placement, Shard) and _may_be(kind, tensor, placement):
-            yield kind.spread(tensor, placement)
+        if isinstance(placement, Shard) and _may_be(op_class, tensor, placement):
+            yield op_class.spread(tensor, placement)
 
 
 def _shard(split: Split) -> Shard | None:
@@ -272,14 +276,14 @@ def _shard(split: Split) -> Shard | None:
 
 
 def _passing(
-    kind: Kind, placed: Sequence[tuple[int, Placement | None]]
+    op_class: OperatorClass, placed: Sequence[tuple[int, Placement | None]]
 ) -> Iterator[Choice | Refusal]:
     partial: dict[Reduction, set[int]] = {}
     for tensor, placement in placed:
-        if isinstance(placement, Partial) and tensor < kind.inputs:
+        if isinstance(placement, Partial) and tensor < op_class.inputs:
             partial.setdefault(placement.reduction, set()).add(tensor)
     for reduction, tensors in partial.items():
-        choice = kind.passing(frozenset(tensors), reduction)
+        choice = op_class.passing(frozenset(tensors), reduction)
         yield choice or Refusal(f"it is not linear in the inputs that are P({reduction.value})")
     if not partial:
         yield Refusal("none of its inputs is partial")
@@ -292,12 +296,12 @@ def _placement(text: str) -> Placement | None:
         return None
 
 
-def _may_be(kind: Kind, tensor: int, shard: Shard) -> bool:
+def _may_be(op_class: OperatorClass, tensor: int, shard: Shard) -> bool:
     """Whether a tensor has the dimension, and the blocks are a number of blocks."""
-    patterns = kind.tensors[tensor]
+    patterns = op_class.tensors[tensor]
     if patterns is None or shard.dim >= len(patterns):
         return False
-    return _at_least_one(shard.blocks, kind.facts)
+    return _at_least_one(shard.blocks, op_class.facts)
 
 
 def _at_least_one(blocks: Dim, facts: Facts) -> bool:
@@ -306,24 +310,7 @@ def _at_least_one(blocks: Dim, facts: Facts) -> bool:
     return prove(f"{blocks} >= 1", facts=facts).verdict == "proved"
 
 
-COMMENTS: dict[type[Model], frozenset[str]] = {
-    Plan: frozenset({"policy", "notes"}),
-    Plan_DataOperatorPlan: frozenset({"source"}),
-}
-"""The fields that are not derived."""
-
-_LISTS = {
-    "operators": ("operator", "node"),
-    "inputs": ("input", "value"),
-    "conversions": ("conversion", "id"),
-    "outputs": ("output", "name"),
-}
-"""Lists of entries: what one of them is called, and the field that names it."""
-
-_SHOWN = 60
-
-
-def check_derived(plan: Plan, graph: Graph) -> None:
+def check_derived(plan: PlanData, graph: Graph) -> None:
     """Raises PlanError where the plan is not the one that the planner's rules derive from the graph
     with this mesh and these splits: where it was edited, or made for another graph.
     """
@@ -331,55 +318,3 @@ def check_derived(plan: Plan, graph: Graph) -> None:
     difference = next(differences(plan, derive(plan, graph)), None)
     if difference is not None:
         raise follows_not(difference)
-
-
-def differences(plan: Plan, derived: Plan) -> Iterator[str]:
-    """Yields what a plan says otherwise than the one that its splits give, a line each."""
-    for name, (kind, key) in _LISTS.items():
-        mine, theirs = getattr(plan, name), getattr(derived, name)
-        if mine != theirs:
-            yield from _listed(kind, key, mine, theirs)
-    yield from _fields("", plan, derived)
-
-
-def _listed(kind: str, key: str, mine: Sequence[Any], theirs: Sequence[Any]) -> Iterator[str]:
-    for said, follows in zip_longest(mine, theirs):
-        if follows is None:
-            yield f"{kind} {shown(getattr(said, key))}: the plan has it, and its splits give none"
-        elif said is None:
-            yield f"{kind} {getattr(follows, key)}: its splits give it, and the plan has none"
-        elif said != follows:
-            yield from _fields(f"{kind} {getattr(follows, key)}, ", said, follows)
-
-
-def _fields(where: str, mine: Model, theirs: Model) -> Iterator[str]:
-    kind = type(theirs)
-    for name in kind.model_fields:
-        if name not in COMMENTS.get(kind, ()) and (kind is not Plan or name not in _LISTS):
-            for path, said, follows in _leaves(_plain(mine, name), _plain(theirs, name)):
-                yield _line(f"{where}{name}{path}", said, follows)
-
-
-def _plain(model: Model, name: str) -> Any:
-    return model.model_dump(mode="json", include={name})[name]
-
-
-def _leaves(mine: Any, theirs: Any) -> Iterator[tuple[str, Any, Any]]:
-    """The places where two JSON values differ, as deep as their forms are the same."""
-    if mine == theirs and type(mine) is type(theirs):
-        return
-    if isinstance(mine, dict) and isinstance(theirs, dict) and list(mine) == list(theirs):
-        for key, each in theirs.items():
-            for path, said, follows in _leaves(mine[key], each):
-                yield f".{key}{path}", said, follows
-    elif isinstance(mine, list) and isinstance(theirs, list) and len(mine) == len(theirs):
-        for number, each in enumerate(theirs):
-            for path, said, follows in _leaves(mine[number], each):
-                yield f"[{number}]{path}", said, follows
-    else:
-        yield "", mine, theirs
-
-
-def _line(where: str, said: Any, follows: Any) -> str:
-    texts = [shown(json.dumps(each, ensure_ascii=False), _SHOWN) for each in (said, follows)]
-    return f"{where}: the plan says {texts[0]}, its splits give {texts[1]}"

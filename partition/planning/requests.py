@@ -55,10 +55,11 @@ from ..legality import Legality, judge
 from ..mesh import Mesh
 from ..plan_data import PlanError, plan_error
 from ..rules.rule import nothing_to_split, split_name
+from .axis_state import AxisState
 from .choices import Choice, Refusal
 from .illegal import legal_counts, legality_of
-from .network import Kinds, Network, Operator, declaration_of, facts_of, known_symbols
-from .propagation import AxisState, Duties, common_length
+from .network import Network, Operator, OperatorClasses, declaration_of, facts_of, known_symbols
+from .requirements import Requirements, common_length
 
 Split = str | tuple[int, int]
 
@@ -73,7 +74,7 @@ class Request:
     origin: str
 
 
-def obey(requests: Sequence[Request], state: AxisState, duties: Duties) -> None:
+def obey(requests: Sequence[Request], state: AxisState, requirements: Requirements) -> None:
     """Decides what is asked for along one axis. Raises PlanError for a split that is illegal, or of
     which nobody can tell, with the Legality as its message.
     """
@@ -87,19 +88,19 @@ def obey(requests: Sequence[Request], state: AxisState, duties: Duties) -> None:
         if before[0] != name:
             raise _twice(state, operator, before, (name, request))
         choice = _choice(state, operator, name, request)
-        duty = duties.first_illegal(choice)
-        if duty is not None:
+        requirement = requirements.first_illegal(choice)
+        if requirement is not None:
             legality = legality_of(state, request.operator, choice)
-            common = common_length([duty], duties.facts)
+            common = common_length([requirement], requirements.facts)
             raise _illegal(state, operator, request, legality, hint=legal_counts(common))
-        duties.rely(choice, request.origin)
+        requirements.rely(choice, request.origin)
         state.decide(request.operator, choice)
 
 
 def named(operator: Operator, split: Split, origin: str) -> str:
     """Returns the identifier that a split names. Raises PlanError for one that does not exist."""
     return named_of(
-        operator.node, operator.kind.solution, operator.declaration.frozen, split, origin
+        operator.node, operator.op_class.solution, operator.declaration.frozen, split, origin
     )
 
 
@@ -127,20 +128,20 @@ def named_of(node: Node, solution: Solution, frozen: str, split: Split, origin: 
 
 
 def _choice(state: AxisState, operator: Operator, name: str, request: Request) -> Choice:
-    kind = state.kinds[operator.number]
-    answer: Choice | Refusal = Refusal(operator.pinned) if operator.pinned else kind.split(name)
+    op_class = state.classes[operator.number]
+    answer: Choice | Refusal = Refusal(operator.pinned) if operator.pinned else op_class.split(name)
     if isinstance(answer, Choice):
         return answer
     legality = judge(
-        kind.solution,
+        op_class.solution,
         name,
         state.count,
         arguments=dict(operator.declaration.arguments),
-        value_split=kind.contract.value_split,
-        reduction=kind.contract.reduction,
-        transform_rules=kind.rules,
+        value_split=op_class.contract.value_split,
+        reduction=op_class.contract.reduction,
+        transform_rules=op_class.rules,
     )
-    names = ", ".join(choice.name for choice in kind.choices() if choice.name is not None)
+    names = ", ".join(choice.name for choice in op_class.choices() if choice.name is not None)
     hint = f"identifiers that may be cut there: {names}" if names and not operator.pinned else ""
     raise _illegal(state, operator, request, legality, answer.reason, hint)
 
@@ -177,7 +178,7 @@ def _twice(
         f"{place(operator.node)}: {first[1].origin} asks for {first[0]}, "
         f"{second[1].origin} asks for {second[0]}, both along {state.axis}",
         "name two axes of the mesh, or one split",
-        text=state.kinds[operator.number].solution.text,
+        text=state.classes[operator.number].solution.text,
     )
 
 
@@ -223,13 +224,13 @@ def _split(pattern: str, split: Any) -> Split:
 
 def _has(operator: Operator, split: Split) -> bool:
     """Whether a node has the identifier, or a dimension at (index, dim)."""
-    kind = operator.kind
+    op_class = operator.op_class
     if isinstance(split, str):
-        return split in kind.solution.layout.marks
+        return split in op_class.solution.layout.marks
     index, dim = split
-    if not 0 <= index < len(kind.tensors):
+    if not 0 <= index < len(op_class.tensors):
         return False
-    patterns = kind.tensors[index]
+    patterns = op_class.tensors[index]
     return patterns is not None and -len(patterns) <= dim < len(patterns)
 
 
@@ -251,14 +252,14 @@ def _matches_nothing(pattern: str, network: Network) -> PlanError:
 def _no_taker(pattern: str, split: Split, matched: list[Operator]) -> PlanError:
     """Nobody has the split: what the first of them has is in the reason."""
     operator = matched[0]
-    names = ", ".join(operator.kind.solution.layout.marks) or "none"
+    names = ", ".join(operator.op_class.solution.layout.marks) or "none"
     return plan_error(
         "unknown-split",
         "no node that a pattern matches has its split",
         f"'{pattern:.60}' matches {_counted(len(matched))}, the first is {operator.node.id} with "
         f"the identifiers {names}; {split!r} is in none of them",
         operator.declaration.frozen or _tensors(operator),
-        text=operator.kind.solution.text,
+        text=operator.op_class.solution.text,
     )
 
 
@@ -268,7 +269,7 @@ def _counted(nodes: int) -> str:
 
 def _tensors(operator: Operator) -> str:
     """What (index, dim) may be."""
-    rows = [f"{index} has {len(row)}" for index, row in enumerate(operator.kind.tensors) if row]
+    rows = [f"{index} has {len(row)}" for index, row in enumerate(operator.op_class.tensors) if row]
     return f"of {operator.node.id}, by index, so many dimensions: {', '.join(rows)}" if rows else ""
 
 
@@ -491,9 +492,9 @@ def check_wish(
         raise not_of_the_graph(ORIGIN, node, algo)
     if isinstance(node.operation, FunctionCall):
         raise _a_call(node, node.operation.function)
-    kinds = Kinds(facts_of(owner), known_symbols(owner))
-    declaration, _ = declaration_of(node, kinds.known)
-    solution = kinds.of(declaration, node).solution
+    classes = OperatorClasses(facts_of(owner), known_symbols(owner))
+    declaration, _ = declaration_of(node, classes.known)
+    solution = classes.of(declaration, node).solution
     named_of(node, solution, declaration.frozen, (idx, dim), ORIGIN)
     if num is not None:
         counted(ORIGIN, node, num)

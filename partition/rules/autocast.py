@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..rules.rule import Part
+from .rule import Part
 
 if TYPE_CHECKING:
     pass

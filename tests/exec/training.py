@@ -59,7 +59,7 @@ def _trained(
     from dimsolve.exec.capture.trace import trace
     from dimsolve.exec.parallel.parallelize import parallelize
     from dimsolve.exec.running.compare import CheckedRun, batches
-    from dimsolve.partition.planning.planner import plan
+    from dimsolve.partition.plan import plan
 
     graph = trace(model, kwargs=example, dynamic=names)
     part = parallelize(model, plan(graph, mesh, policy))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dimsolve.partition.planning.planner import plan
+from dimsolve.partition.plan import plan
 
 from .models import EIGHT, OTHERS, all_reduces, held, traced
 from .simulate import compare
