@@ -70,15 +70,8 @@ from dimsolve.solver.solution import Solution
 from dimsolve.solver.symbolic import to_sympy
 
 from .placement import Placement, Reduction, Shard
-from .rules.rule import (
-    NoRule,
-    Rule,
-    TransformRule,
-    choose_rule,
-    nothing_to_split,
-    split_name,
-    whole_rule,
-)
+from .rules.naming import nothing_to_split, split_name
+from .rules.rule import NoRule, Rule, TransformRule, choose_rule, whole_rule
 
 
 def ranges(counts: Sequence[int]) -> str:

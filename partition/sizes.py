@@ -39,14 +39,14 @@ MISSING = Problem(
     PlanError,
     "no-size",
     "a size is missing",
-    "{text} needs a size for {missing}; the symbols of the plan are {symbols}",
+    "{claim} needs a size for {missing}; the symbols of the plan are {symbols}",
     "write {call}",
 )
 BROKEN = Problem(
     PlanError,
     "broken-condition",
     "the plan does not hold at these sizes",
-    "it needs {text} ({reason}), and {values}",
+    "it needs {claim} ({reason}), and {values}",
     "the plan serves all sizes with {conditions}",
 )
 NOT_SIZES = Problem(
@@ -73,7 +73,7 @@ NO_SIZE = Problem(
     "a size is a whole number, 0 or more",
 )
 NO_VALUE = Problem(
-    PlanError, "no-value", "the plan has no value at these sizes", "{text} has none{at}"
+    PlanError, "no-value", "the plan has no value at these sizes", "{claim} has none{at}"
 )
 
 
@@ -112,7 +112,7 @@ def check_conditions(
             if predicate_of(relation)(sizes) is not True:
                 values = ", ".join(f"{name} = {sizes[name]}" for name in sorted(names))
                 raise BROKEN(
-                    text=shown(text, 120),
+                    claim=shown(text, 120),
                     reason=shown(reason, 120),
                     values=values or "it never holds",
                     conditions=" and ".join(dict.fromkeys([*plan.conditions, *plan.facts])),
@@ -133,7 +133,7 @@ def _missing(
     plan: PlanData, text: str, names: Iterable[str], given: Mapping[str, int], method: str
 ) -> PlanError:
     return MISSING(
-        text=shown(text, 120),
+        claim=shown(text, 120),
         missing=", ".join(sorted(names)),
         symbols=", ".join(plan.symbols) or "none",
         call=example_call(plan, given, method),
@@ -225,7 +225,7 @@ class Sizes:
                 self._known[text] = evaluate(dim, self.sizes)
             except (ZeroDivisionError, TooLarge):
                 at = ", ".join(f"{name} = {size}" for name, size in self.sizes.items())
-                raise NO_VALUE(text=shown(text), at=f" at {at}" if at else "") from None
+                raise NO_VALUE(claim=shown(text), at=f" at {at}" if at else "") from None
         return self._known[text]
 
     def bytes(self, shape: Sequence[str | None] | None, dtype: str | None) -> int:

@@ -54,7 +54,7 @@ from dimsolve.solver.solution import Solution
 from ..legality import Legality, judge
 from ..mesh import Mesh
 from ..plan_data import PlanError, plan_error
-from ..rules.rule import nothing_to_split, split_name
+from ..rules.naming import nothing_to_split, split_name
 from .axis_state import AxisState
 from .choices import Choice, Refusal
 from .illegal import legal_counts, legality_of
