@@ -83,34 +83,33 @@ _LISTS = {
 }
 """Lists of entries: what one of them is called, and the field that names it."""
 
-NOT_DERIVED = {"policy", "notes"}
-"""The fields of a plan that nothing runs by; of an operator it is ``source``."""
-
 
 def differences(plan: PlanData, derived: PlanData) -> Iterator[str]:
-    """Yields what a plan says otherwise than the one that its splits give, a line each."""
-    for name, (entry, key) in _LISTS.items():
-        pairs = zip_longest(getattr(plan, name), getattr(derived, name))
-        for said, follows in pairs if getattr(plan, name) != getattr(derived, name) else ():
+    """Yields what a plan says otherwise than the one that its splits give, a line each.
+
+    Not compared, because nothing runs by them: the policy's name, the notes, and where the code of
+    an operator stands.
+    """
+    for name, (kind, key) in _LISTS.items():
+        for said, follows in zip_longest(getattr(plan, name), getattr(derived, name)):
             if follows is None:
-                yield f"{entry} {shown(getattr(said, key))}: the plan has it, and its splits give none"
+                entry = f"{kind} {shown(getattr(said, key))}"
+                yield f"{entry}: the plan has it, and its splits give none"
             elif said is None:
-                yield f"{entry} {getattr(follows, key)}: its splits give it, and the plan has none"
+                yield f"{kind} {getattr(follows, key)}: its splits give it, and the plan has none"
             elif said != follows:
-                skipped = ("source",) if entry == "operator" else ()
-                yield from _fields(f"{entry} {getattr(follows, key)}, ", said, follows, skipped)
-    yield from _fields("", plan, derived, [*NOT_DERIVED, *_LISTS])
+                skipped = ["source"] if kind == "operator" else []
+                yield from _fields(f"{kind} {getattr(follows, key)}, ", said, follows, skipped)
+    yield from _fields("", plan, derived, ["policy", "notes", *_LISTS])
 
 
 def _fields(where: str, mine: Model, theirs: Model, skipped: Sequence[str]) -> Iterator[str]:
     for name in type(theirs).model_fields:
         if name not in skipped:
-            said, follows = (
-                each.model_dump(mode="json", include={name})[name] for each in (mine, theirs)
-            )
-            for path, *pair in _leaves(said, follows):
-                texts = [shown(json.dumps(each, ensure_ascii=False), 60) for each in pair]
-                yield f"{where}{name}{path}: the plan says {texts[0]}, its splits give {texts[1]}"
+            values = [each.model_dump(mode="json", include={name})[name] for each in (mine, theirs)]
+            for path, *pair in _leaves(*values):
+                said, follows = (shown(json.dumps(v, ensure_ascii=False), 60) for v in pair)
+                yield f"{where}{name}{path}: the plan says {said}, its splits give {follows}"
 
 
 def _leaves(mine: Any, theirs: Any) -> Iterator[tuple[str, Any, Any]]:

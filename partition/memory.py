@@ -14,14 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dimsolve.ir.errors import Problem
-
 from .aliasing import VIEWS
-from .plan_data import PlanData, PlanError
+from .plan_data import PlanData, problem
 from .sizes import Sizes
 
-NO_STATES = Problem(
-    PlanError,
+NO_STATES = problem(
     "not-a-count",
     "this is no number of optimiser states",
     "optimizer_states = {states:.60}",

@@ -17,12 +17,11 @@ one, and the public `dimsolve.Plan` is one with these questions as methods.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError, shown
+from dimsolve.ir.errors import Diagnostic, DimsolveError, Problem
 from dimsolve.ir.graph import Graph
 
 from .legality import Legality
@@ -44,6 +43,11 @@ class PlanError(DimsolveError):
     legality: Legality | None = None
 
 
+def problem(code: str, title: str, reason: str = "", hint: str = "") -> Problem[PlanError]:
+    """Returns a row of a table of errors that are PlanErrors."""
+    return Problem(PlanError, code, title, reason, hint)
+
+
 def plan_error(
     code: str,
     title: str,
@@ -53,32 +57,27 @@ def plan_error(
     text: str = "",
     legality: Legality | None = None,
 ) -> PlanError:
-    """Returns the error with its diagnostic."""
+    """Returns the error with its diagnostic, and the answer that forbids what was asked."""
     error = PlanError(Diagnostic(code, title, text=text, reason=reason, hint=hint))
     error.legality = legality
     return error
 
 
-def follows_not(reason: str) -> PlanError:
-    """Returns the error for a plan that says something else than what follows from its graph."""
-    return plan_error("not-derived", "the plan does not follow from its graph", reason, PLAN_AGAIN)
-
-
-def not_a_plan(reason: str, place: Sequence[str | int] = ()) -> PlanError:
-    """Returns the error for data that are no plan. place: where in them, as keys and indices."""
-    where = ".".join(shown(str(part)) for part in place)
-    reason = f"at {where}: {reason}" if where else reason
-    return plan_error("not-a-plan", "this is not a plan", reason, "Plan.to_json writes one")
+NOT_DERIVED = problem(
+    "not-derived", "the plan does not follow from its graph", "{reason}", PLAN_AGAIN
+)
+NOT_A_PLAN = problem("not-a-plan", "this is not a plan", "{reason}", "Plan.to_json writes one")
+NO_PLAN = problem(
+    "not-a-plan",
+    "this is not a plan",
+    "{value!r:.60} is a {kind}",
+    "dimsolve.plan(graph, mesh, policy) makes one, Plan.from_json reads one",
+)
 
 
 def no_plan(value: object) -> PlanError:
     """Returns the error for a value of another type where a plan is wanted."""
-    return plan_error(
-        "not-a-plan",
-        "this is not a plan",
-        f"{value!r:.60} is a {type(value).__name__}",
-        "dimsolve.plan(graph, mesh, policy) makes one, Plan.from_json reads one",
-    )
+    return NO_PLAN(value=value, kind=type(value).__name__)
 
 
 Expression: TypeAlias = str

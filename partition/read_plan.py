@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
-from dimsolve.ir.errors import DimsolveError, Problem, shown
+from dimsolve.ir.errors import DimsolveError, shown
 from dimsolve.ir.read_expression import read_relation
 from dimsolve.ir.strict_json import UnreadableJson, read_json
 from dimsolve.solver.shapes import dim_of_text
@@ -27,6 +27,7 @@ from .gc_paused import gc_paused
 from .mesh import Mesh
 from .placement import read_placement
 from .plan_data import (
+    NOT_A_PLAN,
     PLAN_AGAIN,
     VERSION,
     ConversionPlan,
@@ -34,7 +35,7 @@ from .plan_data import (
     OperatorPlan,
     PlanData,
     PlanError,
-    not_a_plan,
+    problem,
 )
 
 P = TypeVar("P", bound=PlanData)
@@ -46,20 +47,24 @@ def check_form(plan: PlanData) -> None:
     _Form(plan).check()
 
 
-UNREADABLE = Problem(
-    PlanError,
+UNREADABLE = problem(
     "unreadable-file",
     "the plan's file cannot be read",
     "{path}: {reason}",
     "dimsolve plan TARGET --mesh tp=2 -o plan.json writes one",
 )
-ANOTHER_VERSION = Problem(
-    PlanError,
+ANOTHER_VERSION = problem(
     "another-version",
     "the plan has another version",
     f"its version is {{version}}; this dimsolve reads version {VERSION}",
     PLAN_AGAIN,
 )
+
+
+def _broken(reason: str, place: Place = ()) -> PlanError:
+    """The error for data that are no plan. place: where in them, as keys and indices."""
+    where = ".".join(shown(str(part)) for part in place)
+    return NOT_A_PLAN(reason=f"at {where}: {reason}" if where else reason)
 
 
 class _Form:
@@ -78,7 +83,7 @@ class _Form:
         try:
             Mesh.with_axes(dict(plan.mesh))
         except DimsolveError as error:
-            raise not_a_plan(error.diagnostic.reason, ("mesh",)) from None
+            raise _broken(error.diagnostic.reason, ("mesh",)) from None
         for name in ("conditions", "facts"):
             for number, text in enumerate(getattr(plan, name)):
                 self.text(text, read_relation, "condition", (name, number))
@@ -106,7 +111,7 @@ class _Form:
         for name in ("bytes_forward", "bytes_backward"):
             self.text(getattr(entry, name), dim_of_text, "length", (*place, name))
         if entry.id in self.known:
-            raise not_a_plan(f"'{shown(entry.id)}' stands for two things", (*place, "id"))
+            raise _broken(f"'{shown(entry.id)}' stands for two things", (*place, "id"))
         self.known.add(entry.id)
 
     def operator(self, entry: OperatorPlan, place: Place) -> None:
@@ -120,7 +125,7 @@ class _Form:
             self.tensor(made, (*place, "outputs", number))
         for number, index in enumerate(entry.inputs):
             if index is not None and not 0 <= index < len(entry.operands):
-                raise not_a_plan("there is no such operand", (*place, "inputs", number))
+                raise _broken("there is no such operand", (*place, "inputs", number))
         for name, length in entry.lengths.items():
             self.text(length, dim_of_text, "length", (*place, "lengths", name))
         for name, lengths in entry.sizes.items():
@@ -135,7 +140,7 @@ class _Form:
     def placements(self, texts: Sequence[str], place: Place) -> None:
         if len(texts) != len(self.plan.mesh):
             reason = f"there are {len(texts)} placements for {len(self.plan.mesh)} axes"
-            raise not_a_plan(reason, place)
+            raise _broken(reason, place)
         for number, text in enumerate(texts):
             self.text(text, read_placement, "placement", (*place, number))
 
@@ -150,29 +155,29 @@ class _Form:
         try:
             reader(text)
         except DimsolveError:
-            raise not_a_plan(f"'{shown(text)}' is no {what}", place) from None
+            raise _broken(f"'{shown(text)}' is no {what}", place) from None
         self.read.add((what, text))
 
     def axis(self, name: str, place: Place) -> None:
         if name not in self.plan.mesh:
-            raise not_a_plan(f"'{shown(name)}' is no axis of the mesh", place)
+            raise _broken(f"'{shown(name)}' is no axis of the mesh", place)
 
     def source(self, name: str, place: Place) -> None:
         if name not in self.known:
-            raise not_a_plan(f"'{shown(name)}' is no value, and no conversion before it", place)
+            raise _broken(f"'{shown(name)}' is no value, and no conversion before it", place)
 
 
 def read_plan(text: str | bytes, make: type[P]) -> P:
     """Returns the plan; raises PlanError for another version of the schema, or what is no plan."""
     if not isinstance(text, str | bytes | bytearray):
-        raise not_a_plan(f"it is a {type(text).__name__}, not text")
+        raise _broken(f"it is a {type(text).__name__}, not text")
     with gc_paused():
         try:
             data: Any = read_json(text)
         except UnreadableJson as error:
-            raise not_a_plan(f"it is no JSON: {error.reason}") from None
+            raise _broken(f"it is no JSON: {error.reason}") from None
         if not isinstance(data, dict):
-            raise not_a_plan(f"it is a JSON {type(data).__name__}, not an object")
+            raise _broken(f"it is a JSON {type(data).__name__}, not an object")
         version = data.get("version")
         if type(version) is not int or version != VERSION:
             raise ANOTHER_VERSION(version=shown(repr(version)))
@@ -180,7 +185,7 @@ def read_plan(text: str | bytes, make: type[P]) -> P:
             plan = make.model_validate_json(text, strict=True)
         except ValidationError as error:
             first = error.errors()[0]
-            raise not_a_plan(first["msg"], first["loc"]) from None
+            raise _broken(first["msg"], first["loc"]) from None
         check_form(plan)
         return plan
 

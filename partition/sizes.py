@@ -19,7 +19,7 @@ from math import prod
 from operator import index
 from typing import Any
 
-from dimsolve.ir.errors import DimsolveError, Problem, shown
+from dimsolve.ir.errors import DimsolveError, shown
 from dimsolve.ir.expression import Relation
 from dimsolve.ir.read_expression import read_relation
 from dimsolve.solver.algebra.dims import evaluate, symbols_of
@@ -29,52 +29,45 @@ from dimsolve.solver.proof.facts import read_facts
 from dimsolve.solver.proof.prove import prove
 from dimsolve.solver.shapes import dim_of_text
 
-from .plan_data import Axis, PlanData, PlanError
+from .plan_data import Axis, PlanData, PlanError, problem
 from .reshard import item_bytes
 
 TRIES = 4096
 """So many sizes are tried for an example."""
 
-MISSING = Problem(
-    PlanError,
+MISSING = problem(
     "no-size",
     "a size is missing",
     "{claim} needs a size for {missing}; the symbols of the plan are {symbols}",
     "write {call}",
 )
-BROKEN = Problem(
-    PlanError,
+BROKEN = problem(
     "broken-condition",
     "the plan does not hold at these sizes",
     "it needs {claim} ({reason}), and {values}",
     "the plan serves all sizes with {conditions}",
 )
-NOT_SIZES = Problem(
-    PlanError,
+NOT_SIZES = problem(
     "not-sizes",
     "these are no sizes",
     "{given:.60} is a {kind}, not a mapping from symbols to sizes",
     "write {call}",
 )
-TWICE = Problem(
-    PlanError, "size-twice", "a size is given twice", "'{name}' is in the mapping and a keyword too"
+TWICE = problem(
+    "size-twice", "a size is given twice", "'{name}' is in the mapping and a keyword too"
 )
-UNKNOWN = Problem(
-    PlanError,
+UNKNOWN = problem(
     "no-such-symbol",
     "the plan has no such symbol",
     "'{name}' is none; its symbols are {symbols}",
 )
-NO_SIZE = Problem(
-    PlanError,
+NO_SIZE = problem(
     "not-a-size",
     "this is not a size",
     "{name} = {size:.60}",
     "a size is a whole number, 0 or more",
 )
-NO_VALUE = Problem(
-    PlanError, "no-value", "the plan has no value at these sizes", "{claim} has none{at}"
-)
+NO_VALUE = problem("no-value", "the plan has no value at these sizes", "{claim} has none{at}")
 
 
 def essential(conditions: Iterable[str], facts: Iterable[str | Relation] = ()) -> list[str]:

@@ -4,20 +4,11 @@ A plan is a theorem about a graph, and its decisions are a mesh and the split of
 along every axis. The split says which rule of the operator is used; where one rule has several
 forms (a fused weight cut in blocks, a partial value at one input or at two), the placements of the
 operator's own tensors say which. All else follows: conversions and what they do to gradients,
-what ranks hold, lengths, bytes, conditions. So nothing else that a plan says has to be believed.
+parts, lengths, bytes, conditions. So nothing else that a plan says has to be believed.
 
     linear   tp: n   R, S(0) -> S(2)    the rule of n in "* k+, n k+ -> * n": taken
     linear   tp: n   R, S(1) -> S(2)    no form of that rule: what follows is another plan
     softmax  tp: d   S(2) -> S(2)       refused: d^ may not be cut
-
-Whether a plan says what follows from its decisions, and the first difference where it does not.
-
-    operator linear, operands[1].placements[0]: the plan says "S(1)", its splits give "S(0)"
-    conversion up_weight@1, shared_gradient: the plan says false, its splits give true
-    output relu: the plan has it where its splits give add
-
-Three things are not derived, and nothing runs by them: the policy's name, the notes on what it left
-whole, and where the code of an operator stands.
 """
 
 from __future__ import annotations
@@ -41,6 +32,7 @@ from ..legality import Legality
 from ..mesh import Mesh
 from ..placement import Partial, Placement, Reduction, Shard, read_placement, segmented
 from ..plan_data import (
+    NOT_DERIVED,
     PLAN_AGAIN,
     Made,
     Operand,
@@ -48,7 +40,6 @@ from ..plan_data import (
     PlanData,
     PlanError,
     Split,
-    follows_not,
     plan_error,
 )
 from .assemble import Assembly
@@ -67,6 +58,15 @@ tensor.
 """
 
 
+def check_derived(plan: PlanData, graph: Graph) -> None:
+    """Raises PlanError where the plan is not the one that the planner's rules derive from the graph
+    with this mesh and these splits: where it was edited, or made for another graph.
+    """
+    difference = next(differences(plan, derive(plan, graph)), None)
+    if difference is not None:
+        raise NOT_DERIVED(reason=difference)
+
+
 def derive(plan: P, graph: Graph) -> P:
     """Returns the plan that follows for a graph from the decisions of a plan, by the rules.
 
@@ -79,7 +79,9 @@ def derive(plan: P, graph: Graph) -> P:
         identity = check_graph(plan, graph)
         network, mesh = Network(graph), Mesh.with_axes(dict(plan.mesh))
         check_symbols(mesh, network)
-        _check_operators(plan, network, mesh)
+        mismatch = _mismatch(plan, network, mesh)
+        if mismatch:
+            raise NOT_DERIVED(reason=mismatch)
         classes = [operator.op_class for operator in network.operators]
         decided: list[tuple[AxisState, Requirements]] = []
         for number, (axis, count) in enumerate(mesh.axes):
@@ -92,39 +94,36 @@ def derive(plan: P, graph: Graph) -> P:
         return assembly.plan(type(plan), identity, plan.policy, plan.notes)
 
 
-def _check_operators(plan: PlanData, network: Network, mesh: Mesh) -> None:
-    """Raises PlanError where the plan's operators are not the graph's, or have other tensors."""
+def _mismatch(plan: PlanData, network: Network, mesh: Mesh) -> str:
+    """Where the plan's operators are not the graph's, or have other tensors or axes; "" nowhere."""
     ids = [entry.node for entry in plan.operators]
     expected = [operator.node.id for operator in network.operators]
     for mine, theirs in zip(ids, expected, strict=False):
         if mine != theirs:
-            raise follows_not(f"it has the operator {shown(mine)} where the graph has {theirs}")
+            return f"it has the operator {shown(mine)} where the graph has {theirs}"
     if len(ids) != len(expected):
-        raise follows_not(f"it has {len(ids)} operators, and the graph {len(expected)}")
+        return f"it has {len(ids)} operators, and the graph {len(expected)}"
     for entry, operator in zip(plan.operators, network.operators, strict=True):
-        _check_tensors(entry, operator, mesh)
-
-
-def _check_tensors(entry: OperatorPlan, operator: Operator, mesh: Mesh) -> None:
-    node = operator.node
-    for name, found, count in (
-        ("operands", len(entry.operands), len(node.operands())),
-        ("outputs", len(entry.outputs), min(len(node.outputs), len(operator.outputs))),
-    ):
-        if found != count:
-            raise follows_not(f"operator {node.id} has {found} {name}, and in the graph {count}")
-    for each in (*entry.operands, *entry.outputs):
-        if len(each.placements) != len(mesh.axes):
-            raise follows_not(
-                f"operator {node.id} has {len(each.placements)} placements of "
-                f"{shown(each.value)}, and the mesh has {len(mesh.axes)} axes"
-            )
-    for axis in entry.splits:
-        if axis not in mesh.names:
-            raise follows_not(
-                f"operator {node.id} is split along '{shown(axis)}'; the axes of the mesh are "
-                f"{', '.join(mesh.names) or 'none'}"
-            )
+        node = operator.node
+        for name, found, count in (
+            ("operands", len(entry.operands), len(node.operands())),
+            ("outputs", len(entry.outputs), min(len(node.outputs), len(operator.outputs))),
+        ):
+            if found != count:
+                return f"operator {node.id} has {found} {name}, and in the graph {count}"
+        for each in (*entry.operands, *entry.outputs):
+            if len(each.placements) != len(mesh.axes):
+                return (
+                    f"operator {node.id} has {len(each.placements)} placements of "
+                    f"{shown(each.value)}, and the mesh has {len(mesh.axes)} axes"
+                )
+        for axis in entry.splits:
+            if axis not in mesh.names:
+                return (
+                    f"operator {node.id} is split along '{shown(axis)}'; the axes of the mesh are "
+                    f"{', '.join(mesh.names) or 'none'}"
+                )
+    return ""
 
 
 class _Axis:
@@ -158,7 +157,7 @@ class _Axis:
         texts = self.texts(operator, entry)
         key = (op_class, split.identifier, split.blocks, tuple(split.segments), split.rule, texts)
         if key not in self.known:
-            self.known[key] = found(op_class, split, texts)
+            self.known[key] = _found(op_class, split, texts)
         answer = self.known[key]
         if isinstance(answer, Refusal):
             raise self.refused(operator, split, answer.reason)
@@ -185,13 +184,12 @@ class _Axis:
         """Raises PlanError for a choice that is illegal for this count, or loses digits."""
         operator = self.state.network.operators[number]
         if choice.name is None:
-            # What an operator makes has the dtypes of its own values: not the same for its op_class.
+            # What comes out has the dtypes of this operator's values: not the same for its class.
             if loses_digits(self.state, number, choice):
                 reason = "a sum over ranks would be taken in fewer digits than one rank has"
                 raise self.refused(operator, split, reason)
             return
-        requirement = self.requirements.first_illegal(choice)
-        if requirement is not None:
+        if self.requirements.first_illegal(choice) is not None:
             legality = legality_of(self.state, number, choice)
             raise self.refused(operator, split, legality.reason, legality)
         self.legal.add(choice)
@@ -213,35 +211,24 @@ class _Axis:
         )
 
 
-def found(op_class: OperatorClass, split: Split, texts: Texts) -> Choice | Refusal:
-    """Returns the choice of an operator class that a plan writes: the one with all its placements, else one
-    with its split.
-
-    texts: the placements of its tensors in the plan.
-    """
+def _found(op_class: OperatorClass, split: Split, texts: Texts) -> Choice | Refusal:
+    """The choice that a plan writes: the one with all its placements, else one with its split."""
     refusal: Refusal | None = None
     alike: Choice | None = None
+    said = split.identifier, split.blocks, tuple(split.segments), split.rule
     for answer in _offered(op_class, split, texts):
         if isinstance(answer, Refusal):
             refusal = refusal or answer
-        elif _told(answer) == (split.identifier, split.blocks, tuple(split.segments), split.rule):
-            if all(
-                text is None or str(answer.at(tensor)) == text for tensor, text in enumerate(texts)
-            ):
+        elif (answer.name, str(answer.blocks), answer.segments, answer.rule) == said:
+            if all(text in (None, str(answer.at(n))) for n, text in enumerate(texts)):
                 return answer
             alike = alike or answer
-    if alike is not None:
-        return alike
-    return refusal or Refusal("no rule of the operator cuts it so")
-
-
-def _told(choice: Choice) -> tuple[str | None, str, tuple[int, ...], int | None]:
-    return choice.name, str(choice.blocks), choice.segments, choice.rule
+    return alike or refusal or Refusal("no rule of the operator cuts it so")
 
 
 def _offered(op_class: OperatorClass, split: Split, texts: Texts) -> Iterator[Choice | Refusal]:
-    """What the rules of an operator class offer of this split: its identifier so cut, and whatever has one of
-    the placements that the plan writes.
+    """What the rules offer of this split: its identifier so cut, and whatever has one of the
+    placements that the plan writes.
     """
     placed = [(n, _placement(text)) for n, text in enumerate(texts) if text is not None]
     if split.identifier is None:
@@ -257,7 +244,13 @@ def _offered(op_class: OperatorClass, split: Split, texts: Texts) -> Iterator[Ch
         return
     yield op_class.split(split.identifier, shard.blocks, shard.segments)
     for tensor, placement in placed:
-        if isinstance(placement, Shard) and _may_be(op_class, tensor, placement):
+        patterns = op_class.tensors[tensor]
+        if (
+            isinstance(placement, Shard)
+            and patterns is not None
+            and placement.dim < len(patterns)
+            and _at_least_one(placement.blocks, op_class.facts)
+        ):
             yield op_class.spread(tensor, placement)
 
 
@@ -296,25 +289,7 @@ def _placement(text: str) -> Placement | None:
         return None
 
 
-def _may_be(op_class: OperatorClass, tensor: int, shard: Shard) -> bool:
-    """Whether a tensor has the dimension, and the blocks are a number of blocks."""
-    patterns = op_class.tensors[tensor]
-    if patterns is None or shard.dim >= len(patterns):
-        return False
-    return _at_least_one(shard.blocks, op_class.facts)
-
-
 def _at_least_one(blocks: Dim, facts: Facts) -> bool:
     if isinstance(blocks, int):
         return blocks >= 1
     return prove(f"{blocks} >= 1", facts=facts).verdict == "proved"
-
-
-def check_derived(plan: PlanData, graph: Graph) -> None:
-    """Raises PlanError where the plan is not the one that the planner's rules derive from the graph
-    with this mesh and these splits: where it was edited, or made for another graph.
-    """
-
-    difference = next(differences(plan, derive(plan, graph)), None)
-    if difference is not None:
-        raise follows_not(difference)

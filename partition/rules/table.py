@@ -27,7 +27,7 @@ from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.operators import canonical
 from dimsolve.solver.operators.catalogue import IN_PLACE, canonical_path
 
-from . import losses, lookup, normalization, reductions, triangles
+from . import lookup, losses, normalization, reductions, triangles
 from .rule import TransformRule
 
 RuleSet = Callable[[Declaration], tuple[TransformRule, ...]]
