@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from dimsolve.ir.annotation import Identifier, Number, Star, Tensor
+from dimsolve.ir.annotation import Number, Star, Tensor
+from dimsolve.ir.graph import Value
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.ir.types import TensorType
 from dimsolve.solver.algebra.poly import Dim, product
@@ -34,9 +35,186 @@ from ..plan_data import (
 from ..sizes import essential
 from .axis_state import AxisState, stored
 from .choices import Choice, OperatorClass, R
-from .conversions import Joints, Use, shape_text
+from .conversions import SharedConversions, Use, shape_text
 from .network import Edge, Network, Operator
 from .requirements import Requirements
+
+P = TypeVar("P", bound=PlanData)
+Decided: TypeAlias = Sequence[tuple[AxisState, Requirements]]
+"""The axes, outer axis first, all operators decided, with what decides their requirements."""
+
+
+class Assembly:
+    """Makes the plan of decided axes. classes: of every operator, as all axes left it."""
+
+    def __init__(
+        self, network: Network, mesh: Mesh, decided: Decided, classes: Sequence[OperatorClass]
+    ) -> None:
+        self.network = network
+        self.mesh = mesh
+        self.decided = decided
+        self.states = [state for state, _ in decided]
+        self.classes = classes
+        self.counts: tuple[Dim, ...] = tuple(size for _, size in mesh.axes)
+        self.whole: Layout = (R,) * len(self.states)
+        self.made = [self._made(edge) for edge in network.edges]
+        self.conversions = SharedConversions(network, mesh.axes)
+        self._texts: dict[Any, tuple[list[str], list[str | None] | None]] = {}
+        self.draws = 0
+
+    def plan(self, make: type[P], identity: GraphId, policy: str, notes: Iterable[str]) -> P:
+        """Returns the plan, of this class. policy, notes: who decided, and its remarks."""
+        for edge in self.network.edges:
+            uses = self._uses(edge)
+            if uses:
+                self.conversions.add(edge, self.made[edge.number], uses)
+        graph = self.network.graph
+        operators = [self._operator(operator) for operator in self.network.operators]
+        reasons = reasons_of(self.network, self.decided)
+        plan = make(
+            graph=identity,
+            mesh={name: str(size) for name, size in self.mesh.axes},
+            policy=policy,
+            symbols=[*sorted(self.network.classes.known), *sorted(self.mesh.symbols)],
+            facts=[str(fact) for fact in graph.facts],
+            conditions=list(reasons),
+            reasons=reasons,
+            inputs=[self._input(edge) for edge in self.network.edges if edge.kind],
+            operators=operators,
+            conversions=self.conversions.plans,
+            outputs=[self._output(name, value) for name, value in graph.outputs.items()],
+            notes=list(dict.fromkeys(notes)),
+        )
+        plan._planned = graph
+        return plan
+
+    def _choices(self, operator: int) -> list[Choice]:
+        return [state.choices[operator] for state in self.states]
+
+    def _made(self, edge: Edge) -> Layout:
+        if edge.producer is None:
+            return tuple([stored(state.needs[edge.number]) for state in self.states])
+        number, output = edge.producer
+        return tuple([choice.outputs[output] for choice in self._choices(number)])
+
+    def _uses(self, edge: Edge) -> list[Use]:
+        """The uses of a value; one that is returned is used whole."""
+        found = []
+        for number, place in edge.uses:
+            needs = [choice.needs[place] for choice in self._choices(number)]
+            flags = tuple([shared and edge.gradient != "never" for _, shared in needs])
+            node = self.network.operators[number].node.id
+            found.append(Use(tuple([wanted for wanted, _ in needs]), flags, f"{node}:{place}"))
+        if edge.returned:
+            unshared = (False,) * len(self.states)
+            found.append(Use(self.whole, unshared, f"return:{edge.value.name}"))
+        return found
+
+    def _tensor(self, edge: Edge, layout: Layout) -> dict[str, Any]:
+        """The fields of a `LocalTensor`."""
+        key = (edge.dims, layout)
+        if key not in self._texts:
+            local = local_dims(edge.dims, layout, self.counts, self.network.facts)
+            self._texts[key] = [str(placement) for placement in layout], shape_text(local)
+        placements, shape = self._texts[key]
+        return {
+            "value": edge.value.name,
+            "dtype": edge.dtype,
+            "placements": placements,
+            "shape": shape,
+        }
+
+    def _no_tensor(self, value: Value) -> dict[str, Any]:
+        placements = [str(placement) for placement in self.whole]
+        return {"value": value.name, "dtype": value.dtype, "placements": placements, "shape": None}
+
+    def _input(self, edge: Edge) -> InputPlan:
+        tensor = isinstance(edge.value.type, TensorType)
+        return InputPlan(
+            **self._tensor(edge, self.made[edge.number] if tensor else self.whole),
+            name=edge.target,
+            kind=edge.kind,  # type: ignore[arg-type]
+            whole=shape_text(edge.dims),
+            gradient=edge.gradient,
+        )
+
+    def _operator(self, operator: Operator) -> OperatorPlan:
+        node, op_class = operator.node, self.classes[operator.number]
+        choices = self._choices(operator.number)
+        star = op_class.solution.layout.star
+        return OperatorPlan(
+            node=node.id,
+            name=node.name,
+            operator=node.signature,
+            module=node.module,
+            source=str(node.source) if node.source is not None else "",
+            annotation=node.annotation,
+            splits={
+                name: Split(
+                    identifier=choice.name,
+                    blocks=str(choice.blocks),
+                    segments=list(choice.segments),
+                    rule=choice.rule,
+                )
+                for name, choice in zip(self.mesh.names, choices, strict=True)
+                if not choice.whole
+            },
+            operands=self._operands(operator, choices),
+            inputs=list(operator.declaration.places),
+            outputs=self._outputs(operator),
+            lengths={name: str(length) for name, length in op_class.lengths.items()},
+            sizes={
+                name: size_texts(row, op_class.lengths, star)
+                for name, row in operator.declaration.sizes.items()
+            },
+            randomness=self._randomness(operator, choices),
+            skipped=operator.skipped,
+        )
+
+    def _operands(self, operator: Operator, choices: Sequence[Choice]) -> list[Operand]:
+        places = {
+            place: n for n, place in enumerate(operator.declaration.places) if place is not None
+        }
+        found = []
+        for occurrence, value in enumerate(operator.node.operands()):
+            if not isinstance(value.type, TensorType):
+                found.append(Operand(**self._no_tensor(value), source=value.name))
+                continue
+            edge = self.network.edges[self.network.number_of(value, operator.node)]
+            number = places.get(occurrence)
+            if number is None or operator.skipped:
+                layout, source = self.made[edge.number], edge.value.name
+            else:
+                layout = tuple([choice.inputs[number] for choice in choices])
+                source = self.conversions.sources[f"{operator.node.id}:{number}"]
+            found.append(Operand(**self._tensor(edge, layout), source=source))
+        return found
+
+    def _outputs(self, operator: Operator) -> list[Made]:
+        found = []
+        for value, number in zip(operator.node.outputs, operator.outputs, strict=False):
+            if number is None:
+                found.append(Made(**self._no_tensor(value), gradient="never"))
+            else:
+                edge = self.network.edges[number]
+                found.append(Made(**self._tensor(edge, self.made[number]), gradient=edge.gradient))
+        return found
+
+    def _randomness(self, operator: Operator, choices: Sequence[Choice]) -> Randomness | None:
+        if not operator.declaration.random:
+            return None
+        self.draws += 1
+        differs = [
+            name for name, choice in zip(self.mesh.names, choices, strict=True) if choice.name
+        ]
+        return Randomness(differs=differs, stream=self.draws - 1)
+
+    def _output(self, name: str, value: Value) -> OutputPlan:
+        edge = self.network.edges[self.network.number_of(value, None)]
+        tensor = isinstance(value.type, TensorType)
+        layout = self.made[edge.number] if tensor else self.whole
+        source = self.conversions.sources.get(f"return:{edge.value.name}", edge.value.name)
+        return OutputPlan(**self._tensor(edge, layout), name=name, source=source)
 
 
 def size_texts(row: str, lengths: Mapping[str, Dim], star: Sequence[str]) -> list[str]:
@@ -61,22 +239,12 @@ def _row(row: str) -> tuple[tuple[str | int, ...] | None, ...]:
     (operand,) = read_annotation(f"{row} -> ()").inputs
     if not isinstance(operand, Tensor):
         return ()
-    dims: list[tuple[str | int, ...] | None] = []
-    for dim in operand.dims:
-        if isinstance(dim, Star):
-            dims.append(None)
-        else:
-            dims.append(tuple(_atom(atom) for atom in dim.atoms))
-    return tuple(dims)
-
-
-def _atom(atom: Identifier | Number) -> str | int:
-    return atom.value if isinstance(atom, Number) else atom.name
-
-
-P = TypeVar("P", bound=PlanData)
-Decided = Sequence[tuple[AxisState, Requirements]]
-"""The axes, outer axis first, all operators decided, with what decides their requirements."""
+    return tuple(
+        None
+        if isinstance(dim, Star)
+        else tuple(atom.value if isinstance(atom, Number) else atom.name for atom in dim.atoms)
+        for dim in operand.dims
+    )
 
 
 def reasons_of(network: Network, decided: Decided) -> dict[str, str]:
@@ -111,197 +279,3 @@ def _of_operators(state: AxisState) -> Iterator[tuple[Choice, str]]:
         if choice not in seen:
             seen.add(choice)
             yield choice, f"{state.axis} cuts {choice.name} of {operator.node.id}"
-
-
-class Assembly:
-    """Makes the plan of decided axes. classes: of every operator, as all axes left it."""
-
-    def __init__(
-        self, network: Network, mesh: Mesh, decided: Decided, classes: Sequence[OperatorClass]
-    ) -> None:
-        self.network = network
-        self.mesh = mesh
-        self.decided = decided
-        states = self.states = [state for state, _ in decided]
-        self.classes = classes
-        self.counts: tuple[Dim, ...] = tuple(size for _, size in mesh.axes)
-        self.made = [self._made(edge) for edge in network.edges]
-        self.joints = Joints(network, mesh.axes)
-        self.whole = [str(R)] * len(states)
-        self._texts: dict[Any, tuple[list[str], list[str | None] | None]] = {}
-        self.draws = 0
-
-    def plan(self, make: type[P], identity: GraphId, policy: str, notes: Iterable[str]) -> P:
-        """Returns the plan, of this class. policy, notes: who decided, and what it said about it."""
-        for edge in self.network.edges:
-            uses = [*self._uses(edge), *self._returns(edge)]
-            if uses:
-                self.joints.join(edge, self.made[edge.number], uses)
-        graph = self.network.graph
-        operators = [self._operator(operator) for operator in self.network.operators]
-        reasons = reasons_of(self.network, self.decided)
-        plan = make(
-            graph=identity,
-            mesh={name: str(size) for name, size in self.mesh.axes},
-            policy=policy,
-            symbols=[*sorted(self.network.classes.known), *sorted(self.mesh.symbols)],
-            facts=[str(fact) for fact in graph.facts],
-            conditions=list(reasons),
-            reasons=reasons,
-            inputs=[self._input(edge) for edge in self.network.edges if edge.kind],
-            operators=operators,
-            conversions=self.joints.plans,
-            outputs=self._outputs(),
-            notes=list(dict.fromkeys(notes)),
-        )
-        plan._planned = graph
-        return plan
-
-    def _choices(self, operator: int) -> list[Choice]:
-        return [state.choices[operator] for state in self.states]
-
-    def _made(self, edge: Edge) -> Layout:
-        if edge.producer is None:
-            return tuple([stored(state.needs[edge.number]) for state in self.states])
-        number, output = edge.producer
-        return tuple([choice.outputs[output] for choice in self._choices(number)])
-
-    def _uses(self, edge: Edge) -> list[Use]:
-        found = []
-        for number, place in edge.uses:
-            needs = [choice.needs[place] for choice in self._choices(number)]
-            flags = tuple([shared and edge.gradient != "never" for _, shared in needs])
-            node = self.network.operators[number].node.id
-            found.append(Use(tuple([wanted for wanted, _ in needs]), flags, f"{node}:{place}"))
-        return found
-
-    def _returns(self, edge: Edge) -> list[Use]:
-        if not edge.returned:
-            return []
-        layout = (R,) * len(self.states)
-        return [Use(layout, (False,) * len(self.states), f"return:{edge.value.name}")]
-
-    def _tensor(self, edge: Edge, layout: Layout) -> dict[str, Any]:
-        key = (edge.dims, layout)
-        if key not in self._texts:
-            local = local_dims(edge.dims, layout, self.counts, self.network.facts)
-            self._texts[key] = [str(placement) for placement in layout], shape_text(local)
-        placements, shape = self._texts[key]
-        return {
-            "value": edge.value.name,
-            "dtype": edge.dtype,
-            "placements": placements,
-            "shape": shape,
-        }
-
-    def _input(self, edge: Edge) -> InputPlan:
-        tensor = isinstance(edge.value.type, TensorType)
-        layout = self.made[edge.number] if tensor else (R,) * len(self.states)
-        return InputPlan(
-            **self._tensor(edge, layout),
-            name=edge.target,
-            kind=edge.kind,  # type: ignore[arg-type]
-            whole=shape_text(edge.dims),
-            gradient=edge.gradient,
-        )
-
-    def _operator(self, operator: Operator) -> OperatorPlan:
-        node, op_class = operator.node, self.classes[operator.number]
-        choices = self._choices(operator.number)
-        star = op_class.solution.layout.star
-        return OperatorPlan(
-            node=node.id,
-            name=node.name,
-            operator=node.signature,
-            module=node.module,
-            source=str(node.source) if node.source is not None else "",
-            annotation=node.annotation,
-            splits=self._splits(choices),
-            operands=self._operands(operator, choices),
-            inputs=list(operator.declaration.places),
-            outputs=self._made_by(operator, choices),
-            lengths={name: str(length) for name, length in op_class.lengths.items()},
-            sizes={
-                name: size_texts(row, op_class.lengths, star)
-                for name, row in operator.declaration.sizes.items()
-            },
-            randomness=self._randomness(operator, choices),
-            skipped=operator.skipped,
-        )
-
-    def _splits(self, choices: Sequence[Choice]) -> dict[str, Split]:
-        return {
-            name: Split(
-                identifier=choice.name,
-                blocks=str(choice.blocks),
-                segments=list(choice.segments),
-                rule=choice.rule,
-            )
-            for name, choice in zip(self.mesh.names, choices, strict=True)
-            if not choice.whole
-        }
-
-    def _operands(self, operator: Operator, choices: Sequence[Choice]) -> list[Operand]:
-        places = {
-            place: n for n, place in enumerate(operator.declaration.places) if place is not None
-        }
-        found = []
-        for occurrence, value in enumerate(operator.node.operands()):
-            if not isinstance(value.type, TensorType):
-                found.append(
-                    Operand(
-                        value=value.name,
-                        dtype=value.dtype,
-                        placements=self.whole,
-                        shape=None,
-                        source=value.name,
-                    )
-                )
-                continue
-            edge = self.network.edges[self.network.number_of(value, operator.node)]
-            number = places.get(occurrence)
-            if number is None or operator.skipped:
-                layout, source = self.made[edge.number], edge.value.name
-            else:
-                layout = tuple([choice.inputs[number] for choice in choices])
-                source = self.joints.sources[f"{operator.node.id}:{number}"]
-            found.append(Operand(**self._tensor(edge, layout), source=source))
-        return found
-
-    def _made_by(self, operator: Operator, choices: Sequence[Choice]) -> list[Made]:
-        found = []
-        for value, number in zip(operator.node.outputs, operator.outputs, strict=False):
-            if number is None:
-                found.append(
-                    Made(
-                        value=value.name,
-                        dtype=value.dtype,
-                        placements=self.whole,
-                        shape=None,
-                        gradient="never",
-                    )
-                )
-            else:
-                edge = self.network.edges[number]
-                fields = self._tensor(edge, self.made[number])
-                found.append(Made(**fields, gradient=edge.gradient))
-        return found
-
-    def _randomness(self, operator: Operator, choices: Sequence[Choice]) -> Randomness | None:
-        if not operator.declaration.random:
-            return None
-        self.draws += 1
-        differs = [
-            name for name, choice in zip(self.mesh.names, choices, strict=True) if choice.name
-        ]
-        return Randomness(differs=differs, stream=self.draws - 1)
-
-    def _outputs(self) -> list[OutputPlan]:
-        found = []
-        for name, value in self.network.graph.outputs.items():
-            edge = self.network.edges[self.network.number_of(value, None)]
-            tensor = isinstance(value.type, TensorType)
-            layout = self.made[edge.number] if tensor else (R,) * len(self.states)
-            source = self.joints.sources.get(f"return:{edge.value.name}", edge.value.name)
-            found.append(OutputPlan(**self._tensor(edge, layout), name=name, source=source))
-        return found

@@ -71,12 +71,13 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """The placements of an operator's tensors along one axis. Made once by a `OperatorClass`, compared by
-    identity.
+    """The placements of an operator's tensors along one axis. Made once by an `OperatorClass`,
+    compared by identity.
 
     name: the identifier that is cut, None where nothing is. blocks, segments: how it is, as in
-    `dimsolve.partition.placement.Shard`. rule: the number of the transform rule used. requirements: what
-    must hold, for every identifier whose length is divided. needs: what is wanted of every input.
+    `dimsolve.partition.placement.Shard`. rule: the number of the transform rule used. requirements:
+    what must hold, for every identifier whose length is divided. needs: what is wanted of every
+    input.
     """
 
     inputs: tuple[Placement, ...]
@@ -155,7 +156,7 @@ class Contract:
 
 
 class OperatorClass:
-    """One class of alike operators. ``windows``: dimensions that are windows of one another; ``parts``:
+    """Operators that are alike. ``windows``: dimensions that are windows of one another; ``parts``:
     into how many parts outer axes cut each identifier; ``replaced``: the function that a transform
     rule of an outer axis put in the operator's place.
     """

@@ -11,7 +11,7 @@ together once, and the gradient of the second use is summed by a conversion of i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from dimsolve.solver.algebra.poly import Dim, product
@@ -48,7 +48,7 @@ class Use:
 
 
 @dataclass(eq=False, slots=True)
-class _Joint:
+class _Conversion:
     """One conversion while it is collected."""
 
     id: str
@@ -57,7 +57,7 @@ class _Joint:
     uses: list[str] = field(default_factory=list)
 
 
-class Joints:
+class SharedConversions:
     """Collects the conversions of a plan. ``sources``: for every use where it takes its value."""
 
     def __init__(self, network: Network, axes: Sequence[tuple[str, Dim]]) -> None:
@@ -65,88 +65,44 @@ class Joints:
         self.names = [name for name, _ in axes]
         self.counts = tuple(count for _, count in axes)
         self.nominal = tuple(c if isinstance(c, int) else NOMINAL_COUNT for c in self.counts)
-        self._told: dict[Any, dict[str, Any]] = {}
+        self._fields: dict[Any, dict[str, Any]] = {}
         self.plans: list[ConversionPlan] = []
         self.sources: dict[str, str] = {}
 
-    def join(self, edge: Edge, made: Layout, uses: Sequence[Use]) -> None:
+    def add(self, edge: Edge, made: Layout, uses: Sequence[Use]) -> None:
         """Adds the conversions of one value."""
-        joints: dict[tuple[str, Step], _Joint] = {}
-        reached: dict[Layout, str] = {made: edge.value.name}
+        one = _OfOneValue(edge, made, self.nominal)
         for layout in dict.fromkeys(use.layout for use in uses):
             alike = [use for use in uses if use.layout == layout]
             common = tuple([all(flags) for flags in zip(*(u.shared for u in alike), strict=True)])
-            whole = self._bring(joints, reached, edge, layout, common)
+            whole = one.bring(layout, common)
             for use in alike:
-                rest = [
-                    Step(axis, layout, layout, True)
-                    for axis, (flag, done) in enumerate(zip(use.shared, common, strict=True))
-                    if flag and not done
-                ]
-                source = self._add(joints, edge, whole, rest)
+                source = whole
+                for axis, (flag, done) in enumerate(zip(use.shared, common, strict=True)):
+                    if flag and not done:
+                        source = one.step(source, Step(axis, layout, layout, True))
                 self.sources[use.name] = source
-                for joint in joints.values():
-                    if joint.id == source:
-                        joint.uses.append(use.name)
-        self.plans.extend([self._plan(edge, joint) for joint in joints.values()])
+                if source in one.by_id:
+                    one.by_id[source].uses.append(use.name)
+        for each in one.by_id.values():
+            key = (edge.dims, edge.dtype, edge.gradient, each.step)
+            if key not in self._fields:
+                self._fields[key] = self._fields_of(edge, each.step)
+            self.plans.append(
+                ConversionPlan(
+                    id=each.id,
+                    value=edge.value.name,
+                    source=each.source,
+                    uses=each.uses,
+                    **self._fields[key],
+                )
+            )
 
-    def _bring(
-        self,
-        joints: dict[tuple[str, Step], _Joint],
-        reached: dict[Layout, str],
-        edge: Edge,
-        layout: Layout,
-        shared: Flags,
-    ) -> str:
-        """Adds the steps to a layout from the nearest one that there is already, and notes the
-        layouts on the way: those whose gradient is whole may serve other uses.
-        """
-        gradient = edge.gradient != "never"
-        start, (_, steps) = min(
-            ((each, priced_path(each, layout, self.nominal, gradient)) for each in reached),
-            key=lambda found: found[1][0],
-        )
-        source = reached[start]
-        for step in _shared(steps, layout, shared):
-            source = self._add(joints, edge, source, (step,))
-            if step.shared:
-                # From here on ranks have shares of the gradient: no other use may start here.
-                reached = {}
-            reached.setdefault(step.after, source)
-        return source
-
-    def _add(
-        self,
-        joints: dict[tuple[str, Step], _Joint],
-        edge: Edge,
-        source: str,
-        steps: Sequence[Step],
-    ) -> str:
-        for step in steps:
-            key = (source, step)
-            if key not in joints:
-                joints[key] = _Joint(f"{edge.value.name}@{len(joints) + 1}", source, step)
-            source = joints[key].id
-        return source
-
-    def _plan(self, edge: Edge, joint: _Joint) -> ConversionPlan:
-        key = (edge.dims, edge.dtype, edge.gradient, joint.step)
-        if key not in self._told:
-            self._told[key] = self._tell(edge, joint.step)
-        return ConversionPlan(
-            id=joint.id,
-            value=edge.value.name,
-            source=joint.source,
-            uses=joint.uses,
-            **self._told[key],
-        )
-
-    def _tell(self, edge: Edge, step: Step) -> dict[str, Any]:
+    def _fields_of(self, edge: Edge, step: Step) -> dict[str, Any]:
         """What a plan says of a step from one layout to another of such a value."""
         before, after = step.before[step.axis], step.after[step.axis]
         found = conversion(before, after, step.shared)
-        facts = self.network.facts
-        count = self.counts[step.axis]
+        facts, count, runs = self.network.facts, self.counts[step.axis], edge.gradient
         shapes = [
             local_dims(edge.dims, each, self.counts, facts) for each in (step.before, step.after)
         ]
@@ -155,7 +111,6 @@ class Joints:
             size = size * product(dim for dim in shapes[0] if dim is not None)
         if isinstance(before, Shard):
             size = size * count
-        runs = edge.gradient
         return {
             "axis": self.names[step.axis],
             "before": [str(placement) for placement in step.before],
@@ -173,16 +128,51 @@ class Joints:
         }
 
 
-def _shared(steps: Sequence[Step], layout: Layout, flags: Flags) -> Iterator[Step]:
+class _OfOneValue:
+    """The conversions of one value. ``reached``: layouts that other uses may start from."""
+
+    def __init__(self, edge: Edge, made: Layout, nominal: tuple[int, ...]) -> None:
+        self.edge = edge
+        self.nominal = nominal
+        self.reached: dict[Layout, str] = {made: edge.value.name}
+        self.by_step: dict[tuple[str, Step], _Conversion] = {}
+        self.by_id: dict[str, _Conversion] = {}
+
+    def step(self, source: str, step: Step) -> str:
+        """Adds one conversion, if it is not there yet; returns its id."""
+        key = (source, step)
+        if key not in self.by_step:
+            name = f"{self.edge.value.name}@{len(self.by_step) + 1}"
+            self.by_step[key] = self.by_id[name] = _Conversion(name, source, step)
+        return self.by_step[key].id
+
+    def bring(self, layout: Layout, shared: Flags) -> str:
+        """Adds the steps to a layout from the nearest one that there is already, and notes the
+        layouts on the way: those whose gradient is whole may serve other uses.
+        """
+        gradient = self.edge.gradient != "never"
+        start, (_, steps) = min(
+            ((each, priced_path(each, layout, self.nominal, gradient)) for each in self.reached),
+            key=lambda found: found[1][0],
+        )
+        source, reached = self.reached[start], self.reached
+        for step in _with_shared(steps, layout, shared):
+            source = self.step(source, step)
+            if step.shared:
+                # From here on ranks have shares of the gradient: no other use may start here.
+                reached = {}
+            reached.setdefault(step.after, source)
+        return source
+
+
+def _with_shared(steps: Sequence[Step], layout: Layout, flags: Flags) -> Iterator[Step]:
     """The steps with their gradients shared: the last one of an axis, or one of its own where the
     axis does not change.
     """
     last = {step.axis: number for number, step in enumerate(steps)}
     for number, step in enumerate(steps):
-        if flags[step.axis] and last[step.axis] == number:
-            yield Step(step.axis, step.before, step.after, True)
-        else:
-            yield step
+        shared = flags[step.axis] and last[step.axis] == number
+        yield replace(step, shared=True) if shared else step
     for axis, flag in enumerate(flags):
         if flag and axis not in last:
             yield Step(axis, layout, layout, True)

@@ -54,9 +54,9 @@ def propagate(
 ) -> Propagation:
     """Returns what follows from placing values: seeds are (value, placement).
 
-    classes: of every operator, as outer axes left it. taken: of every operator, whether it is decided
-    already and stays as it is. enter: which inputs of the graph may be placed. shallow: only the
-    operators that use the seeds are asked. past_pinned: what operators that must stay whole make is
+    classes: of every operator, as outer axes left it. taken: of every operator, whether it is
+    decided already and stays as it is. enter: which inputs of the graph may be placed. shallow:
+    only the operators that use the seeds are asked. past_pinned: what operators that must stay whole make is
     cut after them.
     """
     running = _Propagating(network, classes, taken, enter, past_pinned)

@@ -23,7 +23,7 @@ from .choices import Choice, Requirement
 
 @dataclass(slots=True)
 class Requirements:
-    """Decides requirements for one count, each once. ``conditions``: what was relied on, with reasons."""
+    """Decides requirements for one count. ``conditions``: what was relied on, and why."""
 
     count: Dim
     facts: Facts
@@ -74,20 +74,14 @@ class Requirements:
                 return False
 
     def first_illegal(self, choice: Choice) -> Requirement | None:
-        """Returns the first requirement that is never met, else the first of which nobody can tell."""
-        never = (
-            requirement
-            for requirement in choice.requirements
-            if isinstance(self.decide(requirement), Never)
-        )
-        unknown = (
-            requirement for requirement in choice.requirements if self.is_undecided(requirement)
-        )
+        """Returns the first that is never met, else the first of which nobody can tell."""
+        never = (each for each in choice.requirements if isinstance(self.decide(each), Never))
+        unknown = (each for each in choice.requirements if self.is_undecided(each))
         return next(never, None) or next(unknown, None)
 
 
 def common_length(requirements: Iterable[Requirement], facts: Facts) -> int:
-    """Returns the greatest count that meets all requirements for all values; 0 where every count does."""
+    """Returns the greatest count that meets them for all values; 0 where every count does."""
     common = 0
     for requirement in requirements:
         divisor = requirement.divisor if isinstance(requirement.divisor, int) else 1

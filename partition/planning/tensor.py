@@ -1,8 +1,8 @@
 """The policy ``"tensor"``: parameters are cut where the least is communicated for it.
 
-The propagation of every dimension of every parameter is a group: it says which operators work on parts,
-which parameters are held in parts, and what is communicated at its ends. Groups are taken by the
-least communication for a byte of parameters that a rank need not hold, as long as they help, and
+What propagates from a dimension of a parameter is a group: it says which operators work on parts,
+which parameters are stored in parts, and what is communicated at its ends. Groups are taken by the
+least communication for a byte of parameters that a rank need not store, as long as they help, and
 none is taken that contradicts one before. Nothing else is known: no names, no architectures.
 
     a Llama layer     heads       q, k, v, o             1 all-reduce forward, 1 backward
@@ -89,8 +89,8 @@ class TensorPolicy:
     _number: int = 0
 
     def run(self) -> None:
-        """Decides the operators of all groups that help: propagations first, then, for parameters that
-        are still whole, also what cuts only the operators that use them.
+        """Decides the operators of all groups that help: as far as they propagate first, then, for
+        parameters that are still whole, also what cuts only the operators that use them.
         """
         network = self.state.network
         for shallow in (False, True):
