@@ -110,11 +110,11 @@ class _Inlining:
         path: tuple[str, ...],
     ) -> Node:
         def leaf(item: Any) -> Any:
-            return _told(_twin(item, twins), lengths)
+            return _in_caller_symbols(_twin(item, twins), lengths)
 
         operation = node.operation
         if isinstance(operation, MatchShape | MakeShape):
-            values = [_told(dim, lengths) for dim in _dims(operation)]
+            values = [_in_caller_symbols(dim, lengths) for dim in _dims(operation)]
             operation = type(operation)(tuple(values))
         copied = Node(
             self.made.fresh_name("_".join((*path, node.id))),
@@ -125,7 +125,7 @@ class _Inlining:
             source=node.source,
             module=".".join(filter(None, (*path, node.module))),
             name=node.name,
-            told=_promise(node, lengths),
+            told=_declared(node, lengths),
         )
         self.made.propagation.append(copied)
         self.copies.setdefault(node, []).append(copied)
@@ -141,9 +141,9 @@ class _Inlining:
     ) -> None:
         assert isinstance(node.operation, FunctionCall)
         callee = callee_of(graph, node.operation.function)
-        given = {name: _told(dim, lengths) for name, dim in node.operation.symbols}
+        given = {name: _in_caller_symbols(dim, lengths) for name, dim in node.operation.symbols}
         inner: dict[Any, Any] = {
-            parameter: _told(_twin(argument, twins), lengths)
+            parameter: _in_caller_symbols(_twin(argument, twins), lengths)
             for parameter, argument in bind_arguments(callee, node)
         }
         found = self._lengths(callee, inner, given)
@@ -178,18 +178,20 @@ def _twin(leaf: Any, twins: Mapping[Any, Any]) -> Any:
     return twins[leaf] if isinstance(leaf, Value) else leaf
 
 
-def _told(leaf: Any, lengths: Mapping[str, Dim] | None) -> Any:
+def _in_caller_symbols(leaf: Any, lengths: Mapping[str, Dim] | None) -> Any:
     """A length of a function in the caller's symbols."""
     if not isinstance(leaf, Poly) or lengths is None:
         return leaf
     return substitute(leaf, {n: dim for n, dim in lengths.items() if n in symbols_of(leaf)})
 
 
-def _promise(node: Node, lengths: Mapping[str, Dim] | None) -> Declaration | None:
+def _declared(node: Node, lengths: Mapping[str, Dim] | None) -> Declaration | None:
     """What the graph says that the call promises, in the caller's symbols."""
     if node.told is None:
         return None
-    arguments = {name: _told(item, lengths) for name, item in node.told.arguments.items()}
+    arguments = {
+        name: _in_caller_symbols(item, lengths) for name, item in node.told.arguments.items()
+    }
     return replace(node.told, arguments=arguments)
 
 

@@ -16,8 +16,6 @@ used by work that is not replicated: then each rank has a share, and the shares 
     P -> R   all-reduce | identity        R -> R (shared)   identity | all-reduce
     S -> R   all-gather | slice           S -> R (shared)   all-gather | reduce-scatter
     P -> S   reduce-scatter | all-gather  R -> S            slice | all-gather
-
-How many bytes an element has, by the dtype's name.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ def propagate(
 
     classes: of every operator, as outer axes left it. taken: of every operator, whether it is
     decided already and stays as it is. enter: which inputs of the graph may be placed. shallow:
-    only the operators that use the seeds are asked. past_pinned: what operators that must stay whole make is
-    cut after them.
+    only the operators that use the seeds are asked. past_pinned: what operators that must stay
+    whole make is cut after them.
     """
     running = _Propagating(network, classes, taken, enter, past_pinned)
     return running.run(seeds, 1 if shallow else None)

@@ -372,7 +372,12 @@ class PolicyGraph:
 
     def _axes(self, number: int, node: Node, count: Dim, axis: str | None) -> list[str]:
         """The axes along which a node is cut into so many parts."""
-        asked = {"origin": self.origin, "count": count, "place": place(node), "mesh": self.mesh}
+        asked: dict[str, Any] = {
+            "origin": self.origin,
+            "count": count,
+            "place": place(node),
+            "mesh": self.mesh,
+        }
         if axis is not None:
             if self.mesh[axis] != count:
                 raise NO_SUCH_COUNT(**asked)

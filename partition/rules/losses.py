@@ -97,7 +97,8 @@ def _log_probabilities(part: Part, input: torch.Tensor, dim: int) -> torch.Tenso
     largest = part.all_reduce(input.detach().amax(dim, keepdim=True), "max")
     shifted = input - largest
     total: torch.Tensor = part.all_reduce(shifted.exp().sum(dim, keepdim=True))
-    return shifted - total.log()
+    logs: torch.Tensor = shifted - total.log()
+    return logs
 
 
 def _picked(
