@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dimsolve.ir.annotation import Mark
 from dimsolve.ir.graph import (
     ExternalCall,
     FunctionCall,
@@ -23,6 +24,8 @@ from dimsolve.ir.graph import (
     Value,
 )
 from dimsolve.ir.types import TensorType
+from dimsolve.solver.layout import layout_of
+from dimsolve.solver.operators import find
 
 _VIEWS = """
 view view_as reshape reshape_as transpose swapaxes swapdims permute movedim moveaxis T mT H mH
@@ -140,16 +143,11 @@ def _sources(node: Node) -> Iterator[Value]:
 
 
 def _of_torch(path: str) -> bool:
-    from dimsolve.solver.operators import find
-
     return path.startswith(("torch.", "_operator.", "operator.")) or find(path) is not None
 
 
 def _summed(node: Node, value: Value) -> bool:
     """Whether what a function makes of an input is sums over it, by its annotation."""
-    from dimsolve.ir.annotation import Mark
-    from dimsolve.solver.layout import layout_of
-
     declaration = node.declaration
     if declaration is None:
         return False

@@ -80,13 +80,14 @@ def to_torch(placement: Placement) -> Any:
             return _StridedShard(dim, split_factor=blocks)
         case Shard(_, _, ()):
             raise NO_SUCH(
-                reason=f"{placement} has {placement.blocks} blocks, a symbol, and torch needs a number",
+                reason=f"{placement} has {placement.blocks} blocks, a symbol, "
+                "and torch needs a number",
                 hint="give the symbol its value first",
             )
         case Shard():
             raise NO_SUCH(
-                reason=f"torch cuts a dimension into parts, or each of equal blocks, and {placement} is a "
-                "cut of each of unequal segments",
+                reason="torch cuts a dimension into parts, or each of equal blocks, "
+                f"and {placement} is a cut of each of unequal segments",
                 hint="a parameter that is held in such parts is saved as S(dim): see state_dict",
             )
         case _:

@@ -17,7 +17,6 @@ computed where gradients are switched off.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -33,6 +32,7 @@ from dimsolve.ir.types import ScalarType, ShapeType, TensorType
 from dimsolve.solver.algebra.dims import evaluate, symbols_of
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.infer import infer_sizes
+from dimsolve.solver.layout import layout_of
 from dimsolve.solver.proof.facts import NO_FACTS, Facts, read_facts
 
 from ..aliasing import aliases_of, written_by, written_value
@@ -49,7 +49,7 @@ NOMINAL = 16
 
 @dataclass(eq=False, slots=True)
 class Operator:
-    """One node. ``inputs`` and ``outputs`` are numbers of values, beside the kind's tensors; None
+    """One node. ``inputs`` and ``outputs`` are numbers of values, beside the class's tensors; None
     for what is no tensor.
     """
 
@@ -90,10 +90,9 @@ class Edge:
 class Network:
     """All operators and values of a graph."""
 
-    def __init__(self, graph: Graph, nominal: Mapping[str, int] | None = None) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.facts = facts_of(graph)
-        self.nominal = dict(nominal or {})
         self.classes = OperatorClasses(self.facts, known_symbols(graph))
         self.edges: list[Edge] = []
         self.operators: list[Operator] = []
@@ -113,12 +112,11 @@ class Network:
         for node in self.graph.nodes():
             self._read_node(node)
         for value in self.graph.outputs.values():
-            self.edges[self.writes.version(value, None, self._numbers)].returned = True
+            self.edges[self.number_of(value, None)].returned = True
 
     def _edge(self, value: Value) -> Edge:
-        edge = Edge(len(self.edges), value, value.dims, value.dtype)
-        if not isinstance(value.type, TensorType):
-            edge.dims = None
+        dims = value.dims if isinstance(value.type, TensorType) else None
+        edge = Edge(len(self.edges), value, dims, value.dtype)
         self._numbers[value] = edge.number
         self.edges.append(edge)
         return edge
@@ -129,7 +127,14 @@ class Network:
         if rules:
             declaration = replace(declaration, transform_rules=rules)
         number = len(self.operators)
-        inputs = tuple([self._operand(value, node) for value in declaration.inputs])
+        inputs = tuple(
+            [
+                self.number_of(value, node)
+                if value is not None and isinstance(value.type, TensorType)
+                else None
+                for value in declaration.inputs
+            ]
+        )
         kept = self.writes.kept.get(id(node), ())
         op_class = self.classes.of(declaration, node, self.sliced.of(node), kept)
         made = {value: self._edge(value) for value in node.outputs}
@@ -150,11 +155,6 @@ class Network:
                 self.edges[edge].weight = bool(given) and all(given)
         self.operators.append(operator)
 
-    def _operand(self, value: Value | None, node: Node) -> int | None:
-        if value is None or not isinstance(value.type, TensorType):
-            return None
-        return self.writes.version(value, node, self._numbers)
-
     def edge_of(self, value: Value) -> Edge:
         """Returns the value as it was made, whatever was written to it later."""
         return self.edges[self._numbers[value]]
@@ -168,7 +168,7 @@ class Network:
         if dim.__class__ is int:
             return float(dim)
         if dim not in self._sizes:
-            values = {name: self.nominal.get(name, NOMINAL) for name in symbols_of(dim)}
+            values = dict.fromkeys(symbols_of(dim), NOMINAL)
             try:
                 self._sizes[dim] = float(max(evaluate(dim, values), 1))
             except ZeroDivisionError:
@@ -248,7 +248,7 @@ def _keep(network: Network, operator: Operator) -> None:
 
 
 class OperatorClasses:
-    """The kinds of a graph, each made once."""
+    """The operator classes of a graph, each made once."""
 
     def __init__(self, facts: Facts, known: frozenset[str]) -> None:
         self.facts = facts
@@ -262,7 +262,7 @@ class OperatorClasses:
         windows: tuple[Windows, ...] = (),
         kept: tuple[int, ...] = (),
     ) -> OperatorClass:
-        """Returns the kind of a call. kept: inputs that it writes to for the model's next call."""
+        """Returns the class of a call. kept: inputs that it writes to for the model's next call."""
         shapes = tuple([_shape(value) for value in declaration.inputs])
         arguments = dict(declaration.arguments)
         if declaration.fresh:
@@ -289,8 +289,6 @@ def _fresh_lengths(
     declaration: Declaration, outputs: tuple[tuple[Dim | None, ...] | None, ...]
 ) -> dict[str, Dim]:
     """Lengths that only running can tell have the symbols that the graph gave them."""
-    from dimsolve.solver.layout import layout_of
-
     found: dict[str, Dim] = {}
     rows = layout_of(declaration.annotation, None).outputs
     for row, dims in zip(rows, outputs, strict=False):

@@ -13,11 +13,11 @@ none is taken that contradicts one before. Nothing else is known: no names, no a
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import gcd
 
 from ..placement import Shard
+from ..plan_data import PlanError
 from .axis_state import AxisState, Change
 from .choices import Requirement
 from .illegal import group_error, too_fine
@@ -62,11 +62,11 @@ class Group:
         cheap = self.sent <= BYTES_PER_BYTE * self.saved
         return cheap or OPERATIONS_PER_BYTE * self.sent <= self.work
 
-    def requirements(self) -> Iterator[tuple[int, Requirement]]:
-        """Yields what must hold, with the operator that asks for it."""
-        for number, choice in self.propagation.choices.items():
-            for requirement in choice.requirements:
-                yield number, requirement
+    @property
+    def requirements(self) -> list[Requirement]:
+        """What must hold for all its operators."""
+        choices = self.propagation.choices.values()
+        return [each for choice in choices for each in choice.requirements]
 
 
 def tensor(state: AxisState, requirements: Requirements) -> list[str]:
@@ -170,27 +170,30 @@ class TensorPolicy:
         an error, one that has nothing in common with the count is put aside.
         """
         facts = self.state.network.facts
-        common = common_length((requirement for _, requirement in group.requirements()), facts)
-        illegal = [
-            number
-            for number, choice in group.propagation.choices.items()
-            if self.requirements.first_illegal(choice) is not None
-        ]
+        common = common_length(group.requirements, facts)
+        illegal = self._illegal(group)
         count = self.state.count
         if illegal and isinstance(count, int):
             if gcd(count, common) > 1:
-                raise group_error(self.state, self.requirements, group.propagation, illegal, common)
+                raise self._error(group, common)
             self.blocked.append(group)
             return False
         if not isinstance(count, int):
-            others = common_length(
-                (requirement for each in self.taken for _, requirement in each.requirements()),
-                facts,
-            )
+            taken = [each for other in self.taken for each in other.requirements]
+            others = common_length(taken, facts)
             if gcd(others, common) == 1:
                 self.blocked.append(group)
                 return False
         return not illegal
+
+    def _illegal(self, group: Group) -> list[int]:
+        """The operators that the count cannot cut so."""
+        choices = group.propagation.choices.items()
+        return [number for number, choice in choices if self.requirements.first_illegal(choice)]
+
+    def _error(self, group: Group, common: int) -> PlanError:
+        illegal = self._illegal(group)
+        return group_error(self.state, self.requirements, group.propagation, illegal, common)
 
     def _take(self, group: Group) -> None:
         self.taken.append(group)
@@ -205,19 +208,11 @@ class TensorPolicy:
         smaller count would do.
         """
         for group in self.blocked:
-            lost = group.saved
             left = [edge for edge, _ in group.seeds if not self._cut(edge)]
             bytes_left = sum(self.state.bytes[edge] for edge in left) * (1 - 1 / self.state.nominal)
-            common = common_length(
-                (requirement for _, requirement in group.requirements()), self.state.network.facts
-            )
-            if 2 * bytes_left > lost and too_fine(self.state.count, common):
-                illegal = [
-                    number
-                    for number, choice in group.propagation.choices.items()
-                    if self.requirements.first_illegal(choice) is not None
-                ]
-                raise group_error(self.state, self.requirements, group.propagation, illegal, common)
+            common = common_length(group.requirements, self.state.network.facts)
+            if 2 * bytes_left > group.saved and too_fine(self.state.count, common):
+                raise self._error(group, common)
             if left:
                 self.notes.append(self._note(group, left, common))
 
@@ -226,13 +221,9 @@ class TensorPolicy:
         names = list(dict.fromkeys(self.state.network.edges[edge].target for edge in left))
         listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         stay = "stays" if len(names) == 1 else "stay"
-        illegal = [
-            n for n, c in group.propagation.choices.items() if self.requirements.first_illegal(c)
-        ]
         reason = f"they could be cut into parts that divide {common}"
-        if illegal:
-            error = group_error(self.state, self.requirements, group.propagation, illegal, common)
-            reason = error.diagnostic.reason.partition(", cut with ")[0]
+        if self._illegal(group):
+            reason = self._error(group, common).diagnostic.reason.partition(", cut with ")[0]
         return f"{self.state.axis}: {listed} {stay} whole: {reason}"
 
 
