@@ -39,19 +39,15 @@ transpose_ swapaxes_ swapdims_ t_ as_strided_ requires_grad_ identity dropout co
 indices to_dense
 """
 
-
 VIEWS = frozenset(_VIEWS.split())
 """Functions of torch, by name, that take no memory of their own, or need none."""
-
 
 _SOMETIMES = """
 einsum dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout
 """
 
-
 _SHARING = VIEWS | frozenset(_SOMETIMES.split())
 """Those whose results may share memory with their first argument."""
-
 
 _VIEWS_OF_ALL = frozenset({"broadcast_tensors", "meshgrid", "cartesian_prod"})
 """Those whose results may share memory with any of their arguments."""

@@ -37,7 +37,6 @@ Layout: TypeAlias = tuple[Placement, ...]
 STEP_COST = 1e-6
 _SUMS = (Reduction.SUM, Reduction.AVG)
 
-
 NOT_LAID_OUT = Problem(
     AnnotationError,
     "not-held",

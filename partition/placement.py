@@ -102,7 +102,6 @@ class Partial(Displayed):
 
 Placement: TypeAlias = Shard | Replicate | Partial
 
-
 MOST = 4096
 """A dimension of more segments is not taken apart."""
 MOST_WRITTEN = 256
@@ -170,7 +169,6 @@ _SHARD = re.compile(
     re.ASCII,
 )
 _PARTIAL = re.compile(r"P(?:\(\s*(sum|max|min|prod|avg)\s*\))?", re.ASCII)
-
 
 NOT_A_PLACEMENT = Problem(
     AnnotationError,

@@ -207,7 +207,7 @@ class InputPlan(LocalTensor):
     """An input of the graph. ``name``: the argument's name, or the qualified name in the model.
 
     The caller gives inputs and constants whole and each rank cuts its part; parameters and buffers
-    are held in parts. ``whole``: the shape of the whole.
+    are stored in parts. ``whole``: the shape of the whole.
     """
 
     name: str
@@ -236,7 +236,7 @@ class PlanData(Model):
 
     mesh: sizes by axis name, outer axis first. symbols, facts: those of the graph. conditions: what
     must hold of the symbols for this plan, checked before a run. reasons: where each condition
-    comes from. notes: which dimension was taken for the batch, and what was left whole although it
+    comes from. notes: which dimension is the batch, and what was left whole although it
     might have been cut, and why.
     """
 

@@ -87,9 +87,9 @@ class _Form:
         for name in ("conditions", "facts"):
             for number, text in enumerate(getattr(plan, name)):
                 self.text(text, read_relation, "condition", (name, number))
-        for number, held in enumerate(plan.inputs):
-            self.tensor(held, ("inputs", number))
-            self.lengths(held.whole or (), ("inputs", number, "whole"))
+        for number, entry in enumerate(plan.inputs):
+            self.tensor(entry, ("inputs", number))
+            self.lengths(entry.whole or (), ("inputs", number, "whole"))
         # A conversion stands after the one that it starts from.
         for number, conversion in enumerate(plan.conversions):
             self.conversion(conversion, ("conversions", number))

@@ -36,7 +36,6 @@ HOME = "torch._functorch.predispatch."
 
 BEGIN, END = f"{HOME}_vmap_increment_nesting", f"{HOME}_vmap_decrement_nesting"
 
-
 CALLS = frozenset(
     {
         BEGIN,
@@ -47,7 +46,6 @@ CALLS = frozenset(
     }
 )
 """What torch.vmap calls, by import path."""
-
 
 VMAPPED = "it runs inside torch.vmap"
 

@@ -24,7 +24,6 @@ from .placement import Partial, Placement, Reduction, Replicate, Shard
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
-
 _TO_TORCH = {
     Reduction.SUM: "sum",
     Reduction.AVG: "avg",

@@ -21,7 +21,6 @@ from .network import Edge, Network
 
 WHOLE_NEED: Need = (R, False)
 
-
 NOMINAL_COUNT = 2
 
 
@@ -120,7 +119,7 @@ class AxisState:
 
 
 def stored(needs: Iterable[Need]) -> Placement:
-    """Returns how an input of the graph is held: cut, where all its uses want the same part.
+    """Returns how an input of the graph is stored: cut, where all its uses want the same part.
 
     >>> print(stored([(Shard(0), False)]), stored([(Shard(0), False), (Replicate(), True)]))
     S(0) R
@@ -178,11 +177,11 @@ class Change:
                 self.touched[edge] = None
 
     def stored(self, edge: int) -> Placement:
-        """Returns how an input of the graph would be held."""
+        """Returns how an input of the graph would be stored."""
         return stored(self.needs.get(edge, self.state.needs[edge]))
 
     def stored_before(self, edge: int) -> Placement:
-        """Returns how an input of the graph is held without these choices."""
+        """Returns how an input of the graph is stored without these choices."""
         return stored(self.state.needs[edge])
 
     def gathered(self, edge: int) -> bool:

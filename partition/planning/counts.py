@@ -1,7 +1,7 @@
 """`graph_legal_parts`: which counts an axis may have for a whole graph under a policy.
 
 What a policy cuts does not depend on the count, but for the legality. So it is asked once with all
-counts taken for legal; what it cuts says what must divide what, and every count is held against it.
+counts assumed legal; what it cuts says what must divide what, and every count is checked for that.
 Only where ``"tensor"`` may have another way to cut the same parameters it is asked again.
 
     heads 32, key-value heads 8, d_ff 14336, vocabulary 128256      always 1, 2, 4, 8
@@ -90,7 +90,7 @@ class _Counts:
         return AxisState(self.network, self.axis, count, self.classes)
 
     def answer(self) -> LegalParts:
-        """Holds every count against what the policy cuts."""
+        """Checks every count for what the policy cuts."""
         always, conditional, forbidden, unknown = [1], {}, {}, {}
         for count in range(2, self.bound + 1):
             verdict, text = self._verdict(count)

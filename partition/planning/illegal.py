@@ -104,7 +104,7 @@ def group_error(
 def undecided_error(
     state: AxisState, reason: str, hint: str, text: str, legality: Legality
 ) -> PlanError:
-    """Returns the error for a count of which nobody can tell whether it is legal."""
+    """Returns the error for a count that is not decided to be legal or illegal."""
     return plan_error(
         UNDECIDED,
         f"whether {state.axis} = {state.count} is legal is unknown",
@@ -151,7 +151,7 @@ def _strictest(
 
 
 def _role(state: AxisState, propagation: Propagation, number: int, requirement: Requirement) -> str:
-    """What the identifier counts, where the operators tell: the heads of an attention."""
+    """What the identifier counts, where the operators show it: the heads of an attention."""
     found = _attention(state, propagation, number)
     if found is None:
         return ""

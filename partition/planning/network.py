@@ -196,10 +196,7 @@ class Network:
 CUT = frozenset({"detach", "detach_", "no_grad", "argmax", "argmin", "argsort"})
 """Operators, by their names, whose results have no gradient whatever their dtype."""
 
-
 _OF_INPUT: dict[str, Gradient] = {"parameter": "always", "input": "inputs"}
-
-
 _ORDER: tuple[Gradient, ...] = ("never", "inputs", "always")
 
 
@@ -288,7 +285,7 @@ def _shape(value: Value | None) -> tuple[Dim | None, ...] | None:
 def _fresh_lengths(
     declaration: Declaration, outputs: tuple[tuple[Dim | None, ...] | None, ...]
 ) -> dict[str, Dim]:
-    """Lengths that only running can tell have the symbols that the graph gave them."""
+    """Lengths that are known only when it runs have the symbols that the graph gave them."""
     found: dict[str, Dim] = {}
     rows = layout_of(declaration.annotation, None).outputs
     for row, dims in zip(rows, outputs, strict=False):

@@ -138,8 +138,8 @@ class Request:
 
 
 def obey(requests: Sequence[Request], state: AxisState, requirements: Requirements) -> None:
-    """Decides what is asked for along one axis. Raises PlanError for a split that is illegal, or of
-    which nobody can tell, with the Legality as its message.
+    """Decides what is asked for along one axis. Raises PlanError for a split that is illegal or
+    undecided, with the Legality as its message.
     """
     asked: dict[int, tuple[str, Request]] = {}
     for request in requests:

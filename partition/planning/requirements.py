@@ -40,7 +40,7 @@ class Requirements:
 
     def conditions_of(self, choice: Choice) -> tuple[str, ...] | None:
         """Returns the conditions under which a choice is legal, None where it is not, or where
-        nobody can tell.
+        that is undecided.
         """
         found: list[str] = []
         for requirement in choice.requirements:
@@ -64,7 +64,7 @@ class Requirements:
             self.conditions.setdefault(condition, reason)
 
     def is_undecided(self, requirement: Requirement) -> bool:
-        """Whether nobody can tell when a requirement is met."""
+        """Whether it is unknown when a requirement is met."""
         match self.decide(requirement):
             case Undecided():
                 return True
@@ -74,7 +74,7 @@ class Requirements:
                 return False
 
     def first_illegal(self, choice: Choice) -> Requirement | None:
-        """Returns the first that is never met, else the first of which nobody can tell."""
+        """Returns the first that is never met, else the first that is undecided."""
         never = (each for each in choice.requirements if isinstance(self.decide(each), Never))
         unknown = (each for each in choice.requirements if self.is_undecided(each))
         return next(never, None) or next(unknown, None)

@@ -26,18 +26,13 @@ from ..placement import ends_of
 
 SLICES = frozenset({"operator.getitem", "torch.narrow"})
 
-
 _APART = "split split_with_sizes unsafe_split chunk tensor_split hsplit vsplit dsplit"
-
 
 _TOGETHER = "cat hstack vstack dstack"
 
-
 APART = frozenset(f"torch.{name}" for name in _APART.split())
 
-
 TOGETHER = frozenset(f"torch.{name}" for name in _TOGETHER.split())
-
 
 _UNITS = re.compile(r"\(?(?:(\d+) )?(\w+)\)?")
 
