@@ -11,7 +11,7 @@ as it is, the same object.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dimsolve.ir.graph import (
@@ -24,7 +24,6 @@ from dimsolve.ir.graph import (
     map_argument,
     values_in,
 )
-from dimsolve.ir.operator import Declaration
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType
 from dimsolve.solver.algebra.dims import substitute, symbols_of
 from dimsolve.solver.algebra.poly import Dim, Poly, symbol
@@ -37,14 +36,33 @@ def inlined(graph: Graph) -> Graph:
     """Returns the graph without calls of functions of its module; itself where it has none.
 
     Inputs, outputs and the names of its own values stay, and so do the splits that were asked of
-    its nodes. Raises ShapeError where an argument can
-    never be what a function's parameter says.
+    its nodes. Raises ShapeError where an argument can never be what a function's parameter
+    says.
     """
     if not isinstance(graph, TypedGraph):
         return graph
     if not any(isinstance(node.operation, FunctionCall) for node in graph.nodes()):
         return graph
     return _Inlining(graph).run()
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """One call. ``twins``: the copies of its values; ``lengths``: of its function's symbols, None
+    for the graph itself; ``path``: the ids of the calls on the way to it.
+    """
+
+    graph: TypedGraph
+    twins: dict[Any, Any]
+    lengths: Mapping[str, Dim] | None = None
+    path: tuple[str, ...] = ()
+
+    def of(self, leaf: Any) -> Any:
+        """Returns the copy of a value, and a length in the symbols of the caller."""
+        leaf = self.twins[leaf] if isinstance(leaf, Value) else leaf
+        if not isinstance(leaf, Poly) or self.lengths is None:
+            return leaf
+        return substitute(leaf, {n: d for n, d in self.lengths.items() if n in symbols_of(leaf)})
 
 
 class _Inlining:
@@ -68,12 +86,13 @@ class _Inlining:
             )
             for entry in graph.inputs
         }
-        self._copy_all(graph, twins, None, ())
+        frame = _Frame(graph, twins)
+        self._copy_all(frame)
         for name, value in graph.values.items():
             twin = twins[value]
             if twin.name != name and name not in made.values:
                 made.rename(twin, name)
-        result = map_argument(graph.result, lambda leaf: _twin(leaf, twins))
+        result = map_argument(graph.result, frame.of)
         made.set_result(result, {name: twins[v] for name, v in graph.outputs.items()})
         made.verify()
         hand_on = getattr(graph, "hand_on", None)
@@ -81,76 +100,53 @@ class _Inlining:
             hand_on(made, self.copies)
         return made
 
-    def _copy_all(
-        self,
-        graph: TypedGraph,
-        twins: dict[Any, Any],
-        lengths: Mapping[str, Dim] | None,
-        path: tuple[str, ...],
-    ) -> None:
-        """Copies the nodes of a function. lengths: of its symbols, None for the graph itself;
-        path: the ids of the calls on the way to it.
-        """
-        for node in graph.nodes():
+    def _copy_all(self, frame: _Frame) -> None:
+        for node in frame.graph.nodes():
             if isinstance(node.operation, FunctionCall):
-                self._call(graph, node, twins, lengths, path)
+                self._call(node, node.operation, frame)
                 continue
-            copied = self._copied(node, twins, lengths, path)
+            copied = self._copied(node, frame)
             for old, new in zip(node.outputs, copied.outputs, strict=True):
-                if lengths is None:
+                if frame.lengths is None:
                     origin = f"the type of %{old.name} is kept"
                     self.made.propagation.refine(new, old.type, origin)
-                twins[old] = new
+                frame.twins[old] = new
 
-    def _copied(
-        self,
-        node: Node,
-        twins: Mapping[Any, Any],
-        lengths: Mapping[str, Dim] | None,
-        path: tuple[str, ...],
-    ) -> Node:
-        def leaf(item: Any) -> Any:
-            return _in_caller_symbols(_twin(item, twins), lengths)
-
-        operation = node.operation
-        if isinstance(operation, MatchShape | MakeShape):
-            values = [_in_caller_symbols(dim, lengths) for dim in _dims(operation)]
-            operation = type(operation)(tuple(values))
+    def _copied(self, node: Node, frame: _Frame) -> Node:
+        operation, declared = node.operation, node.told
+        if isinstance(operation, MatchShape):
+            operation = MatchShape(tuple([frame.of(dim) for dim in operation.pattern]))
+        elif isinstance(operation, MakeShape):
+            operation = MakeShape(tuple([frame.of(dim) for dim in operation.dims]))
+        if declared is not None:
+            arguments = {name: frame.of(item) for name, item in declared.arguments.items()}
+            declared = replace(declared, arguments=arguments)
         copied = Node(
-            self.made.fresh_name("_".join((*path, node.id))),
+            self.made.fresh_name("_".join((*frame.path, node.id))),
             operation,
-            map_argument(node.args, leaf),
-            map_argument(node.kwargs, leaf),
+            map_argument(node.args, frame.of),
+            map_argument(node.kwargs, frame.of),
             several=node.several,
             source=node.source,
-            module=".".join(filter(None, (*path, node.module))),
+            module=".".join(filter(None, (*frame.path, node.module))),
             name=node.name,
-            told=_declared(node, lengths),
+            told=declared,
         )
         self.made.propagation.append(copied)
         self.copies.setdefault(node, []).append(copied)
         return copied
 
-    def _call(
-        self,
-        graph: TypedGraph,
-        node: Node,
-        twins: dict[Any, Any],
-        lengths: Mapping[str, Dim] | None,
-        path: tuple[str, ...],
-    ) -> None:
-        assert isinstance(node.operation, FunctionCall)
-        callee = callee_of(graph, node.operation.function)
-        given = {name: _in_caller_symbols(dim, lengths) for name, dim in node.operation.symbols}
+    def _call(self, node: Node, call: FunctionCall, frame: _Frame) -> None:
+        callee = callee_of(frame.graph, call.function)
+        given = {name: frame.of(dim) for name, dim in call.symbols}
         inner: dict[Any, Any] = {
-            parameter: _in_caller_symbols(_twin(argument, twins), lengths)
-            for parameter, argument in bind_arguments(callee, node)
+            parameter: frame.of(argument) for parameter, argument in bind_arguments(callee, node)
         }
-        found = self._lengths(callee, inner, given)
+        lengths = self._lengths(callee, inner, given)
         self.made.attachments = {**callee.attachments, **self.made.attachments}
-        self._copy_all(callee, inner, found, (*path, node.id))
+        self._copy_all(_Frame(callee, inner, lengths, (*frame.path, node.id)))
         for old, result in zip(node.outputs, values_in(callee.result), strict=True):
-            twins[old] = inner[result]
+            frame.twins[old] = inner[result]
 
     def _lengths(
         self, callee: TypedGraph, arguments: Mapping[Any, Any], given: Mapping[str, Dim]
@@ -172,31 +168,6 @@ class _Inlining:
             for name in names
             if f"{callee.name}.{name}" in found.bindings
         }
-
-
-def _twin(leaf: Any, twins: Mapping[Any, Any]) -> Any:
-    return twins[leaf] if isinstance(leaf, Value) else leaf
-
-
-def _in_caller_symbols(leaf: Any, lengths: Mapping[str, Dim] | None) -> Any:
-    """A length of a function in the caller's symbols."""
-    if not isinstance(leaf, Poly) or lengths is None:
-        return leaf
-    return substitute(leaf, {n: dim for n, dim in lengths.items() if n in symbols_of(leaf)})
-
-
-def _declared(node: Node, lengths: Mapping[str, Dim] | None) -> Declaration | None:
-    """What the graph says that the call promises, in the caller's symbols."""
-    if node.told is None:
-        return None
-    arguments = {
-        name: _in_caller_symbols(item, lengths) for name, item in node.told.arguments.items()
-    }
-    return replace(node.told, arguments=arguments)
-
-
-def _dims(operation: MatchShape | MakeShape) -> tuple[Dim | None, ...]:
-    return operation.pattern if isinstance(operation, MatchShape) else operation.dims
 
 
 def _dims_of(value: Any) -> tuple[Dim | None, ...]:

@@ -81,7 +81,8 @@ class _Live:
         self.sizes = sizes
         self.conversions = {entry.id: entry for entry in plan.conversions}
         made = [output for entry in plan.operators for output in entry.outputs]
-        self.kept = {e.value for e in (*plan.inputs, *made) if e.gradient == "always"}
+        self.kept = {entry.value for entry in plan.inputs if entry.gradient == "always"}
+        self.kept |= {entry.value for entry in made if entry.gradient == "always"}
         self.kept |= {entry.id for entry in plan.conversions if entry.backward_runs == "always"}
         self.last = _last_uses(plan)
         self.bytes: dict[str, int] = {}

@@ -57,9 +57,8 @@ def legality_of(state: AxisState, number: int, choice: Choice) -> Legality:
     """
     op_class = state.classes[number]
     assert choice.name is not None
-    requirement = next(
-        (d for d in choice.requirements if d.name == choice.name), choice.requirements[0]
-    )
+    own = (each for each in choice.requirements if each.name == choice.name)
+    requirement = next(own, choice.requirements[0])
     return judge(
         replace(op_class.solution, facts=state.network.facts),
         choice.name,
@@ -115,26 +114,18 @@ def undecided_error(
     )
 
 
-def _short(requirement: Requirement, count: Dim, verb: str) -> str:
-    parts = count * requirement.divisor
-    text = (
-        requirement.name
-        if str(requirement.length) == requirement.name
-        else f"{requirement.name} = {requirement.length}"
-    )
-    times = (
-        f" ({count} parts of each of {requirement.divisor} blocks)"
-        if requirement.divisor != 1
-        else ""
-    )
-    return f"{text} {verb} a multiple of {parts}{times}"
+def _short(need: Requirement, count: Dim, verb: str) -> str:
+    blocks = need.divisor
+    text = need.name if str(need.length) == need.name else f"{need.name} = {need.length}"
+    times = f" ({count} parts of each of {blocks} blocks)" if blocks != 1 else ""
+    return f"{text} {verb} a multiple of {count * blocks}{times}"
 
 
 def _strictest(
     requirements: Requirements, propagation: Propagation, illegal: Sequence[int]
 ) -> tuple[int, Requirement]:
-    """The illegal operator with the shortest length, the first in the graph among equals; one of
-    which nobody can tell only where there is no other.
+    """The illegal operator with the shortest length, the first in the graph among equals; an
+    undecided one only where there is no other.
     """
     found = [
         (number, requirement)
