@@ -36,7 +36,7 @@ from torch import Tensor
 from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.partition.fingerprint import graph_lines
 from dimsolve.partition.plan import Plan
-from dimsolve.partition.plan_queries import check_conditions
+from dimsolve.partition.sizes import check_conditions
 
 from ..lowering.lengths import InputLengths
 from .digests import digest, digests

@@ -37,9 +37,8 @@ import torch
 
 from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError, is_unreadable
 from dimsolve.partition.mesh import Mesh
-from dimsolve.partition.plan import Plan
-from dimsolve.partition.planning.planner import plan as make_plan
-from dimsolve.partition.read_plan import read_plan_file
+from dimsolve.partition.plan import Plan, read_plan_file
+from dimsolve.partition.plan import plan as make_plan
 
 from ..capture.argument_objects import mapped
 from ..distributed.failures import note_stage
