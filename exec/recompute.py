@@ -15,10 +15,19 @@ from typing import Any
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from dimsolve.ir.errors import Diagnostic
+from dimsolve.ir.errors import Problem
 from dimsolve.ir.graph import Region
 
 from .lowering.setting import LoweringError
+
+_WITHOUT_GRADIENT = Problem(
+    LoweringError,
+    "reentrant-without-gradient",
+    "nothing that {name} takes has a gradient, and its parameters have",
+    "it is checkpointed with use_reentrant=True: torch gives such parameters no "
+    "gradient, unless they are arguments",
+    "checkpoint(..., use_reentrant=False), or an input that requires a gradient",
+)
 
 
 def run_again(
@@ -33,22 +42,10 @@ def run_again(
     if region.use_reentrant and torch.is_grad_enabled():
         numbers = [number for number, value in enumerate(args) if _has_gradient(value)]
         if numbers and all(number in held for number in numbers):
-            raise _without_gradient(region.name)
+            raise _WITHOUT_GRADIENT(name=region.name)
     arguments: dict[str, Any] = region.arguments()
     return checkpoint(function, *args, **arguments)
 
 
 def _has_gradient(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad
-
-
-def _without_gradient(name: str) -> LoweringError:
-    return LoweringError(
-        Diagnostic(
-            code="reentrant-without-gradient",
-            title=f"nothing that {name} takes has a gradient, and its parameters have",
-            reason="it is checkpointed with use_reentrant=True: torch gives such parameters no "
-            "gradient, unless they are arguments",
-            hint="checkpoint(..., use_reentrant=False), or an input that requires a gradient",
-        )
-    )

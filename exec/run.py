@@ -7,10 +7,6 @@ broadcast of shapes that were not known goes through the shape function that its
 
     g.run(torch.ones(3, 4))      n = 3 from the input float32[n, 4]
 
-The values of one run of a function, and the lengths of its symbols.
-
-    float32[n, 4] given a tensor of shape (3, 4)      n = 3
-
 Inputs bind the symbols of their shapes together, because one may give what another needs; the
 graph's conditions are checked before anything runs.
 """
@@ -21,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, assert_never
 
+from dimsolve.ir.errors import DimsolveError, Problem, ShapeError
 from dimsolve.ir.graph import (
     Argument,
     Attachment,
@@ -43,14 +40,74 @@ from dimsolve.solver.algebra.dims import evaluate, symbols_of
 from dimsolve.solver.algebra.poly import Poly
 from dimsolve.solver.graphs.builder import TypedGraph
 from dimsolve.solver.graphs.match import Mismatch, match
-from dimsolve.solver.graphs.problems import place
+from dimsolve.solver.graphs.problems import broken_condition, place
+from dimsolve.solver.problems import shape_text
 
-from . import calls as errors
-from .calls import resolve, restoring
+from .calls import resolve
+from .modes import restoring
 from .registration.errors import presence_changed
 
 State = Any
 Externals = Mapping[str, Callable[..., Any]]
+
+
+_INPUT_SHAPE = Problem(
+    ShapeError,
+    "input-shape",
+    "{entry.kind} {entry.target} does not have the shape that the graph expects",
+    "it is {entry.value.type}, given {actual}: {reason}",
+)
+_INPUT_DTYPE = Problem(
+    ShapeError,
+    "input-dtype",
+    "{entry.kind} {entry.target} does not have the dtype that the graph expects",
+    "it is {entry.value.type}, given {actual}",
+)
+_PATTERN = Problem(
+    ShapeError,
+    "pattern",
+    "{node}: the pattern {wanted} does not match",
+    "%{value} is {given}: {reason}",
+)
+_BROKEN_TYPE = Problem(
+    ShapeError,
+    "result-shape",
+    "a result does not have the shape that the graph expects",
+    "{what}: {actual} is not {wanted}: {reason}",
+    "an operator, or an external function, does not do what is said of it",
+)
+_NO_ARGUMENT = Problem(
+    DimsolveError,
+    "no-argument",
+    "{function} is called without {entry.target}",
+    "{entry.target} is {entry.value.type}",
+)
+_TOO_MANY_ARGUMENTS = Problem(
+    DimsolveError,
+    "input-count",
+    "the number of arguments does not match",
+    "{function} takes {wanted}, {given} given",
+)
+_NO_STATE = Problem(
+    DimsolveError,
+    "no-state",
+    "the {entry.kind} {entry.target} is not given",
+    "{entry.target} is {entry.value.type}",
+    "pass the module, or a mapping such as its state_dict, as state",
+)
+_NO_EXTERNAL = Problem(
+    DimsolveError,
+    "no-external",
+    "the external function {function} is not given",
+    "the graph knows it by its name only",
+    'pass it: run(..., externals={{"{function}": function}})',
+)
+_NO_SIZE = Problem(
+    DimsolveError,
+    "no-size",
+    "{function} needs a size that nothing gives",
+    "{dim} depends on {missing}, which no input or pattern binds",
+)
 
 
 class Values:
@@ -73,7 +130,7 @@ class Values:
         entries = [entry for entry in self.graph.inputs if entry.kind == "input"]
         names = list(dict.fromkeys(entry.target.partition(".")[0] for entry in entries))
         if len(args) > len(names):
-            raise errors.too_many_arguments(self.graph.name, len(names), len(args))
+            raise _TOO_MANY_ARGUMENTS(function=self.graph.name, wanted=len(names), given=len(args))
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         for name, value in kwargs.items():
             if name not in names and hasattr(value, "shape"):
@@ -93,7 +150,7 @@ class Values:
         for condition in self.graph.system.conditions:
             claim = condition.claim
             if claim.symbols() <= self.sizes.keys() and claim.test(self.sizes) is not True:
-                raise errors.broken_condition(condition, self.sizes)
+                raise broken_condition(condition, self.sizes)
 
     def _held(self, entry: Input) -> Any:
         if entry.target in self.graph.attachments:
@@ -105,7 +162,7 @@ class Values:
             for part in entry.target.split("."):
                 owner = getattr(owner, part)
         except AttributeError:
-            raise errors.no_state(entry) from None
+            raise _NO_STATE(entry=entry) from None
         return owner
 
     def _bind_size(self, entry: Input, given: Mapping[str, Any]) -> None:
@@ -131,7 +188,9 @@ class Values:
                 continue
             self._check_dtype(entry)
             if len(actual) != len(wanted):
-                raise errors.input_shape(entry, actual, "the ranks differ")
+                raise _INPUT_SHAPE(
+                    entry=entry, actual=shape_text(actual), reason="the ranks differ"
+                )
             patterns += wanted
             lengths += actual
             owners += [entry] * len(actual)
@@ -142,7 +201,9 @@ class Values:
         except Mismatch as mismatch:
             entry = owners[mismatch.place]
             actual = shape_of(self.env[entry.value]) or ()
-            raise errors.input_shape(entry, actual, mismatch.reason) from None
+            raise _INPUT_SHAPE(
+                entry=entry, actual=shape_text(actual), reason=mismatch.reason
+            ) from None
         sizes = {n: size for n, size in found.bindings.items() if isinstance(size, int)}
         self.sizes.update(sizes)
 
@@ -150,13 +211,13 @@ class Values:
         actual = getattr(self.env[entry.value], "dtype", None)
         wanted = entry.value.dtype
         if wanted is not None and actual is not None and str(actual) != f"torch.{wanted}":
-            raise errors.input_dtype(entry, str(actual).removeprefix("torch."))
+            raise _INPUT_DTYPE(entry=entry, actual=str(actual).removeprefix("torch."))
 
     def _match(self, patterns: Sequence[Dim | None], lengths: Sequence[int], what: str) -> None:
         try:
             self._bind(patterns, lengths)
         except Mismatch as mismatch:
-            raise errors.broken_type(what, patterns, lengths, mismatch.reason) from None
+            raise _broken_type(what, patterns, lengths, mismatch.reason) from None
 
     def _bind(self, patterns: Sequence[Dim | None], lengths: Sequence[int]) -> None:
         """Lays patterns on lengths: symbols that are not known yet get theirs, the others must
@@ -190,18 +251,27 @@ class Values:
     def _size(self, dim: Dim) -> int:
         missing = symbols_of(dim) - self.sizes.keys()
         if missing:
-            raise errors.no_size(self.graph.name, dim, sorted(missing))
+            raise _NO_SIZE(function=self.graph.name, dim=dim, missing=", ".join(sorted(missing)))
         return evaluate(dim, self.sizes)
 
     def _sizes(self, dims: Sequence[Dim | None]) -> tuple[int, ...]:
         return tuple(self._size(dim) for dim in dims if dim is not None)
 
 
+def _broken_type(
+    what: str, wanted: Sequence[Any], actual: Sequence[int], reason: str
+) -> ShapeError:
+    """A result of another shape than was deduced, or than an external function was said to give."""
+    return _BROKEN_TYPE(
+        what=what, actual=shape_text(actual), wanted=shape_text(wanted), reason=reason
+    )
+
+
 def _find(function: str, entry: Input, given: Mapping[str, Any]) -> Any:
     """The argument of an input; ``mask.0`` is the first item of the argument ``mask``."""
     head, *path = entry.target.split(".")
     if head not in given:
-        raise errors.no_argument(function, entry)
+        raise _NO_ARGUMENT(function=function, entry=entry)
     found = given[head]
     for part in path:
         found = found[int(part)] if part.isdecimal() else found[part]
@@ -307,7 +377,7 @@ class Frame(Values):
                 return self._called(function, sizes, args, kwargs)
             case ExternalCall(function):
                 if function not in self.externals:
-                    raise errors.no_external(function)
+                    raise _NO_EXTERNAL(function=function)
                 return self.externals[function](*args, **kwargs)
             case MatchShape(pattern):
                 self._match_shape(node, pattern, args[0])
@@ -328,13 +398,19 @@ class Frame(Values):
         return map_argument(callee.result, frame.value)
 
     def _match_shape(self, node: Node, pattern: tuple[Dim | None, ...], value: Any) -> None:
-        actual = shape_of(value)
-        if actual is None or len(actual) != len(pattern):
-            raise errors.pattern(node, pattern, actual, "the ranks differ")
-        try:
-            self._bind(pattern, actual)
-        except Mismatch as mismatch:
-            raise errors.pattern(node, pattern, actual, mismatch.reason) from None
+        actual, reason = shape_of(value), "the ranks differ"
+        if actual is not None and len(actual) == len(pattern):
+            try:
+                return self._bind(pattern, actual)
+            except Mismatch as mismatch:
+                reason = mismatch.reason
+        raise _PATTERN(
+            node=place(node),
+            wanted=shape_text(pattern),
+            value=node.operands()[0].name,
+            given="no shape" if actual is None else shape_text(actual),
+            reason=reason,
+        )
 
     def _check(self, node: Node, value: Value, item: Any) -> None:
         """The shape of a result is what its type says; symbols that only running tells are
@@ -353,7 +429,7 @@ class Frame(Values):
             return
         what = f"%{value.name}: {type}, {place(node)}"
         if len(dims) != len(actual):
-            raise errors.broken_type(what, dims, actual, "the ranks differ")
+            raise _broken_type(what, dims, actual, "the ranks differ")
         self._match(dims, actual, what)
 
     def _check_computed(
@@ -375,7 +451,7 @@ class Frame(Values):
             return
         if wanted != tuple(actual):
             what = f"%{value.name}: {value.type}, {place(node)}"
-            raise errors.broken_type(what, wanted, actual, f"{shape} is {wanted}")
+            raise _broken_type(what, wanted, actual, f"{shape} is {wanted}")
 
     def _shape_value(self, value: Value) -> tuple[int, ...]:
         shape = shape_of(self.env[value])

@@ -20,7 +20,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError
+from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError, Problem
 
 from .capture.dynamic import Dynamic
 from .graph import Graph
@@ -29,6 +29,9 @@ _HINT = (
     "write module:function or file.py:function; the function returns "
     "(model, example_kwargs) or (model, example_kwargs, dynamic)"
 )
+
+
+_BAD_TARGET = Problem(AnnotationError, "target", "this is no target", "{reason}", "{hint}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +64,12 @@ def load_target(text: str) -> Target:
     except (Exception, SystemExit) as error:
         raise _failed(text, error, inspect.getsourcefile(inspect.unwrap(factory))) from error
     if not isinstance(returned, tuple) or not 2 <= len(returned) <= 3:
-        raise _bad_target(text, f"{name} returns {type(returned).__name__}")
+        raise _BAD_TARGET(text, reason=f"{name} returns {type(returned).__name__}", hint=_HINT)
     model, example, *dynamic = returned
     if not isinstance(example, Mapping | tuple | list):
-        raise _bad_target(text, f"{name} returns {type(example).__name__} for the example")
+        raise _BAD_TARGET(
+            text, reason=f"{name} returns {type(example).__name__} for the example", hint=_HINT
+        )
     args, kwargs = ((), example) if isinstance(example, Mapping) else (tuple(example), {})
     return Target(name, model, args, kwargs, dynamic[0] if dynamic else None)
 
@@ -75,10 +80,10 @@ def load_function(text: str, hint: str = _HINT) -> Callable[..., Any]:
     """
     home, _, name = text.strip().rpartition(":")
     if not home or not name:
-        raise _bad_target(text, "a module and a function are wanted", hint)
+        raise _BAD_TARGET(text, reason="a module and a function are wanted", hint=hint)
     function = getattr(_module(text, home, hint), name, None)
     if not callable(function):
-        raise _bad_target(text, f"{home} has no function {name}", hint)
+        raise _BAD_TARGET(text, reason=f"{home} has no function {name}", hint=hint)
     found: Callable[..., Any] = function
     return found
 
@@ -90,14 +95,14 @@ def _module(text: str, home: str, hint: str) -> Any:
         except ModuleNotFoundError as error:
             if error.name is None or not f"{home}.".startswith(f"{error.name}."):
                 raise _failed(text, error) from error
-            raise _bad_target(text, str(error), hint) from error
+            raise _BAD_TARGET(text, reason=str(error), hint=hint) from error
         except DimsolveError:
             raise
         except (Exception, SystemExit) as error:
             raise _failed(text, error) from error
     path = Path(home)
     if not path.is_file():
-        raise _bad_target(text, f"there is no file {home}", hint)
+        raise _BAD_TARGET(text, reason=f"there is no file {home}", hint=hint)
     spec = spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -147,15 +152,3 @@ def _line_of(error: BaseException, file: str | None) -> str:
 
 def _is_same(path: str, other: str) -> bool:
     return Path(path).resolve() == Path(other).resolve()
-
-
-def _bad_target(text: str, reason: str, hint: str = _HINT) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="target",
-            title="this is no target",
-            text=text,
-            reason=reason,
-            hint=hint,
-        )
-    )

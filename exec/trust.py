@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from dimsolve.ir.errors import Diagnostic, GraphError
+from dimsolve.ir.errors import GraphError, Problem
 from dimsolve.ir.graph import Argument, Constant, Graph, OperatorCall, map_argument
 from dimsolve.solver.graphs.deduction import find_operator
 
@@ -28,16 +28,32 @@ FILES = frozenset({"from_file"})
 """Tensor functions of torch that open files."""
 
 
+_NOT_TRUSTED = Problem(
+    GraphError,
+    "not-trusted",
+    "the graph calls a function that is not known here",
+    "running it would call {path}, which is neither registered nor torch's own",
+    'if you trust it: Graph.from_json(data, trust=("{path}",))',
+)
+_PROMISE_NOT_TRUSTED = Problem(
+    GraphError,
+    "not-trusted",
+    "the graph says itself what a function promises",
+    "{path} is not registered here, so nothing but the graph's word vouches for it",
+    'register it, or if you trust it: Graph.from_json(data, trust=("{path}",))',
+)
+
+
 def require_trust(graph: Graph, trust: Collection[str]) -> None:
     """Raises GraphError where the graph, or a function of its module, names something that is
     neither known nor trusted.
     """
     for path in sorted(set(_paths(graph))):
         if path not in trust and not _is_known(path):
-            raise _not_trusted(path)
+            raise _NOT_TRUSTED(path=path)
     for path in sorted(set(_promised(graph))):
         if path not in trust and find_operator(path) is None:
-            raise _promise_not_trusted(path)
+            raise _PROMISE_NOT_TRUSTED(path=path)
 
 
 def _paths(graph: Graph) -> Iterator[str]:
@@ -108,25 +124,3 @@ def _is_in(home: str, name: str) -> bool:
     found = getattr(module, name, None)
     own = getattr(found, "__module__", None) in (home, None, "torch._C._nn", "torch._C")
     return callable(found) and not isinstance(found, type) and own
-
-
-def _not_trusted(path: str) -> GraphError:
-    return GraphError(
-        Diagnostic(
-            code="not-trusted",
-            title="the graph calls a function that is not known here",
-            reason=f"running it would call {path}, which is neither registered nor torch's own",
-            hint=f'if you trust it: Graph.from_json(data, trust=("{path}",))',
-        )
-    )
-
-
-def _promise_not_trusted(path: str) -> GraphError:
-    return GraphError(
-        Diagnostic(
-            code="not-trusted",
-            title="the graph says itself what a function promises",
-            reason=f"{path} is not registered here, so nothing but the graph's word vouches for it",
-            hint=f'register it, or if you trust it: Graph.from_json(data, trust=("{path}",))',
-        )
-    )

@@ -198,7 +198,7 @@ def error_of(status: int, data: Any) -> DimsolveError:
     ShapeError(Diagnostic(code='c', title='t', text='', spans=(), reason='r', hint=''))
     """
     title = f"the service answered {status}"
-    empty = {"title": title, "code": "no-problem", "detail": "", "error": ""}
+    empty: dict[str, Any] = {"title": title, "code": "no-problem", "detail": "", "error": ""}
     empty |= {"text": "", "hint": "", "spans": ()}
     found = data if isinstance(data, dict) else {}
     members = {name: found[name] for name in Problem.model_fields if name in found}

@@ -80,7 +80,7 @@ class AtomModel(Model):
 
     @classmethod
     def of(cls, atom: Identifier | Number | Star) -> Self:
-        mark = "" if isinstance(atom, Number) else atom.mark.value
+        mark: Any = "" if isinstance(atom, Number) else atom.mark.value
         kind: Any = type(atom).__name__.lower()
         return cls(text=str(atom), kind=kind, mark=mark, span=_place(atom.span))
 
@@ -253,7 +253,7 @@ class SolutionModel(LengthsModel):
             solutions=choices,
             solutions_complete=choices is not None and choices.complete,
             steps=tuple(map(StepModel.of, steps)),
-            explanation=replace(solution, trace=lambda: steps).explain().splitlines(),
+            explanation=tuple(replace(solution, trace=lambda: steps).explain().splitlines()),
         )
 
     def _choices(self, limit: int) -> Choices | None:
@@ -302,7 +302,9 @@ class LegalityModel(Model):
             split=legality.split,
             parts=str(legality.parts),
             conditions=legality.conditions,
-            counterexample=legality.counterexample,
+            counterexample=None
+            if legality.counterexample is None
+            else dict(legality.counterexample),
             inputs=tuple(map(str, legality.inputs)),
             outputs=tuple(map(str, legality.outputs)),
             local_inputs=_shapes(legality.local_input_dims),

@@ -7,7 +7,7 @@ dimsolve infer model.py:tiny                                    every value's sy
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -96,7 +96,7 @@ def check(
     from dimsolve.show.terminal import legality_blocks
 
     shapes, named = inputs_of(inputs), arguments_of(arguments)
-    known = {"arguments": named, "facts": facts_of(facts)}
+    known: dict[str, Any] = {"arguments": named, "facts": facts_of(facts)}
     answer(
         lambda: ask(
             annotation.strip(),
@@ -152,7 +152,7 @@ def legal_parts(
     if split is None:
         raise typer.BadParameter("an annotation needs --split, what is split", param_hint="--split")
     shapes, named = inputs_of(inputs), arguments_of(arguments)
-    known = {"arguments": named, "facts": facts_of(facts)}
+    known: dict[str, Any] = {"arguments": named, "facts": facts_of(facts)}
     answer(
         lambda: ask(
             annotation.strip(),

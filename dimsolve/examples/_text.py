@@ -33,7 +33,7 @@ def small(name: str, head: str = "ForCausalLM", **settings: Any) -> Any:
     return getattr(transformers, f"{name}{head}")(config)
 
 
-GROUPED = {
+GROUPED: dict[str, Any] = {
     "intermediate_size": 128,
     "num_key_value_heads": 2,
     "max_position_embeddings": 512,

@@ -43,8 +43,8 @@ class Cell(NamedTuple):
 Row: TypeAlias = Sequence[Cell]
 Block: TypeAlias = Sequence[Row]
 
-COLOURS = ("blue", "red", "green", "magenta", "cyan", "yellow")
-COLOURS += tuple(f"bright_{colour}" for colour in COLOURS[:4])
+_PLAIN = ("blue", "red", "green", "magenta", "cyan", "yellow")
+COLOURS = (*_PLAIN, *(f"bright_{colour}" for colour in _PLAIN[:4]))
 """Of identifiers and mesh axes: names of the terminal's own colours, which suit its background."""
 
 _STYLES = {

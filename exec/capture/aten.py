@@ -39,8 +39,9 @@ from dimsolve.partition.regions import SWITCH
 from dimsolve.solver.graphs.names import path_of, source
 from dimsolve.solver.operators import canonical, find
 
-from ..calls import OUTER, resolve
+from ..calls import resolve
 from ..graph import Graph
+from ..modes import OUTER
 from .errors import inference_mode
 
 TRANSFORMS = re.compile(r"functorch|_saved_tensors_hooks_|\b_(add|remove)_batch_dim$")

@@ -48,10 +48,10 @@ from dimsolve.ir.types import Known, TensorType
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.graphs.names import caller, path_of
 from dimsolve.solver.graphs.problems import broken_condition
-from dimsolve.solver.graphs.reading import read_argument
+from dimsolve.solver.graphs.reading import note_symbols, read_argument
 
-from ..calls import Modes
 from ..graph import Graph
+from ..modes import Modes
 from .argument_objects import Change, Copy, Place, changes, place_name, refuse_hidden
 from .aten import named
 from .confirm import dtype_of
@@ -216,7 +216,7 @@ class Watch:
     def _input(self, name: str, tensor: Any, dims: tuple[Dim, ...], kind: Any) -> None:
         type = TensorType(len(dims), dtype_of(tensor), Known(dims))
         value = self.graph.add_input(self.graph.fresh_name(name), type, kind, name)
-        self.graph.propagation.note_symbols(type, f"the {kind} {name}")
+        note_symbols(self.graph.system, type, f"the {kind} {name}")
         self.values[id(tensor)] = value
 
     def call(

@@ -10,9 +10,9 @@ says of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from functools import partial
 
-from dimsolve.ir.errors import DimsolveError, Problem
+from dimsolve.ir.errors import DimsolveError, problems
 from dimsolve.ir.graph import Source
 from dimsolve.solver.graphs.names import source
 from dimsolve.solver.graphs.system import Condition
@@ -25,116 +25,89 @@ class TraceError(DimsolveError):
 TraceError.__module__ = "dimsolve"
 
 
-@dataclass(frozen=True, slots=True)
-class AtLine:
-    """An error as a row of a table, whose title and reason are followed and led by the model's line
-    where that is known.
+_REFUSED = problems(
+    TraceError,
     """
+    nothing-captured: nothing was captured
+      the model calls no torch function on its inputs
+    module-hook: {module} has a backward hook
+      a graph holds what the model computes, and no hook on a module's gradients
+      hint: remove the hook, trace the model, and register the hook on the part
+    unknown-tensor: the model returns a tensor that its program does not make: {place}
+      torch hands it out as an attribute of a tensor that the call was given
+      hint: return it by itself, in a tuple, a list, a dict or a dataclass
+    excludes-example: the graph would need {condition}, and the example has {sizes}
+      it comes from {origin}
+      hint: give an example whose dynamic dimensions are all different and more than 1
+    """,
+)
 
-    code: str
-    title: str
-    reason: str
-    hint: str = ""
+_AT_A_LINE = problems(
+    TraceError,
+    """
+    inference-mode: the model switches to inference mode{at}
+      {code}tensors made there are marked for good, and what a rank makes of them is not
+      hint: torch.no_grad() records no gradients either, and can be planned
+    keeps-state: the model keeps '{name}' from one call to the next{at}
+      {code}a program computes every call alike, with '{name}' as it is now
+      hint: a buffer that is written in place is carried: self.count.add_(1), self.mean.copy_(mean)
+    replaces-data: the model gives a tensor data of another shape or dtype{at}
+      {code}what is held between calls keeps its shape and dtype
+      hint: data of the same shape and dtype are written in place, like x.copy_(data)
+    function-transform: the model transforms a function{at}
+      {code}what torch.vmap, torch.func.grad and their kin run inside has no plan
+      hint: write it for the whole batch, or register the function as an operator
+    context-fn: torch.utils.checkpoint is given a context_fn{at}
+      {code}it chooses among the operators that run on one device, and a rank runs others; a region
+      is run again as a whole
+      hint: leave context_fn out, or checkpoint smaller parts of the model
+    unreachable: the model does what no program can call{at}
+      {code}torch's capture calls {path} here, which has no import path
+      hint: write it with tensor operators, or register it as an operator
+    data-dependent: what the model does depends on data{at}
+      {code}{message}
+      hint: write it with tensor operators (torch.where), or register it as an operator
+    not-captured: the model cannot be captured as one graph{at}
+      {code}{message}
+    not-captured (on meta): the model cannot be captured as one graph{at}
+      {code}{message}
+      hint: on meta torch.tensor(...) cannot be captured: make it by torch.full or torch.arange, or
+      trace the model on cpu
+    """,
+)
+"""What is refused with the line of the model: its place ends the title, its code begins the reason.
+"""
 
-    def __call__(self, line: Source | None, **words: object) -> TraceError:
-        """Returns the error."""
-        row = Problem(TraceError, self.code, self.title + "{at}", "{own}" + self.reason, self.hint)
-        own = f"  {line.code}\n  " if line is not None and line.code else ""
-        return row("", at=f" at {line}" if line is not None else "", own=own, **words)
+
+def _refused(row: str, line: Source | None, **words: object) -> TraceError:
+    shown = f"  {line.code}\n  " if line is not None and line.code else ""
+    at = f" at {line}" if line is not None else ""
+    return _AT_A_LINE[row]("", at=at, code=shown, **words)
 
 
-nothing_captured = Problem(
-    TraceError,
-    "nothing-captured",
-    "nothing was captured",
-    "the model calls no torch function on its inputs",
-)
-backward_hook = Problem(
-    TraceError,
-    "module-hook",
-    "{module} has a backward hook",
-    "a graph holds what the model computes, and no hook on a module's gradients",
-    "remove the hook, trace the model, and register the hook on the part",
-)
-inference_mode = AtLine(
-    "inference-mode",
-    "the model switches to inference mode",
-    "tensors made there are marked for good, and what a rank makes of them is not",
-    "torch.no_grad() records no gradients either, and can be planned",
-)
-keeps_state = AtLine(
-    "keeps-state",
-    "the model keeps '{name}' from one call to the next",
-    "a program computes every call alike, with '{name}' as it is now",
-    "a buffer that is written in place is carried: self.count.add_(1), self.mean.copy_(mean)",
-)
-replaces_data = AtLine(
-    "replaces-data",
-    "the model gives a tensor data of another shape or dtype",
-    "what is held between calls keeps its shape and dtype",
-    "data of the same shape and dtype are written in place, like x.copy_(data)",
-)
-function_transform = AtLine(
-    "function-transform",
-    "the model transforms a function",
-    "what torch.vmap, torch.func.grad and their kin run inside has no plan",
-    "write it for the whole batch, or register the function as an operator",
-)
-context_function = AtLine(
-    "context-fn",
-    "torch.utils.checkpoint is given a context_fn",
-    "it chooses among the operators that run on one device, and a rank runs others; a region is "
-    "run again as a whole",
-    "leave context_fn out, or checkpoint smaller parts of the model",
-)
-_UNREACHABLE = AtLine(
-    "unreachable",
-    "the model does what no program can call",
-    "torch's capture calls {path} here, which has no import path",
-    "write it with tensor operators, or register it as an operator",
-)
-_UNKNOWN_TENSOR = Problem(
-    TraceError,
-    "unknown-tensor",
-    "the model returns a tensor that its program does not make: {place}",
-    "torch hands it out as an attribute of a tensor that the call was given",
-    "return it by itself, in a tuple, a list, a dict or a dataclass",
-)
-_EXCLUDES_EXAMPLE = Problem(
-    TraceError,
-    "excludes-example",
-    "the graph would need {condition}, and the example has {sizes}",
-    "it comes from {origin}",
-    "give an example whose dynamic dimensions are all different and more than 1",
-)
-_DATA_DEPENDENT = AtLine(
-    "data-dependent",
-    "what the model does depends on data",
-    "{message}",
-    "write it with tensor operators (torch.where), or register it as an operator",
-)
-_NOT_CAPTURED = AtLine("not-captured", "the model cannot be captured as one graph", "{message}")
-_MADE_ON_META = replace(
-    _NOT_CAPTURED,
-    hint="on meta torch.tensor(...) cannot be captured: make it by torch.full or torch.arange, "
-    "or trace the model on cpu",
-)
+nothing_captured = _REFUSED["nothing-captured"]
+backward_hook = _REFUSED["module-hook"]
+inference_mode = partial(_refused, "inference-mode")
+keeps_state = partial(_refused, "keeps-state")
+replaces_data = partial(_refused, "replaces-data")
+function_transform = partial(_refused, "function-transform")
+context_function = partial(_refused, "context-fn")
 
 
 def unreachable(path: str, line: Source | None) -> TraceError:
     """A model that has torch's capture call what no program can call."""
-    return _UNREACHABLE(line, path=path)
+    return _refused("unreachable", line, path=path)
 
 
 def unknown_tensor(place: str) -> TraceError:
     """A model that returns, in an object, a tensor that the captured program does not make."""
-    return _UNKNOWN_TENSOR(place=place)
+    return _REFUSED["unknown-tensor"](place=place)
 
 
 def excludes_example(condition: Condition, sizes: Mapping[str, int]) -> TraceError:
     """A graph that does not hold at the sizes of the example that it was captured from."""
     own = ", ".join(f"{n} = {sizes[n]}" for n in sorted(condition.claim.symbols()))
-    return _EXCLUDES_EXAMPLE(condition=condition, sizes=own, origin=condition.origin)
+    return _REFUSED["excludes-example"](condition=condition, sizes=own, origin=condition.origin)
 
 
 def refused(error: Exception) -> DimsolveError:
@@ -144,11 +117,12 @@ def refused(error: Exception) -> DimsolveError:
     line, text = _line_of(error), str(error)
     if "checkpoint not implemented for" in text and "context_fn" in text:
         return context_function(line)
-    depends = "ata-dependent" in text or "data dependent" in text.lower()
-    row = _DATA_DEPENDENT if depends else _NOT_CAPTURED
+    code = "not-captured"
     if "convert all Tensors to FakeTensors" in text and "device='meta'" in text:
-        row = _MADE_ON_META
-    return row(line, message=_summary(text))
+        code = "not-captured (on meta)"
+    elif "ata-dependent" in text or "data dependent" in text.lower():
+        code = "data-dependent"
+    return _refused(code, line, message=_summary(text))
 
 
 def _summary(text: str) -> str:

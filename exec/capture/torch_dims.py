@@ -17,7 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dimsolve.ir.errors import DimsolveError, Problem, ShapeError
+from dimsolve.ir.errors import DimsolveError, ShapeError, problems
 from dimsolve.ir.expression import Comparison
 from dimsolve.solver.algebra.dims import Call, Function, ceil_div, floor_div, maximum, minimum, mod
 from dimsolve.solver.algebra.poly import Dim, atoms_of, divide_exactly, product, symbol, terms_of
@@ -66,19 +66,21 @@ RELATIONS: dict[str, Comparison] = {
 }
 
 
-_SPECIALISED = Problem(
+_SPECIALISED = problems(
     ShapeError,
-    "specialised",
-    "{name} dim {index} cannot be dynamic in this model",
-    "it was to be {dim}, and its capture fixes it at {size}{lines}",
-    "leave the dimension out of dynamic, or change the line that fixes its size",
-)
-_INEXPRESSIBLE = Problem(
+    """
+    specialised: {name} dim {index} cannot be dynamic in this model
+      it was to be {dim}, and its capture fixes it at {size}{lines}
+      hint: leave the dimension out of dynamic, or change the line that fixes its size
+    """,
+)["specialised"]
+_INEXPRESSIBLE = problems(
     TraceError,
-    "guard",
-    "torch's capture depends on sizes in a way that is no condition on lengths",
-    "{expression} ({origin})",
-)
+    """
+    guard: torch's capture depends on sizes in a way that is no condition on lengths
+      {expression} ({origin})
+    """,
+)["guard"]
 
 
 class NotExpressible(Exception):

@@ -68,8 +68,8 @@ from dimsolve.solver.graphs.deduction import Outcome, place_values
 from dimsolve.solver.graphs.names import path_of
 from dimsolve.solver.graphs.system import Contradiction
 
-from ..calls import autocast_now
 from ..graph import Graph
+from ..modes import autocast_now
 from ..registration.errors import shadowed
 from .argument_objects import (
     attributes_of,

@@ -1,368 +1,199 @@
-"""What a rank's own implementation of an operator knows of the other parts.
-
-    part.index, part.count         this part's place among all parts of the operator
-    part["n"].count                the same for the split of one identifier; 1 where it is not split
-    part.all_reduce(kept)          how many targets are kept on all ranks together
-
-See `dimsolve.partition.rules.rule` for the rules that use it.
-
-The collectives as differentiable functions: one class per pair of forward and backward.
+"""Collectives with gradients, and conversions from one placement to another along mesh axes.
 
 Along one mesh axis, with one logical loss. A replicated value has its whole gradient on every rank,
 unless its users are sharded: then each rank has a share of it, and the shares are summed.
 
-    class             forward           backward
+    function          forward           backward
     AllReduce         all-reduce        identity         its result is used alike on all ranks
                                         all-reduce       its result is used by sharded work
     ShareGradient     identity          all-reduce       R, to be used by sharded work
     DivideGradient    identity          divided by size  R, made by sharded work
     Gather            all-gather        slice            its result is used alike on all ranks
                                         reduce-scatter   its result is used by sharded work
-    Slice             slice             all-gather
-    ReduceScatter     reduce-scatter    all-gather
-    Exchange          all-to-all        all-to-all
-    Divide            divided by size   identity         the backward of DivideGradient
-
-Those of partial values are in `dimsolve.exec.distributed.collectives`. Each backward is the
-forward of another row, so where gradients are themselves recorded (``create_graph=True``) it goes
-through that row's class, and derivatives of every order are right.
-
-The differentiable functions of partial values: made of whole ones or parts, and joined.
-
-    class             forward           backward
     Keep              rank 0 keeps it   identity         R -> P(sum); for P(max) all keep it
-    Insert            into zeros        slice            S -> P(sum)
     JoinExtreme       max or min        to the winners, evenly shared
     JoinProduct       product           times the product of the others
 
-Of what only goes back there are
-
-    Scale             times size        identity         of Keep, of an average
-    TakePart          slice             into zeros       of Insert
-    TakeFirst         broadcast         rank 0 keeps it  of Keep, of a product
-    KeepFirst         rank 0 keeps it   broadcast        of TakeFirst
-
-The conventions are those of `dimsolve.exec.distributed.collectives`.
-
-From one placement to another, along one mesh axis or several, with gradients.
+Each backward is the forward of another pair, so where gradients are themselves recorded
+(``create_graph=True``) it goes through that pair, and derivatives of every order are right.
 
     from \\ to    R                  S(j)             P(sum)
     R            nothing            slice            rank 0 keeps it, zeros elsewhere
     S(i)         all-gather         all-to-all       into zeros
     P(sum)       all-reduce         reduce-scatter   nothing
 
-P(max), P(min) and P(prod) go through R; S(i) -> S(i) with other blocks gathers and cuts anew. The
-gradient goes the way back, by the pairs of `dimsolve.exec.distributed.collectives`: a loss
-that every rank computes is one loss.
+P(max), P(min) and P(prod) go through R; S(i) -> S(i) with other blocks gathers and cuts anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import prod
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.compiler import is_compiling
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.errors import DimsolveError, Problem
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 
 from .communicator import Communicator
 from .sharding import cut_rows, join_parts, neutral, products_of_others, slice_part
 
+_UNKNOWN_REDUCTION = Problem(
+    DimsolveError,
+    "reduction",
+    "parts cannot be reduced so",
+    "all_reduce was asked for {reduction!r}",
+    'write "sum", "max" or "min"',
+)
 
-def split_rows(tensor: Tensor, shard: Shard, count: int) -> Tensor:
-    """Returns (count, ...) whose row i is part i, in one piece of memory."""
-    return cut_rows(tensor, shard, count).contiguous()
+
+class Pair(Protocol):
+    """An autograd function made by `_pair`."""
+
+    apply: Callable[..., Tensor]
+    compute: Callable[..., Tensor]
 
 
-def backward_step(function: Any, at_once: Callable[..., Tensor], *arguments: Any) -> Tensor:
+def _step_back(function: Pair, gradient: Tensor, *arguments: Any) -> Tensor:
     """One step of a backward pass: recorded where gradients are, else without autograd's cost."""
-    if torch.is_grad_enabled() and not is_compiling():
-        recorded: Tensor = function.apply(*arguments)
-        return recorded
-    return at_once(*arguments)
+    recorded = torch.is_grad_enabled() and not is_compiling()
+    return (function.apply if recorded else function.compute)(gradient, *arguments)
 
 
-def same(tensor: Tensor, *_: Any) -> Tensor:
+def _pair(name: str, compute: Callable[..., Tensor], back: Callable[..., tuple[Any, ...]]) -> Pair:
+    """Returns a differentiable function ``compute(tensor, *arguments)``.
+
+    back: from the arguments to the function whose forward is the way back, and its arguments.
+    """
+
+    def forward(ctx: Any, tensor: Tensor, *arguments: Any) -> Tensor:
+        ctx.arguments = arguments
+        made: Tensor = pair.compute(tensor, *arguments)
+        return made.view_as(made) if made is tensor else made
+
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        function, *arguments = back(*ctx.arguments)
+        return _step_back(function, gradient, *arguments), *[None] * len(ctx.arguments)
+
+    backward.__code__ = backward.__code__.replace(co_qualname=f"{name}.backward")  # errors show it
+    methods: dict[str, Any] = {"compute": compute, "forward": forward, "backward": backward}
+    metaclass: Any = type(Function)
+    members = {key: staticmethod(method) for key, method in methods.items()}
+    pair: Pair = metaclass(name, (Function,), members)
+    return pair
+
+
+def _same(tensor: Tensor, *_: Any) -> Tensor:
     return tensor
 
 
-def summed(tensor: Tensor, communicator: Communicator, shared: bool) -> Tensor:
-    return communicator.all_reduce(tensor.contiguous())
+def _summed(tensor: Tensor, end: Communicator, *_: Any) -> Tensor:
+    return end.all_reduce(tensor.contiguous())
 
 
-def sliced(tensor: Tensor, shard: Shard, communicator: Communicator) -> Tensor:
-    part = slice_part(tensor, shard, communicator.rank, communicator.size)
+def _divided(tensor: Tensor, end: Communicator) -> Tensor:
+    return tensor / end.size
+
+
+def _scaled(tensor: Tensor, end: Communicator) -> Tensor:
+    return tensor * end.size
+
+
+def _sliced(tensor: Tensor, shard: Shard, end: Communicator) -> Tensor:
+    part = slice_part(tensor, shard, end.rank, end.size)
     # Never a view of the argument: what comes next may write to it.
     return part.clone(memory_format=torch.contiguous_format)
 
 
-def _gathered(tensor: Tensor, shard: Shard, communicator: Communicator, *_: Any) -> Tensor:
-    return join_parts(communicator.all_gather(tensor.contiguous()), shard)
+def _gathered(tensor: Tensor, shard: Shard, end: Communicator, *_: Any) -> Tensor:
+    return join_parts(end.all_gather(tensor.contiguous()), shard)
 
 
-def _scattered(tensor: Tensor, shard: Shard, communicator: Communicator) -> Tensor:
-    return communicator.reduce_scatter(split_rows(tensor, shard, communicator.size))
+def _gathered_late(tensor: Tensor, begun: Callable[[], Tensor], shard: Shard, *_: Any) -> Tensor:
+    return join_parts(begun(), shard)
 
 
-class AllReduce(Function):
-    """P(sum) -> R."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, communicator: Communicator, shared: bool) -> Tensor:
-        ctx.given = communicator, shared
-        return summed(tensor, communicator, shared)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        communicator, shared = ctx.given
-        if shared:
-            return backward_step(AllReduce, summed, gradient, communicator, True), None, None
-        return backward_step(ShareGradient, same, gradient, communicator), None, None
+def _scattered(tensor: Tensor, shard: Shard, end: Communicator) -> Tensor:
+    return end.reduce_scatter(cut_rows(tensor, shard, end.size).contiguous())
 
 
-class ShareGradient(Function):
-    """R -> R, used by sharded work: each rank computes a share of the gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, communicator: Communicator) -> Tensor:
-        ctx.communicator = communicator
-        return tensor.view_as(tensor)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return backward_step(AllReduce, summed, gradient, ctx.communicator, False), None
-
-
-class DivideGradient(Function):
-    """R -> R, made by sharded work: each rank's making of it has a share of the gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, communicator: Communicator) -> Tensor:
-        ctx.communicator = communicator
-        return tensor.view_as(tensor)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return backward_step(Divide, _divided, gradient, ctx.communicator), None
-
-
-def _divided(tensor: Tensor, communicator: Communicator) -> Tensor:
-    return tensor / communicator.size
-
-
-class Divide(Function):
-    """R -> P(sum), an equal summand on every rank."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, communicator: Communicator) -> Tensor:
-        ctx.communicator = communicator
-        return _divided(tensor, communicator)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return backward_step(DivideGradient, same, gradient, ctx.communicator), None
-
-
-class Gather(Function):
-    """S -> R."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, tensor: Tensor, shard: Shard, communicator: Communicator, shared: bool
-    ) -> Tensor:
-        ctx.given = shard, communicator, shared
-        return _gathered(tensor, shard, communicator)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        shard, communicator, shared = ctx.given
-        back = (ReduceScatter, _scattered) if shared else (Slice, sliced)
-        return backward_step(*back, gradient, shard, communicator), None, None, None
-
-
-class GatherBegun(Function):
-    """S -> R, where the gathering has begun already; ``begun`` waits for the rows."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        tensor: Tensor,
-        begun: Callable[[], Tensor],
-        shard: Shard,
-        communicator: Communicator,
-    ) -> Tensor:
-        ctx.given = shard, communicator
-        return join_parts(begun(), shard)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return backward_step(Slice, sliced, gradient, *ctx.given), None, None, None
-
-
-class Slice(Function):
-    """R -> S."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, shard: Shard, communicator: Communicator) -> Tensor:
-        ctx.given = shard, communicator
-        return sliced(tensor, shard, communicator)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return backward_step(Gather, _gathered, gradient, *ctx.given, False), None, None
-
-
-class ReduceScatter(Function):
-    """P(sum) -> S."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, shard: Shard, communicator: Communicator) -> Tensor:
-        ctx.given = shard, communicator
-        return _scattered(tensor, shard, communicator)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return backward_step(Gather, _gathered, gradient, *ctx.given, True), None, None
-
-
-def _exchanged(tensor: Tensor, source: Shard, target: Shard, communicator: Communicator) -> Tensor:
-    rows = communicator.all_to_all(split_rows(tensor, target, communicator.size))
+def _exchanged(tensor: Tensor, source: Shard, target: Shard, end: Communicator) -> Tensor:
+    rows = end.all_to_all(cut_rows(tensor, target, end.size).contiguous())
     return join_parts(rows, source)
 
 
-class Exchange(Function):
-    """S(i) -> S(j): every rank sends every other the part of its part."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, tensor: Tensor, source: Shard, target: Shard, communicator: Communicator
-    ) -> Tensor:
-        ctx.given = target, source, communicator
-        return _exchanged(tensor, source, target, communicator)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return backward_step(Exchange, _exchanged, gradient, *ctx.given), None, None, None
+def _kept(tensor: Tensor, reduction: Reduction, end: Communicator) -> Tensor:
+    if end.rank and reduction in (Reduction.SUM, Reduction.PROD):
+        return torch.full_like(tensor, neutral(reduction, tensor.dtype))
+    return tensor.clone()
 
 
-class Keep(Function):
-    """R -> P: rank 0 keeps a summand or a factor, the others the neutral element.
-
-    Of a maximum, a minimum or an average all ranks keep it.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, tensor: Tensor, reduction: Reduction, communicator: Communicator
-    ) -> Tensor:
-        ctx.given = reduction, communicator
-        if communicator.rank and reduction in (Reduction.SUM, Reduction.PROD):
-            return torch.full_like(tensor, neutral(reduction, tensor.dtype))
-        return tensor.clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        reduction, communicator = ctx.given
-        match reduction:
-            case Reduction.SUM:
-                whole = backward_step(DivideGradient, same, gradient, communicator)
-            case Reduction.AVG:
-                whole = backward_step(Scale, _scaled, gradient, communicator)
-            case Reduction.PROD:
-                whole = backward_step(TakeFirst, _first, gradient, communicator)
-            case _:
-                whole = backward_step(AllReduce, summed, gradient, communicator, False)
-        return whole, None, None
+def _inserted(tensor: Tensor, shard: Shard, reduction: Reduction, end: Communicator) -> Tensor:
+    rows = tensor.new_full((end.size, *tensor.shape), neutral(reduction, tensor.dtype))
+    rows[end.rank] = tensor
+    return join_parts(rows, shard)
 
 
-def _scaled(tensor: Tensor, communicator: Communicator) -> Tensor:
-    return tensor * communicator.size
+def _first(tensor: Tensor, end: Communicator) -> Tensor:
+    return end.broadcast(tensor.contiguous(), 0)
 
 
-class Scale(Function):
-    """The gradient of the parts of an average, as the gradient of the average."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, communicator: Communicator) -> Tensor:
-        ctx.communicator = communicator
-        return _scaled(tensor, communicator)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        keep: Any = Keep.apply
-        return keep(gradient, Reduction.AVG, ctx.communicator), None
+def _kept_first(tensor: Tensor, end: Communicator) -> Tensor:
+    return torch.zeros_like(tensor) if end.rank else tensor.clone()
 
 
-def _first(tensor: Tensor, communicator: Communicator) -> Tensor:
-    return communicator.broadcast(tensor.contiguous(), 0)
+def _back_of_sum(end: Communicator, shared: bool) -> tuple[Any, ...]:
+    return (AllReduce, end, True) if shared else (ShareGradient, end)
 
 
-class TakeFirst(Function):
-    """What rank 0 has, on every rank."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, communicator: Communicator) -> Tensor:
-        ctx.communicator = communicator
-        return _first(tensor, communicator)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return backward_step(KeepFirst, _kept_first, gradient, ctx.communicator), None
+def _back_of_gather(shard: Shard, end: Communicator, shared: bool) -> tuple[Any, ...]:
+    return (ReduceScatter if shared else Slice), shard, end
 
 
-def _kept_first(tensor: Tensor, communicator: Communicator) -> Tensor:
-    return torch.zeros_like(tensor) if communicator.rank else tensor.clone()
+def _back_of_keep(reduction: Reduction, end: Communicator) -> tuple[Any, ...]:
+    match reduction:
+        case Reduction.SUM:
+            return DivideGradient, end
+        case Reduction.AVG:
+            return Scale, end
+        case Reduction.PROD:
+            return TakeFirst, end
+        case _:
+            return AllReduce, end, False
 
 
-class KeepFirst(Function):
-    """The way back of `TakeFirst`: only rank 0's part counts."""
+# P(sum) -> R; R -> R, used or made by sharded work; R -> P(sum), an equal summand on every rank
+AllReduce: Pair = _pair("AllReduce", _summed, _back_of_sum)
+ShareGradient: Pair = _pair("ShareGradient", _same, lambda end: (AllReduce, end, False))
+DivideGradient: Pair = _pair("DivideGradient", _same, lambda end: (Divide, end))
+Divide: Pair = _pair("Divide", _divided, lambda end: (DivideGradient, end))
 
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, communicator: Communicator) -> Tensor:
-        ctx.communicator = communicator
-        return _kept_first(tensor, communicator)
+# S -> R, begun already or not; R -> S; P(sum) -> S; S(i) -> S(j)
+Gather: Pair = _pair("Gather", _gathered, _back_of_gather)
+GatherBegun: Pair = _pair("GatherBegun", _gathered_late, lambda _, shard, end: (Slice, shard, end))
+Slice: Pair = _pair("Slice", _sliced, lambda shard, end: (Gather, shard, end, False))
+ReduceScatter: Pair = _pair(
+    "ReduceScatter", _scattered, lambda shard, end: (Gather, shard, end, True)
+)
+Exchange: Pair = _pair(
+    "Exchange", _exchanged, lambda source, target, end: (Exchange, target, source, end)
+)
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return backward_step(TakeFirst, _first, gradient, ctx.communicator), None
+# R -> P: rank 0 keeps a summand or a factor, the others the neutral element; of a maximum, a
+# minimum or an average all ranks keep it. S -> P: each part in its place among neutral elements.
+Keep: Pair = _pair("Keep", _kept, _back_of_keep)
+Insert: Pair = _pair("Insert", _inserted, lambda shard, _, end: (TakePart, shard, end))
 
-
-class Insert(Function):
-    """S -> P: each rank's part in its place among neutral elements. Not for averages."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, tensor: Tensor, shard: Shard, reduction: Reduction, communicator: Communicator
-    ) -> Tensor:
-        ctx.given = shard, communicator
-        count = communicator.size
-        rows = tensor.new_full((count, *tensor.shape), neutral(reduction, tensor.dtype))
-        rows[communicator.rank] = tensor
-        return join_parts(rows, shard)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return backward_step(TakePart, sliced, gradient, *ctx.given), None, None, None
-
-
-class TakePart(Function):
-    """Each rank's part of a value that ranks have shares of: the part is whole on its own rank."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, shard: Shard, communicator: Communicator) -> Tensor:
-        ctx.given = shard, communicator
-        return sliced(tensor, shard, communicator)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        shard, communicator = ctx.given
-        insert: Any = Insert.apply
-        return insert(gradient, shard, Reduction.SUM, communicator), None, None
+# What only goes back: of Keep, of an average and of a product, and of Insert.
+Scale: Pair = _pair("Scale", _scaled, lambda end: (Keep, Reduction.AVG, end))
+TakeFirst: Pair = _pair("TakeFirst", _first, lambda end: (KeepFirst, end))
+KeepFirst: Pair = _pair("KeepFirst", _kept_first, lambda end: (TakeFirst, end))
+TakePart: Pair = _pair("TakePart", _sliced, lambda shard, end: (Insert, shard, Reduction.SUM, end))
 
 
 class JoinExtreme(Function):
@@ -370,49 +201,70 @@ class JoinExtreme(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, tensor: Tensor, reduction: Reduction, communicator: Communicator, shared: bool
+        ctx: Any, tensor: Tensor, reduction: Reduction, end: Communicator, shared: bool
     ) -> Tensor:
-        joined = communicator.all_reduce(tensor.contiguous(), reduction)
-        ctx.given = communicator, shared
+        joined = end.all_reduce(tensor.contiguous(), reduction)
+        ctx.arguments = end, shared
         ctx.save_for_backward(tensor, joined)
         return joined
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        communicator, shared = ctx.given
         tensor, joined = ctx.saved_tensors
-        gradient = _for_own_work(gradient, communicator, shared)
+        function, *arguments = _back_of_sum(*ctx.arguments)
+        gradient = _step_back(function, gradient, *arguments)
         wins = (tensor == joined).to(gradient.dtype)
-        return gradient * wins / communicator.all_reduce(wins), None, None, None
-
-
-def _for_own_work(gradient: Tensor, communicator: Communicator, shared: bool) -> Tensor:
-    """A joined value's gradient on every rank, for each to go on with in its own way."""
-    if shared:
-        return backward_step(AllReduce, summed, gradient, communicator, True)
-    return backward_step(ShareGradient, same, gradient, communicator)
+        return gradient * wins / ctx.arguments[0].all_reduce(wins), None, None, None
 
 
 class JoinProduct(Function):
     """P(prod) -> R: the gradient of a factor is the product of the others, zeros included."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, communicator: Communicator, shared: bool) -> Tensor:
-        factors = communicator.all_gather(tensor.contiguous())
-        ctx.given = communicator, shared
-        ctx.save_for_backward(tensor, products_of_others(factors)[communicator.rank])
+    def forward(ctx: Any, tensor: Tensor, end: Communicator, shared: bool) -> Tensor:
+        factors = end.all_gather(tensor.contiguous())
+        ctx.arguments = end, shared
+        ctx.save_for_backward(tensor, products_of_others(factors)[end.rank])
         return factors.prod(0, dtype=tensor.dtype)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        communicator, shared = ctx.given
+        end = ctx.arguments[0]
         tensor, others = ctx.saved_tensors
         if torch.is_grad_enabled() and not is_compiling():
-            gather: Any = Gather.apply
-            factors = gather(tensor.unsqueeze(0), Shard(0), communicator, True)
-            others = products_of_others(factors)[communicator.rank]
-        gradient = _for_own_work(gradient, communicator, shared)
-        return gradient * others.conj(), None, None
+            factors = Gather.apply(tensor.unsqueeze(0), Shard(0), end, True)
+            others = products_of_others(factors)[end.rank]
+        function, *arguments = _back_of_sum(*ctx.arguments)
+        return _step_back(function, gradient, *arguments) * others.conj(), None, None
+
+
+def pair_of(
+    source: Placement, target: Placement, end: Communicator, shared: bool
+) -> tuple[Any, ...] | None:
+    """Returns the function that converts, and its arguments; None where it takes several."""
+    match source, target:
+        case Replicate(), Replicate():
+            return ShareGradient, end
+        case Replicate(), Shard():
+            return Slice, target, end
+        case Replicate(), Partial(reduction):
+            return Keep, reduction, end
+        case Shard(), Replicate():
+            return Gather, source, end, shared
+        case Shard(), Shard() if source.dim != target.dim:
+            return Exchange, source, target, end
+        case Shard(), Partial(reduction) if reduction is not Reduction.AVG:
+            return Insert, source, reduction, end
+        case Partial(Reduction.SUM), Replicate():
+            return AllReduce, end, shared
+        case Partial(Reduction.MAX | Reduction.MIN as reduction), Replicate():
+            return JoinExtreme, reduction, end, shared
+        case Partial(Reduction.PROD), Replicate():
+            return JoinProduct, end, shared
+        case Partial(Reduction.SUM), Shard():
+            return ReduceScatter, target, end
+        case _:
+            return None
 
 
 def convert(
@@ -429,33 +281,21 @@ def convert(
     share of its gradient, and the shares are summed on the way back. For other targets it means
     nothing. Raises ShapeError where a dimension cannot be cut into equal parts.
     """
-    match source, target:
-        case Replicate(), Replicate():
-            return _call(ShareGradient, tensor, communicator) if shared_gradient else tensor
-        case Replicate(), Shard():
-            return _call(Slice, tensor, target, communicator)
-        case Replicate(), Partial():
-            return _call(Keep, tensor, target.reduction, communicator)
-        case Shard(), Replicate():
-            return _call(Gather, tensor, source, communicator, shared_gradient)
-        case Shard(), Shard():
-            return _reshard(tensor, source, target, communicator)
-        case Shard(), Partial(Reduction.AVG):
-            gathered = _call(Gather, tensor, source, communicator, False)
-            return _call(Keep, gathered, target.reduction, communicator)
-        case Shard(), Partial():
-            return _call(Insert, tensor, source, target.reduction, communicator)
-        case Partial(), Replicate():
-            return _join(tensor, source.reduction, communicator, shared_gradient)
-        case Partial(Reduction.SUM), Shard():
-            return _call(ReduceScatter, tensor, target, communicator)
-        case Partial(Reduction.AVG), Shard():
-            return _averaged(ReduceScatter, tensor, communicator.size, target, communicator)
-        case Partial(), Partial() if source == target:
-            return tensor
-        case _:
-            whole = _join(tensor, source.reduction, communicator, False)  # type: ignore[union-attr]
-            return convert(whole, Replicate(), target, communicator)
+    if source == target and not (shared_gradient and isinstance(source, Replicate)):
+        return tensor
+    pair = pair_of(source, target, communicator, shared_gradient)
+    if pair is not None:
+        function, *arguments = pair
+        converted: Tensor = function.apply(tensor, *arguments)
+        return converted
+    if source == Partial(Reduction.AVG) and not isinstance(target, Partial):
+        size, total = communicator.size, Partial(Reduction.SUM)
+        if tensor.dtype is torch.float16:  # the sum may not fit where the average does
+            tensor, size = tensor / size, 1
+        summed = convert(tensor, total, target, communicator, shared_gradient=shared_gradient)
+        return summed / size if size > 1 else summed
+    whole = convert(tensor, source, Replicate(), communicator)
+    return convert(whole, Replicate(), target, communicator)
 
 
 def made_by_shards(tensor: Tensor, communicator: Communicator) -> Tensor:
@@ -463,7 +303,7 @@ def made_by_shards(tensor: Tensor, communicator: Communicator) -> Tensor:
 
     The shares of the gradient that the ranks' programs send back for their inputs add up.
     """
-    return _call(DivideGradient, tensor, communicator)
+    return DivideGradient.apply(tensor, communicator)
 
 
 def convert_axes(
@@ -512,42 +352,17 @@ def _in_the_way(inner: Placement, source: Placement, target: Placement) -> bool:
             return False
 
 
-def _reshard(tensor: Tensor, source: Shard, target: Shard, communicator: Communicator) -> Tensor:
-    if source == target:
-        return tensor
-    if source.dim == target.dim:
-        whole = _call(Gather, tensor, source, communicator, False)
-        return _call(Slice, whole, target, communicator)
-    return _call(Exchange, tensor, source, target, communicator)
-
-
-def _join(tensor: Tensor, reduction: Reduction, communicator: Communicator, shared: bool) -> Tensor:
-    match reduction:
-        case Reduction.SUM:
-            return _call(AllReduce, tensor, communicator, shared)
-        case Reduction.AVG:
-            return _averaged(AllReduce, tensor, communicator.size, communicator, shared)
-        case Reduction.MAX | Reduction.MIN:
-            return _call(JoinExtreme, tensor, reduction, communicator, shared)
-        case Reduction.PROD:
-            return _call(JoinProduct, tensor, communicator, shared)
-
-
-def _averaged(function: Any, tensor: Tensor, size: int, *arguments: Any) -> Tensor:
-    """An average of what a function sums: in float16 the sum may not fit where the average does."""
-    if tensor.dtype is torch.float16:
-        return _call(function, tensor / size, *arguments)
-    return _call(function, tensor, *arguments) / size
-
-
-def _call(function: Any, *arguments: Any) -> Tensor:
-    apply: Callable[..., Tensor] = function.apply
-    return apply(*arguments)
-
-
 @dataclass(frozen=True, slots=True)
 class MeshPart:
-    """A `Part`: the splits of one operator, (identifier, communicator) each, outer axis first."""
+    """What a rank's own implementation of an operator knows of the other parts.
+
+        part.index, part.count         this part's place among all parts of the operator
+        part["n"].count                the same for the split of one identifier; 1 without a split
+        part.all_reduce(kept)          how many targets are kept on all ranks together
+
+    splits: of the operator, (identifier, communicator) each, outer axis first. See
+    `dimsolve.partition.rules.rule` for the rules that use it.
+    """
 
     splits: tuple[tuple[str, Communicator], ...] = ()
 
@@ -562,10 +377,7 @@ class MeshPart:
     @property
     def count(self) -> int:
         """How many parts there are."""
-        count = 1
-        for _, communicator in self.splits:
-            count *= communicator.size
-        return count
+        return prod(communicator.size for _, communicator in self.splits)
 
     def __getitem__(self, name: str) -> MeshPart:
         return MeshPart(tuple(split for split in self.splits if split[0] == name))
@@ -573,7 +385,7 @@ class MeshPart:
     def all_reduce(self, tensor: Tensor, reduction: str = "sum") -> Tensor:
         """Returns the sum, max or min over all parts; see `dimsolve.partition.rules.rule.Part`."""
         if reduction not in ("sum", "max", "min"):
-            raise _unknown_reduction(reduction)
+            raise _UNKNOWN_REDUCTION(reduction=reduction)
         source = Partial(Reduction(reduction))
         for _, communicator in self.splits:
             tensor = convert(tensor, source, Replicate(), communicator, shared_gradient=True)
@@ -583,14 +395,3 @@ class MeshPart:
 def part_of(splits: Sequence[tuple[str, Communicator]]) -> MeshPart:
     """Returns the part of a rank whose operator is split so."""
     return MeshPart(tuple(splits))
-
-
-def _unknown_reduction(reduction: str) -> DimsolveError:
-    return DimsolveError(
-        Diagnostic(
-            code="reduction",
-            title="parts cannot be reduced so",
-            reason=f"all_reduce was asked for {reduction!r}",
-            hint='write "sum", "max" or "min"',
-        )
-    )

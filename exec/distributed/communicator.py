@@ -15,37 +15,21 @@ No gradient is recorded here (`dimsolve.exec.distributed.collectives` knows them
 changed, and what is returned shares no memory with what another rank has. All ranks of a group call
 the same collectives in the same order with tensors of one shape and dtype.
 
-What a backend cannot move or reduce as it is goes as something that it can.
+What a backend cannot move or reduce as it is goes as something that it can:
 
-bool (4, 8)         bytes (32,) on the way, bool (4, 8) again
-int16 (4,)          is reduced as int32
-float32 (4,)        its maximum is that of int32: gloo's of floats loses the NaN of all but one rank
+    bool (4, 8)         bytes (32,) on the way, bool (4, 8) again
+    int16 (4,)          is reduced as int32
+    float32 (4,)        its maximum is that of int32: gloo's of floats loses the NaN of all but one
 
-The collectives as operators of torch.library: what torch.compile sees of them.
-
-    all_reduce(x)       (16, 64) -> (16, 64)        all_gather(x)    (16, 64) -> (2, 16, 64)
-
-A compiler cannot look into a process group, and need not: it has to know the shapes. Outside of
-compiled code the communicators call their group directly, which takes less time than an operator.
-An end is named by a number: the operators take nothing but tensors, numbers and texts.
-
-A `Communicator` between processes: raw calls of torch.distributed, nothing recorded or planned.
-
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-    axes = communicators_of(mesh)
-    axes["tp"].all_reduce(x)          x (16, 64) on every rank -> the sum (16, 64) on every rank
-
-The wrappers in ``torch.distributed`` cost as much again as the call, so the process group is called
-directly; in compiled code the calls are operators
-(`dimsolve.exec.distributed.communicator`). What gloo cannot move or reduce goes as
-something that it can: bytes, or a wider integer. A group that fails (a peer died, time ran out)
-raises `CollectiveError` with the rank, the call and the shape.
+`TorchCommunicator` calls the process group directly, since the wrappers in ``torch.distributed``
+cost as much again as the call. A group that fails (a peer died, time ran out) raises
+`CollectiveError` with the rank, the call and the shape.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import lru_cache
 from itertools import count
@@ -61,7 +45,9 @@ from torch.library import custom_op
 from dimsolve.ir.errors import Diagnostic, DimsolveError
 from dimsolve.partition.placement import Reduction
 
-from .failures import Failure, Stopped, Watch, inherit_timeout, rank_failure, watch
+from .failures import Failure, Stopped, rank_failure
+from .sharding import reduce_parts
+from .watch import Watch, inherit_timeout, watch
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -101,25 +87,22 @@ def end_text(end: Communicator) -> str:
     return f"{axis} = {end.size}, rank {end.rank}" if axis else f"{ranks}, rank {end.rank}"
 
 
+def common_number(ends: Iterable[Communicator], device: torch.device) -> int:
+    """Returns a number that the first rank draws from torch's generator, the same on all ranks."""
+    number = torch.randint(2**62, (1,))
+    for end in ends:
+        if end.size > 1:
+            number = end.broadcast(number.to(device), 0)
+    return int(number)
+
+
 PLAIN = frozenset(
-    {
-        torch.float32,
-        torch.float64,
-        torch.float16,
-        torch.bfloat16,
-        torch.int32,
-        torch.int64,
-        torch.uint8,
-        torch.int8,
-    }
+    {torch.float64, torch.float32, torch.float16, torch.bfloat16}
+    | {torch.int64, torch.int32, torch.int8, torch.uint8}
 )
 """The dtypes that every backend moves and reduces as they are."""
 
-WIDER = {
-    torch.int16: torch.int32,
-    torch.uint16: torch.int32,
-    torch.uint32: torch.int64,
-}
+WIDER = {torch.int16: torch.int32, torch.uint16: torch.int32, torch.uint32: torch.int64}
 """The integers that are reduced as wider ones."""
 
 
@@ -162,67 +145,34 @@ def _turned(bits: Tensor) -> Tensor:
     return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
 
 
-_ends: WeakValueDictionary[int, Any] = WeakValueDictionary()
+_ends: WeakValueDictionary[int, TorchCommunicator] = WeakValueDictionary()
 _numbers = count()
 
 
-def numbered(end: Any) -> int:
-    """Returns the number of a communicator, by which operators find it."""
-    number = next(_numbers)
-    _ends[number] = end
-    return number
+@custom_op("dimsolve::collective", mutates_args=())
+def collective(tensor: Tensor, end: int, name: str, argument: str) -> Tensor:
+    """What torch.compile sees of a collective: a compiler cannot look into a process group, and has
+    to know the shapes only. An operator takes tensors, numbers and texts: an end is its number.
+    """
+    call = getattr(_ends[end], name)
+    made: Tensor = call(tensor, _ARGUMENTS[name](argument)) if name in _ARGUMENTS else call(tensor)
+    return made
 
 
-@custom_op("dimsolve::all_reduce", mutates_args=())
-def all_reduce(tensor: Tensor, end: int, reduction: str) -> Tensor:
-    """(...) -> (...), equal on all ranks."""
-    joined: Tensor = _ends[end].all_reduce(tensor, Reduction(reduction))
-    return joined
+_ARGUMENTS: dict[str, Callable[[str], Any]] = {
+    "all_reduce": Reduction,
+    "reduce_scatter": Reduction,
+    "broadcast": int,
+}
 
 
-@custom_op("dimsolve::all_gather", mutates_args=())
-def all_gather(tensor: Tensor, end: int, size: int) -> Tensor:
-    """(...) -> (size, ...), equal on all ranks."""
-    rows: Tensor = _ends[end].all_gather(tensor)
-    return rows
-
-
-@custom_op("dimsolve::reduce_scatter", mutates_args=())
-def reduce_scatter(tensor: Tensor, end: int, reduction: str) -> Tensor:
-    """(size, ...) -> (...)."""
-    mine: Tensor = _ends[end].reduce_scatter(tensor, Reduction(reduction))
-    return mine
-
-
-@custom_op("dimsolve::all_to_all", mutates_args=())
-def all_to_all(tensor: Tensor, end: int) -> Tensor:
-    """(size, ...) -> (size, ...)."""
-    rows: Tensor = _ends[end].all_to_all(tensor)
-    return rows
-
-
-@custom_op("dimsolve::broadcast", mutates_args=())
-def broadcast(tensor: Tensor, end: int, root: int) -> Tensor:
-    """(...) -> (...), equal on all ranks."""
-    joined: Tensor = _ends[end].broadcast(tensor, root)
-    return joined
-
-
-@all_reduce.register_fake
-@all_to_all.register_fake
-@broadcast.register_fake
-def _same_shape(tensor: Tensor, *_: Any) -> Tensor:
-    return tensor.new_empty(tensor.shape)
-
-
-@all_gather.register_fake
-def _rows(tensor: Tensor, end: int, size: int) -> Tensor:
-    return tensor.new_empty((size, *tensor.shape))
-
-
-@reduce_scatter.register_fake
-def _row(tensor: Tensor, *_: Any) -> Tensor:
-    return tensor.new_empty(tensor.shape[1:])
+@collective.register_fake
+def _shaped(tensor: Tensor, end: int, name: str, argument: str) -> Tensor:
+    shapes = {
+        "all_gather": (_ends[end].size, *tensor.shape),
+        "reduce_scatter": tensor.shape[1:],
+    }
+    return tensor.new_empty(shapes.get(name, tensor.shape))
 
 
 _OPERATIONS: dict[Reduction, Any] = {
@@ -262,7 +212,8 @@ class TorchCommunicator:
         self.label = label
         self.rank: int = group.rank()
         self.size: int = group.size()
-        self.number = numbered(self)
+        self.number = next(_numbers)
+        _ends[self.number] = self
         self._queues = "nccl" in dist.get_backend(group)
 
     def __repr__(self) -> str:
@@ -275,8 +226,7 @@ class TorchCommunicator:
     def all_reduce(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
         """(...) -> (...), equal on all ranks."""
         if is_compiling():
-            moved: Tensor = all_reduce(tensor, self.number, reduction.value)
-            return moved
+            return self._compiled("all_reduce", tensor, reduction.value)
         if reduction in (Reduction.MAX, Reduction.MIN) and tensor.is_floating_point():
             ordered = in_order(tensor.detach(), reduction)
             self._reduce(ordered, _OPERATIONS[reduction])
@@ -290,8 +240,7 @@ class TorchCommunicator:
     def all_gather(self, tensor: Tensor) -> Tensor:
         """(...) -> (size, ...), equal on all ranks."""
         if is_compiling():
-            moved: Tensor = all_gather(tensor, self.number, self.size)
-            return moved
+            return self._compiled("all_gather", tensor)
         given = carried(tensor)
         rows = given.new_empty((self.size, *given.shape))
         self._do("all-gather", tensor, self.group._allgather_base, rows.view(-1), given.view(-1))
@@ -300,8 +249,7 @@ class TorchCommunicator:
     def reduce_scatter(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
         """(size, ...) -> (...)."""
         if is_compiling():
-            moved: Tensor = reduce_scatter(tensor, self.number, reduction.value)
-            return moved
+            return self._compiled("reduce_scatter", tensor, reduction.value)
         if tensor.dtype not in PLAIN or reduction in (Reduction.MAX, Reduction.MIN):
             return self.all_reduce(tensor, reduction)[self.rank].clone()
         given = tensor.detach().contiguous()
@@ -315,8 +263,7 @@ class TorchCommunicator:
     def all_to_all(self, tensor: Tensor) -> Tensor:
         """(size, ...) -> (size, ...)."""
         if is_compiling():
-            moved: Tensor = all_to_all(tensor, self.number)
-            return moved
+            return self._compiled("all_to_all", tensor)
         given = carried(tensor)
         rows = torch.empty_like(given)
         call = self.group.alltoall_base
@@ -326,13 +273,16 @@ class TorchCommunicator:
     def broadcast(self, tensor: Tensor, root: int) -> Tensor:
         """(...) -> (...), equal on all ranks."""
         if is_compiling():
-            moved: Tensor = broadcast(tensor, self.number, root)
-            return moved
+            return self._compiled("broadcast", tensor, str(root))
         joined = carried(tensor).clone()
         options = dist.BroadcastOptions()
         options.rootRank = root
         self._do("broadcast", tensor, self.group.broadcast, [joined], options)
         return restored(joined, tensor, tensor.shape)
+
+    def _compiled(self, name: str, tensor: Tensor, argument: str = "") -> Tensor:
+        made: Tensor = collective(tensor, self.number, name, argument)
+        return made
 
     def begin_sum(self, tensor: Tensor) -> Callable[[], None]:
         """Begins to sum a tensor over all ranks in its own memory; returns what waits for it."""
@@ -412,8 +362,6 @@ class TorchCommunicator:
             self._reduce(joined, dist.ReduceOp.SUM)
             total = torch.view_as_complex(joined)
             return total / self.size if reduction is Reduction.AVG else total
-        from .sharding import reduce_parts
-
         return reduce_parts(self.all_gather(tensor), reduction)
 
     def _failed(self, collective: str, tensor: Tensor, reason: str) -> DimsolveError:

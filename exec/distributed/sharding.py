@@ -20,7 +20,7 @@ from torch import Tensor
 from dimsolve.ir.errors import Diagnostic, ShapeError
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 
-from ..calls import DEVICES
+from ..modes import DEVICES
 
 
 def blocks_of(shard: Shard) -> int:

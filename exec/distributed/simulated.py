@@ -4,15 +4,10 @@
     world.run(lambda member: member["tp"].all_reduce(torch.tensor(member.rank)))
     # [tensor(1), tensor(1), tensor(5), tensor(5)]: ranks 0 and 1 share a dp coordinate, 2 and 3 too
 
-Ranks are threads that take turns: one runs until it waits for others in a collective, then the
-next does. So a run is deterministic, and a world in which nobody can go on is seen at once: an
-exception on one rank, ranks that call different collectives, a rank that ends while others wait
-for it are errors that name the rank, never a hang.
-
-Ranks as threads that take turns, and what they ask of each other.
-
-One rank runs until it waits for others in a collective, then the next one that can go on does. When
-none can, or one has raised an exception, all end, and the error names the rank.
+Ranks are threads in lockstep: one runs until it waits for others in a collective, then the next one
+that can go on does. So a run is deterministic, and a world in which nobody can go on is seen at
+once: an exception on one rank, ranks that call different collectives, a rank that ends while others
+wait for it are errors that name the rank, never a hang.
 """
 
 from __future__ import annotations
@@ -28,11 +23,26 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.errors import Diagnostic, DimsolveError, Problem
 from dimsolve.partition.placement import Reduction
 
 from .communicator import end_text
 from .sharding import joined, reduce_parts
+
+_DIFFERENT_CALLS = Problem(
+    DimsolveError,
+    "collectives-differ",
+    "ranks call different collectives",
+    "rank {first} calls {call} and rank {other} calls {others}",
+    "all ranks of a group call the same collectives in the same order",
+)
+_NOT_ITS_THREAD = Problem(
+    DimsolveError,
+    "another-thread",
+    "a collective was called outside its rank's thread",
+    "rank {rank} of the simulated world runs in another thread",
+    "simulate on the CPU: the gradients of a GPU are computed in a thread of torch",
+)
 
 
 class RankError(DimsolveError):
@@ -74,13 +84,13 @@ class Group:
     results: dict[int, Tensor] = field(default_factory=dict)
 
 
-class Turns:
-    """Gives one rank after the other the turn, and carries out what they ask of each other."""
+class Lockstep:
+    """Runs one rank after the other, and carries out what they ask of each other."""
 
     def __init__(self, coordinates: list[dict[str, int]]) -> None:
         self.coordinates = coordinates
         self.groups = _groups(coordinates)
-        self._turn = [threading.Semaphore(0) for _ in coordinates]
+        self._running = [threading.Semaphore(0) for _ in coordinates]
         self._ready = deque(range(len(coordinates)))
         self._waiting: dict[int, Group] = {}
         self._threads: list[threading.Thread] = []
@@ -92,7 +102,7 @@ class Turns:
         grad = torch.is_grad_enabled()
 
         def rank_main(rank: int) -> None:
-            self._turn[rank].acquire()
+            self._running[rank].acquire()
             try:
                 if self._failure is None:
                     with torch.set_grad_enabled(grad):
@@ -101,7 +111,7 @@ class Turns:
                 pass
             except BaseException as error:
                 self._fail(rank, error)
-            self._pass_on()
+            self._next()
 
         for rank in range(len(programs)):
             run = copy_context().run
@@ -109,14 +119,14 @@ class Turns:
             self._threads.append(thread)
             thread.start()
         try:
-            self._pass_on()
+            self._next()
             self._all_done.acquire()
         except BaseException as error:
             self._fail(0, error)
             raise
         finally:
-            for turn in self._turn:
-                turn.release()
+            for running in self._running:
+                running.release()
             for thread in self._threads:
                 thread.join()
         if self._failure is not None:
@@ -128,14 +138,14 @@ class Turns:
         if self._failure is not None:
             raise _Stopped
         if threading.current_thread() is not self._threads[rank]:
-            raise _not_its_thread(rank)
+            raise _NOT_ITS_THREAD(rank=rank)
         group.given[rank] = (call, tensor)
         if len(group.given) == len(group.members):
             self._complete(group)
         else:
             self._waiting[rank] = group
-            self._pass_on()
-            self._turn[rank].acquire()
+            self._next()
+            self._running[rank].acquire()
             if self._failure is not None:
                 raise _Stopped
         return group.results.pop(rank)
@@ -143,7 +153,9 @@ class Turns:
     def _complete(self, group: Group) -> None:
         calls = {rank: group.given[rank][0] for rank in group.members}
         if len(set(calls.values())) > 1:
-            raise _different_calls(group, calls)
+            first = group.members[0]
+            other = next(rank for rank in group.members if calls[rank] != calls[first])
+            raise _DIFFERENT_CALLS(first=first, call=calls[first], other=other, others=calls[other])
         call = next(iter(calls.values()))
         with torch.no_grad():
             results = _collective(call, [group.given[rank][1] for rank in group.members])
@@ -153,10 +165,10 @@ class Turns:
             if self._waiting.pop(rank, None) is not None:
                 self._ready.append(rank)
 
-    def _pass_on(self) -> None:
-        """Gives the turn to the next rank that can go on; the run is over when there is none."""
+    def _next(self) -> None:
+        """Lets the next rank run that can go on; the run is over when there is none."""
         if self._failure is None and self._ready:
-            self._turn[self._ready.popleft()].release()
+            self._running[self._ready.popleft()].release()
             return
         if self._failure is None and self._waiting:
             self._failure = _nobody_can_go_on(self._waiting)
@@ -214,19 +226,6 @@ def _rank_failed(rank: int, coordinates: Mapping[str, int], error: BaseException
     )
 
 
-def _different_calls(group: Group, calls: Mapping[int, Call]) -> DimsolveError:
-    first = group.members[0]
-    other = next(rank for rank in group.members if calls[rank] != calls[first])
-    return DimsolveError(
-        Diagnostic(
-            code="collectives-differ",
-            title="ranks call different collectives",
-            reason=f"rank {first} calls {calls[first]} and rank {other} calls {calls[other]}",
-            hint="all ranks of a group call the same collectives in the same order",
-        )
-    )
-
-
 def _nobody_can_go_on(waiting: Mapping[int, Group]) -> RankError:
     rank = min(waiting)
     calls = [f"rank {r} in {waiting[r].given[r][0]}" for r in sorted(waiting)]
@@ -243,31 +242,18 @@ def _nobody_can_go_on(waiting: Mapping[int, Group]) -> RankError:
     )
 
 
-def _not_its_thread(rank: int) -> DimsolveError:
-    return DimsolveError(
-        Diagnostic(
-            code="another-thread",
-            title="a collective was called outside its rank's thread",
-            reason=f"rank {rank} of the simulated world runs in another thread",
-            hint="simulate on the CPU: the gradients of a GPU are computed in a thread of torch",
-        )
-    )
-
-
-__all__ = ["Member", "RankError", "SimulatedCommunicator", "SimulatedWorld"]
-
 T = TypeVar("T")
 
 
 class Member:
     """One rank of a `SimulatedWorld`: its number, its coordinates, a communicator for each axis."""
 
-    def __init__(self, turns: Turns, rank: int, coordinates: Mapping[str, int]) -> None:
+    def __init__(self, lockstep: Lockstep, rank: int, coordinates: Mapping[str, int]) -> None:
         self.rank = rank
         self.coordinates = dict(coordinates)
         self._communicators = {
-            group.axis: SimulatedCommunicator(turns, group, rank)
-            for group in turns.groups
+            group.axis: SimulatedCommunicator(lockstep, group, rank)
+            for group in lockstep.groups
             if rank in group.members
         }
 
@@ -283,8 +269,8 @@ class Member:
 class SimulatedCommunicator:
     """A `Communicator` between threads. See `dimsolve.exec.distributed.communicator`."""
 
-    def __init__(self, turns: Turns, group: Group, rank: int) -> None:
-        self._turns = turns
+    def __init__(self, lockstep: Lockstep, group: Group, rank: int) -> None:
+        self._runnings = lockstep
         self._group = group
         self._member = rank
         self.axis = group.axis
@@ -311,7 +297,7 @@ class SimulatedCommunicator:
 
     def _ask(self, collective: str, tensor: Tensor, detail: str = "") -> Tensor:
         call = Call(collective, tuple(tensor.shape), tensor.dtype, detail)
-        return self._turns.ask(self._group, self._member, call, tensor.detach())
+        return self._runnings.ask(self._group, self._member, call, tensor.detach())
 
 
 class SimulatedWorld(Generic[T]):
@@ -332,6 +318,6 @@ class SimulatedWorld(Generic[T]):
 
         Raises RankError for the first rank that fails, after all have ended.
         """
-        turns = Turns(self.coordinates)
-        members = [Member(turns, rank, where) for rank, where in enumerate(self.coordinates)]
-        return turns.run([lambda member=member: program(member) for member in members])  # type: ignore[misc]
+        lockstep = Lockstep(self.coordinates)
+        members = [Member(lockstep, rank, where) for rank, where in enumerate(self.coordinates)]
+        return lockstep.run([lambda member=member: program(member) for member in members])  # type: ignore[misc]

@@ -2,34 +2,18 @@
 
     view(x, batch, seq, 8, 64)     x split by heads over tp = 2      view(x, batch, seq, 4, 64)
     embedding(ids, weight)         rows of the weight over tp = 2    rows_held(part, ids, weight)
+    dropout(x)                     R along tp, S(0) along dp         alike on tp, its own on each dp
 
-Tensors become the plan's operands, sizes are made anew from the lengths on the rank, and where a
-transform rule was used its function is called in the operator's place, or its modifier changes the
-arguments just before the call.
+Sizes are made anew from the lengths on the rank. Where a transform rule was used its function is
+called in the operator's place, or its modifier changes the arguments just before the call.
 
-Sums in a narrower type than the model's: done as one device does them, to the last bit.
-
-    a float64 model, cross_entropy(logits.float(), labels), classes over tp = 2
-    each rank has the logits whole, computes the loss, and rank 0's share is the loss, the other's 0
-
-A float64 model is equal to one device to 1e-9 where its parts add up in float64. Where its own code
-changes to float32 before a sum, a sum of parts rounds otherwise and the gradients are equal to 1e-7
-only. Nobody trains in float64; who does wants to compare. So such a sum is not cut. In a float32
-model, and where the sum is in float64 after all, the operator is cut as the plan says.
-
-Random numbers on ranks: alike where a value is replicated, each rank its own where it is cut.
-
-    dropout of R along tp       all ranks of tp drop the same elements
-    dropout of S(0) along dp    every rank of dp drops elements of its own
-
-Every run of a program begins with one number, drawn from torch's generator on the first rank and
-told to the others, so a run is repeated by ``torch.manual_seed``. An operator that draws is called
-with the device's generator seeded from that number, from the operator's place in the graph and from
+Random numbers: a run of a program begins with one number, drawn from torch's generator on the first
+rank and sent to the others, so ``torch.manual_seed`` repeats a run. An operator that draws is
+called with the device's generator seeded from it, from the operator's place in the graph and from
 the rank's place on the axes along which ranks differ; then the generator is what it was before.
 
-Sparse gradients: an embedding with ``sparse=True`` gives its table the rows that it looked up.
-
-embedding(ids, table, sparse=True), ids cut over dp      refused: ranks would sum dense gradients
+A float64 model is equal to one device to 1e-9. Where its own code changes to float32 before a sum,
+a sum of parts rounds otherwise, so such a sum is computed on whole operands (`on_whole_operands`).
 """
 
 from __future__ import annotations
@@ -52,11 +36,11 @@ from dimsolve.partition.rules.table import rules_for
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.graphs.deduction import find_operator
 
-from ..calls import Arguments, resolve
+from ..calls import Arguments, resolve, takes_several
 from ..calls import modified as modified_arguments
 from ..distributed.collectives import MeshPart, convert_axes
-from ..distributed.communicator import Communicator
-from .setting import LoweringError, Setting, is_real, two_functions
+from ..distributed.communicator import Communicator, common_number
+from .setting import TWO_FUNCTIONS, LoweringError, Setting, is_real
 
 Places = dict[int | str, tuple[Placement, ...]]
 """The placements of tensors among the arguments, by position or name."""
@@ -155,11 +139,7 @@ class Draws:
 
     def begin(self) -> None:
         """Begins a run: all ranks get the number that the first rank draws."""
-        number = torch.randint(2**62, (1,))
-        for communicator in self.communicators.values():
-            if communicator.size > 1:
-                number = communicator.broadcast(number.to(self.device), 0)
-        self._number = int(number)
+        self._number = common_number(self.communicators.values(), self.device)
 
     def repeating(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns the function, drawing the numbers of the run that is going on, whenever it is
@@ -237,6 +217,9 @@ def refuse_sparse(
 
 Modifier = Callable[..., Mapping[str, Any]]
 
+Splits = tuple[tuple[str, str], ...]
+"""(identifier, axis) each, outer axis first."""
+
 
 @dataclass(frozen=True, slots=True)
 class RankCall:
@@ -254,8 +237,8 @@ class RankCall:
     path: str = ""
     operator: Operator | None = None
     local: Callable[..., Any] | None = None
-    splits: tuple[tuple[str, str], ...] = ()
-    modified: tuple[tuple[Modifier, tuple[tuple[str, str], ...]], ...] = ()
+    splits: Splits = ()
+    modified: tuple[tuple[Modifier, Splits], ...] = ()
     randomness: Randomness | None = None
 
     @property
@@ -278,64 +261,43 @@ def rank_call(
     Raises LoweringError where two axes ask for different functions in the operator's place.
     """
     operator = find_operator(path)
-    declaration = node.declaration
-    rules: list[tuple[str, TransformRule]] = []
-    if plan is not None and declaration is not None:
-        names = () if operator is None else operator.parameters
+    names, defaults = ((), {}) if operator is None else (operator.parameters, operator.defaults)
+    rules: list[tuple[tuple[str, str], TransformRule]] = []
+    if plan is not None and node.declaration is not None:
         if plan.sizes:
             arguments = _spelled_out(arguments, node, length)
-        arguments = _with_sizes(arguments, names, declaration, plan, length)
-        rules = _rules(node, declaration, plan)
-    local = _local(node, rules)
-    plain = local is None and not any(rule.modifier for _, rule in rules)
-    random = plan is not None and plan.randomness is not None
+        arguments = _with_sizes(arguments, names, node.declaration, plan, length)
+        rules = _rules(node, node.declaration, plan)
+    own = [(split, rule.local) for split, rule in rules if rule.local is not None]
+    local = own[0][1] if own else None
+    if any(function is not local for _, function in own):
+        raise TWO_FUNCTIONS(node=node, axes=" and ".join(axis for (_, axis), _ in rules))
+    splits = tuple(split for split, _ in own)
+    changes: dict[Modifier, Splits] = {}  # one that several splits have is called once, with all
+    for split, rule in rules:
+        if rule.modifier is not None:
+            changes[rule.modifier] = (*changes.get(rule.modifier, ()), split)
+    random = None if plan is None else plan.randomness
     method = path.removeprefix("torch.Tensor.")
-    if plain and not random and method != path and method.isidentifier():
+    is_plain = local is None and not changes and random is None
+    if is_plain and method != path and method.isidentifier():
         return RankCall(arguments, None, method, path, operator)
+
+    def part(splits: Splits) -> MeshPart:
+        return MeshPart(tuple((identifier, communicators[axis]) for identifier, axis in splits))
+
     function: Callable[..., Any] = resolve(path)
     if getattr(function, "__name__", "") == "apply" and operator is not None:
-        arguments = _positional(arguments, operator.parameters)
-        function = _plain(function, operator.name, operator.parameters)
-    modifiers = _modifiers(plan, rules)
-    if plan is not None and rules:
-        function = _ruled(function, plan, rules, local, modifiers, operator, communicators)
-    if plan is not None and plan.randomness is not None:
-        function = draws.drawing(function, plan.randomness.stream, plan.randomness.differs)
-    return RankCall(
-        arguments,
-        function,
-        path=path,
-        operator=operator,
-        local=None if local is None else local.local,
-        splits=_splits_of(plan, rules),
-        modified=modifiers,
-        randomness=None if plan is None else plan.randomness,
-    )
-
-
-def _splits_of(
-    plan: OperatorPlan | None, rules: Sequence[tuple[str, TransformRule]]
-) -> tuple[tuple[str, str], ...]:
-    """The splits of which a rule's own function is told."""
-    return tuple((_identifier(plan, axis), axis) for axis, rule in rules if rule.local is not None)
-
-
-def _modifiers(
-    plan: OperatorPlan | None, rules: Sequence[tuple[str, TransformRule]]
-) -> tuple[tuple[Modifier, tuple[tuple[str, str], ...]], ...]:
-    """The modifiers of the rules; one that several splits have is called once, with all of them."""
-    found: dict[Modifier, tuple[tuple[str, str], ...]] = {}
-    for axis, rule in rules:
-        if rule.modifier is not None:
-            split = (_identifier(plan, axis), axis)
-            found[rule.modifier] = (*found.get(rule.modifier, ()), split)
-    return tuple(found.items())
-
-
-def _identifier(plan: OperatorPlan | None, axis: str) -> str:
-    identifier = None if plan is None else plan.splits[axis].identifier
-    assert identifier is not None
-    return identifier
+        arguments = arguments.positional(names)
+        function = _plain(function, operator.name, names)
+    if local is not None:
+        function = _with_part(local, part(splits))
+    for modifier, theirs in reversed(changes.items()):
+        function = modified(function, modifier, part(theirs), names, defaults)
+    if random is not None:
+        function = draws.drawing(function, random.stream, random.differs)
+    modifiers = tuple(changes.items())
+    return RankCall(arguments, function, "", path, operator, local, splits, modifiers, random)
 
 
 def _spelled_out(arguments: Arguments, node: Node, length: Callable[[str], Any]) -> Arguments:
@@ -381,58 +343,21 @@ def _with_sizes(
     given = arguments.parameters(names)
     for name, sizes in plan.sizes.items():
         lengths = tuple([length(size) for size in sizes])
-        several = _takes_several(given, names, name, len(lengths))
+        several = takes_several(given, names, name, len(lengths))
         arguments = arguments.with_parameter(names, name, lengths if several else lengths[0])
     return arguments
 
 
-def _takes_several(given: Mapping[str, Any], names: Sequence[str], name: str, count: int) -> bool:
-    """Whether a size parameter is a list of lengths: as it was given, else by their number."""
-    first, _, inside = name.partition(".")
-    if inside:
-        return count != 1
-    if f"*{first}" not in names and first in given:
-        return isinstance(given[first], list | tuple)
-    return f"*{first}" in names or count != 1
-
-
 def _rules(
     node: Node, declaration: Declaration, plan: OperatorPlan
-) -> list[tuple[str, TransformRule]]:
-    """The transform rules that the plan uses, by axis, outer axis first."""
-    numbers = {axis: split.rule for axis, split in plan.splits.items() if split.rule is not None}
-    if not numbers:
-        return []
-    known = rules_for(node, declaration)
-    return [(axis, known[number]) for axis, number in numbers.items()]
-
-
-def _local(node: Node, rules: Sequence[tuple[str, TransformRule]]) -> TransformRule | None:
-    """The rule whose function is called in the operator's place."""
-    local = [rule for _, rule in rules if rule.local is not None]
-    if any(rule.local is not local[0].local for rule in local):
-        raise two_functions(node, tuple(axis for axis, _ in rules))
-    return local[0] if local else None
-
-
-def _ruled(
-    function: Callable[..., Any],
-    plan: OperatorPlan,
-    rules: Sequence[tuple[str, TransformRule]],
-    local: TransformRule | None,
-    modifiers: Sequence[tuple[Modifier, tuple[tuple[str, str], ...]]],
-    operator: Operator | None,
-    communicators: Mapping[str, Communicator],
-) -> Callable[..., Any]:
-    """The function as the rules want it called."""
-    if local is not None and local.local is not None:
-        own = [(name, communicators[axis]) for name, axis in _splits_of(plan, rules)]
-        function = _with_part(local.local, MeshPart(tuple(own)))
-    names, defaults = ((), {}) if operator is None else (operator.parameters, operator.defaults)
-    for modifier, splits in reversed(modifiers):
-        part = MeshPart(tuple((name, communicators[axis]) for name, axis in splits))
-        function = modified(function, modifier, part, names, defaults)
-    return function
+) -> list[tuple[tuple[str, str], TransformRule]]:
+    """The splits (identifier, axis) by transform rules, outer axis first."""
+    found = []
+    for axis, split in plan.splits.items():
+        if split.rule is not None:
+            assert split.identifier is not None
+            found.append(((split.identifier, axis), rules_for(node, declaration)[split.rule]))
+    return found
 
 
 def _with_part(function: Callable[..., Any], part: MeshPart) -> Callable[..., Any]:
@@ -467,14 +392,7 @@ def _plain(apply: Callable[..., Any], name: str, names: Sequence[str]) -> Callab
     """The ``apply`` of an autograd.Function as a function with a name of its own."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return apply(*_positional(Arguments(args, kwargs), names).args)
+        return apply(*Arguments(args, kwargs).positional(names).args)
 
     call.__name__ = name if name.isidentifier() else "apply"
     return call
-
-
-def _positional(arguments: Arguments, names: Sequence[str]) -> Arguments:
-    """The ``apply`` of an autograd.Function takes positional arguments only."""
-    kwargs = dict(arguments.kwargs)
-    rest = [kwargs.pop(name) for name in names[len(arguments.args) :] if name in kwargs]
-    return Arguments((*arguments.args, *rest), kwargs)

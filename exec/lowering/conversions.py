@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_compiling
 
-from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
+from dimsolve.partition.placement import Placement, Replicate, Shard
 
 from ..distributed.collectives import (
     AllReduce,
@@ -30,6 +30,7 @@ from ..distributed.collectives import (
     ShareGradient,
     Slice,
     convert,
+    pair_of,
 )
 from ..distributed.communicator import Communicator
 from ..distributed.gradients import GradientBuckets, ShareGradientLater
@@ -49,49 +50,43 @@ def step(
 
     recorded: whether a gradient may be asked for.
     """
-    if communicator.size == 1 or (source == target and not _shares(source, shared_gradient)):
+    if communicator.size == 1 or (
+        source == target and not (shared_gradient and isinstance(source, Replicate))
+    ):
         return None
     if not recorded:
-        return _named("convert", _unrecorded(source, target, communicator))
-    function, name, arguments = _choose(source, target, communicator, shared_gradient)
-    if function is None:
+
+        def unrecorded(x: Tensor) -> Tensor:
+            with torch.no_grad():
+                return convert(x, source, target, communicator)
+
+        return _named("convert", unrecorded)
+    pair = pair_of(source, target, communicator, shared_gradient)
+    if pair is None:
 
         def general(x: Tensor) -> Tensor:
             return convert(x, source, target, communicator, shared_gradient=shared_gradient)
 
         return _named("convert", general)
+    function, *arguments = pair
     apply: Callable[..., Tensor] = function.apply
 
     def call(x: Tensor) -> Tensor:
         return apply(x, *arguments)
 
-    return _named(name, call)
+    return _named(_NAMES.get(function, "convert"), call)
 
 
-def _shares(source: Placement, shared_gradient: bool) -> bool:
-    return isinstance(source, Replicate) and shared_gradient
-
-
-def _choose(
-    source: Placement, target: Placement, communicator: Communicator, shared: bool
-) -> tuple[Any, str, tuple[Any, ...]]:
-    match source, target:
-        case Replicate(), Replicate():
-            return ShareGradient, "share_gradient", (communicator,)
-        case Replicate(), Shard():
-            return Slice, "slice_part", (target, communicator)
-        case Shard(), Replicate():
-            return Gather, "all_gather", (source, communicator, shared)
-        case Shard(), Shard() if source.dim != target.dim:
-            return Exchange, "all_to_all", (source, target, communicator)
-        case Shard(), Partial(Reduction.SUM):
-            return Insert, "insert", (source, Reduction.SUM, communicator)
-        case Partial(Reduction.SUM), Replicate():
-            return AllReduce, "all_reduce", (communicator, shared)
-        case Partial(Reduction.SUM), Shard():
-            return ReduceScatter, "reduce_scatter", (target, communicator)
-        case _:
-            return None, "", ()
+_NAMES: dict[object, str] = {
+    ShareGradient: "share_gradient",
+    Slice: "slice_part",
+    Gather: "all_gather",
+    Exchange: "all_to_all",
+    Insert: "insert",
+    AllReduce: "all_reduce",
+    ReduceScatter: "reduce_scatter",
+}
+"""What a program calls the results."""
 
 
 def step_of_blocks(
@@ -162,14 +157,6 @@ def divide_gradient_step(communicator: Communicator) -> Step:
         return apply(x, communicator) if isinstance(x, Tensor) else x
 
     return divide_gradient
-
-
-def _unrecorded(source: Placement, target: Placement, communicator: Communicator) -> Step:
-    def call(x: Tensor) -> Tensor:
-        with torch.no_grad():
-            return convert(x, source, target, communicator)
-
-    return call
 
 
 def _named(name: str, function: Step) -> Step:

@@ -10,13 +10,6 @@ A region that is run again in the backward pass is a function within ``forward``
 ``checkpoint``. All ranks run the same text; only what ``emit_fn`` writes may differ from rank to
 rank. Registered functions are imported, or copied where they were registered with
 ``code_impl_pattern="source"``.
-
-Values in emitted source: what an argument of a step is as Python text.
-
-slice(None, 8, None) in an index     :8
-torch.float32                        torch.float32
-the node x_1                         x_1
-a device                             device, which the module's function is given
 """
 
 from __future__ import annotations
@@ -35,10 +28,10 @@ from torch.fx import Node as Step
 
 from dimsolve.partition.placement import Placement, Shard
 
-from ..calls import is_switch
+from ..modes import is_switch
 from .calls import RankCall
 from .lengths import ceil_divide
-from .program import Body, Origin, Program
+from .program import Body, Origin, Program, origin_of
 from .setting import not_emitted
 
 
@@ -165,7 +158,7 @@ class _Emission:
         return "\n\n\n".join(parts).replace("\n\n\n", "\n\n", 1) + "\n"
 
     def _restores(self) -> None:
-        self.imports.add("from dimsolve.exec.calls import restoring")
+        self.imports.add("from dimsolve.exec.modes import restoring")
 
     def _region(self, step: Step, body: Body) -> str:
         """Writes a region as a function; returns the call of it."""
@@ -191,17 +184,17 @@ class _Emission:
         given = [value_text(value) for value in step.args]
         return f"checkpoint({', '.join([function, *given, *settings])})"
 
-    def _free(self, wish: str) -> str:
+    def _free(self, wanted: str) -> str:
         """A name that nothing else has."""
-        name, number = wish, 1
+        name, number = wanted, 1
         while name in self.names:
             number += 1
-            name = f"{wish}_{number}"
+            name = f"{wanted}_{number}"
         self.names[name] = "a function"
         return name
 
     def _step(self, step: Step) -> None:
-        origin: Origin | None = step.meta.get("origin")
+        origin = origin_of(step)
         if step.op == "placeholder" or (origin is not None and origin.kind == "begun"):
             return
         if step.op == "get_attr":
@@ -261,8 +254,8 @@ class _Emission:
         ):
             return self._function(step, step.target)
         name = self._called(step, call)
-        told = call.local is not None and not call.modified and call.randomness is None
-        first = [self._part(call.splits)] if told else []
+        with_part = call.local is not None and not call.modified and call.randomness is None
+        first = [self._part(call.splits)] if with_part else []
         return f"{name}({self._arguments(step, first)})"
 
     def _called(self, step: Step, call: RankCall) -> str:

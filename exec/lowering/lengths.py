@@ -5,14 +5,11 @@
         mul = batch * seq;  floordiv = mul // 2                       32
 
 Every expression is computed once and every symbol is read once, where it is first needed. The nodes
-are made from the structure of the expression; no text is evaluated.
+are made from the structure of the expression; no text is evaluated. `InputLengths` knows which
+dimension of which input tells a symbol:
 
-The symbols of a program's inputs: which dimension tells each, and what sizes given tensors have.
-
-input_ids (batch, seq), pixels (batch, 3, 8*s)
-reading("seq")       dimension 1 of input_ids
-reading("s")         dimension 2 of pixels, over 8
-sizes({"input_ids": (2, 16), "pixels": (2, 3, 64)})        batch = 2, seq = 16, s = 8
+    input_ids (batch, seq), pixels (batch, 3, 8*s)         s is dimension 2 of pixels, over 8
+    sizes({"input_ids": (2, 16), "pixels": (2, 3, 64)})    batch = 2, seq = 16, s = 8
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dimsolve.ir.errors import Diagnostic, ShapeError
+from dimsolve.ir.errors import Problem, ShapeError
 from dimsolve.ir.graph import Input
 from dimsolve.ir.types import TensorType
 from dimsolve.solver.algebra.dims import Call, Function, symbols_of
@@ -35,6 +32,21 @@ if TYPE_CHECKING:
 
 
 Length: TypeAlias = "int | Node"
+
+
+_OTHER_DTYPE = Problem(
+    ShapeError,
+    "input-dtype",
+    "{entry.target} is {found}",
+    "the program was made for {entry.value.dtype}",
+    "convert it: {entry.target}.to(torch.{entry.value.dtype})",
+)
+_OTHER_SHAPE = Problem(
+    ShapeError,
+    "input-shape",
+    "{entry.target} has another shape than the program was made for",
+    "it is {shape}, and the program takes {entry.value.type}: {reason}",
+)
 
 
 def ceil_divide(a: int, b: int) -> int:
@@ -71,14 +83,6 @@ class Lengths:
             terms = sorted(dim.terms.items(), key=lambda term: (-len(term[0]), str(term[0])))
             self._made[dim] = self._sum([self._term(*term) for term in terms])
         return self._made[dim]
-
-    def bind(self, name: str, length: Length) -> None:
-        """Says what a symbol is, where a result's shape tells it."""
-        self._made.setdefault(name, length)
-
-    def knows(self, name: str) -> bool:
-        """Whether the symbol was bound or read already."""
-        return name in self._made
 
     def _sum(self, parts: list[Length]) -> Length:
         return reduce(lambda a, b: self._apply(operator.add, a, b), parts)
@@ -127,13 +131,13 @@ class InputLengths:
             if entry.kind == "input" and isinstance(entry.value.type, TensorType)
         }
         self._readings: dict[str, Reading] = {}
-        self._find()
+        self._read_inputs()
 
     def reading(self, name: str) -> Reading | None:
         """Returns where a symbol is read; None where no input tells it."""
         return self._readings.get(name)
 
-    def _find(self) -> None:
+    def _read_inputs(self) -> None:
         """Symbols that stand alone first, then those that the ones found so far leave alone."""
         rows = [
             (entry, index, dim)
@@ -183,25 +187,8 @@ class InputLengths:
         for name, entry in self.inputs.items():
             found = str(dtypes[name]).removeprefix("torch.")
             if entry.value.dtype not in (None, found):
-                raise _other_dtype(entry, found)
-
-
-def _other_dtype(entry: Input, found: str) -> ShapeError:
-    return ShapeError(
-        Diagnostic(
-            code="input-dtype",
-            title=f"{entry.target} is {found}",
-            reason=f"the program was made for {entry.value.dtype}",
-            hint=f"convert it: {entry.target}.to(torch.{entry.value.dtype})",
-        )
-    )
+                raise _OTHER_DTYPE(entry=entry, found=found)
 
 
 def _other_shape(entry: Input, shape: Sequence[int], reason: str) -> ShapeError:
-    return ShapeError(
-        Diagnostic(
-            code="input-shape",
-            title=f"{entry.target} has another shape than the program was made for",
-            reason=f"it is {tuple(shape)}, and the program takes {entry.value.type}: {reason}",
-        )
-    )
+    return _OTHER_SHAPE(entry=entry, shape=tuple(shape), reason=reason)

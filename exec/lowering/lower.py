@@ -47,14 +47,15 @@ from dimsolve.partition.planning.derive import check_derived
 from dimsolve.partition.regions import recorded_after
 from dimsolve.solver.algebra.poly import Dim, Poly
 
-from ..calls import Arguments, is_switch, resolve
+from ..calls import Arguments, resolve
 from ..distributed.communicator import Communicator
 from ..distributed.sharding import slice_part
+from ..modes import is_switch
 from .calls import Draws, RankCall, is_wide, on_whole_operands, rank_call, refuse_sparse
 from .lengths import Length
 from .program import Origin, Program, Slot
 from .regions import Regions
-from .setting import Setting, calls_function, dim_of, identifier, no_match, not_known, reserve
+from .setting import CALLS_FUNCTION, NO_MATCH, NOT_KNOWN, Setting, dim_of, identifier, reserve
 from .values import Symbols, Values, overlap, with_own_memory
 
 if TYPE_CHECKING:
@@ -237,7 +238,7 @@ class _Lowering:
             case MatchShape(pattern):
                 self._match(node, pattern, plan)
             case FunctionCall() | ExternalCall():
-                raise calls_function(node)
+                raise CALLS_FUNCTION(node=node)
             case _:
                 assert_never(node.operation)
 
@@ -264,11 +265,11 @@ class _Lowering:
         self.values.record(recorded_after(node, self.values.recorded))
 
     def _made(self, node: Node, call: RankCall) -> fx.Node:
-        wish = identifier(node.outputs[0].name if len(node.outputs) == 1 else node.id)
+        name = identifier(node.outputs[0].name if len(node.outputs) == 1 else node.id)
         kind = "call_method" if call.method else "call_function"
         target: Any = call.method or call.function
         args, kwargs = call.arguments.args, dict(call.arguments.kwargs)
-        made = self.fx.create_node(kind, target, args, kwargs, name=wish)
+        made = self.fx.create_node(kind, target, args, kwargs, name=name)
         made.meta["origin"] = Origin("operator", node.id, node, call)
         return made
 
@@ -290,7 +291,7 @@ class _Lowering:
             self.env[node.output.name] = made
         if plan is not None:
             self.values.share_gradients(plan)
-        self.symbols.tell(node, plan, self.env)
+        self.symbols.note(node, plan, self.env)
 
     def _match(
         self, node: Node, pattern: tuple[Dim | None, ...], plan: OperatorPlan | None
@@ -310,7 +311,7 @@ class _Lowering:
             made = self.fx.create_node("call_function", matching, (given, tuple(known)), {})
             made.meta["origin"] = Origin("operator", node.id, node)
             self.env[node.output.name] = made
-        self.symbols.tell(node, plan, self.env)
+        self.symbols.note(node, plan, self.env)
 
     # ---- arguments
 
@@ -347,7 +348,7 @@ def _known(value: Value) -> Any:
         case ShapeType(dims) if dims is not None and None not in dims:
             return dims
         case _:
-            raise not_known(value)
+            raise NOT_KNOWN(value=value)
 
 
 def _matching(id: str, pattern: str) -> Any:
@@ -356,7 +357,9 @@ def _matching(id: str, pattern: str) -> Any:
     def match_shape(x: torch.Tensor, known: tuple[tuple[int, int, int], ...]) -> torch.Tensor:
         for index, times, length in known:
             if x.size(index) * times != length:
-                raise no_match(id, pattern, index, x.size(index) * times, length)
+                raise NO_MATCH(
+                    id=id, pattern=pattern, index=index, length=x.size(index) * times, wanted=length
+                )
         return x
 
     return match_shape

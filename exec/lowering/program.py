@@ -20,7 +20,7 @@ import torch
 from dimsolve.ir.graph import Left, Made, Node, Place, Region
 from dimsolve.partition.placement import Placement
 
-from ..calls import restoring
+from ..modes import restoring
 from .calls import Draws, RankCall
 from .lengths import InputLengths
 
@@ -54,6 +54,12 @@ class Origin:
     region: Body | None = None
 
 
+def origin_of(step: fx.Node) -> Origin | None:
+    """Returns where a step comes from; None where it is only arithmetic of lengths."""
+    origin: Origin | None = step.meta.get("origin")
+    return origin
+
+
 class Body:
     """A function of a program: the program itself, or a region that is run again in the backward
     pass. ``forward`` is called with ``module`` first; ``held`` is what ``get_attr`` steps name.
@@ -78,8 +84,7 @@ class Body:
     @property
     def draws(self) -> bool:
         """Whether it draws random numbers, itself or in what it calls."""
-        origins = [step.meta.get("origin") for step in self.steps()]
-        found = [origin for origin in origins if origin is not None]
+        found = [origin for step in self.steps() if (origin := origin_of(step)) is not None]
         calls = [origin.call for origin in found if origin.call is not None]
         inner = [origin.region for origin in found if origin.region is not None]
         return any(call.randomness is not None for call in calls) or any(b.draws for b in inner)

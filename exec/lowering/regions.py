@@ -22,11 +22,11 @@ from dimsolve.ir.graph import Region
 from dimsolve.partition.checkpoints import extents, stays_out
 from dimsolve.partition.plan import Plan
 
-from ..calls import is_switch, restoring
+from ..modes import is_switch, restoring
 from ..recompute import run_again
 from .calls import Draws
 from .lengths import ceil_divide
-from .program import Body, Origin
+from .program import Body, Origin, origin_of
 from .setting import Setting, identifier, reserve
 
 if TYPE_CHECKING:
@@ -97,10 +97,11 @@ class Regions:
 
     def _keeps_more(self, step: fx.Node, number: int) -> bool:
         """Whether the region takes what a sum is made of anyway: the sum would be kept too."""
-        if _is_identity(step):
+        origin = origin_of(step)
+        if origin is None or origin.move is None or origin.move[1] == origin.move[2]:
             return False
         given = {user for each in step.all_input_nodes for user in each.users if user is not step}
-        return _is_move(step) and any(user.meta.get("region") == number for user in given)
+        return any(user.meta.get("region") == number for user in given)
 
     def _put_around(self, step: fx.Node, number: int) -> None:
         """Puts a step into the region that this one is a part of, if there is one."""
@@ -207,7 +208,7 @@ def _switching(run: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_held(step: fx.Node) -> bool:
     """Whether a step is a tensor of the model, or what a conversion makes of one."""
-    origin: Origin | None = step.meta.get("origin")
+    origin = origin_of(step)
     if origin is None:
         return False
     if origin.kind == "conversion":
@@ -217,7 +218,7 @@ def _is_held(step: fx.Node) -> bool:
 
 def _is_free(step: fx.Node) -> bool:
     """Whether a step makes nothing more to keep: a length, a sum of what is kept, an object."""
-    origin: Origin | None = step.meta.get("origin")
+    origin = origin_of(step)
     if step.op == "get_attr":
         return True
     if origin is None:
@@ -228,14 +229,3 @@ def _is_free(step: fx.Node) -> bool:
         return False
     _, before, after, shared = origin.move
     return stays_out(str(before), str(after), shared=shared)
-
-
-def _is_move(step: fx.Node) -> bool:
-    origin: Origin | None = step.meta.get("origin")
-    return origin is not None and origin.move is not None
-
-
-def _is_identity(step: fx.Node) -> bool:
-    """Whether a step is a conversion that makes no other tensor."""
-    origin: Origin | None = step.meta.get("origin")
-    return origin is not None and origin.move is not None and origin.move[1] == origin.move[2]

@@ -1,12 +1,8 @@
-"""What a program is made of and for: a graph, its plan, this rank's ends of the mesh, a device.
+"""What a program is made of and for: a graph, its plan, this rank's communicators, a device.
 
 plan over tp = 2 * n on 8 ranks        mesh {"n": 4}
 placement("S(0, blocks=n)")            S(0, blocks=4)
 parts(["S(0)", "R"], 0)                how many parts dimension 0 is cut in
-
-What a graph or a plan lacks to become a program, in words.
-
-Reads the texts of a plan back: placements, lengths, and the mesh that is really there.
 """
 
 from __future__ import annotations
@@ -20,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError, ShapeError
-from dimsolve.ir.graph import Graph, Node, Value
+from dimsolve.ir.errors import Diagnostic, DimsolveError, Problem, ShapeError
+from dimsolve.ir.graph import Graph
 from dimsolve.partition.layout import Layout
 from dimsolve.partition.placement import Placement, Replicate, Shard, read_placement
 from dimsolve.partition.plan import Plan
@@ -41,76 +37,51 @@ class LoweringError(DimsolveError):
     __module__ = "dimsolve"
 
 
-def calls_function(node: Node) -> LoweringError:
-    """A call of a function of the module, or of an external one."""
-    return LoweringError(
-        Diagnostic(
-            code="not-lowered",
-            title=f"a call of {node.signature} cannot be part of a program",
-            reason=f"{node.id} calls a function that has no plan of its own",
-            hint="register it as an operator with dimsolve.register_op",
-        )
-    )
-
-
-def not_known(value: Value) -> LoweringError:
-    """A value that the plan takes for known without running, and whose type does not say it."""
-    return LoweringError(
-        Diagnostic(
-            code="not-known",
-            title=f"%{value.name} is not known without running",
-            reason=f"the plan skips what makes it, and its type is {value.type}",
-        )
-    )
-
-
-def unreadable(name: str) -> LoweringError:
-    """A symbol that no shape tells."""
-    return LoweringError(
-        Diagnostic(
-            code="no-size",
-            title=f"nothing tells the size of '{name}'",
-            reason=f"no input and no result before its use has a dimension from which '{name}' "
-            "can be computed",
-            hint=f"make '{name}' a dimension of an input",
-        )
-    )
+CALLS_FUNCTION = Problem(
+    LoweringError,
+    "not-lowered",
+    "a call of {node.signature} cannot be part of a program",
+    "{node.id} calls a function that has no plan of its own",
+    "register it as an operator with dimsolve.register_op",
+)
+NOT_KNOWN = Problem(
+    LoweringError,
+    "not-known",
+    "%{value.name} is not known without running",
+    "the plan skips what makes it, and its type is {value.type}",
+)
+UNREADABLE = Problem(
+    LoweringError,
+    "no-size",
+    "nothing tells the size of '{name}'",
+    "no input and no result before its use has a dimension from which '{name}' can be computed",
+    "make '{name}' a dimension of an input",
+)
+NOT_EMITTED = Problem(
+    LoweringError,
+    "not-emitted",
+    "the program cannot be written as Python{step}",
+    "it needs {what}",
+    "register the operator with emit_fn, which writes the call",
+)
+TWO_FUNCTIONS = Problem(
+    LoweringError,
+    "two-rules",
+    "two mesh axes put different functions in an operator's place",
+    "{node.id} ({node.signature}) is split on {axes} by rules that have functions of their own",
+    "split it on one of the axes",
+)
+NO_MATCH = Problem(
+    ShapeError,
+    "no-match",
+    "{id}: the shape does not match ({pattern})",
+    "dimension {index} is {length}, and the pattern says {wanted}",
+)
 
 
 def not_emitted(step: str, what: str) -> LoweringError:
     """Something in a program that no Python text says."""
-    return LoweringError(
-        Diagnostic(
-            code="not-emitted",
-            title=f"the program cannot be written as Python{f': {step}' if step else ''}",
-            reason=f"it needs {what}",
-            hint="register the operator with emit_fn, which writes the call",
-        )
-    )
-
-
-def two_functions(node: Node, axes: tuple[str, ...]) -> LoweringError:
-    """Two axes put different functions in an operator's place."""
-    return LoweringError(
-        Diagnostic(
-            code="two-rules",
-            title="two mesh axes put different functions in an operator's place",
-            reason=f"{node.id} ({node.signature}) is split on {' and '.join(axes)} by rules that "
-            "have functions of their own",
-            hint="split it on one of the axes",
-        )
-    )
-
-
-def no_match(id: str, pattern: str, index: int, length: int, wanted: int) -> ShapeError:
-    """A shape that is not what ``match_shape`` asserts."""
-    return ShapeError(
-        Diagnostic(
-            code="no-match",
-            title=f"{id}: the shape does not match ({pattern})",
-            reason=f"dimension {index} is {length}, and the pattern says {wanted}",
-        )
-    )
+    return NOT_EMITTED(step=f": {step}" if step else "", what=what)
 
 
 @lru_cache(maxsize=8192)

@@ -1,35 +1,21 @@
 """What every value of the graph is in the program: a node, lengths, or a constant, and converted.
 
-    linear_1        P(sum) over tp     linear_1
-    linear_1 -> R   asked for          all_reduce(linear_1), made where it is first asked for
+    linear_1        P(sum) over tp          linear_1
+    linear_1 -> R   asked for               all_reduce(linear_1), made where it is first asked for
+    batch           of input_ids            input_ids.size(0), times the parts that it is given in
+    u0              of nonzero(x)           nonzero.size(0), times the parts that its rows are in
+    add_(h, 1)      h made by a conversion  add_ of a clone: autograd allows no writing to h
 
-A conversion is made once where gradients are recorded and once where they are switched off: what
-was made without recording has no gradient.
+A conversion is made once where gradients are recorded and once where they are switched off. The
+plan keeps memory whole that is read under several names, so nobody else reads the clone; what an
+operator itself made is written to in place, as on one device.
 
-The symbols of a program: each is read once, from the mesh, an input, or a result that tells it.
+What ranks send while they compute is found in the finished program (`overlap`):
 
-batch                 input_ids.size(0), times the parts that callers give it in
-u0, of nonzero(x)     nonzero.size(0), times the parts that its rows are cut in
-n, of the mesh tp=n   4, known when the program is made
+    a parameter's gradient over dp          its sum is waited for when the backward pass has ended
+    logits S(2) -> R, only returned         gathered while the loss is computed, waited for at last
 
-What a call writes to, made a rank's own where it is not: autograd allows no writing to what a
-conversion returned, nor does whoever else holds it expect that.
-
-    h_all_to_all = all_to_all(h)         the rows of h, cut by columns now
-    clone = h_all_to_all.clone()
-    add_ = clone.add_(1)                 later uses of h are uses of add_
-
-The plan keeps memory whole that is read under several names, so that nobody else reads the copy.
-What an operator itself made is written to in place, as on one device.
-
-What ranks send while they compute: sums of gradients, and results that only the caller looks at.
-
-    a parameter's gradient over dp     its sum is waited for when the backward pass has ended
-    logits S(2) -> R, only returned    gathered while the loss is computed, waited for at the end
-
-Both are found in the finished program: a parameter that nothing but the conversion of its gradient
-uses, and a gathered value that nothing but the output uses. Where the model writes to tensors no
-gather is put off: what is sent must not change meanwhile.
+Where the model writes to tensors no gather is put off: what is sent must not change meanwhile.
 """
 
 from __future__ import annotations
@@ -58,8 +44,8 @@ from .conversions import (
     step_of_blocks,
 )
 from .lengths import InputLengths, Length, Lengths
-from .program import Origin
-from .setting import Setting, identifier, is_real, unreadable
+from .program import Origin, origin_of
+from .setting import UNREADABLE, Setting, identifier, is_real
 
 if TYPE_CHECKING:
     from torch import fx
@@ -74,36 +60,36 @@ class Symbols:
         self.lengths = Lengths(setting.fx, self._read)
         self._mesh = setting.mesh
         self._given = given
-        self._told: dict[str, tuple[fx.Node, int, int]] = {}
+        self._noted: dict[str, tuple[fx.Node, int, int]] = {}
 
     def knows(self, dim: Dim) -> bool:
         """Whether the length can be computed by now."""
         return all(self._is_known(name) for name in symbols_of(dim))
 
-    def tell(self, node: Node, plan: OperatorPlan | None, made: Mapping[str, Any]) -> None:
+    def note(self, node: Node, plan: OperatorPlan | None, made: Mapping[str, Any]) -> None:
         """Notes the symbols that only the shapes of a node's results tell; ``made`` holds them."""
         placements = {out.value: out.placements for out in plan.outputs} if plan else {}
         for value in node.outputs:
             dims = value.dims if isinstance(value.type, TensorType) else None
             for index, dim in enumerate(dims or ()):
                 name = _lone_symbol(dim)
-                if name and name not in self._told and self.inputs.reading(name) is None:
+                if name and name not in self._noted and self.inputs.reading(name) is None:
                     times = self.setting.parts(placements.get(value.name, []), index)
-                    self._told[name] = (made[value.name], index, times)
+                    self._noted[name] = (made[value.name], index, times)
 
     def _is_known(self, name: str) -> bool:
-        return name in self._mesh or name in self._told or self.inputs.reading(name) is not None
+        return name in self._mesh or name in self._noted or self.inputs.reading(name) is not None
 
     def _read(self, name: str) -> Length:
         """The node of a symbol."""
         if name in self._mesh:
             return self._mesh[name]
-        if name in self._told:
-            node, index, times = self._told[name]
+        if name in self._noted:
+            node, index, times = self._noted[name]
             return self._calculated(operator.mul, self._size(node, index, name), times, 1)
         found = self.inputs.reading(name)
         if found is None:
-            raise unreadable(name)
+            raise UNREADABLE(name=name)
         size = self._size(self._given[found.value], found.index, name)
         times = self.setting.parts_of(self.setting.given_as(found.input), found.index)
         size = self._calculated(operator.mul, size, times, 1)
@@ -294,8 +280,8 @@ class Values:
             function = step(source, target, end, shared_gradient=shared, recorded=recorded)
         if function is None:
             return given
-        wish = identifier(f"{entry.value}_{function.__name__}")
-        made = self._setting.fx.create_node("call_function", function, arguments, {}, name=wish)
+        name = identifier(f"{entry.value}_{function.__name__}")
+        made = self._setting.fx.create_node("call_function", function, arguments, {}, name=name)
         made.meta["origin"] = Origin("conversion", label, move=(axis, source, target, shared))
         return made
 
@@ -319,7 +305,7 @@ def overlap(setting: Setting, *, gather: bool = True) -> None:
 def _sum_gradients_later(setting: Setting) -> None:
     buckets: dict[str, GradientBuckets] = {}
     for argument in setting.fx.nodes:
-        origin = _origin(argument)
+        origin = origin_of(argument)
         if origin is None or origin.kind != "parameter" or len(argument.users) != 1:
             continue
         (user,) = argument.users
@@ -337,7 +323,7 @@ def _gather_results_later(setting: Setting) -> None:
     *steps, output = setting.fx.nodes
     places = {node: place for place, node in enumerate(steps)}
     for node in steps:
-        move, origin = _move(node), _origin(node)
+        move, origin = _move(node), origin_of(node)
         if move is None or origin is None or list(node.users) != [output]:
             continue
         axis, source, target, shared = move
@@ -354,25 +340,20 @@ def _gather_results_later(setting: Setting) -> None:
             output.prepend(node)
 
 
-def _origin(step: fx.Node) -> Origin | None:
-    origin: Origin | None = step.meta.get("origin")
-    return origin
-
-
 def _move(step: fx.Node) -> tuple[str, object, object, bool] | None:
-    origin = _origin(step)
+    origin = origin_of(step)
     return None if origin is None else origin.move
 
 
 def _is_work(step: fx.Node) -> bool:
     """Whether a step computes with tensors."""
-    origin = _origin(step)
+    origin = origin_of(step)
     return origin is not None and (origin.kind == "operator" or origin.region is not None)
 
 
 def _writes(step: fx.Node) -> bool:
     """Whether a step may change a tensor that it is given."""
-    origin = _origin(step)
+    origin = origin_of(step)
     if origin is not None and origin.region is not None:
         return any(map(_writes, origin.region.steps()))
     if origin is None or origin.node is None:

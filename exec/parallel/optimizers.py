@@ -1,33 +1,21 @@
-"""What torch's own tools ask of all gradients together: their norm, and whether one overflowed.
+"""torch's optimisers and tools on parts: their state, the norm of all gradients, an overflow.
 
     q_proj.weight.grad (32, 64) on each of 2 ranks     its norm is that of the (64, 64) gradient
     torch.nn.utils.clip_grad_norm_(part.parameters(), 1.0)      scales alike on every rank
     torch.amp.GradScaler().step(optimizer)                      every rank steps, or none does
+    optimizer.state_dict()["state"][0]["exp_avg"]      a DTensor of the whole, in the part's memory
 
-Both tools look at what one process holds, and a part is a plain tensor: each rank would find
-another answer, and replicated parameters would drift apart. So `watch_gradients` puts a function of
-its own before torch's ``_get_total_norm`` and ``GradScaler._unscale_grads_``. It gives tensors that
-belong to no part to torch as they are; of parts it asks the other ranks, one collective of one
-number a parameter for a norm, of one number for an overflow. A step that clips nothing pays
-nothing. (A tensor of a class of its own would need no such place in torch, but optimisers take
-their fast way for plain parameters only.)
+Parts are plain tensors, since optimisers take their fast way for plain parameters only. So torch's
+tools would look at what one process has, and replicated parameters would drift apart:
+`watch_gradients` puts a function of its own before torch's ``_get_total_norm`` and
+``GradScaler._unscale_grads_``. It gives tensors that belong to no part to torch as they are; of
+parts it asks the other ranks, one collective of one number a parameter for a norm, of one number
+for an overflow. A step that clips nothing pays nothing.
 
-Which optimisers are right on parts: those that treat every element of a parameter by itself.
-
-    AdamW over q_proj.weight (32, 64) of (64, 64)       the same step as on one device
-    Adafactor                                           refused: it takes means over whole rows
-    an optimiser of the user's own                      nobody knows; said once, as a warning
-
-Parameters that every rank holds whole have whole gradients, and any optimiser is right on them.
-
-An optimiser's state on one rank: saved as DTensors like the parameters, loaded from anything.
-
-    AdamW over q_proj.weight (64, 64) at tp = 2      exp_avg is held (32, 64)
-    optimizer.state_dict()["state"][0]["exp_avg"]    a DTensor of the whole, in the part's memory
-
-Parts are plain tensors, so an optimiser does not know that its moments are parts. Before the first
-step of an optimiser that holds a part's parameters torch calls `watch_optimizers`' hook, and from
-then on its state is given and taken as the module's is. Optimisers of anything else are left alone.
+Before the first step of an optimiser that has a part's parameters torch calls `watch_optimizers`'
+hook, and from then on its state is given and taken as the module's is. Right on parts is an
+optimiser that treats every element by itself, such as AdamW. One that looks at whole parameters,
+such as Adafactor, is refused; of the user's own nobody knows, which is said once as a warning.
 """
 
 from __future__ import annotations
@@ -43,7 +31,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.errors import DimsolveError, Problem
 from dimsolve.partition.placement import Reduction
 
 from ..distributed.communicator import Communicator
@@ -83,6 +71,15 @@ class OptimizerError(DimsolveError):
     __module__ = "dimsolve"
 
 
+_REFUSED = Problem(
+    OptimizerError,
+    "optimizer-of-wholes",
+    "{kind} cannot step on parts of parameters",
+    "{reason}, and this rank holds a part of {name}",
+    "take one that treats elements by themselves ({value}), or a plan that leaves parameters whole",
+)
+
+
 def check_kind(optimizer: Any, name: str) -> None:
     """Raises OptimizerError where an optimiser looks at whole parameters; warns where nobody knows.
 
@@ -93,7 +90,9 @@ def check_kind(optimizer: Any, name: str) -> None:
         package = base.__module__.partition(".")[0]
         reason = _OF_WHOLES.get(f"{package}.{base.__qualname__}")
         if reason is not None:
-            raise _refused(kind.__name__, name, reason)
+            raise _REFUSED(
+                kind=kind.__name__, reason=reason, name=name, value=", ".join(_ELEMENTWISE)
+            )
     if inspect.unwrap(kind.step) not in _elementwise_steps():
         warnings.warn(
             f"{kind.__name__} is not known to dimsolve, and this rank holds a part of {name}: the "
@@ -105,18 +104,6 @@ def check_kind(optimizer: Any, name: str) -> None:
 @cache
 def _elementwise_steps() -> frozenset[Any]:
     return frozenset(inspect.unwrap(getattr(torch.optim, name).step) for name in _ELEMENTWISE)
-
-
-def _refused(kind: str, name: str, reason: str) -> OptimizerError:
-    return OptimizerError(
-        Diagnostic(
-            code="optimizer-of-wholes",
-            title=f"{kind} cannot step on parts of parameters",
-            reason=f"{reason}, and this rank holds a part of {name}",
-            hint=f"take one that treats elements by themselves ({', '.join(_ELEMENTWISE)}), or a "
-            "plan that leaves parameters whole",
-        )
-    )
 
 
 _MARK = "_dimsolve_part"

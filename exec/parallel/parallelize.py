@@ -12,146 +12,85 @@ by ``inputs``:
     inputs="local"    its own part of the batch, as a DistributedSampler draws it
 
 Either way the loss and the gradients are those of the whole batch.
-
-Whether a graph computes something else in training than in evaluation.
-
-dropout(x, 0.1, True)     drops in training only
-dropout(x, 0.0, True)     the same in both
-batch_norm(...)           normalises by the batch in training, by what it has learnt otherwise
-
-What happens when a step fails: the exception says where, and the other ranks are told.
-
-    ValueError: boom
-      rank 1 (tp=1) failed in my_op (node my_op_2)
-        model.py:33: out = my_op(x)
-        x: float32 (4, 16, 32)
-
-The exception keeps its type and its traceback and gains these lines as a note. An exception that
-comes from another rank's failure is not told on.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError
-from dimsolve.ir.graph import Node, Place
+from dimsolve.ir.errors import DimsolveError, Problem
+from dimsolve.ir.graph import Place
 from dimsolve.partition.plan import Plan
 from dimsolve.partition.plan_data import no_plan
-from dimsolve.solver.graphs.deduction import find_operator
 
-from ..calls import Arguments, autocast_now
-from ..distributed.agreement import Agreement, AgreementError
-from ..distributed.communicator import CollectiveError, Communicator
-from ..distributed.failures import Failure, RankFailure, Stopped, failure_of, watch
-from ..distributed.given_inputs import GivenInputs, Way, is_compared
-from ..distributed.mesh import MeshEnds, mesh_ends
+from ..distributed.communicator import Communicator
 from ..lowering.program import Program
 from ..lowering.setting import LoweringError, mesh_sizes, placement_of
+from ..modes import autocast_now
+from .agreement import Agreement, AgreementError
 from .call_inputs import CallError, CallInputs, Rebuilder
-from .distributed_inputs import Form, is_dtensor, local_parts, lower_for, told_by_all
+from .faults import explain, is_failure
+from .given_inputs import (
+    Form,
+    GivenInputs,
+    Way,
+    is_compared,
+    is_dtensor,
+    local_parts,
+    lower_for,
+    told_by_all,
+)
+from .mesh import RankMesh, rank_mesh
 from .optimizers import mark_parameters, watch_gradients, watch_optimizers
-from .same_model import check_model
-from .state import Held, add_state, copied, give_state, not_pickled, take_state
+from .same_model import check_model, depends_on_mode
+from .state import NOT_PICKLED, Held, add_state, copied, give_state, take_state
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
 
-DROPS = frozenset(
-    {
-        "dropout",
-        "dropout_",
-        "dropout1d",
-        "dropout2d",
-        "dropout3d",
-        "alpha_dropout",
-        "feature_alpha_dropout",
-        "feature_dropout",
-        "scaled_dot_product_attention",
-    }
+_NOT_HELD = Problem(
+    LoweringError,
+    "not-held",
+    "the part has no parameter or buffer named {name}",
+    "{reason}",
+    "names are as in model.named_parameters() and model.named_buffers()",
 )
-NORMALISES = frozenset({"batch_norm", "instance_norm", "rrelu", "rrelu_"})
-
-
-def depends_on_mode(plan: Plan) -> str:
-    """Returns the first operator of a plan's graph that depends on the mode, ``""`` for none."""
-    graph = plan.planned
-    for node in graph.nodes() if graph is not None else ():
-        name = node.signature.rpartition(".")[2]
-        if name in NORMALISES or (name in DROPS and _probability(node) != 0):
-            return f"{node.id} ({node.signature})"
-    return ""
-
-
-def _probability(node: Node) -> object:
-    """The share that is dropped, as it was called or by default."""
-    operator = find_operator(node.signature)
-    names = operator.parameters if operator is not None else ()
-    values = Arguments(tuple(node.args), node.kwargs).parameters(names)
-    if "dropout_p" in names:
-        return values.get("dropout_p", 0.0)
-    return values.get("p", 0.5)
-
-
-_TOLD = "__dimsolve_failure__"
-_STOPS = (("torch.utils.checkpoint", "_StopRecomputationError"), ("torch._dynamo", ""))
-"""Where torch has exceptions that end a call early and are no errors: a recomputation that has what
-it was begun for, a compiler that begins anew.
-"""
-
-
-def is_failure(error: BaseException) -> bool:
-    """Whether an exception is an error of the step, and not torch's way to leave a call."""
-    kind = type(error)
-    return not any(
-        kind.__module__.startswith(module) and kind.__name__.startswith(name)
-        for module, name in _STOPS
-    )
-
-
-def explain(error: BaseException, program: Program | None, ends: MeshEnds) -> Failure:
-    """Adds to an exception where it came from, tells the other ranks, and returns it as data."""
-    known: Failure | None = getattr(error, _TOLD, None)
-    if known is not None:
-        return known
-    if isinstance(error, RankFailure):
-        return error.failure
-    failure = failure_of(error, ends.rank, ends.place, program)
-    note = str(replace(failure, reason=""))
-    error.add_note("\n".join(line for line in note.splitlines() if line.strip()))
-    setattr(error, _TOLD, failure)
-    guard = watch()
-    if guard is not None and not isinstance(error, AgreementError | CallError | CollectiveError):
-        guard.report(failure)
-    return failure
-
-
-def explain_run(error: BaseException, rank: int) -> Failure:
-    """Returns what ended this rank's run as data, and tells the other ranks."""
-    known: Failure | None = getattr(error, _TOLD, None)
-    guard = watch()
-    if known is not None:
-        failure = known
-    elif isinstance(error, RankFailure):
-        return error.failure
-    elif isinstance(error, Stopped):
-        blamed = None if guard is None else guard.blame()
-        return blamed or Failure(rank, f"rank {rank}", "it was stopped by the launcher")
-    else:
-        failure = failure_of(error, rank, f"rank {rank}", None)
-    if guard is not None:
-        guard.report(failure)
-        told = guard.failure
-        return told if told is not None and not isinstance(error, AgreementError) else failure
-    return failure
+_NO_GRAPH = Problem(
+    LoweringError,
+    "no-graph",
+    "the plan has no graph",
+    "it was read from JSON and has not been given the graph it is for",
+    "plan = plan.for_graph(dimsolve.trace(model, ...))",
+)
+_NO_WAY = Problem(
+    LoweringError,
+    "no-such-inputs",
+    "there is no such way to give inputs",
+    "inputs is {inputs!r:.60}",
+    'write "whole", the whole batch on every rank, or "local", its own part',
+)
+_NO_DATA_AXIS = Problem(
+    LoweringError,
+    "no-data-axis",
+    'inputs="local" needs a plan that cuts data',
+    "along {axes} this one cuts no input, or parameters too: all ranks work on the same batch",
+    'give the same batch on all ranks, inputs="whole", or plan for a data axis as well, '
+    "such as {{'dp': 2, 'tp': 2}}",
+)
+_OTHER_MODE = Problem(
+    CallError,
+    "other-mode",
+    "the model was traced in {traced} mode and is called in {called} mode",
+    "{operator} computes something else there",
+    "trace and parallelize the model once more, in {called} mode",
+)
 
 
 def parallelize(
@@ -196,9 +135,9 @@ def parallelize(
         raise no_plan(plan)
     graph = plan.planned
     if graph is None:
-        raise _no_graph()
+        raise _NO_GRAPH()
     if inputs not in ("whole", "local"):
-        raise _no_way(inputs)
+        raise _NO_WAY(inputs=inputs)
     problem: DimsolveError | None = None
     try:
         check_model(model, graph)
@@ -208,11 +147,11 @@ def parallelize(
     agreement.agree_on_plan("" if problem is None else str(problem))
     if problem is not None:
         raise problem
-    ends = mesh_ends(plan, device_mesh, alone_on=_device_of(model))
+    ends = rank_mesh(plan, device_mesh, alone_on=_device_of(model))
     agreement.agree_on_weights(model)
     given = GivenInputs.of(plan, ends.communicators, inputs)
     if inputs == "local" and not plan.data_axes and 1 not in given.mesh.values():
-        raise _no_data_axis(plan)
+        raise _NO_DATA_AXIS(axes=" and ".join(plan.mesh))
     if given.unusual():
         warnings.warn(_unusual(given), stacklevel=2)
     program = lower_for(plan, ends, given)
@@ -227,7 +166,7 @@ class ParallelModule(torch.nn.Module):
         model: torch.nn.Module,
         plan: Plan,
         program: Program,
-        ends: MeshEnds,
+        ends: RankMesh,
         agreement: Agreement,
         given: GivenInputs | None = None,
     ) -> None:
@@ -273,7 +212,7 @@ class ParallelModule(torch.nn.Module):
         return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise not_pickled()
+        raise NOT_PICKLED()
 
     @property
     def device_mesh(self) -> DeviceMesh | None:
@@ -294,7 +233,10 @@ class ParallelModule(torch.nn.Module):
         """
         found = self._held.get(name)
         if found is None:
-            raise _not_held(name, tuple(self._held))
+            names = tuple(self._held)
+            listed = ", ".join(get_close_matches(str(name), names) or names[:5])
+            reason = f"it has {len(names)} of other names, among them {listed}"
+            raise _NOT_HELD(name=name, reason=reason if names else "it is empty")
         return found
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -336,7 +278,10 @@ class ParallelModule(torch.nn.Module):
         agreement, names = self._agreement, self._arguments.names
         agreement.calls += 1
         if self.training is not self._traced_in_training and self._depends_on_mode:
-            raise _other_mode(self._traced_in_training, self._depends_on_mode)
+            traced, called = "training", "evaluation"
+            if self.training:
+                traced, called = called, traced
+            raise _OTHER_MODE(traced=traced, called=called, operator=self._depends_on_mode)
         cast = autocast_now()
         sizes = tuple([(value.shape, value.dtype) for value in inputs])
         key = (sizes, *cast.items())
@@ -400,72 +345,10 @@ def _place_of(module: torch.nn.Module, kind: str, target: str, program: Program)
     return (owner._parameters if kind == "parameter" else owner._buffers), name
 
 
-def _not_held(name: object, names: tuple[str, ...]) -> LoweringError:
-    listed = ", ".join(get_close_matches(str(name), names) or names[:5])
-    return LoweringError(
-        Diagnostic(
-            code="not-held",
-            title=f"the part has no parameter or buffer named {name}",
-            reason=f"it has {len(names)} of other names, among them {listed}"
-            if names
-            else "it is empty",
-            hint="names are as in model.named_parameters() and model.named_buffers()",
-        )
-    )
-
-
-def _no_graph() -> LoweringError:
-    return LoweringError(
-        Diagnostic(
-            code="no-graph",
-            title="the plan has no graph",
-            reason="it was read from JSON and has not been given the graph it is for",
-            hint="plan = plan.for_graph(dimsolve.trace(model, ...))",
-        )
-    )
-
-
-def _no_way(inputs: object) -> LoweringError:
-    return LoweringError(
-        Diagnostic(
-            code="no-such-inputs",
-            title="there is no such way to give inputs",
-            reason=f"inputs is {inputs!r:.60}",
-            hint='write "whole", the whole batch on every rank, or "local", its own part',
-        )
-    )
-
-
 def _unusual(given: GivenInputs) -> str:
     return (
         f'inputs="local": the plan cuts {given.unusual()}, so each rank gives its part of that '
         "dimension, and not rows of its own"
-    )
-
-
-def _no_data_axis(plan: Plan) -> LoweringError:
-    axes = " and ".join(plan.mesh)
-    return LoweringError(
-        Diagnostic(
-            code="no-data-axis",
-            title='inputs="local" needs a plan that cuts data',
-            reason=f"along {axes} this one cuts no input, or parameters too: all ranks work on the "
-            "same batch",
-            hint='give the same batch on all ranks, inputs="whole", or plan for a data axis as '
-            "well, such as {'dp': 2, 'tp': 2}",
-        )
-    )
-
-
-def _other_mode(training: bool, reason: str) -> CallError:
-    modes = ("training", "evaluation") if training else ("evaluation", "training")
-    return CallError(
-        Diagnostic(
-            code="other-mode",
-            title=f"the model was traced in {modes[0]} mode and is called in {modes[1]} mode",
-            reason=f"{reason} computes something else there",
-            hint=f"trace and parallelize the model once more, in {modes[1]} mode",
-        )
     )
 
 

@@ -15,14 +15,55 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dimsolve.ir.errors import Diagnostic
+from dimsolve.ir.errors import Problem
+from dimsolve.ir.graph import Node
 from dimsolve.ir.types import TensorType
+from dimsolve.partition.plan import Plan
 from dimsolve.partition.plan_data import PlanError
+from dimsolve.solver.graphs.deduction import find_operator
 
+from ..calls import Arguments
 from ..capture.traced_model import TracedModule, refuse_backward_hooks, traced_model
 from ..lowering.setting import LoweringError
 
-RETRACE = "plan the model that runs: dimsolve.plan(dimsolve.trace(model, ...), mesh)"
+_OTHER = Problem(
+    PlanError,
+    "other-model",
+    "the plan is for another model",
+    "{reason}",
+    "plan the model that runs: dimsolve.plan(dimsolve.trace(model, ...), mesh)",
+)
+_GRADIENT_HOOK = Problem(
+    LoweringError,
+    "gradient-hook",
+    "{name} has a hook on its gradient",
+    "a part has parameters of its own, whose gradients are parts, and the hook was made for the "
+    "whole",
+    "remove the hook, and register one on the part's parameter",
+)
+_NEVER_CALLED = Problem(
+    LoweringError,
+    "module-hook",
+    "a module inside a part takes no {what}",
+    "a part runs the operators of its program and calls no module of its own, so the hook would "
+    "never be called",
+    "register it on the part itself, on a parameter, or on the model before it is traced",
+)
+_MODULE_CALL = Problem(
+    LoweringError,
+    "module-call",
+    "a module inside a part cannot be called",
+    "it holds this rank's parts of parameters, and the part's program calls the operators that use "
+    "them",
+    "call the part, or trace, plan and parallelize the module by itself",
+)
+_OTHER_HOOKS = Problem(
+    LoweringError,
+    "module-hook",
+    "{name} has other forward hooks than when it was traced",
+    "it has {now}, and had {before}; what hooks compute is traced, and a part runs what was traced",
+    "trace the model with its hooks, or register them on the part",
+)
 
 
 def check_model(model: torch.nn.Module, graph: Any) -> None:
@@ -30,7 +71,7 @@ def check_model(model: torch.nn.Module, graph: Any) -> None:
     TraceError where it has hooks that would be left out.
     """
     if not isinstance(model, torch.nn.Module):
-        raise _other(f"a model is a torch.nn.Module, and this is {type(model).__name__}")
+        raise _OTHER(reason=f"a model is a torch.nn.Module, and this is {type(model).__name__}")
     _check_tensors(model, graph)
     _refuse_gradient_hooks(model)
     refuse_backward_hooks(model)
@@ -52,16 +93,16 @@ def _check_tensors(model: torch.nn.Module, graph: Any) -> None:
         if found is None:
             names = ", ".join(list(held[entry.kind])[:3]) or "none"
             kind = type(model).__name__
-            raise _other(f"{kind} has no {name}: {wanted}; its {entry.kind}s are {names}")
+            raise _OTHER(reason=f"{kind} has no {name}: {wanted}; its {entry.kind}s are {names}")
         if not isinstance(wanted, TensorType):
             continue
         dims = wanted.dims
         if dims is not None and tuple(found.shape) != tuple(dims) and _are_numbers(dims):
             shape = tuple(found.shape)
-            raise _other(f"{name} is {shape}, and the traced model's is {tuple(dims)}")
+            raise _OTHER(reason=f"{name} is {shape}, and the traced model's is {tuple(dims)}")
         dtype = str(found.dtype).removeprefix("torch.")
         if wanted.dtype and wanted.dtype != dtype:
-            raise _other(f"{name} is {dtype}, and the traced model's is {wanted.dtype}")
+            raise _OTHER(reason=f"{name} is {dtype}, and the traced model's is {wanted.dtype}")
 
 
 def _are_numbers(dims: Any) -> bool:
@@ -75,92 +116,87 @@ def _check_modules(traced: Mapping[str, TracedModule], found: Mapping[str, Trace
         if before is None or now is None:
             there = (before or now).kind  # type: ignore[union-attr]
             where = "the traced model" if now is None else "this model"
-            raise _other(f"{where} has a module {name}, a {there}, and the other has none")
+            raise _OTHER(reason=f"{where} has a module {name}, a {there}, and the other has none")
         if before.kind != now.kind:
-            raise _other(f"{name} is a {now.kind}, and the traced model's is a {before.kind}")
+            raise _OTHER(
+                reason=f"{name} is a {now.kind}, and the traced model's is a {before.kind}"
+            )
         if before.settings != now.settings:
-            raise _other(f"{name} is {now.kind}({now.settings}), traced as ({before.settings})")
+            raise _OTHER(
+                reason=f"{name} is {now.kind}({now.settings}), traced as ({before.settings})"
+            )
         if before.hooks != now.hooks:
-            raise _other_hooks(name, before.hooks, now.hooks)
+            raise _OTHER_HOOKS(
+                name=name,
+                now=", ".join(now.hooks) or "none",
+                before=", ".join(before.hooks) or "none",
+            )
 
 
 def _refuse_gradient_hooks(model: torch.nn.Module) -> None:
     """A hook on a gradient was made for the model's own parameter and for the whole gradient."""
     for name, parameter in model.named_parameters():
         if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
-            raise LoweringError(
-                Diagnostic(
-                    code="gradient-hook",
-                    title=f"{name} has a hook on its gradient",
-                    reason="a part has parameters of its own, whose gradients are parts, and the "
-                    "hook was made for the whole",
-                    hint="remove the hook, and register one on the part's parameter",
-                )
-            )
+            raise _GRADIENT_HOOK(name=name)
 
 
-def _other(reason: str) -> PlanError:
-    return PlanError(
-        Diagnostic("other-model", "the plan is for another model", reason=reason, hint=RETRACE)
-    )
+DROPS = frozenset(
+    {
+        "dropout",
+        "dropout_",
+        "dropout1d",
+        "dropout2d",
+        "dropout3d",
+        "alpha_dropout",
+        "feature_alpha_dropout",
+        "feature_dropout",
+        "scaled_dot_product_attention",
+    }
+)
+NORMALISES = frozenset({"batch_norm", "instance_norm", "rrelu", "rrelu_"})
 
 
-def _other_hooks(name: str, before: tuple[str, ...], now: tuple[str, ...]) -> LoweringError:
-    listed = [", ".join(hooks) or "none" for hooks in (now, before)]
-    return LoweringError(
-        Diagnostic(
-            code="module-hook",
-            title=f"{name} has other forward hooks than when it was traced",
-            reason=f"it has {listed[0]}, and had {listed[1]}; what hooks compute is traced, and a "
-            "part runs what was traced",
-            hint="trace the model with its hooks, or register them on the part",
-        )
-    )
+def depends_on_mode(plan: Plan) -> str:
+    """Returns the first operator of a plan's graph that depends on the mode, ``""`` for none."""
+    graph = plan.planned
+    for node in graph.nodes() if graph is not None else ():
+        name = node.signature.rpartition(".")[2]
+        if name in NORMALISES or (name in DROPS and _probability(node) != 0):
+            return f"{node.id} ({node.signature})"
+    return ""
+
+
+def _probability(node: Node) -> object:
+    """The share that is dropped, as it was called or by default."""
+    operator = find_operator(node.signature)
+    names = operator.parameters if operator is not None else ()
+    values = Arguments(tuple(node.args), node.kwargs).parameters(names)
+    if "dropout_p" in names:
+        return values.get("dropout_p", 0.0)
+    return values.get("p", 0.5)
 
 
 class PartModule(torch.nn.Module):
     """A module of a part: it holds parameters and buffers under their names, and is not called."""
 
-    def _never_called(self, what: str) -> LoweringError:
-        return LoweringError(
-            Diagnostic(
-                code="module-hook",
-                title=f"a module inside a part takes no {what}",
-                reason="a part runs the operators of its program and calls no module of its own, "
-                "so the hook would never be called",
-                hint="register it on the part itself, on a parameter, or on the model before it is "
-                "traced",
-            )
-        )
-
-    def register_forward_hook(self, *args: Any, **kwargs: Any) -> Any:
-        """Raises LoweringError: it would never be called."""
-        raise self._never_called("forward hook")
-
-    def register_forward_pre_hook(self, *args: Any, **kwargs: Any) -> Any:
-        """Raises LoweringError: it would never be called."""
-        raise self._never_called("forward pre-hook")
-
-    def register_full_backward_hook(self, *args: Any, **kwargs: Any) -> Any:
-        """Raises LoweringError: it would never be called."""
-        raise self._never_called("backward hook")
-
-    def register_full_backward_pre_hook(self, *args: Any, **kwargs: Any) -> Any:
-        """Raises LoweringError: it would never be called."""
-        raise self._never_called("backward pre-hook")
-
-    def register_backward_hook(self, *args: Any, **kwargs: Any) -> Any:
-        """Raises LoweringError: it would never be called."""
-        raise self._never_called("backward hook")
-
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Raises LoweringError: only the whole part can be called."""
-        raise LoweringError(
-            Diagnostic(
-                code="module-call",
-                title="a module inside a part cannot be called",
-                reason="it holds this rank's parts of parameters, and the part's program calls the "
-                "operators that use them",
-                hint="call the part, or trace, plan and parallelize the module by itself",
-            )
-        )
+        raise _MODULE_CALL()
+
+
+def _refusing(what: str) -> Any:
+    def register(self: PartModule, *args: Any, **kwargs: Any) -> Any:
+        """Raises LoweringError: it would never be called."""
+        raise _NEVER_CALLED(what=what)
+
+    return register
+
+
+for _name, _what in {
+    "forward": "forward hook",
+    "forward_pre": "forward pre-hook",
+    "full_backward": "backward hook",
+    "full_backward_pre": "backward pre-hook",
+    "backward": "backward hook",
+}.items():
+    setattr(PartModule, f"register_{_name}_hook", _refusing(_what))

@@ -1,43 +1,22 @@
-"""The model's parameters and buffers on one rank: made, saved as DTensors, loaded from anything.
+"""A model's parameters and buffers on one rank: made, saved as DTensors, loaded from anything.
 
-    q_proj.weight (64, 64) at tp = 2        held (32, 64)
-    state_dict()["q_proj.weight"]           a DTensor of the whole, in the part's memory
-    load_state_dict(whole.state_dict())     every rank takes its part
-
-A DTensor of another mesh is gathered first. Names, tied parameters and buffers that are not saved
-are as in the model.
-
-A tensor of the model as one rank holds it: its part, where that lies, and as a DTensor.
-
-    q_proj.weight (64, 64), S(0) over tp = 2        rank 1 has rows 32 to 64
+    q_proj.weight (64, 64), S(0) over tp = 2        rank 1 has rows 32 to 64, a (32, 64) parameter
     qkv.weight (192, 64), S(0, blocks=3)            rank 1 has rows 32-64, 96-128 and 160-192
+    state_dict()["q_proj.weight"]                   a DTensor of the whole, in the part's memory
+    load_state_dict(whole.state_dict())             every rank takes its part
 
-A DTensor's own placements say the first. The second is torch's ``_StridedShard``, which torch can
-gather but whose checkpoint would write one run of rows; `PartTensor` writes and reads every run.
-Unequal segments have no placement in torch: their DTensor is cut in one run a rank, and made by
-exchanging parts.
+Names, tied parameters and buffers that are not saved are as in the model. A DTensor's own
+placements say the first cut. The second is torch's ``_StridedShard``, which torch can gather but
+whose checkpoint would write one run of rows: `PartTensor` writes and reads every run. Unequal
+segments have no placement in torch: their DTensor is cut in one run a rank, and made by exchanging
+parts.
 
-A DTensor whose part is several runs of the whole, for torch.distributed.checkpoint.
+Parameters on the meta device are made one module at a time, by the module itself
+(``reset_parameters``, or transformers' ``_init_weights``), with random numbers that are the same on
+all ranks and for every mesh. What no module makes must be loaded before the first step.
 
-    (192, 64) in 3 blocks over 2 ranks: rank 0 writes rows 0-32, 64-96 and 128-160, each on its own
-
-In all else it is the DTensor that it was made of.
-
-Parameters and buffers of a model, those on the meta device made module by module.
-
-    a Llama of 8 billion parameters on meta     one Linear at a time is made whole, cut, and let go
-
-The module makes its own values as it always does: ``reset_parameters``, or transformers'
-``_init_weights``. The random numbers are the same on all ranks and for every mesh, so the parts
-belong together. What no module makes is said: it must be loaded before the first step.
-
-Copies of a part: another one in this process, with its own parameters; none in a file.
-
-    copy.deepcopy(part)                  trains by itself; plan and process groups are shared
-    swa_utils.AveragedModel(part)        an average of parts is the part of the average
-    torch.save(part.state_dict(), path)  what is saved: a process group is of one process only
-
-A copy runs collectives as its original does, so every rank copies, and calls both in one order.
+``copy.deepcopy(part)`` shares the plan and the process groups and trains by itself; it runs
+collectives as its original does, so every rank copies, and calls both in one order.
 """
 
 from __future__ import annotations
@@ -59,18 +38,34 @@ from torch.distributed.checkpoint.metadata import (
 from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, WriteItemType
 from torch.distributed.tensor import DTensor
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.errors import DimsolveError, Problem
 from dimsolve.partition.placement import Placement, Shard
 from dimsolve.partition.torch_placements import layout_to_torch
 
-from ..distributed.communicator import Communicator, end_text
-from ..distributed.mesh import MeshEnds
+from ..distributed.collectives import convert_axes
+from ..distributed.communicator import Communicator, common_number, end_text
 from ..distributed.sharding import blocks_of, local_part
 from ..lowering.setting import LoweringError
+from .mesh import RankMesh
 from .same_model import PartModule
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
+
+
+_NO_VALUES = Problem(
+    LoweringError,
+    "no-values",
+    "{name} is on the meta device and nothing makes its values",
+    "{module} has no reset_parameters that makes it, and no state_dict holds it",
+    "make the model's buffers on the CPU, or give the module reset_parameters",
+)
+_OTHER_SHAPE = Problem(
+    LoweringError,
+    "other-shape",
+    "{name} has another shape",
+    "it is {found}; the whole is {whole} and this rank's part is {shape}",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +114,6 @@ class Held:
             tensor = local_part(tensor, placement, end.rank, end.size)
         return tensor.detach().clone(memory_format=torch.contiguous_format)
 
-    def part_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Returns the shape of the part."""
-        local = list(shape)
-        for placement, end in self._cuts():
-            if isinstance(placement, Shard):
-                local[placement.dim] //= end.size
-        return tuple(local)
-
     def whole_shape(self, local: Sequence[int]) -> tuple[int, ...]:
         """Returns the shape of the whole of which a part has this shape."""
         shape = list(local)
@@ -171,8 +158,6 @@ class Held:
         """
         if self.segmented:
             return self._in_one_run(local, mesh)
-        from torch.distributed.tensor import DTensor
-
         placements = layout_to_torch(self.placements)
         shape = torch.Size(self.whole_shape(local.shape))
         stride = torch.empty(shape, device="meta").stride()
@@ -180,15 +165,10 @@ class Held:
             local, mesh, placements, run_check=False, shape=shape, stride=stride
         )
         runs = self.runs(shape)
-        if len(runs) == 1:
-            return made  # type: ignore[no-any-return]
-
-        return part_tensor(made, runs)
+        return part_tensor(made, runs) if len(runs) > 1 else made
 
     def _in_one_run(self, local: Tensor, mesh: DeviceMesh) -> Tensor:
         """The DTensor of the same whole, cut along the same dimensions, without segments."""
-        from ..distributed.collectives import convert_axes
-
         plain = tuple(
             Shard(p.dim) if isinstance(p, Shard) and p.segments else p for p in self.placements
         )
@@ -270,14 +250,18 @@ def part_tensor(made: DTensor, runs: Sequence[Run]) -> Tensor:
 Found: TypeAlias = "tuple[str, dict[str, Any], str, Tensor]"
 
 
-def materialized(model: torch.nn.Module, ends: MeshEnds) -> Iterator[Found]:
+def materialized(model: torch.nn.Module, ends: RankMesh) -> Iterator[Found]:
     """Yields (path of the module, its dictionary, name, whole tensor) of everything a model holds.
 
     Tensors on the meta device are made on the CPU when their turn comes. A tied one comes under
     each of its names; its values are made with the first.
     """
     held = (*model.parameters(), *model.buffers())
-    seed = _common_seed(ends) if any(tensor.is_meta for tensor in held) else 0
+    seed = (
+        common_number(ends.communicators.values(), ends.device)
+        if any(tensor.is_meta for tensor in held)
+        else 0
+    )
     seen: dict[int, Tensor | None] = {}
     unmade: list[str] = []
     for path, module in model.named_modules():
@@ -354,15 +338,7 @@ def _unmade(
     qualified = f"{path}.{name}" if path else name
     real = tensor.is_floating_point() or tensor.is_complex()
     if name in module._non_persistent_buffers_set or not real:
-        raise LoweringError(
-            Diagnostic(
-                code="no-values",
-                title=f"{qualified} is on the meta device and nothing makes its values",
-                reason=f"{type(module).__name__} has no reset_parameters that makes it, and no "
-                "state_dict holds it",
-                hint="make the model's buffers on the CPU, or give the module reset_parameters",
-            )
-        )
+        raise _NO_VALUES(name=qualified, module=type(module).__name__)
     tensor.detach().fill_(float("nan"))
     unmade.append(qualified)
 
@@ -375,15 +351,6 @@ def _number(path: str) -> int:
     return number
 
 
-def _common_seed(ends: MeshEnds) -> int:
-    """A number that the first rank draws from torch's generator."""
-    number = torch.randint(2**62, (1,)).to(ends.device)
-    for end in ends.communicators.values():
-        if end.size > 1:
-            number = end.broadcast(number, 0)
-    return int(number)
-
-
 _SHARED = frozenset(
     {"plan", "program", "ends", "_agreement", "_held", "_arguments", "_rebuild", "_form", "_forms"}
 )
@@ -394,6 +361,15 @@ class PickleError(DimsolveError, TypeError):
     """A part that was to be pickled."""
 
     __module__ = "dimsolve"
+
+
+NOT_PICKLED = Problem(
+    PickleError,
+    "not-pickled",
+    "a part of a model cannot be pickled",
+    "it holds process groups, which no other process has",
+    "save part.state_dict(), and load it into a part that parallelize makes",
+)
 
 
 def copied(module: Any, memo: dict[int, Any]) -> Any:
@@ -409,20 +385,8 @@ def copied(module: Any, memo: dict[int, Any]) -> Any:
     return made
 
 
-def not_pickled() -> PickleError:
-    """The error of what would pickle a part."""
-    return PickleError(
-        Diagnostic(
-            code="not-pickled",
-            title="a part of a model cannot be pickled",
-            reason="it holds process groups, which no other process has",
-            hint="save part.state_dict(), and load it into a part that parallelize makes",
-        )
-    )
-
-
 def add_state(
-    module: torch.nn.Module, model: torch.nn.Module, held: dict[str, Held], ends: MeshEnds
+    module: torch.nn.Module, model: torch.nn.Module, held: dict[str, Held], ends: RankMesh
 ) -> None:
     """Gives ``module`` this rank's part of every parameter and buffer of the model.
 
@@ -490,8 +454,6 @@ def give_state(
     module: Any, state: dict[str, Any], prefix: str, local_metadata: Mapping[str, Any]
 ) -> None:
     """A hook of ``state_dict``: parts become DTensors of the mesh."""
-    from torch.distributed.tensor import DTensor
-
     mesh = module.device_mesh
     if mesh is None:
         return
@@ -520,18 +482,14 @@ def take_state(
             local = owner._parameters.get(last, owner._buffers.get(last))
             whole = held.whole_shape(local.shape)
             if tuple(given.shape) != whole:
-                error_msgs.append(_mismatch(prefix + name, given.shape, whole))
+                # In torch's own words; the model's shapes are the whole ones.
+                error_msgs.append(
+                    f"size mismatch for {prefix}{name}: copying a param with shape {given.shape} "
+                    f"from checkpoint, the shape in current model is {torch.Size(whole)}."
+                )
                 state[prefix + name] = local.detach()
                 continue
             state[prefix + name] = part_of_saved(given, held, tuple(local.shape), name)
-
-
-def _mismatch(name: str, given: Any, whole: Any) -> str:
-    """What torch says where shapes differ; the model's are the whole ones."""
-    return (
-        f"size mismatch for {name}: copying a param with shape {torch.Size(given)} from checkpoint,"
-        f" the shape in current model is {torch.Size(whole)}."
-    )
 
 
 def part_of_saved(
@@ -542,8 +500,6 @@ def part_of_saved(
     shape: of the part. parts: whether a plain tensor may be the part itself. Raises LoweringError
     for a tensor of another shape.
     """
-    from torch.distributed.tensor import DTensor
-
     if isinstance(saved, DTensor):
         own = isinstance(saved, PartTensor) or saved.to_local().shape == shape
         if own and _same_cut(saved, held):
@@ -553,13 +509,8 @@ def part_of_saved(
         return held.part(saved)
     if parts and tuple(saved.shape) == shape:
         return saved
-    raise LoweringError(
-        Diagnostic(
-            code="other-shape",
-            title=f"{name} has another shape",
-            reason=f"it is {tuple(saved.shape)}; the whole is {held.whole_shape(shape)} and this "
-            f"rank's part is {shape}",
-        )
+    raise _OTHER_SHAPE(
+        name=name, found=tuple(saved.shape), whole=held.whole_shape(shape), shape=shape
     )
 
 

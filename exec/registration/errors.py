@@ -1,6 +1,6 @@
 """What `register_op`, and a call of what it registered, refuse: what is wrong, and what to write.
 
->>> print(OPAQUE_SUMMAND("a, ? -> a", parameter="bias", name="f"))
+>>> print(REFUSED["value-split (opaque)"]("a, ? -> a", parameter="bias", name="f"))
 value_split names an input that is only replicated
   a, ? -> a
   'bias' of 'f' is annotated '?'
@@ -10,155 +10,94 @@ value_split names an input that is only replicated
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import get_args
 
 from dimsolve.ir.characters import shown
-from dimsolve.ir.errors import AnnotationError, OperatorError, Problem
+from dimsolve.ir.errors import AnnotationError, OperatorError, problems
 from dimsolve.ir.operator import ReductionName
 
 REDUCTIONS: tuple[str, ...] = get_args(ReductionName)
 
-_row = partial(Problem, OperatorError)
-
-# What is registered.
-LAMBDA = _row(
-    "lambda",
-    "a lambda cannot be an operator",
-    "the code of a plan calls its operators by name, and a lambda has none",
-    "write `def name(x: torch.Tensor): ...` at the top of a module and register that",
-)
-NESTED = _row(
-    "nested-function",
-    "a nested function cannot be an operator",
-    "'{name}' is defined inside {home}, and the code of a plan imports its operators from a module",
-    "move '{name}' to the top of a module",
-)
-OF_MAIN = _row(
-    "main-function",
-    "a function of __main__ cannot be imported elsewhere",
-    "'{name}' is defined in the program that was started, and the ranks of a plan are others",
-    "move '{name}' to a module, or write code_impl_pattern=\"source\" to copy its text",
-)
-NN_MODULE = _row(
-    "module",
-    "a torch.nn.Module cannot be an operator",
-    "'{name}' may hold weights, and those of a model are cut by its plan",
-    "register the function that the module calls, with the weights among its arguments",
-)
-NO_FUNCTION = _row(
-    "not-a-function",
-    "this is not a function",
-    "{value} is of type {type}",
-    "write a function at the top of a module that calls it, and register that",
-)
-ASYNCHRONOUS = _row(
-    "not-a-function",
-    "a coroutine or generator cannot be an operator",
-    "a call of '{name}' returns before anything is computed",
-    "write a plain function that returns tensors",
-)
-_MISSING_TYPES = _row(
-    "missing-types",
-    "{title}",
-    "{parameters} of '{name}' {have} none, so it is not known what is a tensor",
-    "write for instance `{first}: torch.Tensor`, `{first}: int` "
-    "or `{first}: Optional[torch.Tensor]`",
-)
-
-# The annotation.
-NO_ANNOTATION = Problem(
+NO_ANNOTATION = problems(
     AnnotationError,
-    "not-an-annotation",
-    "this is not an annotation",
-    "{value} is of type {type}",
-    "give text, or a function of (*inputs, **kwargs) that returns it",
-)
-FORGOTTEN = Problem(
-    AnnotationError,
-    "not-an-annotation",
-    "register_op wants an annotation",
-    "'{name}' stands in its place",
-    'write @ds.register_op("a b -> a b") above def {name}(...)',
-)
-_INPUT_COUNT = _row("input-count", "the number of inputs does not match", "{reason}", "{hint}")
-NO_TENSOR = _row(
-    "not-a-tensor",
-    "a value that is no tensor has dimensions",
-    "'{operand}' is annotated for '{parameter}: {type}' of '{name}'",
-    "write '?' for '{parameter}', or leave it out if no tensor follows it",
+    """
+    not-an-annotation: this is not an annotation
+      {value} is of type {type}
+      hint: give text, or a function of (*inputs, **kwargs) that returns it
+    not-an-annotation (forgotten): register_op wants an annotation
+      '{name}' stands in its place
+      hint: write @ds.register_op("a b -> a b") above def {name}(...)
+    """,
 )
 
-# The options.
-UNKNOWN_REDUCTION = _row(
-    "reduction",
-    "there is no such reduction",
-    "partial is {value}",
-    f"partial is one of {', '.join(REDUCTIONS)}: what joins the parts of a '+' split",
-)
-UNKNOWN_PATTERN = _row(
-    "code-impl-pattern",
-    "there is no such code_impl_pattern",
-    "code_impl_pattern is {value}",
-    'write "import" to import the function where it runs, "source" to copy its text',
-)
-NO_TRANSFORM_RULE = _row(
-    "transform-rule",
-    "this is not a transform rule",
-    "{value} is of type {type}",
-    'write TransformRule(("S(0)", "R"), ("P(sum)",))',
-)
-_UNKNOWN_SUMMAND = _row(
-    "value-split",
-    "value_split names no input",
-    "{value} is not an annotated input of '{name}'; {known}",
-    "value_split takes the names of parameters that are summands, such as a bias",
-)
-OPAQUE_SUMMAND = _row(
-    "value-split",
-    "value_split names an input that is only replicated",
-    "'{parameter}' of '{name}' is annotated '?'",
-    "annotate its dimensions, or leave it out of value_split",
-)
-CUT_SUMMAND = _row(
-    "value-split",
-    "value_split names an input that is cut itself",
-    "'{parameter}' of '{name}' has {joined}: each rank has a part of it, and no summand",
-    "value_split takes the inputs without the '+' identifier, such as a bias",
-)
-
-# A call.
-ANNOTATION_FUNCTION_FAILED = _row(
-    "annotation-function",
-    "the annotation function failed",
-    "that of '{name}' raised {type}: {message}",
-    "it is called as (*inputs, **kwargs); inputs are tensors, or None for absent ones",
-)
-ANNOTATION_FUNCTION_GAVE = _row(
-    "annotation-function",
-    "the annotation function gave no annotation",
-    "that of '{name}' returned {value}, of type {type}",
-    "return text such as 'm k+, k+ n -> m n'",
-)
-CALL = _row("call", "'{name}' cannot be called like this", "{message}")
-UNANNOTATED_TENSOR = _row(
-    "unannotated-tensor",
-    "a tensor was given where none is annotated",
-    "'{parameter}' of '{name}' is a tensor in this call",
-    "annotate '{parameter}'; '?' if it may only be replicated",
-)
-_PRESENCE = _row(
-    "optional-tensor",
-    "an optional tensor changed between tracing and running",
-    "'{parameter}' of '{name}' was {was} when the model was traced and is {now} now",
-    "trace again with {now} for '{parameter}'; a plan holds for one of the two",
-)
-_SHADOWED = _row(
-    "shadowed-operator",
-    "two operators have one path",
-    "'{path}' was registered again for another function, and the model calls the older one "
-    "('{name}')",
-    "give the two functions different names: a graph knows its operators by their paths",
+REFUSED = problems(
+    OperatorError,
+    """
+    lambda: a lambda cannot be an operator
+      the code of a plan calls its operators by name, and a lambda has none
+      hint: write `def name(x: torch.Tensor): ...` at the top of a module and register that
+    nested-function: a nested function cannot be an operator
+      '{name}' is defined inside {home}, and the code of a plan imports its operators from a module
+      hint: move '{name}' to the top of a module
+    main-function: a function of __main__ cannot be imported elsewhere
+      '{name}' is defined in the program that was started, and the ranks of a plan are others
+      hint: move '{name}' to a module, or write code_impl_pattern="source" to copy its text
+    module: a torch.nn.Module cannot be an operator
+      '{name}' may hold weights, and those of a model are cut by its plan
+      hint: register the function that the module calls, with the weights among its arguments
+    not-a-function: this is not a function
+      {value} is of type {type}
+      hint: write a function at the top of a module that calls it, and register that
+    not-a-function (asynchronous): a coroutine or generator cannot be an operator
+      a call of '{name}' returns before anything is computed
+      hint: write a plain function that returns tensors
+    missing-types: {title}
+      {parameters} of '{name}' {have} none, so it is not known what is a tensor
+      hint: write for instance `{first}: torch.Tensor`, `{first}: int` or `{first}:
+      Optional[torch.Tensor]`
+    input-count: the number of inputs does not match
+      {reason}
+      hint: {hint}
+    not-a-tensor: a value that is no tensor has dimensions
+      '{operand}' is annotated for '{parameter}: {type}' of '{name}'
+      hint: write '?' for '{parameter}', or leave it out if no tensor follows it
+    reduction: there is no such reduction
+      partial is {value}
+      hint: partial is one of sum, max, min, prod, avg: what joins the parts of a '+' split
+    code-impl-pattern: there is no such code_impl_pattern
+      code_impl_pattern is {value}
+      hint: write "import" to import the function where it runs, "source" to copy its text
+    transform-rule: this is not a transform rule
+      {value} is of type {type}
+      hint: write TransformRule(("S(0)", "R"), ("P(sum)",))
+    value-split (unknown): value_split names no input
+      {value} is not an annotated input of '{name}'; {known}
+      hint: value_split takes the names of parameters that are summands, such as a bias
+    value-split (opaque): value_split names an input that is only replicated
+      '{parameter}' of '{name}' is annotated '?'
+      hint: annotate its dimensions, or leave it out of value_split
+    value-split (cut): value_split names an input that is cut itself
+      '{parameter}' of '{name}' has {joined}: each rank has a part of it, and no summand
+      hint: value_split takes the inputs without the '+' identifier, such as a bias
+    annotation-function (failed): the annotation function failed
+      that of '{name}' raised {type}: {message}
+      hint: it is called as (*inputs, **kwargs); inputs are tensors, or None for absent ones
+    annotation-function (no text): the annotation function gave no annotation
+      that of '{name}' returned {value}, of type {type}
+      hint: return text such as 'm k+, k+ n -> m n'
+    call: '{name}' cannot be called like this
+      {message}
+    unannotated-tensor: a tensor was given where none is annotated
+      '{parameter}' of '{name}' is a tensor in this call
+      hint: annotate '{parameter}'; '?' if it may only be replicated
+    optional-tensor: an optional tensor changed between tracing and running
+      '{parameter}' of '{name}' was {was} when the model was traced and is {now} now
+      hint: trace again with {now} for '{parameter}'; a plan holds for one of the two
+    shadowed-operator: two operators have one path
+      '{path}' was registered again for another function, and the model calls the older one
+      ('{name}')
+      hint: give the two functions different names: a graph knows its operators by their paths
+    """,
 )
 
 
@@ -171,7 +110,7 @@ def missing_types(name: str, missing: Sequence[str]) -> OperatorError:
     """Parameters without type annotations."""
     several = len(missing) > 1
     which = ", ".join(f"'{parameter}'" for parameter in missing)
-    return _MISSING_TYPES(
+    return REFUSED["missing-types"](
         title="type annotations are missing" if several else "a type annotation is missing",
         parameters=f"parameter{'s' * several} {which}",
         name=name,
@@ -186,7 +125,7 @@ def too_many_inputs(
     """More annotated inputs than parameters."""
     count = "1 input" if annotated == 1 else f"{annotated} inputs"
     has = f"{len(parameters)} parameter{'s' * (len(parameters) != 1)}"
-    return _INPUT_COUNT(
+    return REFUSED["input-count"](
         text,
         reason=f"{count} annotated, and '{name}' has {has}: {', '.join(parameters) or 'none'}",
         hint="annotate the first parameters, in order; "
@@ -197,7 +136,7 @@ def too_many_inputs(
 def tensor_without_input(text: str, name: str, annotated: int, parameter: str) -> OperatorError:
     """A tensor parameter that the annotation says nothing of."""
     count = "1 input is" if annotated == 1 else f"{annotated} inputs are"
-    return _INPUT_COUNT(
+    return REFUSED["input-count"](
         text,
         reason=f"{count} annotated, and '{parameter}', the next parameter of '{name}', is a tensor",
         hint=f"annotate '{parameter}' too; '?' if it may only be replicated",
@@ -207,15 +146,15 @@ def tensor_without_input(text: str, name: str, annotated: int, parameter: str) -
 def unknown_summand(name: str, given: str, inputs: Sequence[str]) -> OperatorError:
     """A name in value_split that is no annotated input."""
     known = f"its inputs are {', '.join(inputs)}" if inputs else "it has no inputs"
-    return _UNKNOWN_SUMMAND(name=name, known=known, **of_value(given, 40))
+    return REFUSED["value-split (unknown)"](name=name, known=known, **of_value(given, 40))
 
 
 def presence_changed(name: str, parameter: str, traced: bool) -> OperatorError:
     """An optional tensor is there at one time and not at the other."""
     was, now = ("a tensor", "None") if traced else ("None", "a tensor")
-    return _PRESENCE(name=name, parameter=parameter, was=was, now=now)
+    return REFUSED["optional-tensor"](name=name, parameter=parameter, was=was, now=now)
 
 
 def shadowed(name: str, path: str) -> OperatorError:
     """A function is called that another one of the same path has replaced."""
-    return _SHADOWED(name=name, path=path)
+    return REFUSED["shadowed-operator"](name=name, path=path)

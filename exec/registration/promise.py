@@ -73,7 +73,7 @@ class Parameter:
 def parameters_of(signature: inspect.Signature) -> tuple[Parameter, ...]:
     """Returns the parameters of a signature in order.
 
-    >>> def scaled(x: "Tensor", by: float = 1.0): ...
+    >>> def scaled(x: Tensor, by: float = 1.0): ...
     >>> [(p.name, p.type, p.is_tensor) for p in parameters_of(inspect.signature(scaled))]
     [('x', 'Tensor', True), ('by', 'float', False)]
     """
@@ -131,7 +131,9 @@ class Promise:
             raise errors.too_many_inputs(text, self.name, count, names)
         for parameter, value in values[count:]:
             if is_tensor(value):
-                raise errors.UNANNOTATED_TENSOR(text, parameter=parameter, name=self.name)
+                raise errors.REFUSED["unannotated-tensor"](
+                    text, parameter=parameter, name=self.name
+                )
         identifiers = identifiers_of(annotation)
         lengths = {
             name: value
@@ -171,11 +173,13 @@ class Promise:
         try:
             text = self.annotation(*inputs, **dict(values[count:]))
         except Exception as error:
-            raise errors.ANNOTATION_FUNCTION_FAILED(
+            raise errors.REFUSED["annotation-function (failed)"](
                 name=self.name, type=type(error).__name__, message=error
             ) from error
         if not isinstance(text, str):
-            raise errors.ANNOTATION_FUNCTION_GAVE(name=self.name, **errors.of_value(text))
+            raise errors.REFUSED["annotation-function (no text)"](
+                name=self.name, **errors.of_value(text)
+            )
         return text
 
     def _values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -183,7 +187,7 @@ class Promise:
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise errors.CALL(name=self.name, message=error) from error
+            raise errors.REFUSED["call"](name=self.name, message=error) from error
         bound.apply_defaults()
         values: list[tuple[str, Any]] = []
         for parameter in self.parameters:

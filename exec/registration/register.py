@@ -61,16 +61,18 @@ def register_op(
     text = _text_of(annotation)
     _check_options(name, emit_fn, input_gen_fn)
     if not isinstance(partial, str) or partial not in errors.REDUCTIONS:
-        raise errors.UNKNOWN_REDUCTION(**errors.of_value(partial, 40))
+        raise errors.REFUSED["reduction"](**errors.of_value(partial, 40))
     if not isinstance(code_impl_pattern, str) or code_impl_pattern not in ("import", "source"):
-        raise errors.UNKNOWN_PATTERN(**errors.of_value(code_impl_pattern, 40))
+        raise errors.REFUSED["code-impl-pattern"](**errors.of_value(code_impl_pattern, 40))
     rules = _rules(transform_rules)
     summands = to_summands(value_split)
 
     def decorate(function: F) -> F:
         target: Any = _class_of_apply(function) or bare_function(function)
         if callable(text) and not callable(target):
-            raise errors.FORGOTTEN(name=getattr(text, "__name__", "f"))
+            raise errors.NO_ANNOTATION["not-an-annotation (forgotten)"](
+                name=getattr(text, "__name__", "f")
+            )
         signature = _checked_signature(target, code_impl_pattern == "import" and emit_fn is None)
         is_class = isinstance(target, type)
         parameters = parameters_of(signature)
@@ -110,7 +112,7 @@ def _text_of(annotation: Any) -> str | Callable[..., str]:
     if isinstance(annotation, str):
         return annotation
     if not callable(annotation):
-        raise errors.NO_ANNOTATION(**errors.of_value(annotation))
+        raise errors.NO_ANNOTATION["not-an-annotation"](**errors.of_value(annotation))
     # What stands in the annotation's place may be what should have been decorated.
     returned = getattr(annotation, "__annotations__", {}).get("return", "")
     if isinstance(annotation, type):
@@ -118,7 +120,7 @@ def _text_of(annotation: Any) -> str | Callable[..., str]:
     else:
         forgotten = "Tensor" in (returned if isinstance(returned, str) else str(returned))
     if forgotten:
-        raise errors.FORGOTTEN(name=annotation.__name__)
+        raise errors.NO_ANNOTATION["not-an-annotation (forgotten)"](name=annotation.__name__)
     made: Callable[..., str] = annotation
     return made
 
@@ -159,7 +161,7 @@ def _rules(given: Any) -> tuple[TransformRule, ...]:
     rules = (given,) if isinstance(given, TransformRule) else tuple(given or ())
     for rule in rules:
         if not isinstance(rule, TransformRule):
-            raise errors.NO_TRANSFORM_RULE(**errors.of_value(rule))
+            raise errors.REFUSED["transform-rule"](**errors.of_value(rule))
     return rules
 
 
@@ -177,21 +179,21 @@ def _is_a(value: Any, kind: type) -> bool:
 def _checked_signature(target: Any, importable: bool) -> inspect.Signature:
     """The signature of what can be registered; OperatorError for everything else."""
     if _is_a(target, torch.nn.Module):
-        raise errors.NN_MODULE(name=getattr(target, "__name__", type(target).__name__))
+        raise errors.REFUSED["module"](name=getattr(target, "__name__", type(target).__name__))
     is_class = _is_a(target, torch.autograd.Function)
     if not is_class and not inspect.isfunction(target):
-        raise errors.NO_FUNCTION(**errors.of_value(target))
+        raise errors.REFUSED["not-a-function"](**errors.of_value(target))
     name, qualname = target.__name__, target.__qualname__
     lazy = inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target)
     if lazy or inspect.isgeneratorfunction(target):
-        raise errors.ASYNCHRONOUS(name=name)
+        raise errors.REFUSED["not-a-function (asynchronous)"](name=name)
     if name == "<lambda>":
-        raise errors.LAMBDA()
+        raise errors.REFUSED["lambda"]()
     if "." in qualname:
         home, _, last = qualname.rpartition(".")
-        raise errors.NESTED(name=last, home=home.removesuffix(".<locals>"))
+        raise errors.REFUSED["nested-function"](name=last, home=home.removesuffix(".<locals>"))
     if target.__module__ == "__main__" and importable:
-        raise errors.OF_MAIN(name=name)
+        raise errors.REFUSED["main-function"](name=name)
     if is_class:
         return forward_signature(target)
     signature = inspect.signature(target)
@@ -212,7 +214,7 @@ def _check_annotation(text: str, name: str, parameters: tuple[Parameter, ...]) -
     for operand, parameter in zip(annotation.inputs, named, strict=False):
         may_be_tensor = parameter.is_tensor or parameter.type in ("Any", "typing.Any", "object", "")
         if not isinstance(operand, Opaque) and not may_be_tensor:
-            raise errors.NO_TENSOR(
+            raise errors.REFUSED["not-a-tensor"](
                 text, operand=operand, parameter=parameter.name, type=parameter.type, name=name
             )
     for parameter in named[count:]:
@@ -236,11 +238,13 @@ def _check_summands(
         number = summand(given, name, inputs)
         operand = annotation.inputs[number]
         if isinstance(operand, Opaque):
-            raise errors.OPAQUE_SUMMAND(text, parameter=inputs[number], name=name)
+            raise errors.REFUSED["value-split (opaque)"](text, parameter=inputs[number], name=name)
         words = str(operand).replace("(", " ").replace(")", " ").split()
         if joined and not starred and joined <= {word.rstrip("+") for word in words}:
             which = " and ".join(f"'{each}'" for each in sorted(joined))
-            raise errors.CUT_SUMMAND(text, parameter=inputs[number], name=name, joined=which)
+            raise errors.REFUSED["value-split (cut)"](
+                text, parameter=inputs[number], name=name, joined=which
+            )
 
 
 def _check_rules(text: str, rules: tuple[TransformRule, ...]) -> None:

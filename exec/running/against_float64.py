@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import inf, isnan, sqrt
 from typing import Any
 
 import torch
@@ -40,8 +40,15 @@ from torch import Tensor
 
 from ..capture.argument_objects import mapped
 from ..parallel.parallelize import ParallelModule
-from .alike import without_narrowing
-from .results import Handed, handed_out, loss_of, with_own_memory
+from .comparable import (
+    Handed,
+    difference,
+    handed_out,
+    largest,
+    loss_of,
+    with_own_memory,
+    without_narrowing,
+)
 
 EXACT = 1e-9
 """So far may the ranks' program be from one device in float64."""
@@ -98,10 +105,10 @@ def measure(
     except (RuntimeError, TypeError, ValueError):  # of every rank alike: nothing is sent here
         return Distances(inf, inf, inf, False)
     ranks = _ranks(part, model, buffers, batch)
-    largest = max((_size(t) for n, t in truth.items() if n.startswith("gradient ")), default=0.0)
+    scale = max((largest(t) for n, t in truth.items() if n.startswith("gradient ")), default=0.0)
     one, far, exact, explained = 0.0, 0.0, 0.0, True
     for name, wanted in truth.items():
-        size = max(_size(wanted), small * largest if name.startswith("gradient ") else 0.0)
+        size = max(largest(wanted), small * scale if name.startswith("gradient ") else 0.0)
         own = _gap(whole.get(name), wanted, size)
         if not name.startswith("gradient "):
             explained &= own <= sqrt(allowed)
@@ -213,22 +220,7 @@ def _part_of(part: ParallelModule, name: str, tensor: Tensor) -> Tensor:
     return part.held(place).part(tensor) if kind == "gradient" and place in part._held else tensor
 
 
-def _size(tensor: Tensor) -> float:
-    if not tensor.is_floating_point() or not tensor.numel():
-        return 0.0
-    return float(tensor.masked_fill(~tensor.isfinite(), 0).abs().max())
-
-
 def _gap(found: Tensor | None, wanted: Tensor, size: float) -> float:
     """The largest difference over a size; inf where there is none to take, or not a number."""
-    if found is None or found.shape != wanted.shape:
-        return inf
-    if not wanted.is_floating_point():
-        return 0.0 if torch.equal(found, wanted) else inf
-    if not wanted.numel():
-        return 0.0
-    found = found.double()
-    same = (found == wanted) | (found.isnan() & wanted.isnan())
-    gap = float(torch.where(same, 0.0, found - wanted).abs().max())
-    amount = gap / size if size else gap
-    return amount if amount == amount else inf
+    gap = inf if found is None else difference(found, wanted)
+    return inf if isnan(gap) else gap / (size or 1.0)

@@ -4,21 +4,19 @@
     step = check.step({"input_ids": ids, "labels": ids})
     step.loss, step.differences.gradients        5.61, 2.1e-16
 
-Both train on the same batches from the same weights. A rank compares its parts with the same parts
+Both train on the same batches from the same weights, of sizes that satisfy the plan's conditions:
+
+    example input_ids (4, 16), dynamic batch and seq, plan for dp = 2 (batch % 2 == 0)
+    steps of (4, 16), (6, 17), (2, 18)
+
+Their values are drawn from those of the example, so labels stay labels and masks stay masks; all
+ranks draw the same. A rank compares its parts with the same parts
 of the whole gradient, so nothing is gathered; what is reported is the largest over all ranks. A
 difference is relative to the largest element of its tensor; for a gradient that is nearly zero as a
 whole (a key's bias under softmax has none) to a thousandth of the model's largest gradient. While
 they are compared nothing is dropped, and a float64 model computes nothing in float32. What is
 beyond the tolerance of a narrower model is judged against float64
 (`dimsolve.exec.running.against_float64`).
-
-Whole batches for a run: sizes that satisfy a plan's conditions, values like the example's.
-
-    example input_ids (4, 16), dynamic batch and seq, plan for dp = 2 (batch % 2 == 0)
-    steps of (4, 16), (6, 17), (2, 18)
-
-Every step has other sizes, so that a run shows that one plan serves them all. The values are drawn
-from those of the example, so labels stay labels and masks stay masks. All ranks draw the same.
 """
 
 from __future__ import annotations
@@ -43,11 +41,21 @@ from dimsolve.solver.graphs.match import match
 
 from ..capture.argument_objects import Copy, mapped
 from ..capture.dynamic import leaves_of
-from ..parallel.parallelize import ParallelModule, depends_on_mode
+from ..parallel.parallelize import ParallelModule
+from ..parallel.same_model import depends_on_mode
 from ..parallel.state import Held
 from .against_float64 import Distances, Named, is_single, measure, named
-from .alike import is_wide, without_dropout, without_narrowing
-from .results import Handed, handed_out, loss_of, with_own_memory
+from .comparable import (
+    Handed,
+    difference,
+    handed_out,
+    is_wide,
+    largest,
+    loss_of,
+    with_own_memory,
+    without_dropout,
+    without_narrowing,
+)
 
 Sizes: TypeAlias = Mapping[str, int]
 
@@ -349,18 +357,8 @@ def relative(found: Tensor, wanted: Tensor, *, floor: float = 0.0) -> float:
     >>> relative(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
     0.5
     """
-    found, wanted = found.detach(), wanted.detach()
-    if found.shape != wanted.shape:
-        return float("inf")
-    if not found.numel():
-        return 0.0
-    if not (found.is_floating_point() or found.is_complex()):
-        return 0.0 if torch.equal(found, wanted) else float("inf")
-    same = (found == wanted) | (found.isnan() & wanted.isnan())
-    gap = torch.where(same, torch.zeros_like(found), found - wanted).abs().max()
-    scale = wanted.masked_fill(~wanted.isfinite(), 0).abs().max()
-    size = max(float(scale), floor)
-    return float(gap) / size if size else float(gap)
+    size = max(largest(wanted.detach()), floor)
+    return difference(found.detach(), wanted.detach()) / (size or 1.0)
 
 
 def allowed_of(model: torch.nn.Module) -> float:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.ir.errors import AnnotationError, Problem
 from dimsolve.partition.mesh import Mesh
 from dimsolve.partition.plan import read_plan_file
 
@@ -24,6 +24,11 @@ from .report import ErrorReport, RunOptions, RunReport
 from .supervisor import Supervisor, marked
 
 MAX_RANKS = 64
+
+
+_NO_COUNT = Problem(
+    AnnotationError, "no-count", "these ranks cannot be started here", "{reason}", "{hint}"
+)
 
 
 def launch(options: RunOptions) -> RunReport:
@@ -37,7 +42,7 @@ def launch(options: RunOptions) -> RunReport:
     if options.plan is not None:
         read_plan_file(options.plan)
     if "RANK" in os.environ and "MASTER_ADDR" in os.environ:
-        from ..distributed.mesh import check_launcher
+        from ..parallel.mesh import check_launcher
         from .worker import run
 
         check_launcher()
@@ -60,11 +65,11 @@ def _count(options: RunOptions) -> int:
     """The number of ranks; for one machine it must be a number, and not too large."""
     ranks = Mesh.with_axes(options.mesh).ranks
     if not isinstance(ranks, int):
-        raise _no_count(
-            f"the mesh {options.mesh} has {ranks} ranks", "write a number for each axis"
+        raise _NO_COUNT(
+            reason=f"the mesh {options.mesh} has {ranks} ranks", hint="write a number for each axis"
         )
     if ranks > MAX_RANKS and "RANK" not in os.environ:
-        raise _no_count(f"{ranks} processes on one machine", "start them with torchrun")
+        raise _NO_COUNT(reason=f"{ranks} processes on one machine", hint="start them with torchrun")
     return ranks
 
 
@@ -155,14 +160,3 @@ def _read(data: dict[str, Any]) -> RunReport:
 
 def _sizes(options: RunOptions) -> dict[str, int]:
     return {axis: size for axis, size in Mesh.of(options.mesh).axes if isinstance(size, int)}
-
-
-def _no_count(reason: str, hint: str) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="no-count",
-            title="these ranks cannot be started here",
-            reason=reason,
-            hint=hint,
-        )
-    )

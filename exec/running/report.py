@@ -1,17 +1,14 @@
-"""A plan in short, for people: shapes, legal counts, what is cut, what is communicated.
+"""What a run reports, as data and for people.
 
-input    input_ids            int64[batch, seq]
-output   logits               float64[batch, seq, 256]
-legal    tp                   always 1, 2
-cut      tp = 2               30 of 185 operators, 20 of 21 parameters
-sends    all-reduce along tp  4 forward, 5 backward
+    {"ok": true, "ranks": 2, "mesh": {"tp": 2}, "steps": [{"loss": 5.54, ...}], ...}
 
-weights  model.embed_tokens.weight                128, 64  S(0)  64, 64
-         model.layers.*.self_attn.q_proj.weight   64, 64   S(0)  32, 64
+`dimsolve run --json` prints one `RunReport`. The `overview` is the plan in short:
 
-What a run tells, as data: `dimsolve run --json` prints one `RunReport`.
-
-{"ok": true, "ranks": 2, "mesh": {"tp": 2}, "steps": [{"loss": 5.54, "seconds": 0.02, ...}], ...}
+    input    input_ids            int64[batch, seq]
+    output   logits               float64[batch, seq, 256]
+    legal    tp                   always 1, 2
+    cut      tp = 2               30 of 185 operators, 20 of 21 parameters
+    sends    all-reduce along tp  4 forward, 5 backward
 """
 
 from __future__ import annotations

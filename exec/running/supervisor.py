@@ -1,4 +1,4 @@
-"""The launcher's eye on its ranks: none that does not answer outlives a run.
+"""Watches the ranks of a run from the launcher: none that does not answer outlives it.
 
     alive-1     {"beat": 57, "pid": 4711, "doing": "torch.relu"}      written by rank 1 itself
 
@@ -6,12 +6,8 @@ A rank that is stopped, or hangs outside of Python, hears no signal but SIGKILL.
 looks at the file that each rank writes five times a second: a rank that does not is killed after
 the timeout, and one that does not end after another has failed, after a grace.
 
-Signals that end a run: Ctrl-C, SIGTERM, SIGHUP become one exception, and the ranks know why.
-
-    with interruptible():            SIGTERM while the ranks run
-        launch(options)              -> their folder is marked, Interrupted(SIGTERM) is raised
-
-A rank that ends because the run was ended has nothing to explain, so the mark is there before the
+Ctrl-C, SIGTERM and SIGHUP become one exception, `Interrupted`, in the body of `interruptible`. A
+rank that ends because the run was ended has nothing to explain, so its folder is marked before the
 ranks are told to end. The exit code is 128 and the signal's number, as of every shell.
 """
 
@@ -42,9 +38,9 @@ INTERRUPTED = "interrupted"
 def tell_alive(folder: Path, rank: int) -> None:
     """Writes that this rank lives, and what it is at. The first call needs no torch."""
     doing = ""
-    module = sys.modules.get("dimsolve.exec.distributed.failures")
-    if module is not None and hasattr(module, "whereabouts"):
-        doing = str(module.whereabouts())
+    module = sys.modules.get("dimsolve.exec.parallel.faults")
+    if module is not None and hasattr(module, "activity"):
+        doing = str(module.activity())
     text = json.dumps({"beat": time.monotonic_ns(), "pid": os.getpid(), "doing": doing})
     with suppress(OSError):  # the launcher has gone, and its folder with it
         temporary = folder / f"alive-{rank}.new"

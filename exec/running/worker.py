@@ -1,17 +1,13 @@
-"""A rank's process: joins its world, runs, and leaves with an exit code and a record.
+"""One rank of a run: joins its world, trains its part of the target, and leaves a record.
 
     python -m dimsolve.exec.running.worker FOLDER LAUNCHER    started by `launch`
+    options: dimsolve.examples.llama:tiny, tp=2, 3 steps      a `RunReport`, the same on every rank
 
-FOLDER holds ``options.json``. The first rank writes ``report.json``; a rank that fails writes
+Every rank traces, plans and compares with the whole model alike, so nothing but the collectives has
+to travel; that all have the same plan is agreed on before the first one. FOLDER holds
+``options.json``. The first rank writes ``report.json``; a rank that fails writes
 ``error-RANK.json`` and tells the others, which then end too. The process ends itself when LAUNCHER,
 the process that started it, is gone.
-
-One rank of a run: the target traced and planned, its part trained, compared with the whole.
-
-    options: dimsolve.examples.llama:tiny, tp=2, 3 steps       a `RunReport`, the same on every rank
-
-Every rank does all of it alike, so nothing but the collectives has to travel; that they all have
-the same plan is agreed on before the first one.
 """
 
 from __future__ import annotations
@@ -23,6 +19,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -34,18 +31,23 @@ from types import FrameType
 from typing import Any
 
 import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import _set_pg_timeout
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic, DimsolveError, is_unreadable
+from dimsolve.ir.errors import AnnotationError, DimsolveError, Problem, is_unreadable
 from dimsolve.partition.mesh import Mesh
 from dimsolve.partition.plan import Plan, read_plan_file
 from dimsolve.partition.plan import plan as make_plan
 
 from ..capture.argument_objects import mapped
-from ..distributed.failures import note_stage
+from ..capture.dynamic import parameter_names
+from ..distributed.failures import Stopped
+from ..distributed.watch import watch
 from ..graph import Graph
 from ..lowering.setting import mesh_symbols, other_mesh
+from ..parallel.faults import explain_run, note_stage
 from ..parallel.parallelize import ParallelModule, parallelize
-from ..target import Target, load_target
+from ..target import Target, load_function, load_target
 from .compare import CheckedRun, CheckedStep, Differences, allowed_of, batch_of, sizes_for
 from .report import (
     BytesReport,
@@ -64,6 +66,22 @@ Progress = Callable[[str], None]
 NOT_A_NUMBER = "the loss is nan or infinite in every step: that nan is equal to nan proves nothing"
 
 
+_NO_MODULE = Problem(
+    AnnotationError,
+    "target",
+    "this target is no model",
+    "a run trains a torch.nn.Module",
+    "return a module from the function",
+)
+_NO_DTYPE = Problem(
+    AnnotationError,
+    "no-dtype",
+    "this is no dtype of real numbers",
+    "parameters and inputs are changed to it",
+    "write float64, float32, bfloat16 or float16",
+)
+
+
 def run_rank(options: RunOptions, progress: Progress = lambda text: None) -> RunReport:
     """Runs this rank and returns the report. Raises what goes wrong, on every rank."""
     torch.manual_seed(options.seed)
@@ -73,7 +91,7 @@ def run_rank(options: RunOptions, progress: Progress = lambda text: None) -> Run
         target = in_dtype(target, options.dtype)
     model = target.model
     if not isinstance(model, torch.nn.Module):
-        raise _no_module(options.target)
+        raise _NO_MODULE(options.target)
     progress(f"tracing {type(model).__name__}")
     graph = target.trace()
     progress("planning")
@@ -106,18 +124,14 @@ def plan_of(options: RunOptions, graph: Graph) -> Plan:
 
 def policy_of(text: str | None) -> Any:
     """Returns a policy: one of the names, or the function of ``module:function``."""
-    if text is None or ":" not in text:
-        return text
-    from ..target import load_function
-
-    return load_function(text)
+    return load_function(text) if text is not None and ":" in text else text
 
 
 def in_dtype(target: Target, name: str) -> Target:
     """Returns the target with its real parameters, buffers and inputs in another dtype."""
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise _no_dtype(name)
+        raise _NO_DTYPE(name)
 
     def changed(value: Any) -> Any:
         real = isinstance(value, torch.Tensor) and value.is_floating_point()
@@ -132,8 +146,6 @@ def in_dtype(target: Target, name: str) -> Target:
 
 def call_of(target: Target) -> dict[str, Any]:
     """Returns the example call by keyword."""
-    from ..capture.dynamic import parameter_names
-
     names = parameter_names(target.model, len(target.args))
     return {**dict(zip(names, target.args, strict=True)), **target.kwargs}
 
@@ -233,30 +245,6 @@ def _notes(taken: Sequence[CheckedStep], *, compared: bool) -> list[str]:
     return notes
 
 
-def _no_module(target: str) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="target",
-            title="this target is no model",
-            text=target,
-            reason="a run trains a torch.nn.Module",
-            hint="return a module from the function",
-        )
-    )
-
-
-def _no_dtype(name: str) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="no-dtype",
-            title="this is no dtype of real numbers",
-            text=name,
-            reason="parameters and inputs are changed to it",
-            hint="write float64, float32, bfloat16 or float16",
-        )
-    )
-
-
 START = 60.0
 """Seconds that the ranks of a run have, at least, to start and to find each other."""
 
@@ -290,13 +278,6 @@ def run(options: RunOptions, folder: Path | None = None) -> RunReport:
 
     folder: of the launcher, where there is one. Never raises: what goes wrong is in the report.
     """
-    import torch
-    import torch.distributed as dist
-    from torch.distributed.distributed_c10d import _set_pg_timeout
-
-    from ..distributed.failures import Stopped, watch
-    from ..parallel.parallelize import explain_run
-
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _stop)
@@ -318,7 +299,7 @@ def run(options: RunOptions, folder: Path | None = None) -> RunReport:
     guard = watch()
     assert guard is not None
     guard.timeout = options.timeout
-    guard.duties.append(_end_late())
+    guard.tasks.append(_end_late())
 
     progress = _progress(rank)
     try:
@@ -337,18 +318,12 @@ def run(options: RunOptions, folder: Path | None = None) -> RunReport:
         print(text, file=sys.stderr, flush=True)
         if world > 1:
             time.sleep(1.0)  # the others look twice a second, and are to say what they were at
+        known = {key: value for key, value in failure.to_json().items() if key != "place"}
         return RunReport(
             ok=False,
             ranks=world,
             mesh={},
-            error=ErrorReport(
-                rank=failure.rank,
-                operator=failure.operator,
-                node=failure.node,
-                source=failure.source,
-                shapes=dict(failure.shapes),
-                reason=failure.reason,
-            ),
+            error=ErrorReport.model_validate(known),
             exit_code=2 if isinstance(error, DimsolveError) and is_unreadable(error) else 1,
         )
 
@@ -421,8 +396,6 @@ def _progress(rank: int) -> Callable[[str], None]:
     """Tells on stderr how far the run is: one line that changes on a terminal, lines elsewhere."""
     terminal = sys.stderr.isatty()
 
-    from ..distributed.failures import note_stage
-
     def tell(text: str) -> None:
         if text:
             note_stage(text)
@@ -438,8 +411,6 @@ def _words(error: BaseException, rank: int) -> str:
     notes = "\n".join(getattr(error, "__notes__", ()))
     if isinstance(error, DimsolveError):
         return "\n".join(filter(None, (f"rank {rank}: {type(error).__name__}: {error}", notes)))
-    import traceback
-
     return f"rank {rank}: " + "".join(traceback.format_exception(error)).rstrip()
 
 
@@ -451,15 +422,11 @@ def _write(path: Path, report: RunReport | list[list[list[str]]]) -> None:
 def _threads(ranks: int) -> None:
     """The cores of this machine, shared by its ranks, unless the environment says otherwise."""
     if "OMP_NUM_THREADS" not in os.environ:
-        import torch
-
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // ranks))
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
     """Another rank has ended, and the launcher ends the rest: says where this one was."""
-    from ..distributed.failures import Stopped
-
     signal.signal(number, signal.SIG_IGN)  # once is enough: it is to find out why
     raise Stopped(f"signal {signal.Signals(number).name}")
 
@@ -479,8 +446,6 @@ def _end_late() -> Callable[[Any], None]:
     since: list[float] = []
 
     def duty(_: object) -> None:
-        from ..distributed.failures import watch
-
         guard = watch()
         if guard is not None and guard.failure is not None:
             since.append(time.monotonic())

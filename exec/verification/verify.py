@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from dimsolve.ir.checks import to_whole, written, wrong_type
-from dimsolve.ir.errors import DimsolveError, OperatorError, Problem
+from dimsolve.ir.errors import DimsolveError, OperatorError, problems
 from dimsolve.ir.operator import Operator, operator_of
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.partition.rules.table import with_rules
@@ -53,50 +53,31 @@ MOST_PARTS = 1024
 
 _REGISTER = 'register it: ds.register_op("m k+, k+ n -> m n")(function)'
 
-_UNKNOWN = Problem(
+_REFUSED = problems(
     OperatorError,
-    "unknown-operator",
-    "nothing is known of this function",
-    "'{name}' is neither registered nor in the library",
-    _REGISTER,
-)
-_IS_MODULE = Problem(
-    OperatorError,
-    "unknown-operator",
-    "this is not a function",
-    "'{target}' is a module, and a function is wanted",
-    "write {target}:function",
-)
-_NO_FUNCTION = Problem(
-    OperatorError, "unknown-operator", "there is no such function", "{reason}", "{hint}"
-)
-_NO_VALUES = Problem(
-    OperatorError,
-    "no-inputs",
-    "a call cannot be run and split",
-    "argument {place} {lack}",
-    "give tensors that are dense and hold values",
-)
-_NO_EXAMPLES = Problem(
-    OperatorError,
-    "no-inputs",
-    "there are no inputs to run on",
-    "'{name}' has no examples, and its declaration is not an annotation",
-    "give a call: verify(target, args=(x, w))",
-)
-_NO_DEVICE = Problem(
-    OperatorError,
-    "device",
-    "nothing can run on this device",
-    "device is {device}: {message:.120}",
-    'write "cpu", or "cuda" where there is a GPU',
-)
-_DOES_NOT_RUN = Problem(
-    OperatorError,
-    "call",
-    "the function does not run on the given call",
-    "'{name}' raised {error}: {message}",
-    "give the arguments of a call that runs: verify(target, args=(x, w), kwargs={{}})",
+    """
+    unknown-operator: nothing is known of this function
+      '{name}' is neither registered nor in the library
+      hint: register it: ds.register_op("m k+, k+ n -> m n")(function)
+    unknown-operator (module): this is not a function
+      '{target}' is a module, and a function is wanted
+      hint: write {target}:function
+    unknown-operator (nowhere): there is no such function
+      {reason}
+      hint: {hint}
+    no-inputs (no values): a call cannot be run and split
+      argument {place} {lack}
+      hint: give tensors that are dense and hold values
+    no-inputs: there are no inputs to run on
+      '{name}' has no examples, and its declaration is not an annotation
+      hint: give a call: verify(target, args=(x, w))
+    device: nothing can run on this device
+      device is {device}: {message:.120}
+      hint: write "cpu", or "cuda" where there is a GPU
+    call: the function does not run on the given call
+      '{name}' raised {error}: {message}
+      hint: give the arguments of a call that runs: verify(target, args=(x, w), kwargs={{}})
+    """,
 )
 
 
@@ -151,7 +132,7 @@ def _check_call(
     except Exception as error:
         first = str(error).partition("\n")[0]
         name = type(error).__name__
-        raise _DOES_NOT_RUN(name=operator.name, error=name, message=first) from error
+        raise _REFUSED["call"](name=operator.name, error=name, message=first) from error
 
 
 def library_examples(operator: Operator, device: str = "cpu") -> list[Arguments]:
@@ -166,7 +147,7 @@ def library_examples(operator: Operator, device: str = "cpu") -> list[Arguments]
         }
         found.append(call.with_values(moved))
     if not found:
-        raise _NO_EXAMPLES(name=operator.name)
+        raise _REFUSED["no-inputs"](name=operator.name)
     return found
 
 
@@ -187,7 +168,7 @@ def _given_calls(args: Any, kwargs: Any, examples: Any) -> list[Arguments]:
     for call in calls:
         for place, tensor in call.tensors():
             if lack := lack_of_values(tensor):
-                raise _NO_VALUES(place=".".join(map(str, place)), lack=lack)
+                raise _REFUSED["no-inputs (no values)"](place=".".join(map(str, place)), lack=lack)
     return calls
 
 
@@ -216,7 +197,7 @@ def _device(device: Any) -> str:
         torch.empty(0, device=device)
     except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
         first = str(error).partition("\n")[0]
-        raise _NO_DEVICE(device=written(device), message=first) from error
+        raise _REFUSED["device"](device=written(device), message=first) from error
     return str(device)
 
 
@@ -230,7 +211,7 @@ def operator_for(target: Any) -> Operator:
     found = _at(target) if isinstance(target, str) else _of(target)
     if found is None:
         name = target if isinstance(target, str) else getattr(target, "__name__", written(target))
-        raise _UNKNOWN(name=name)
+        raise _REFUSED["unknown-operator"](name=name)
     return with_rules(found)
 
 
@@ -249,10 +230,10 @@ def _at(target: str) -> Operator | None:
         value = resolve(path)
     except DimsolveError as error:
         if "." not in path and find_spec(path):
-            raise _IS_MODULE(target=target) from error
+            raise _REFUSED["unknown-operator (module)"](target=target) from error
         raise _no_function(target) from error
     if isinstance(value, ModuleType):
-        raise _IS_MODULE(target=target)
+        raise _REFUSED["unknown-operator (module)"](target=target)
     return _of(value) if callable(value) else None
 
 
@@ -268,7 +249,7 @@ def _no_function(target: str) -> OperatorError:
         close = close or get_close_matches(target, known, n=2)
         reason = f"'{target:.80}' can neither be imported nor is it registered"
         hint = f"did you mean {' or '.join(sorted(close, key=len)[:2])}?" if close else _REGISTER
-    return _NO_FUNCTION(reason=reason, hint=hint)
+    return _REFUSED["unknown-operator (nowhere)"](reason=reason, hint=hint)
 
 
 _REST = "inputs that are not contiguous, state that earlier calls leave"

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import dimsolve as ds
+from dimsolve.exec.running.comparable import loss_of
 from dimsolve.exec.running.compare import relative
-from dimsolve.exec.running.results import loss_of
 
 from . import training
 

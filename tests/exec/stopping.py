@@ -40,7 +40,7 @@ def made(mesh: dict[str, int], *, own_mesh: bool = False) -> Any:
 
 def trained_until_stopped(mesh: dict[str, int], point: str, own_mesh: bool = False) -> str:
     """Returns what a rank raised, with the first line of its message."""
-    from dimsolve.exec.distributed.agreement import Agreement
+    from dimsolve.exec.parallel.agreement import Agreement
 
     agree = Agreement.agree_on_plan
 

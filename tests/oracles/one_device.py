@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import torch
 
 import dimsolve as ds
-from dimsolve.exec.distributed.agreement import Agreement
-from dimsolve.exec.distributed.mesh import MeshEnds
 from dimsolve.exec.distributed.simulated import Member, SimulatedWorld
 from dimsolve.exec.lowering.lower import lower
+from dimsolve.exec.parallel.agreement import Agreement
+from dimsolve.exec.parallel.mesh import RankMesh
 from dimsolve.exec.parallel.parallelize import ParallelModule
 from dimsolve.exec.running.compare import CheckedRun, CheckedStep, batch_of, sizes_for
 
@@ -27,7 +27,7 @@ def parts(
     """Returns what ``work(part)`` returns on every rank, in rank order."""
 
     def program(member: Member) -> T:
-        ends = MeshEnds({axis: member[axis] for axis in mesh}, torch.device("cpu"))
+        ends = RankMesh({axis: member[axis] for axis in mesh}, torch.device("cpu"))
         made = lower(plan.planned, plan, ends.communicators)  # type: ignore[arg-type]
         return work(ParallelModule(model, plan, made, ends, Agreement(plan, None)))
 

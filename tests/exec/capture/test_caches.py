@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import dimsolve as ds
-from dimsolve.exec.distributed.agreement import Agreement
-from dimsolve.exec.distributed.mesh import MeshEnds
 from dimsolve.exec.distributed.simulated import Member, SimulatedWorld
 from dimsolve.exec.lowering.lower import lower
+from dimsolve.exec.parallel.agreement import Agreement
+from dimsolve.exec.parallel.mesh import RankMesh
 from dimsolve.exec.parallel.parallelize import ParallelModule
 from tests.exec.caching import CONFIGURATIONS, Decoding, assert_same, decoded_on_a_rank
 from tests.oracles.one_device import assert_equal, train
@@ -33,7 +33,7 @@ MESHES = (({"tp": 1}, "tensor"), ({"tp": 2}, "tensor"), ({"dp": 2}, "data"))
 def parts(model: nn.Module, plans: list[ds.Plan], member: Member) -> list[ParallelModule]:
     made = []
     for plan in plans:
-        ends = MeshEnds({axis: member[axis] for axis in plan.mesh}, torch.device("cpu"))
+        ends = RankMesh({axis: member[axis] for axis in plan.mesh}, torch.device("cpu"))
         program = lower(plan.planned, plan, ends.communicators)  # type: ignore[arg-type]
         made.append(ParallelModule(model, plan, program, ends, Agreement(plan, None)))
     return made

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 import dimsolve as ds
-from dimsolve.exec.distributed.agreement import Agreement
-from dimsolve.exec.distributed.mesh import MeshEnds
 from dimsolve.exec.distributed.simulated import Member, SimulatedWorld
 from dimsolve.exec.lowering.lower import lower
+from dimsolve.exec.parallel.agreement import Agreement
+from dimsolve.exec.parallel.mesh import RankMesh
 from dimsolve.exec.parallel.parallelize import ParallelModule
 
 SENT: dict[str, str] = {
@@ -65,7 +65,7 @@ def test_ranks_call_what_the_plan_counts(policy: Any, asked: bool) -> None:
 
     def step(member: Member) -> Counter[str]:
         calls: Counter[str] = Counter()
-        ends = MeshEnds({"tp": Counting(member["tp"], calls)}, torch.device("cpu"))
+        ends = RankMesh({"tp": Counting(member["tp"], calls)}, torch.device("cpu"))
         program = lower(graph, plan, ends.communicators)
         part = ParallelModule(model, plan, program, ends, Agreement(plan, None))
         calls.clear()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
-from dimsolve.exec.distributed import failures as watching
-from dimsolve.exec.distributed.failures import Watch
+from dimsolve.exec.distributed import watch as watching
+from dimsolve.exec.distributed.watch import Watch
 
 
 class StuckStore(dist.Store):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import dimsolve as ds
-from dimsolve.exec.calls import Modes
+from dimsolve.exec.modes import Modes
 from tests.oracles.one_device import parts, plan_of
 
 

@@ -317,7 +317,7 @@ def test_a_reentrant_region_that_takes_no_gradient_is_refused() -> None:
 
 def test_a_failure_within_names_its_step() -> None:
     """In the forward pass, and when it is run again."""
-    from dimsolve.exec.distributed.failures import failure_of
+    from dimsolve.exec.parallel.faults import failure_of
 
     model, x = Stack({"use_reentrant": False}), torch.randn(4, 8)
     part = ds.parallelize(model, planned(model, x, {"tp": 1}))

@@ -11,11 +11,10 @@ import pytest
 import torch
 
 import dimsolve as ds
-from dimsolve.exec.distributed.agreement import Agreement
-from dimsolve.exec.distributed.given_inputs import GivenInputs
-from dimsolve.exec.distributed.mesh import MeshEnds
 from dimsolve.exec.distributed.simulated import Member, SimulatedWorld
-from dimsolve.exec.parallel.distributed_inputs import lower_for
+from dimsolve.exec.parallel.agreement import Agreement
+from dimsolve.exec.parallel.given_inputs import GivenInputs, lower_for
+from dimsolve.exec.parallel.mesh import RankMesh
 from dimsolve.exec.parallel.parallelize import ParallelModule
 from dimsolve.exec.parallel.state import Held
 from tests.exec import giving, losses
@@ -54,7 +53,7 @@ def step_of_parts(
     assert plan.data_axes == ("dp",)
 
     def program(member: Member) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-        ends = MeshEnds({axis: member[axis] for axis in mesh}, torch.device("cpu"))
+        ends = RankMesh({axis: member[axis] for axis in mesh}, torch.device("cpu"))
         given = GivenInputs.of(plan, ends.communicators, "local")
         made = lower_for(plan, ends, given)
         part = ParallelModule(model, plan, made, ends, Agreement(plan, None), given)

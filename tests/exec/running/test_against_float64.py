@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dimsolve.exec.distributed import collectives as collective_functions
+from dimsolve.exec.distributed.collectives import AllReduce
 from dimsolve.exec.running import compare as check_run
 from dimsolve.exec.running.compare import CheckedRun, CheckedStep, batch_of, sizes_for
 from tests.oracles.one_device import parts, plan_of
@@ -98,12 +98,12 @@ def test_an_error_of_the_program_is_found_at_any_size(
     monkeypatch: pytest.MonkeyPatch, size: float
 ) -> None:
     """Also in a gradient that is rounding alone."""
-    right = collective_functions.summed
+    right = AllReduce.compute
 
     def wrong(tensor: Tensor, *rest: Any) -> Tensor:
         return right(tensor, *rest) * (1 + size)
 
-    monkeypatch.setattr(collective_functions, "summed", wrong)
+    monkeypatch.setattr(AllReduce, "compute", staticmethod(wrong))
     step = trained(Cancelling())[0]
     assert not step.ok
     assert step.differences is not None

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import dimsolve as ds
-from dimsolve.exec.distributed.mesh import mesh_ends
 from dimsolve.exec.lowering.lower import lower
 from dimsolve.exec.lowering.setting import LoweringError
+from dimsolve.exec.parallel.mesh import rank_mesh
 from dimsolve.exec.running.launch import launch
 from dimsolve.exec.running.report import RunOptions
 from dimsolve.exec.running.worker import plan_of
@@ -98,7 +98,7 @@ def test_a_device_mesh_without_an_axis_of_the_plan_is_refused() -> None:
     plan = ds.plan(graph(), {"dp": 2, "tp": 2})
     device_mesh: Any = SimpleNamespace(mesh_dim_names=("dp", "pp"))
     with pytest.raises(LoweringError) as caught:
-        mesh_ends(plan, device_mesh)
+        rank_mesh(plan, device_mesh)
     assert str(caught.value) == (
         "the device mesh has no axis named tp\n  its axes are dp, pp\n"
         "  hint: init_device_mesh(..., mesh_dim_names=(..., 'tp', ...))"

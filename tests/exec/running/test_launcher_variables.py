@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from dimsolve.exec.distributed.mesh import check_launcher
+from dimsolve.exec.parallel.mesh import check_launcher
 from dimsolve.exec.running import worker
 from dimsolve.ir.errors import AnnotationError
 

@@ -8,7 +8,7 @@ from threading import Barrier, Thread
 
 import torch
 
-from dimsolve.exec.running.alike import without_narrowing
+from dimsolve.exec.running.comparable import without_narrowing
 
 
 def test_overlapping_threads_leave_the_default_type_as_it_was() -> None:

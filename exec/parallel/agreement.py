@@ -2,22 +2,15 @@
 
     rank 0: plan 3f2a..., world 2          rank 1: plan 91cc..., world 2
     AgreementError on both: the ranks have different plans
+      rank 0: operators.0.splits.tp.identifier: "n"
+      rank 1: operators.0.splits.tp.identifier: null
 
 Ranks that do not agree would call collectives that do not fit, and wait for ever or compute
-nonsense. So they tell each other through the store of the process group, where nothing waits
-longer than the group's timeout. Sizes are agreed on when a rank meets them first; a rank that has
-met them already is asked, and answers from its watch. With new sizes the contents of inputs are
-compared as well; for other calls see `given_inputs.is_compared`.
-
-Where two ranks' graphs or plans first differ, in words: hashes only say that they do.
-
-    rank 0: relu torch.nn.functional.relu(...) -> relu: float32[b, 16]
-    rank 1: gelu torch.nn.functional.gelu(...) -> gelu: float32[b, 16]
-
-    rank 0: operators.0.splits.tp.identifier: "n"
-    rank 1: operators.0.splits.tp.identifier: null
-
-Lines are told when hashes differ, and not before: they may be long.
+nonsense. So they exchange what they have through the store of the process group, where nothing
+waits longer than the group's timeout. Sizes are agreed on when a rank meets them first; a rank that
+has met them already is asked, and answers from its watch. With new sizes the contents of inputs are
+compared as well; for other calls see `given_inputs.is_compared`. Where hashes of graphs or plans
+differ, the first lines that differ are found.
 """
 
 from __future__ import annotations
@@ -33,14 +26,15 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.errors import Diagnostic, DimsolveError, Problem
 from dimsolve.partition.fingerprint import graph_lines
 from dimsolve.partition.plan import Plan
 from dimsolve.partition.sizes import check_conditions
 
+from ..distributed.digests import digest, digests
+from ..distributed.failures import Failure, Stopped, rank_failure
+from ..distributed.watch import Watch, chosen_timeout, watch
 from ..lowering.lengths import InputLengths
-from .digests import digest, digests
-from .failures import Failure, Stopped, Watch, chosen_timeout, rank_failure, watch
 from .given_inputs import Coordinates, GivenInputs, text_of
 
 if TYPE_CHECKING:
@@ -50,8 +44,8 @@ if TYPE_CHECKING:
 _LENGTH = 200
 """How many characters of a line are shown."""
 
-TOLD = ("graph", "plan")
-"""Of which of a rank's properties there are lines."""
+WITH_LINES = ("graph", "plan")
+"""The properties of a rank of which there are lines."""
 
 
 def lines_of(key: str, plan: Plan) -> list[str]:
@@ -104,7 +98,7 @@ def _shown(line: str, other: str) -> str:
 
 
 TIMEOUT = 60.0
-"""Seconds that a rank waits for the others to say what they have, where nothing else is said."""
+"""Seconds that a rank waits for the others to say what they have, where nothing else is set."""
 
 HISTORY = 64
 """How many calls a rank remembers."""
@@ -118,9 +112,40 @@ class AgreementError(DimsolveError):
     __module__ = "dimsolve"
 
 
-class _Said(NamedTuple):
-    """What a rank says of its inputs. layouts: of DTensors, in words. running: it has begun with
-    them already, and says nothing of their contents. cast: what autocast casts to there.
+_DIFFER = Problem(
+    AgreementError,
+    "ranks-differ",
+    "{title}",
+    "the {key} of rank {rank} is {value}, that of rank {other} is {others}{where}",
+    "start all ranks with the same model, plan and arguments",
+)
+_OTHER_WEIGHTS = Problem(
+    AgreementError,
+    "weights-differ",
+    "the ranks' models have different weights",
+    "{name} differ between rank {rank} and rank {other}",
+    "call torch.manual_seed with one number on all ranks before making the model, or "
+    "load one state_dict",
+)
+_OTHER_AUTOCAST = Problem(
+    AgreementError,
+    "autocast-differs",
+    "the ranks are called under different autocasts",
+    "rank {rank}: {cast}\n  rank {other}: {others}",
+    "call the module inside of the same torch.autocast on every rank",
+)
+_SILENT = Problem(
+    AgreementError,
+    "no-answer",
+    "{ranks} did not tell {absent} {what}",
+    "waited {timeout:g} s",
+    "every rank of the mesh must call parallelize, and then the module",
+)
+
+
+class _Report(NamedTuple):
+    """What a rank sends about its inputs. layouts: of DTensors, in words. running: it has begun
+    with them already, and sends no digests. cast: what autocast casts to there.
     """
 
     shapes: Mapping[str, Sequence[int]]
@@ -156,7 +181,7 @@ class Agreement:
         self.ranks = [0]
         self.calls = 0
         self._known: dict[int, tuple[int, Any]] = {}
-        self._said: set[str] = set()
+        self._sent: set[str] = set()
         self._watch: Watch | None = watch()
         if self._watch is None:
             return
@@ -174,7 +199,7 @@ class Agreement:
         prefix = f"dimsolve/module/{next(_numbers)}/{members}"
         self._store = self._watch.store(prefix)
         if len(self.ranks) > 1:
-            self._watch.duties.append(self._answer)
+            self._watch.tasks.append(self._answer)
 
     @property
     def alone(self) -> bool:
@@ -187,8 +212,8 @@ class Agreement:
         """
         if self.alone:
             return
-        said = self._exchange("plan", json.dumps({**self._identity(), "problem": problem}))
-        identities = {rank: json.loads(text) for rank, text in said.items()}
+        received = self._exchange("plan", json.dumps({**self._identity(), "problem": problem}))
+        identities = {rank: json.loads(text) for rank, text in received.items()}
         first = identities[self.ranks[0]]
         if problem:
             return
@@ -198,25 +223,36 @@ class Agreement:
         for rank, other in identities.items():
             for key in ("mesh", "world", "version", "graph", "plan", "inputs argument"):
                 if other[key] != first[key]:
-                    where = self._where(key, rank) if key in TOLD else ""
-                    raise _differ(key, self.ranks[0], first[key], rank, other[key], where)
+                    where = self._where(key, rank) if key in WITH_LINES else ""
+                    raise _DIFFER(
+                        title=_WORDS[key],
+                        key=key,
+                        rank=self.ranks[0],
+                        value=first[key],
+                        other=rank,
+                        others=other[key],
+                        where=where,
+                    )
 
     def _where(self, key: str, rank: int) -> str:
         """Where a rank's graph or plan first differs from the first rank's; all ranks ask."""
-        said = self._exchange(f"lines of the {key}", json.dumps(lines_of(key, self.plan)))
+        received = self._exchange(f"lines of the {key}", json.dumps(lines_of(key, self.plan)))
         pair = (self.ranks[0], rank)
-        found = first_difference(*[json.loads(said[each]) for each in pair]) or ()
+        found = first_difference(*[json.loads(received[each]) for each in pair]) or ()
         return "".join(f"\n  rank {each}: {line}" for each, line in zip(pair, found, strict=False))
 
     def agree_on_weights(self, model: torch.nn.Module) -> None:
         """Raises AgreementError on every rank where the ranks' models hold different values."""
         if self.alone:
             return
-        said = self._exchange("weights", json.dumps(digests(model)))
-        first = said[self.ranks[0]]
-        for rank, text in said.items():
-            if text != first:
-                raise _other_weights(self.ranks[0], json.loads(first), rank, json.loads(text))
+        received = self._exchange("weights", json.dumps(digests(model)))
+        first = json.loads(received[self.ranks[0]])
+        for rank, text in received.items():
+            found = json.loads(text)
+            names = [name for name in {**first, **found} if first.get(name) != found.get(name)]
+            if names:
+                more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+                raise _OTHER_WEIGHTS(name=names[0] + more, rank=self.ranks[0], other=rank)
 
     def _identity(self) -> dict[str, Any]:
         text = self.plan.to_json(indent=None)
@@ -258,13 +294,13 @@ class Agreement:
         problem = self._problem(given, tensors, shapes, inputs, mesh)
         if not self.alone:
             assert self._watch is not None
-            told = {} if problem else {name: digest(each) for name, each in tensors.items()}
-            said_cast = _cast_text(cast or {})
-            mine = _Said(shapes, layouts, str(problem or ""), False, told, said_cast)
-            said = self._exchange(f"inputs/{self.calls}", json.dumps(mine))
-            heard = {rank: _Said(*json.loads(text)) for rank, text in said.items()}
-            problem = self._difference(heard, given, problem)
-            if problem is not None and any(other.running for other in heard.values()):
+            digested = {} if problem else {name: digest(each) for name, each in tensors.items()}
+            cast_text = _cast_text(cast or {})
+            mine = _Report(shapes, layouts, str(problem or ""), False, digested, cast_text)
+            received = self._exchange(f"inputs/{self.calls}", json.dumps(mine))
+            reports = {rank: _Report(*json.loads(text)) for rank, text in received.items()}
+            problem = self._difference(reports, given, problem)
+            if problem is not None and any(other.running for other in reports.values()):
                 # The others wait in a collective by now: only the watch can reach them.
                 self._watch.report(Failure(self.rank, f"rank {self.rank}", str(problem)))
         if problem is not None:
@@ -288,24 +324,29 @@ class Agreement:
         return None
 
     def _difference(
-        self, said: Mapping[int, _Said], given: GivenInputs, problem: DimsolveError | None
+        self, received: Mapping[int, _Report], given: GivenInputs, problem: DimsolveError | None
     ) -> DimsolveError | None:
-        unequal = given.unequal_lengths({rank: other.shapes for rank, other in said.items()})
+        unequal = given.unequal_lengths({rank: other.shapes for rank, other in received.items()})
         if unequal is not None:
             return AgreementError(unequal)
         if problem is not None:
             return problem
         first = self.ranks[0]
-        for rank, other in said.items():
+        for rank, other in received.items():
             if other.problem:
                 return _refused(rank, other.problem)
-        for rank, other in said.items():
-            if str(other) != str(said[first]):
-                return _other_sizes(first, str(said[first]), rank, str(other), given.way)
-            if other.cast != said[first].cast:
-                return _other_autocast(first, said[first].cast, rank, other.cast)
-        told = {rank: other.digests for rank, other in said.items()}
-        different = given.different_contents(told, self._places(given))
+        for rank, other in received.items():
+            if str(other) != str(received[first]):
+                return _other_sizes(first, str(received[first]), rank, str(other), given.way)
+            if other.cast != received[first].cast:
+                return _OTHER_AUTOCAST(
+                    rank=first,
+                    cast=received[first].cast or "autocast is off",
+                    other=rank,
+                    others=other.cast or "autocast is off",
+                )
+        digested = {rank: other.digests for rank, other in received.items()}
+        different = given.different_contents(digested, self._places(given))
         return None if different is None else AgreementError(different)
 
     def _places(self, given: GivenInputs) -> dict[int, Coordinates]:
@@ -320,17 +361,17 @@ class Agreement:
         }
 
     def _exchange(self, topic: str, mine: str) -> dict[int, str]:
-        """Tells the others and returns what each has told, this rank's own included."""
+        """Sends a text to the others and returns what each has sent, this rank's own included."""
         assert self._watch is not None
         guard, here = self._watch, f"the agreement on the {topic.partition('/')[0]}"
-        self._said.add(topic)
+        self._sent.add(topic)
         keys = [f"{topic}/{rank}" for rank in self.ranks]
         try:
-            guard.ask(lambda: self._tell(topic, mine))
+            guard.ask(lambda: self._send(topic, mine))
             missing = self._wait(keys, here)
             if not missing:
-                said = guard.ask(lambda: [self._store.get(key).decode() for key in keys])
-                return dict(zip(self.ranks, said, strict=True))
+                received = guard.ask(lambda: [self._store.get(key).decode() for key in keys])
+                return dict(zip(self.ranks, received, strict=True))
         except (TimeoutError, RuntimeError) as error:
             what = "does not answer" if isinstance(error, TimeoutError) else "is gone"
             failure = guard.failure or guard.without_store(what)
@@ -340,9 +381,14 @@ class Agreement:
         if blamed is not None and blamed.rank != self.rank:
             raise rank_failure(blamed, f"rank {self.rank}: {here}")
         absent = [rank for rank, key in zip(self.ranks, keys, strict=True) if key in missing]
-        raise _silent(topic, absent, waited)
+        raise _SILENT(
+            ranks=f"rank{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}",
+            absent="its" if len(absent) == 1 else "their",
+            what=topic.partition("/")[0].removeprefix("lines of the "),
+            timeout=waited,
+        )
 
-    def _tell(self, topic: str, mine: str) -> None:
+    def _send(self, topic: str, mine: str) -> None:
         self._store.set(f"{topic}/{self.rank}", mine)
         self._store.set("asked", str(self.calls))
 
@@ -384,7 +430,7 @@ class Agreement:
         return all(after[rank] != before[rank] for rank in ranks)
 
     def _answer(self, _: Any) -> None:
-        """Says what this rank was called with, where others have asked and it knows the sizes.
+        """Sends what this rank was called with, where others have asked and it knows the sizes.
 
         Runs in the watch's thread.
         """
@@ -393,12 +439,12 @@ class Agreement:
         call = int(self._store.get("asked"))
         noted, shapes = self._known.get(call % HISTORY, (-1, None))
         topic = f"inputs/{call}"
-        if noted == call and topic not in self._said:
-            self._said.add(topic)
+        if noted == call and topic not in self._sent:
+            self._sent.add(topic)
             names, key, layouts, cast = shapes
             sizes = {name: tuple(given[0]) for name, given in zip(names, key, strict=True)}
-            said = _Said(sizes, layouts, "", True, {}, _cast_text(cast))
-            self._store.set(f"{topic}/{self.rank}", json.dumps(said))
+            report = _Report(sizes, layouts, "", True, {}, _cast_text(cast))
+            self._store.set(f"{topic}/{self.rank}", json.dumps(report))
 
 
 def _group_timeout() -> float:
@@ -422,33 +468,6 @@ _WORDS = {
 }
 
 
-def _differ(key: str, rank: int, value: Any, other: int, others: Any, where: str) -> AgreementError:
-    return AgreementError(
-        Diagnostic(
-            code="ranks-differ",
-            title=_WORDS[key],
-            reason=f"the {key} of rank {rank} is {value}, that of rank {other} is {others}{where}",
-            hint="start all ranks with the same model, plan and arguments",
-        )
-    )
-
-
-def _other_weights(
-    rank: int, first: Mapping[str, str], other: int, found: Mapping[str, str]
-) -> AgreementError:
-    names = [name for name in {**first, **found} if first.get(name) != found.get(name)]
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return AgreementError(
-        Diagnostic(
-            code="weights-differ",
-            title="the ranks' models have different weights",
-            reason=f"{names[0]}{more} differ between rank {rank} and rank {other}",
-            hint="call torch.manual_seed with one number on all ranks before making the model, or "
-            "load one state_dict",
-        )
-    )
-
-
 def _refused(rank: int, problem: str, what: str = "its sizes") -> AgreementError:
     return AgreementError(
         Diagnostic(
@@ -469,30 +488,5 @@ def _other_sizes(rank: int, shapes: str, other: int, others: str, way: str) -> A
             title="the ranks are called with different sizes",
             reason=f"rank {rank}: {shapes}\n  rank {other}: {others}",
             hint=hint,
-        )
-    )
-
-
-def _other_autocast(rank: int, cast: str, other: int, others: str) -> AgreementError:
-    return AgreementError(
-        Diagnostic(
-            code="autocast-differs",
-            title="the ranks are called under different autocasts",
-            reason=f"rank {rank}: {cast or 'autocast is off'}\n  "
-            f"rank {other}: {others or 'autocast is off'}",
-            hint="call the module inside of the same torch.autocast on every rank",
-        )
-    )
-
-
-def _silent(topic: str, absent: Sequence[int], timeout: float) -> AgreementError:
-    ranks = f"rank{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}"
-    what = topic.partition("/")[0].removeprefix("lines of the ")
-    return AgreementError(
-        Diagnostic(
-            code="no-answer",
-            title=f"{ranks} did not tell {'its' if len(absent) == 1 else 'their'} {what}",
-            reason=f"waited {timeout:g} s",
-            hint="every rank of the mesh must call parallelize, and then the module",
         )
     )

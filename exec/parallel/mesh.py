@@ -18,21 +18,52 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.ir.errors import AnnotationError, Problem
 from dimsolve.partition.placement import Reduction
 from dimsolve.partition.plan import Plan
 from dimsolve.solver.algebra.dims import evaluate, symbols_of
 
+from ..distributed.communicator import Communicator, communicators_of, end_text
+from ..distributed.failures import rank_failure
+from ..distributed.watch import chosen_timeout, watch
 from ..lowering.setting import LoweringError, dim_of
-from .communicator import Communicator, communicators_of, end_text
-from .failures import chosen_timeout, rank_failure, watch
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
 
+_BAD_VARIABLE = Problem(
+    AnnotationError,
+    "launcher-variable",
+    "the environment variable {name} does not say where this process stands",
+    "{reason}",
+    "start the ranks with torchrun, which sets it, or unset RANK to run without one",
+)
+_NOT_STARTED = Problem(
+    LoweringError,
+    "not-started",
+    "the plan is for {sizes} ranks, and this process runs alone",
+    "its mesh is {mesh}, and torch.distributed has no process group",
+    "start the ranks with dimsolve run or torchrun",
+)
+WRONG_WORLD = Problem(
+    LoweringError,
+    "wrong-world",
+    "the plan is for {sizes} ranks, and {world} are running",
+    "its mesh is {mesh}",
+    "start {sizes} ranks, or plan for a mesh of {world}",
+)
+_NO_AXIS = Problem(
+    LoweringError,
+    "no-such-axis",
+    "the device mesh has no axis named {axis}",
+    "its axes are {names}",
+    "init_device_mesh(..., mesh_dim_names=(..., '{axis}', ...))",
+)
+
+
 @dataclass(frozen=True)
-class MeshEnds:
+class RankMesh:
     """``mesh``: of the plan's axes; None where this process runs alone."""
 
     communicators: Mapping[str, Communicator]
@@ -60,7 +91,7 @@ class MeshEnds:
 
 
 class Alone:
-    """A `Communicator` of one rank."""
+    """A `Communicator` of one rank: what it sends is copied, and comes back."""
 
     rank = 0
     size = 1
@@ -69,29 +100,24 @@ class Alone:
         return end_text(self)
 
     def all_reduce(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
-        """The tensor itself, copied."""
         return tensor.detach().clone()
 
     def all_gather(self, tensor: Tensor) -> Tensor:
-        """The tensor as the only row."""
         return tensor.detach().clone().unsqueeze(0)
 
     def reduce_scatter(self, tensor: Tensor, reduction: Reduction = Reduction.SUM) -> Tensor:
-        """The only row."""
         return tensor[0].detach().clone()
 
     def all_to_all(self, tensor: Tensor) -> Tensor:
-        """The tensor itself, copied."""
         return tensor.detach().clone()
 
     def broadcast(self, tensor: Tensor, root: int) -> Tensor:
-        """The tensor itself, copied."""
         return tensor.detach().clone()
 
 
-def mesh_ends(
+def rank_mesh(
     plan: Plan, device_mesh: DeviceMesh | None = None, *, alone_on: torch.device | None = None
-) -> MeshEnds:
+) -> RankMesh:
     """Returns this rank's ends; LoweringError where the ranks that are there are not the plan's.
 
     alone_on: the device of a process that runs alone.
@@ -99,32 +125,39 @@ def mesh_ends(
     if device_mesh is None and not dist.is_initialized() and "RANK" not in os.environ:
         sizes = _sizes(plan, 1)
         if prod(sizes.values()) != 1:
-            raise _not_started(sizes)
-        return MeshEnds({axis: Alone() for axis in sizes}, alone_on or default_device())
+            raise _NOT_STARTED(
+                sizes=prod(sizes.values()),
+                mesh=", ".join((f"{axis}={size}" for axis, size in sizes.items())),
+            )
+        return RankMesh({axis: Alone() for axis in sizes}, alone_on or default_device())
     if device_mesh is None:
         return _of_all_ranks(plan)
     names = device_mesh.mesh_dim_names or ()
     missing = [axis for axis in plan.mesh if axis not in names]
     if missing:
-        raise _no_axis(missing[0], names)
+        raise _NO_AXIS(axis=missing[0], names=", ".join(names) or "not named")
     axes = tuple(plan.mesh)
     own = device_mesh if names == axes else device_mesh[axes]
     ends = communicators_of(own)
-    return MeshEnds(ends, _device(own.device_type), own)
+    return RankMesh(ends, _device(own.device_type), own)
 
 
-def _of_all_ranks(plan: Plan) -> MeshEnds:
+def _of_all_ranks(plan: Plan) -> RankMesh:
     if not dist.is_initialized():
         check_launcher()
     world = dist.get_world_size() if dist.is_initialized() else launcher_number("WORLD_SIZE") or 1
     sizes = _sizes(plan, world)
     if prod(sizes.values()) != world:
-        raise wrong_world(sizes, world)
+        raise WRONG_WORLD(
+            sizes=prod(sizes.values()),
+            world=world,
+            mesh=", ".join((f"{axis}={size}" for axis, size in sizes.items())),
+        )
     device = default_device()
     if device.type == "cuda":
         torch.cuda.set_device(device)
     mesh = _mesh(device.type, sizes)
-    return MeshEnds(communicators_of(mesh), device, mesh)
+    return RankMesh(communicators_of(mesh), device, mesh)
 
 
 def _mesh(device: str, sizes: Mapping[str, int]) -> DeviceMesh:
@@ -177,13 +210,7 @@ def default_device() -> torch.device:
     return torch.device("cpu")
 
 
-_LEAST = {
-    "WORLD_SIZE": 1,
-    "RANK": 0,
-    "LOCAL_RANK": 0,
-    "LOCAL_WORLD_SIZE": 1,
-    "MASTER_PORT": 1,
-}
+_LEAST = {"WORLD_SIZE": 1, "RANK": 0, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1, "MASTER_PORT": 1}
 """The variables of a launcher, and the least number that each can be."""
 
 MAX_PORT = 65535
@@ -197,13 +224,15 @@ def check_launcher() -> None:
         return
     for name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         if not os.environ.get(name):
-            raise _bad_variable(name, f"RANK is {os.environ['RANK']!r}, and {name} is not set")
+            raise _BAD_VARIABLE(
+                name=name, reason=f"RANK is {os.environ['RANK']!r}, and {name} is not set"
+            )
     world = launcher_number("WORLD_SIZE")
     for name in _LEAST:
         number = launcher_number(name)
         if name == "RANK" and world is not None and number is not None and number >= world:
             reason = f"RANK is {number}; it can be 0 to {world - 1} where WORLD_SIZE is {world}"
-            raise _bad_variable(name, reason)
+            raise _BAD_VARIABLE(name=name, reason=reason)
 
 
 def launcher_number(name: str) -> int | None:
@@ -215,23 +244,14 @@ def launcher_number(name: str) -> int | None:
         return None
     plain = text.strip()
     if not (plain.isascii() and plain.isdecimal()):
-        raise _bad_variable(name, f"{name} is {text!r}, which is not a whole number from 0")
+        raise _BAD_VARIABLE(
+            name=name, reason=f"{name} is {text!r}, which is not a whole number from 0"
+        )
     number, least = int(plain), _LEAST[name]
     if number < least or (name == "MASTER_PORT" and number > MAX_PORT):
         upto = f"to {MAX_PORT}" if name == "MASTER_PORT" else "or more"
-        raise _bad_variable(name, f"{name} is {number}; it can be {least} {upto}")
+        raise _BAD_VARIABLE(name=name, reason=f"{name} is {number}; it can be {least} {upto}")
     return number
-
-
-def _bad_variable(name: str, reason: str) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="launcher-variable",
-            title=f"the environment variable {name} does not say where this process stands",
-            reason=reason,
-            hint="start the ranks with torchrun, which sets it, or unset RANK to run without one",
-        )
-    )
 
 
 def _device(type: str) -> torch.device:
@@ -245,39 +265,3 @@ def _sizes(plan: Plan, world: int) -> dict[str, int]:
     names = sorted({name for dim in dims.values() for name in symbols_of(dim)})
     values = {name: max(world // known, 1) if len(names) == 1 else 1 for name in names}
     return {axis: evaluate(dim, values) for axis, dim in dims.items()}
-
-
-def _not_started(sizes: Mapping[str, int]) -> LoweringError:
-    mesh = ", ".join(f"{axis}={size}" for axis, size in sizes.items())
-    return LoweringError(
-        Diagnostic(
-            code="not-started",
-            title=f"the plan is for {prod(sizes.values())} ranks, and this process runs alone",
-            reason=f"its mesh is {mesh}, and torch.distributed has no process group",
-            hint="start the ranks with dimsolve run or torchrun",
-        )
-    )
-
-
-def wrong_world(sizes: Mapping[str, int], world: int) -> LoweringError:
-    """A world of another size than the plan's mesh."""
-    mesh = ", ".join(f"{axis}={size}" for axis, size in sizes.items())
-    return LoweringError(
-        Diagnostic(
-            code="wrong-world",
-            title=f"the plan is for {prod(sizes.values())} ranks, and {world} are running",
-            reason=f"its mesh is {mesh}",
-            hint=f"start {prod(sizes.values())} ranks, or plan for a mesh of {world}",
-        )
-    )
-
-
-def _no_axis(axis: str, names: tuple[str, ...]) -> LoweringError:
-    return LoweringError(
-        Diagnostic(
-            code="no-such-axis",
-            title=f"the device mesh has no axis named {axis}",
-            reason=f"its axes are {', '.join(names) or 'not named'}",
-            hint=f"init_device_mesh(..., mesh_dim_names=(..., '{axis}', ...))",
-        )
-    )
