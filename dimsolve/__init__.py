@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     from dimsolve.partition.layout import Held, held
     from dimsolve.partition.legality import Legality, LegalParts, check, legal_parts
     from dimsolve.partition.mesh import MeshError
-    from dimsolve.partition.plan import Plan
+    from dimsolve.partition.plan import Plan, plan
     from dimsolve.partition.plan_data import PlanError
-    from dimsolve.partition.planning.planner import plan
     from dimsolve.partition.rules.rule import TransformRule
     from dimsolve.solver.infer import infer
     from dimsolve.solver.proof.prove import prove
@@ -113,7 +112,7 @@ _HOMES = {
     "legal_parts": ("dimsolve.partition.legality", "legal_parts"),
     "parallelize": ("dimsolve.exec.parallel.parallelize", "parallelize"),
     "parse": ("dimsolve.ir.read_annotation", "read_annotation"),
-    "plan": ("dimsolve.partition.planning.planner", "plan"),
+    "plan": ("dimsolve.partition.plan", "plan"),
     "prove": ("dimsolve.solver.proof.prove", "prove"),
     "register_op": ("dimsolve.exec.registration.register", "register_op"),
     "verify": ("dimsolve.exec.verification.verify", "verify"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Graph(TypedGraph):
     """A function of typed values: `dimsolve.solver.graphs.builder` builds it and asks."""
 
-    _wishes: list[dict[str, Any]] | None = None
+    _requests: list[dict[str, Any]] | None = None
     traced: Mapping[str, Any] = MappingProxyType({})
     """What the model was when it was traced (`dimsolve.exec.capture.traced_model`)."""
 
@@ -54,32 +54,35 @@ class Graph(TypedGraph):
 
         Raises PlanError for what can be no split of the node, and leaves the graph as it was.
         """
-        from dimsolve.partition.planning.requests import check_wish
+        from dimsolve.partition.planning.requests import check_request
 
-        check_wish(self, node, algo, idx=idx, dim=dim, num=num, axis=axis)
-        wish = {"node": node, "algo": algo, "idx": idx, "dim": dim, "num": num, "axis": axis}
-        self._wishes = [*(self._wishes or ()), wish]
+        check_request(self, node, algo, idx=idx, dim=dim, num=num, axis=axis)
+        request = {"node": node, "algo": algo, "idx": idx, "dim": dim, "num": num, "axis": axis}
+        self._requests = [*(self._requests or ()), request]
 
     def hand_on(self, other: Graph, copies: Mapping[Node, Sequence[Node]]) -> None:
         """Gives the splits of `partition`, and what is known of the model, to a graph that has
         copies of the nodes.
         """
         other.traced = self.traced
-        for wish in self._wishes or ():
-            for copy in copies.get(wish["node"], ()):
-                algorithm = copy.algorithm(wish["algo"].tag)
-                other._wishes = [*(other._wishes or ()), {**wish, "node": copy, "algo": algorithm}]
+        for request in self._requests or ():
+            for copy in copies.get(request["node"], ()):
+                algorithm = copy.algorithm(request["algo"].tag)
+                other._requests = [
+                    *(other._requests or ()),
+                    {**request, "node": copy, "algo": algorithm},
+                ]
 
     @property
     def requested(self) -> Any:
         """The policy that asks for the splits of `partition`; None where there were none."""
-        wishes = self._wishes
-        if not wishes:
+        requests = self._requests
+        if not requests:
             return None
 
         def requested(graph: Any, resource: Any) -> Any:
-            for wish in wishes:
-                graph.partition(**wish)
+            for request in requests:
+                graph.partition(**request)
             return graph
 
         return requested

@@ -12,9 +12,8 @@ from hashlib import sha256
 from dimsolve.ir.characters import shown
 from dimsolve.ir.graph import Graph, MakeShape, MatchShape, Value, map_argument
 
-from .plan import GraphId, Plan
-from .plan_data import PLAN_AGAIN, plan_error
-from .planning.network import inlined
+from .inlining import inlined
+from .plan_data import PLAN_AGAIN, GraphId, PlanData, plan_error
 
 
 def fingerprint(graph: Graph) -> str:
@@ -48,7 +47,7 @@ def graph_id(graph: Graph) -> GraphId:
     return GraphId(name=graph.name, nodes=len(graph.nodes()), fingerprint=fingerprint(graph))
 
 
-def check_graph(plan: Plan, graph: Graph) -> GraphId:
+def check_graph(plan: PlanData, graph: Graph) -> GraphId:
     """Returns what a plan says of a graph without calls; raises PlanError where this plan was made
     for another one.
     """

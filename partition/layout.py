@@ -1,12 +1,4 @@
-"""Who holds what: the indices of a tensor that every rank of a mesh has under its placements.
-
-held((4, 6), ["R", "S(1)"], "dp=2, tp=2")       dp=0 tp=0   [0:4, 0:3]      dp=0 tp=1   [0:4, 3:6]
-held((6,), "S(0, blocks=3)", "tp=2")            tp=0        elements 0, 2, 4
-
-Of several mesh axes the outer one cuts first, and ``blocks`` counts the blocks of what is left to
-cut. In a notebook a `Held` is a picture: a grid for every rank.
-
-Layouts: the placements of a value along all axes of a mesh, outer axis first.
+"""Layouts: the placements of a value along all axes of a mesh, outer axis first.
 
 The outer axis cuts first, and ``blocks`` counts the blocks of what is left to cut. So where two
 axes cut one dimension, the inner cut is undone before the outer one changes, and made again after.
@@ -14,7 +6,11 @@ axes cut one dimension, the inner cut is undone before the outer one changes, an
     (S(0), S(0)) -> (R, S(0))      inner all-gather, outer all-gather, inner slice
     (P(sum), R)  -> (S(0), R)      outer reduce-scatter
 
-`path` finds the cheapest way: a shortest path over layouts, one axis a step.
+`path` finds the cheapest way: a shortest path over layouts, one axis a step. `held` lists the
+indices of a tensor that every rank has; in a notebook a `Held` is a picture.
+
+    held((4, 6), ["R", "S(1)"], "dp=2, tp=2")   dp=0 tp=0   [0:4, 0:3]      dp=0 tp=1   [0:4, 3:6]
+    held((6,), "S(0, blocks=3)", "tp=2")        tp=0        elements 0, 2, 4
 """
 
 from __future__ import annotations
@@ -28,7 +24,7 @@ from math import prod
 from typing import Any, TypeAlias
 
 from dimsolve.ir.display import Displayed
-from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
+from dimsolve.ir.errors import AnnotationError, Problem, ShapeError
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.shapes import to_dim
@@ -40,6 +36,15 @@ from .reshard import relative_cost
 Layout: TypeAlias = tuple[Placement, ...]
 STEP_COST = 1e-6
 _SUMS = (Reduction.SUM, Reduction.AVG)
+
+NOT_LAID_OUT = Problem(
+    AnnotationError,
+    "not-held",
+    "this cannot be laid out",
+    "{reason}",
+    'give sizes, and a placement per axis: held((4, 6), ["R", "S(1)"], "dp=2, tp=2")',
+)
+NOT_DIVISIBLE = Problem(ShapeError, "not-divisible", "the tensor cannot be cut so", "{reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +247,7 @@ def held(
     given = [placements] if isinstance(placements, str | Placement) else list(placements)
     placed = tuple(read_placement(p) if isinstance(p, str) else p for p in given)
     if len(placed) != len(axes):
-        raise _unreadable(f"{len(placed)} placements for a mesh of {len(axes)} axes")
+        raise NOT_LAID_OUT(reason=f"{len(placed)} placements for a mesh of {len(axes)} axes")
     _check(sizes, placed, axes)
     return Held(sizes, placed, axes)
 
@@ -310,17 +315,19 @@ def _check(
             continue
         dim = placement.dim
         if dim not in left:
-            raise _uncuttable(f"{placement} on {axis}: the shape {_sizes(shape)} has no such dim")
+            raise NOT_DIVISIBLE(
+                reason=f"{placement} on {axis}: the shape {_sizes(shape)} has no such dim"
+            )
         blocks, segments = _number(placement.blocks, "their number"), placement.segments or (1,)
         pieces = blocks * sum(segments) * count
         if left[dim] % pieces:
-            raise _uncuttable(
-                f"{placement} on {axis}={count}: {left[dim]} is not a multiple of {pieces}"
+            raise NOT_DIVISIBLE(
+                reason=f"{placement} on {axis}={count}: {left[dim]} is not a multiple of {pieces}"
             )
         left[dim] //= count
         runs[dim] *= blocks * len(segments) * count
     if prod(mesh.values()) > MAX_RUNS or max(runs.values(), default=1) > MAX_RUNS:
-        raise _unreadable(f"more than {MAX_RUNS} ranks, or parts of one dimension")
+        raise NOT_LAID_OUT(reason=f"more than {MAX_RUNS} ranks, or parts of one dimension")
 
 
 def _listed(shape: Sequence[int] | str) -> Sequence[Any]:
@@ -330,26 +337,9 @@ def _listed(shape: Sequence[int] | str) -> Sequence[Any]:
 def _number(size: Any, what: str) -> int:
     dim = to_dim(size.strip() if isinstance(size, str) else size)
     if not isinstance(dim, int):
-        raise _unreadable(f"{what} is {dim}: to hold something, it must be a number")
+        raise NOT_LAID_OUT(reason=f"{what} is {dim}: to hold something, it must be a number")
     return dim
 
 
 def _sizes(shape: Sequence[int]) -> str:
     return ", ".join(map(str, shape)) or "()"
-
-
-def _unreadable(reason: str) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="not-held",
-            title="this cannot be laid out",
-            reason=reason,
-            hint='give sizes, and a placement per axis: held((4, 6), ["R", "S(1)"], "dp=2, tp=2")',
-        )
-    )
-
-
-def _uncuttable(reason: str) -> ShapeError:
-    return ShapeError(
-        Diagnostic(code="not-divisible", title="the tensor cannot be cut so", reason=reason)
-    )

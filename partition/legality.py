@@ -1,22 +1,4 @@
-"""`Legality`: whether a split is legal, and what every rank holds then.
-
-The verdict is a theorem about all values that satisfy the facts: *legal*; or the exact condition
-under which it is: *conditional*; or *illegal*, with an evaluated counterexample where a length is
-to blame; or *unknown*, with what was left to show. `dimsolve.partition.legality` makes it.
-
-Many counts and their reasons in few words: those with one reason stand together.
-
-{3: "v = 256 is never a multiple of 3", 5: "v = 256 is never a multiple of 5"}
-3, 5: v = 256 is never a multiple of that count
-
-What must hold for a split to be legal, decided one by one and joined into one answer.
-
-    m k+, k+ n -> m n, k = 12*s into 8      k is a multiple of 8: only if s % 2 == 0
-    contiguous, (q h e) cut at h            its parts are contiguous, that is q == 1
-
-One *never* decides, doubt outweighs a condition, a condition outweighs a yes.
-
-`check`: may this identifier be split into so many parts, and what does every rank hold then?
+"""`check` and `legal_parts`: may an identifier be split into so many parts, and into which?
 
 The answer is a theorem about all values that satisfy the facts: *legal*; or the exact condition
 under which it is: *conditional*; or *illegal*, with an evaluated counterexample where a length is
@@ -25,7 +7,8 @@ to blame; or *unknown*, with what was left to show.
     check("m k+, k+ n -> m n", ["m, k", "k, n"], "k", 8)        conditional: k % 8 == 0
         inputs S(1), S(0)    outputs P(sum)    local inputs (m, k//8), (k//8, n)
 
-`legal_parts`: all counts at once.
+What must hold is decided one by one and joined into one answer: one *never* decides, doubt
+outweighs a condition, a condition outweighs a yes.
 
 The counts that are legal for every value are the divisors of one number, the fixed divisor of the
 length: ``8*s`` may always be split by 1, 2, 4 and 8, ``n*(n + 1)`` by 1 and 2. The other counts up
@@ -53,14 +36,14 @@ from dimsolve.ir.checks import (
 from dimsolve.ir.display import Displayed
 from dimsolve.ir.errors import ShapeError
 from dimsolve.ir.expression import Comparison, Relation
-from dimsolve.solver.algebra.dims import evaluate, floor_div, surely_positive, symbols_of
+from dimsolve.solver.algebra.dims import evaluate, surely_positive, symbols_of
 from dimsolve.solver.algebra.integers import divisors
 from dimsolve.solver.algebra.poly import Dim, Poly, TooLarge, product
 from dimsolve.solver.infer import Inputs, infer, infer_for
 from dimsolve.solver.layout import Pattern
 from dimsolve.solver.lengths import is_length
 from dimsolve.solver.problems import UNANSWERABLE, shape_text
-from dimsolve.solver.proof.divisibility import exact_quotient, fixed_divisor
+from dimsolve.solver.proof.divisibility import fixed_divisor
 from dimsolve.solver.proof.facts import Facts, read_facts
 from dimsolve.solver.proof.prove import decide, decide_divides, prove
 from dimsolve.solver.proof.verdict import Always, Decision, Never, Sometimes, Undecided
@@ -68,16 +51,10 @@ from dimsolve.solver.shapes import MAX_NUMBER, dim_of_text, to_dim
 from dimsolve.solver.solution import Solution
 from dimsolve.solver.symbolic import to_sympy
 
+from .mesh import part_of
 from .placement import Placement, Reduction, Shard
-from .rules.rule import (
-    NoRule,
-    Rule,
-    TransformRule,
-    choose_rule,
-    nothing_to_split,
-    split_name,
-    whole_rule,
-)
+from .rules.naming import nothing_to_split, split_name
+from .rules.rule import NoRule, Rule, TransformRule, choose_rule, whole_rule
 
 
 def ranges(counts: Sequence[int]) -> str:
@@ -156,10 +133,10 @@ class Legality(Displayed):
 
     @property
     def _key(self) -> tuple[Any, ...]:
-        """What tells two answers to questions of one solution apart."""
+        """What differs between two answers about one solution."""
         asked = self.split, self.parts, self.given_arguments
-        told = self.verdict, self.reason, self.conditions, self.counterexample
-        return *asked, *told, self.inputs, self.outputs
+        answer = self.verdict, self.reason, self.conditions, self.counterexample
+        return *asked, *answer, self.inputs, self.outputs
 
     @property
     def inputs(self) -> tuple[Placement, ...]:
@@ -177,7 +154,7 @@ class Legality(Displayed):
         values = dict(self.solution.values)
         if self.rule is not None and self.split is not None:
             try:
-                values[self.split] = _part(values[self.split], self.parts, self.solution.facts)
+                values[self.split] = part_of(values[self.split], self.parts, self.solution.facts)
             except TooLarge:
                 raise UNANSWERABLE["too-large"](self.solution.text) from None
         return values
@@ -187,43 +164,39 @@ class Legality(Displayed):
         """The inputs' shapes on one rank as Dims; None for ``?`` and unknown shapes, () where
         nothing is legal. Where no shapes were given, the identifiers are the sizes.
         """
-        if self.rule is None:
-            return ()
         solution = self.solution
-        rows = zip(solution.layout.inputs, solution.inputs, self.rule.inputs, strict=True)
-        return tuple(
-            self._local(patterns, placement)
-            if patterns is not None
-            and (solution.explored or (shape is not None and None not in shape))
-            else None
-            for patterns, shape, placement in rows
-        )
+        rows = [
+            row if solution.explored or (shape is not None and None not in shape) else None
+            for row, shape in zip(solution.layout.inputs, solution.inputs, strict=True)
+        ]
+        return tuple(self._local(rows, self.inputs))
 
     @cached_property
     def local_output_dims(self) -> tuple[tuple[Dim, ...] | None, ...]:
         """The outputs' shapes on one rank as Dims."""
-        if self.rule is None:
-            return ()
-        rows = zip(self.solution.layout.outputs, self.rule.outputs, strict=True)
-        return tuple(None if p is None else self._local(p, placement) for p, placement in rows)
+        return tuple(self._local(self.solution.layout.outputs, self.outputs))
 
-    def _local(self, patterns: tuple[Pattern, ...], placement: Placement) -> tuple[Dim, ...]:
-        try:
-            return self._cut(patterns, placement)
-        except TooLarge:
-            raise UNANSWERABLE["too-large"](self.solution.text) from None
+    def _local(
+        self,
+        rows: Sequence[tuple[Pattern, ...] | None],
+        placements: Sequence[Placement],
+    ) -> Iterator[tuple[Dim, ...] | None]:
+        for patterns, placement in zip(rows, placements, strict=False):
+            try:
+                yield None if patterns is None else self._cut(patterns, placement)
+            except TooLarge:
+                raise UNANSWERABLE["too-large"](self.solution.text) from None
 
     def _cut(self, patterns: tuple[Pattern, ...], placement: Placement) -> tuple[Dim, ...]:
         whole = self.solution.values
         dims = [product([p.constant, *(whole[name] for name in p.names)]) for p in patterns]
         if isinstance(placement, Shard):
-            cut = patterns[placement.dim]
+            cut, facts = patterns[placement.dim], self.solution.facts
             if self.split in cut.names:
                 local = self.local_values
                 dims[placement.dim] = product([cut.constant, *(local[name] for name in cut.names)])
             else:
-                facts = self.solution.facts
-                dims[placement.dim] = _part(dims[placement.dim], self.parts, facts)
+                dims[placement.dim] = part_of(dims[placement.dim], self.parts, facts)
         return tuple(dims)
 
     @cached_property
@@ -249,11 +222,7 @@ class Legality(Displayed):
         """Returns the verdict, its reason, and a line per tensor with its placement and local
         shape.
         """
-        conditions = f" if {' and '.join(self.conditions)}" if self.conditions else ""
-        lines = [
-            f"{self.solution.text}   split {self.split} into {self.parts}",
-            f"  {self.verdict}{conditions}: {self.reason}",
-        ]
+        lines = [f"{self.solution.text}   split {self.split} into {self.parts}", f"  {self}"]
         if self.rule is not None:
             for kind, placements, shapes in (
                 ("input", self.inputs, self.local_input_dims),
@@ -276,15 +245,10 @@ def _to_sympy(rows: tuple[tuple[Dim, ...] | None, ...]) -> tuple[tuple[Any, ...]
     return tuple(None if row is None else tuple(to_sympy(dim) for dim in row) for row in rows)
 
 
-def _part(length: Dim, parts: Dim, facts: Facts) -> Dim:
-    quotient = exact_quotient(length, parts, facts)
-    return floor_div(length, parts) if quotient is None else quotient
-
-
 @dataclass(frozen=True)
 class _Obligation:
     """One thing that must hold: the decision, the words for it, a Dim whose value at a
-    counterexample tells the most, and the obligation as a text of the dimension language.
+    counterexample shows the most, and the obligation as a text of the dimension language.
     """
 
     decision: Decision
@@ -295,7 +259,7 @@ class _Obligation:
 
 
 @dataclass(frozen=True)
-class Obligations:
+class _Obligations:
     """What must hold for a rule to be used: the inputs match, the count divides, the layout is
     contiguous if asked.
     """
@@ -304,11 +268,10 @@ class Obligations:
     rule: Rule
     parts: Dim
     contiguous: bool
+    arguments: tuple[tuple[str, Any], ...]
 
-    def answer(self, arguments: tuple[tuple[str, Any], ...]) -> Legality:
-        """Joins the decisions: one *never* decides, doubt outweighs a condition, a condition
-        outweighs a yes.
-        """
+    def answer(self) -> Legality:
+        """Joins the decisions."""
         conditions = list(self.solution.conditions)
         facts = _assume(self.solution.facts, conditions)
         verdict: Verdict = "conditional" if conditions else "legal"
@@ -320,8 +283,7 @@ class Obligations:
                     reasons.append(f"{obligation.claim} for all values")
                 case Never(_, found):
                     reasons.append(obligation.never + _at(obligation.witness, found))
-                    reason = "; ".join(reasons)
-                    return self._legality("illegal", reason, (), found, None, arguments)
+                    return self._legality("illegal", "; ".join(reasons), (), found, None)
                 case Sometimes(reason, found, needed):
                     verdict = "conditional" if needed and verdict != "unknown" else "unknown"
                     needs = needed or (obligation.left,)
@@ -335,17 +297,19 @@ class Obligations:
                     conditions.extend(c for c in needs if c not in conditions)
                     reasons.append(f"it is not decided whether {obligation.claim}: {reason}")
         if verdict == "conditional" and counterexample is None:
-            counterexample = _failing(conditions, self.solution.facts)
-        return self._legality(
-            verdict, "; ".join(reasons), tuple(conditions), counterexample, self.rule, arguments
-        )
+            # Values, which satisfy the facts, at which one of the conditions is false.
+            proofs = (prove(each, facts=self.solution.facts) for each in conditions)
+            values = (proof.counterexample for proof in proofs)
+            counterexample = next((each for each in values if each is not None), None)
+        reason = "; ".join(reasons)
+        return self._legality(verdict, reason, tuple(conditions), counterexample, self.rule)
 
-    def undecided(self, arguments: tuple[tuple[str, Any], ...]) -> Legality:
+    def undecided(self) -> Legality:
         """The answer where the expressions are too large to be worked with."""
         length = self.solution.values[self.rule.name]
         left = (*self.solution.conditions, _divides_text(self.parts, length))
         reason = f"the lengths are too large to decide whether {self.rule.name} can be cut"
-        return self._legality("unknown", reason, left, None, self.rule, arguments)
+        return self._legality("unknown", reason, left, None, self.rule)
 
     def _legality(
         self,
@@ -354,37 +318,37 @@ class Obligations:
         conditions: tuple[str, ...],
         counterexample: Mapping[str, int] | None,
         rule: Rule | None,
-        arguments: tuple[tuple[str, Any], ...],
     ) -> Legality:
         return Legality(
-            solution=self.solution,
-            split=self.rule.name,
-            parts=self.parts,
-            verdict=verdict,
-            reason=reason,
-            conditions=conditions,
-            counterexample=counterexample,
-            rule=rule,
-            given_arguments=arguments,
+            self.solution,
+            self.rule.name,
+            self.parts,
+            verdict,
+            reason,
+            conditions,
+            counterexample,
+            rule,
+            self.arguments,
         )
 
     def _obligations(self, facts: Facts) -> Iterator[_Obligation]:
         name, length = self.rule.name, self.solution.values[self.rule.name]
         text = name if str(length) == name else f"{name} = {length}"
         if not surely_positive(self.parts):
-            yield from self._count_is_positive(facts)
+            for claim in is_length(self.parts):
+                yield _Obligation(
+                    decide(claim.left, claim.comparison, claim.right, facts),
+                    f"the count {self.parts} is positive",
+                    f"the count {self.parts} is never positive",
+                    self.parts,
+                    str(claim),
+                )
             with suppress(ShapeError):  # then it is never positive, and that was said
                 facts = _assume(facts, [f"{self.parts} >= 1"])
         shards = [p for p in (*self.rule.inputs, *self.rule.outputs) if isinstance(p, Shard)]
         divisor = self.parts * lcm(*[sum(shard.segments or (1,)) for shard in shards])
-        yield _Obligation(
-            decide_divides(divisor, length, facts),
-            f"{text} is a multiple of {divisor}",
-            f"{text} is never a multiple of {divisor}",
-            length,
-            _divides_text(divisor, length),
-        )
-        yield from self._other_obligations(facts)
+        yield self._divides(divisor, length, text, divisor, facts)
+        yield from self._of_other_identifiers(facts)
         if self.contiguous and self.parts != 1:
             for count in sorted({shard.units for shard in shards} - {1}, key=str):
                 yield _Obligation(
@@ -395,17 +359,7 @@ class Obligations:
                     f"{count} == 1",
                 )
 
-    def _count_is_positive(self, facts: Facts) -> Iterator[_Obligation]:
-        for claim in is_length(self.parts):
-            yield _Obligation(
-                decide(claim.left, claim.comparison, claim.right, facts),
-                f"the count {self.parts} is positive",
-                f"the count {self.parts} is never positive",
-                self.parts,
-                str(claim),
-            )
-
-    def _other_obligations(self, facts: Facts) -> Iterator[_Obligation]:
+    def _of_other_identifiers(self, facts: Facts) -> Iterator[_Obligation]:
         """A transform rule may cut other identifiers too: the count must divide them as well."""
         if self.rule.transform is None:
             return
@@ -422,28 +376,26 @@ class Obligations:
             lengths = [self.solution.values[name] for name in pattern.names]
             length = product([pattern.constant, *lengths])
             parts = product([self.parts, placement.units])
-            yield _Obligation(
-                decide_divides(parts, length, facts),
-                f"{pattern} = {length} is a multiple of {self.parts}",
-                f"{pattern} = {length} is never a multiple of {self.parts}",
-                length,
-                _divides_text(parts, length),
-            )
+            yield self._divides(parts, length, f"{pattern} = {length}", self.parts, facts)
+
+    @staticmethod
+    def _divides(parts: Dim, length: Dim, text: str, count: Dim, facts: Facts) -> _Obligation:
+        return _Obligation(
+            decide_divides(parts, length, facts),
+            f"{text} is a multiple of {count}",
+            f"{text} is never a multiple of {count}",
+            length,
+            _divides_text(parts, length),
+        )
 
 
 def _divides_text(parts: Dim, length: Dim) -> str:
-    """Returns the obligation that the parts divide the length, as a condition reads."""
+    """The obligation that the parts divide the length, as a condition reads."""
     return f"({length}) % ({parts}) == 0"
 
 
-def _failing(conditions: list[str], facts: Facts) -> Mapping[str, int] | None:
-    """Returns values, which satisfy the facts, at which one of the conditions is false."""
-    found = (prove(condition, facts=facts).counterexample for condition in conditions)
-    return next((values for values in found if values is not None), None)
-
-
 def _at(witness: Dim, values: Mapping[str, int]) -> str:
-    """Returns ``; at s = 1 it is 8``, or nothing where there is no symbol."""
+    """``; at s = 1 it is 8``, or nothing where there is no symbol."""
     if isinstance(witness, int) or not values:
         return ""
     shown = ", ".join(f"{name} = {value}" for name, value in values.items())
@@ -567,11 +519,11 @@ def judge(
         rule = whole_rule(solution, name)
     if isinstance(rule, NoRule):
         return Legality(solution, name, count, "illegal", rule.reason)
-    obligations = Obligations(solution, rule, count, contiguous)
+    obligations = _Obligations(solution, rule, count, contiguous, tuple(arguments.items()))
     try:
-        return obligations.answer(tuple(arguments.items()))
+        return obligations.answer()
     except TooLarge:
-        return obligations.undecided(tuple(arguments.items()))
+        return obligations.undecided()
 
 
 def _to_count(parts: Any) -> Dim:
@@ -668,12 +620,11 @@ def legal_parts(
         match legality.verdict:
             case "legal":
                 always.append(count)
-            case "conditional":
-                conditional[count] = " and ".join(legality.conditions)
             case "illegal":
                 forbidden[count] = legality.reason
-            case "unknown":
-                unknown[count] = " and ".join(legality.conditions)
+            case verdict:
+                texts = conditional if verdict == "conditional" else unknown
+                texts[count] = " and ".join(legality.conditions)
     greatest = 1
     if name is not None and always:
         found = [1, lcm(*always)]

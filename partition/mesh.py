@@ -2,8 +2,6 @@
 
 Mesh.of({"dp": 2, "tp": "n"})       dp=2, tp=n      2*n ranks
 Mesh.of("dp=2,tp=4")                                8 ranks, rank = 4*dp + tp
-
-A length divided into parts that are known, or assumed, to divide it.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from keyword import iskeyword
 from typing import Any, TypeAlias
 from unicodedata import normalize
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.errors import DimsolveError, Problem
 from dimsolve.solver.algebra.dims import floor_div, symbols_of
 from dimsolve.solver.algebra.poly import Dim, product
 from dimsolve.solver.proof.divisibility import exact_quotient
@@ -29,6 +27,21 @@ class MeshError(DimsolveError):
     """A mesh that cannot be read, or an axis that it has not."""
 
     __module__ = "dimsolve"
+
+
+NOT_A_MESH = Problem(
+    MeshError,
+    "not-a-mesh",
+    "this is not a mesh",
+    "{reason}",
+    'write {{"dp": 2, "tp": 4}}, or dp=2,tp=4 as text; a size may be a symbol, "n"',
+)
+NO_SUCH_AXIS = Problem(
+    MeshError,
+    "no-such-axis",
+    "the mesh has no such axis",
+    "'{name:.60}' is no axis of the mesh; its axes are {axes}",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +61,7 @@ class Mesh:
             return mesh
         items = _read(mesh) if isinstance(mesh, str) else mesh
         if not isinstance(items, Mapping):
-            raise _problem(f"{mesh!r:.60} is no mapping from axis names to sizes")
+            raise NOT_A_MESH(reason=f"{mesh!r:.60} is no mapping from axis names to sizes")
         return cls(tuple((_name(name), _size(name, size)) for name, size in items.items()))
 
     @classmethod
@@ -56,7 +69,7 @@ class Mesh:
         """Returns the mesh, which must have an axis along which something can be cut."""
         found = cls.of(mesh)
         if not found.axes:
-            raise _problem("it has no axes")
+            raise NOT_A_MESH(reason="it has no axes")
         return found
 
     @property
@@ -78,7 +91,7 @@ class Mesh:
         for axis, size in self.axes:
             if axis == name:
                 return size
-        raise self.no_axis(name)
+        raise NO_SUCH_AXIS(name=str(name), axes=", ".join(self.names) or "none")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -89,19 +102,8 @@ class Mesh:
     def index(self, name: str) -> int:
         """Returns the number of an axis; MeshError where there is none of this name."""
         if name not in self.names:
-            raise self.no_axis(name)
+            raise NO_SUCH_AXIS(name=str(name), axes=", ".join(self.names) or "none")
         return self.names.index(name)
-
-    def no_axis(self, name: object) -> MeshError:
-        """Returns the error for an axis that does not exist."""
-        known = ", ".join(self.names) or "none"
-        return MeshError(
-            Diagnostic(
-                "no-such-axis",
-                "the mesh has no such axis",
-                reason=f"'{name!s:.60}' is no axis of the mesh; its axes are {known}",
-            )
-        )
 
 
 MeshLike: TypeAlias = "Mesh | Mapping[str, Any] | str"
@@ -113,45 +115,38 @@ def _read(text: str) -> dict[str, str]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, size = (piece.strip() for piece in part.partition("="))
         if not equals:
-            raise _problem(f"'{part:.60}' gives no size")
+            raise NOT_A_MESH(reason=f"'{part:.60}' gives no size")
         if name in sizes:
-            raise _problem(f"the axis '{name:.60}' is given twice")
+            raise NOT_A_MESH(reason=f"the axis '{name:.60}' is given twice")
         sizes[name] = size
     return sizes
 
 
 def _name(name: object) -> str:
     if not isinstance(name, str) or not name.isidentifier() or normalize("NFKC", name) != name:
-        raise _problem(f"{name!r:.60} is no name for an axis")
+        raise NOT_A_MESH(reason=f"{name!r:.60} is no name for an axis")
     if iskeyword(name) or name in PROGRAMS_OWN:
-        raise _problem(f"'{name}' is a word of Python or of the programs that are made of plans")
+        raise NOT_A_MESH(
+            reason=f"'{name}' is a word of Python or of the programs that are made of plans"
+        )
     return name
 
 
 def _size(name: str, size: Any) -> Dim:
     if size is None or isinstance(size, bool | float):
-        raise _problem(f"the size of '{name}' is {size!r}")
+        raise NOT_A_MESH(reason=f"the size of '{name}' is {size!r}")
     if isinstance(size, int) and size < 1:
-        raise _problem(f"the size of '{name}' is {size}, and an axis has at least one rank")
+        raise NOT_A_MESH(
+            reason=f"the size of '{name}' is {size}, and an axis has at least one rank"
+        )
     try:
         dim = to_dim(size)
     except DimsolveError as error:
         reason = error.diagnostic.reason or error.diagnostic.title
-        raise _problem(f"the size of '{name}' is {size!r:.60}: {reason}") from None
+        raise NOT_A_MESH(reason=f"the size of '{name}' is {size!r:.60}: {reason}") from None
     if isinstance(dim, int) and dim < 1:
-        raise _problem(f"the size of '{name}' is {dim}, and an axis has at least one rank")
+        raise NOT_A_MESH(reason=f"the size of '{name}' is {dim}, and an axis has at least one rank")
     return dim
-
-
-def _problem(reason: str) -> MeshError:
-    return MeshError(
-        Diagnostic(
-            "not-a-mesh",
-            "this is not a mesh",
-            reason=reason,
-            hint='write {"dp": 2, "tp": 4}, or dp=2,tp=4 as text; a size may be a symbol, "n"',
-        )
-    )
 
 
 def part_of(length: Dim, parts: Dim, facts: Facts) -> Dim:

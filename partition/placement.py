@@ -7,23 +7,10 @@
     R                every rank has the whole tensor
     P(sum)           every rank has a tensor of full size; their sum is the value
 
-A value has one placement per mesh axis.
-
-How a dimension is dealt out to ranks: the lengths of its segments, fractions that add up to 1.
-
-Every rank has one part of each segment. Equal segments are blocks:
-
-    S(0)                      1
-    S(0, blocks=3)            1/3, 1/3, 1/3
-    S(0, segments=2:1:1)      1/2, 1/4, 1/4         queries, keys, values: 64, 32 and 32 of 128 rows
-
-Fractions say which parts of two dimensions belong together where one is a window of the other, and
-they do not change when an outer axis cuts every segment.
-
-The reader of placements: ``S(0)``, ``S(0, blocks=3)``, ``R``, ``P(sum)``, as they print.
-
-The blocks are a length in the dimension language: a fused ``(q h e)`` cut by h is
-``S(0, blocks=q)``. Segments are proportions: ``S(0, segments=4:1:1)``; equal ones are blocks.
+A value has one placement per mesh axis. Segments are also fractions of a dimension (`fractions_of`,
+`shard_of`): those of ``S(0, segments=2:1:1)`` are 1/2, 1/4, 1/4. Fractions say which parts of two
+dimensions belong together where one is a window of the other, and they do not change when an outer
+axis cuts every segment.
 """
 
 from __future__ import annotations
@@ -39,7 +26,7 @@ from typing import TypeAlias
 
 from dimsolve.ir.characters import shown
 from dimsolve.ir.display import Displayed
-from dimsolve.ir.errors import AnnotationError, Diagnostic
+from dimsolve.ir.errors import AnnotationError, Problem
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.shapes import dim_of_text
 
@@ -116,7 +103,6 @@ class Partial(Displayed):
 
 Placement: TypeAlias = Shard | Replicate | Partial
 
-
 MOST = 4096
 """A dimension of more segments is not taken apart."""
 MOST_WRITTEN = 256
@@ -185,6 +171,14 @@ _SHARD = re.compile(
 )
 _PARTIAL = re.compile(r"P(?:\(\s*(sum|max|min|prod|avg)\s*\))?", re.ASCII)
 
+NOT_A_PLACEMENT = Problem(
+    AnnotationError,
+    "not-a-placement",
+    "this is not a placement",
+    "'{given}' cannot be read",
+    "write S(0), S(0, blocks=3), S(0, segments=4:1:1), R, or P(sum): sum, max, min, prod or avg",
+)
+
 
 def read_placement(text: str) -> Placement:
     """Returns the placement that prints as ``text``; ``P`` is ``P(sum)``. Raises AnnotationError.
@@ -204,12 +198,4 @@ def read_placement(text: str) -> Placement:
             return segmented(int(shard[1]), blocks, segments)
     if partial := _PARTIAL.fullmatch(stripped):
         return Partial(Reduction(partial[1] or "sum"))
-    raise AnnotationError(
-        Diagnostic(
-            code="not-a-placement",
-            title="this is not a placement",
-            reason=f"'{shown(text)}' cannot be read",
-            hint="write S(0), S(0, blocks=3), S(0, segments=4:1:1), R, or P(sum): sum, max, min, "
-            "prod or avg",
-        )
-    )
+    raise NOT_A_PLACEMENT(given=shown(text))

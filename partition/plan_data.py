@@ -1,26 +1,43 @@
-"""What a plan lists: operators, conversions, inputs and outputs, each an immutable pydantic model.
+"""A plan as data: how one graph is cut over one mesh, without what is asked of it.
 
-Placements and lengths are texts, as `dimsolve.partition.plan` says.
+A placement is text as it prints (``S(0)``, ``R``, ``P(sum)``); a tensor has one per mesh axis,
+outer axis first. A length is text in the dimension language. All ranks run the same program, so
+nothing here counts ranks:
 
-    OperatorPlan     linear    tp: d    (batch, seq, 64), (32, 64) -> (batch, seq, 32)
-    ConversionPlan   x@1       R -> R, shared    identity | all-reduce    for linear:0
-    InputPlan        q_proj.weight    S(0)    (64, 64) -> (32, 64)
+    mesh            tp = 2
+    parameters      q_proj.weight   S(0)   (64, 64) -> (32, 64)
+    operators       linear          tp: d   (batch, seq, 64), (32, 64) -> (batch, seq, 32)
+    conversions     x@1   R -> R, gradient P(sum) -> R   identity | all-reduce   for linear:0
 
-Plans that cannot be made, or do not fit: refused before anything runs, with the reason.
+A step runs the operators in order, each on local tensors. `Operand.source` names what an operand
+is taken from: a value of the graph, or a conversion, which itself starts from a value or from an
+earlier conversion. Planning makes a `PlanData`, sizes, memory and communication are computed from
+one, and the public `dimsolve.Plan` is one with these questions as methods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
-from dimsolve.ir.characters import shown
-from dimsolve.ir.errors import Diagnostic, DimsolveError
-from dimsolve.ir.graph import CONTRACT, Region
+from dimsolve.ir.errors import Diagnostic, DimsolveError, Problem
+from dimsolve.ir.graph import CONTRACT, Graph, Region
 
 from .legality import Legality
+from .reshard import Collective
+
+VERSIONS = (1, 2)
+"""Of the schema: a plan of another version is not read. One with regions is of version 2, all
+others are of version 1.
+"""
 
 PLAN_AGAIN = "make the plan anew: dimsolve.plan(graph, mesh, policy)"
 
@@ -35,6 +52,11 @@ class PlanError(DimsolveError):
     legality: Legality | None = None
 
 
+def problem(code: str, title: str, reason: str = "", hint: str = "") -> Problem[PlanError]:
+    """Returns a row of a table of errors that are PlanErrors."""
+    return Problem(PlanError, code, title, reason, hint)
+
+
 def plan_error(
     code: str,
     title: str,
@@ -44,48 +66,33 @@ def plan_error(
     text: str = "",
     legality: Legality | None = None,
 ) -> PlanError:
-    """Returns the error with its diagnostic."""
+    """Returns the error with its diagnostic, and the answer that forbids what was asked."""
     error = PlanError(Diagnostic(code, title, text=text, reason=reason, hint=hint))
     error.legality = legality
     return error
 
 
-def follows_not(reason: str) -> PlanError:
-    """Returns the error for a plan that says something else than what follows from its graph."""
-    return plan_error("not-derived", "the plan does not follow from its graph", reason, PLAN_AGAIN)
-
-
-def not_a_plan(reason: str, place: Sequence[str | int] = ()) -> PlanError:
-    """Returns the error for data that are no plan. place: where in them, as keys and indices."""
-    where = ".".join(shown(str(part)) for part in place)
-    reason = f"at {where}: {reason}" if where else reason
-    return plan_error("not-a-plan", "this is not a plan", reason, "Plan.to_json writes one")
+NOT_DERIVED = problem(
+    "not-derived", "the plan does not follow from its graph", "{reason}", PLAN_AGAIN
+)
+NOT_A_PLAN = problem("not-a-plan", "this is not a plan", "{reason}", "Plan.to_json writes one")
+NO_PLAN = problem(
+    "not-a-plan",
+    "this is not a plan",
+    "{value!r:.60} is a {kind}",
+    "dimsolve.plan(graph, mesh, policy) makes one, Plan.from_json reads one",
+)
 
 
 def no_plan(value: object) -> PlanError:
     """Returns the error for a value of another type where a plan is wanted."""
-    return plan_error(
-        "not-a-plan",
-        "this is not a plan",
-        f"{value!r:.60} is a {type(value).__name__}",
-        "dimsolve.plan(graph, mesh, policy) makes one, Plan.from_json reads one",
-    )
+    return NO_PLAN(value=value, kind=type(value).__name__)
 
 
 Expression: TypeAlias = str
 PlacementText: TypeAlias = str
 Axis: TypeAlias = str
 Gradient: TypeAlias = Literal["always", "inputs", "never"]
-Collective: TypeAlias = Literal[
-    "slice",
-    "keep",
-    "insert",
-    "all-reduce",
-    "all-gather",
-    "reduce-scatter",
-    "all-to-all",
-    "broadcast",
-]
 
 
 class Model(BaseModel):
@@ -209,7 +216,7 @@ class InputPlan(LocalTensor):
     """An input of the graph. ``name``: the argument's name, or the qualified name in the model.
 
     The caller gives inputs and constants whole and each rank cuts its part; parameters and buffers
-    are held in parts. ``whole``: the shape of the whole.
+    are stored in parts. ``whole``: the shape of the whole.
     """
 
     name: str
@@ -254,3 +261,71 @@ class GraphId(Model):
     name: str
     nodes: int
     fingerprint: str
+
+
+class PlanData(Model):
+    """The fields of a plan.
+
+    mesh: sizes by axis name, outer axis first. symbols, facts: those of the graph. conditions: what
+    must hold of the symbols for this plan, checked before a run. reasons: where each condition
+    comes from. notes: which dimension is the batch, and what was left whole although it
+    might have been cut, and why. regions: what is run again in the backward pass, the outer ones
+    first: those of the graph, and any that whoever made the plan added.
+    """
+
+    version: Literal[1, 2] = 1
+    graph: GraphId
+    mesh: dict[Axis, Expression]
+    policy: str
+    symbols: list[str]
+    facts: list[str]
+    conditions: list[Expression]
+    reasons: dict[Expression, str]
+    inputs: list[InputPlan]
+    operators: list[OperatorPlan]
+    conversions: list[ConversionPlan]
+    outputs: list[OutputPlan]
+    notes: list[str] = Field(default_factory=list)
+    regions: list[RegionPlan] = Field(default_factory=list)
+
+    _planned: Any = PrivateAttr(default=None)
+
+    @property
+    def parameters(self) -> list[InputPlan]:
+        """The inputs that are parameters of the model."""
+        return [entry for entry in self.inputs if entry.kind == "parameter"]
+
+    @property
+    def data_axes(self) -> tuple[Axis, ...]:
+        """The axes that cut data: along which some input of the caller is cut, and no parameter.
+
+        Along the others all ranks work on the same data.
+        """
+        cut = {"input": set[Axis](), "parameter": set[Axis]()}
+        for entry in self.inputs:
+            for axis, text in zip(self.mesh, entry.placements, strict=True):
+                if entry.kind in cut and text.startswith("S"):
+                    cut[entry.kind].add(axis)
+        return tuple(a for a in self.mesh if a in cut["input"] and a not in cut["parameter"])
+
+    @property
+    def planned(self) -> Graph | None:
+        """The graph that it was made for, or given to `for_graph`; None for a plan that was read
+        and has met none.
+        """
+        graph: Graph | None = self._planned
+        return graph
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What has no regions is written as in version 1."""
+        data: dict[str, Any] = write(self)
+        if not self.regions:
+            data.pop("regions", None)
+        return data
+
+    def __eq__(self, other: object) -> bool:
+        """Plans are equal where they say the same, whichever graph they have met."""
+        return isinstance(other, PlanData) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]

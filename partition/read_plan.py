@@ -1,10 +1,6 @@
 """The reader of plans: JSON text that `Plan.to_json` wrote, and nothing else.
 
-What is read has the form of a plan: every text in it can be read, every name names something. What
-it says is checked against the graph that it is for, by `Plan.for_graph`.
-
-The form of a plan that was read: that all its texts are of its little languages, and all its
-names name something in it.
+All texts of a plan that was read are of its little languages, and all names name something in it:
 
     conversions.3.axis          'pp' is no axis of the mesh
     operators.7.lengths.n       '8 *' is no length
@@ -18,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
@@ -28,19 +24,49 @@ from dimsolve.ir.read_expression import read_relation
 from dimsolve.ir.strict_json import UnreadableJson, read_json
 from dimsolve.solver.shapes import dim_of_text
 
-from .collector import uncollected
+from .checkpoints import first_wrong
+from .gc_paused import gc_paused
 from .mesh import Mesh
 from .placement import read_placement
-from .plan import VERSIONS, ConversionPlan, LocalTensor, OperatorPlan, Plan
-from .plan_data import PLAN_AGAIN, PlanError, not_a_plan, plan_error
-from .regions import first_problem
+from .plan_data import (
+    NOT_A_PLAN,
+    PLAN_AGAIN,
+    VERSIONS,
+    ConversionPlan,
+    LocalTensor,
+    OperatorPlan,
+    PlanData,
+    PlanError,
+    problem,
+)
 
+P = TypeVar("P", bound=PlanData)
 Place: TypeAlias = tuple[str | int, ...]
 
 
-def check_form(plan: Plan) -> None:
+def check_form(plan: PlanData) -> None:
     """Raises PlanError for the first text that cannot be read, or name that names nothing."""
     _Form(plan).check()
+
+
+UNREADABLE = problem(
+    "unreadable-file",
+    "the plan's file cannot be read",
+    "{path}: {reason}",
+    "dimsolve plan TARGET --mesh tp=2 -o plan.json writes one",
+)
+ANOTHER_VERSION = problem(
+    "another-version",
+    "the plan has another version",
+    f"its version is {{version}}; this dimsolve reads versions {' and '.join(map(str, VERSIONS))}",
+    PLAN_AGAIN,
+)
+
+
+def _broken(reason: str, place: Place = ()) -> PlanError:
+    """The error for data that are no plan. place: where in them, as keys and indices."""
+    where = ".".join(shown(str(part)) for part in place)
+    return NOT_A_PLAN(reason=f"at {where}: {reason}" if where else reason)
 
 
 class _Form:
@@ -48,7 +74,7 @@ class _Form:
     right.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: PlanData) -> None:
         self.plan = plan
         self.known = {entry.value for entry in plan.inputs}
         self.known.update(each.value for entry in plan.operators for each in entry.outputs)
@@ -59,13 +85,13 @@ class _Form:
         try:
             Mesh.with_axes(dict(plan.mesh))
         except DimsolveError as error:
-            raise not_a_plan(error.diagnostic.reason, ("mesh",)) from None
+            raise _broken(error.diagnostic.reason, ("mesh",)) from None
         for name in ("conditions", "facts"):
             for number, text in enumerate(getattr(plan, name)):
                 self.text(text, read_relation, "condition", (name, number))
-        for number, held in enumerate(plan.inputs):
-            self.tensor(held, ("inputs", number))
-            self.lengths(held.whole or (), ("inputs", number, "whole"))
+        for number, entry in enumerate(plan.inputs):
+            self.tensor(entry, ("inputs", number))
+            self.lengths(entry.whole or (), ("inputs", number, "whole"))
         # A conversion stands after the one that it starts from.
         for number, conversion in enumerate(plan.conversions):
             self.conversion(conversion, ("conversions", number))
@@ -75,11 +101,11 @@ class _Form:
             self.tensor(output, ("outputs", number))
             self.source(output.source, ("outputs", number, "source"))
         if plan.regions and plan.version == 1:
-            raise not_a_plan("a plan of version 1 has no regions", ("regions",))
-        problem = first_problem(plan)
-        if problem is not None:
-            number, reason = problem
-            raise not_a_plan(reason, ("regions", number))
+            raise _broken("a plan of version 1 has no regions", ("regions",))
+        wrong = first_wrong(plan)
+        if wrong is not None:
+            number, reason = wrong
+            raise _broken(reason, ("regions", number))
 
     def conversion(self, entry: ConversionPlan, place: Place) -> None:
         self.axis(entry.axis, (*place, "axis"))
@@ -93,7 +119,7 @@ class _Form:
         for name in ("bytes_forward", "bytes_backward"):
             self.text(getattr(entry, name), dim_of_text, "length", (*place, name))
         if entry.id in self.known:
-            raise not_a_plan(f"'{shown(entry.id)}' stands for two things", (*place, "id"))
+            raise _broken(f"'{shown(entry.id)}' stands for two things", (*place, "id"))
         self.known.add(entry.id)
 
     def operator(self, entry: OperatorPlan, place: Place) -> None:
@@ -107,7 +133,7 @@ class _Form:
             self.tensor(made, (*place, "outputs", number))
         for number, index in enumerate(entry.inputs):
             if index is not None and not 0 <= index < len(entry.operands):
-                raise not_a_plan("there is no such operand", (*place, "inputs", number))
+                raise _broken("there is no such operand", (*place, "inputs", number))
         for name, length in entry.lengths.items():
             self.text(length, dim_of_text, "length", (*place, "lengths", name))
         for name, lengths in entry.sizes.items():
@@ -122,7 +148,7 @@ class _Form:
     def placements(self, texts: Sequence[str], place: Place) -> None:
         if len(texts) != len(self.plan.mesh):
             reason = f"there are {len(texts)} placements for {len(self.plan.mesh)} axes"
-            raise not_a_plan(reason, place)
+            raise _broken(reason, place)
         for number, text in enumerate(texts):
             self.text(text, read_placement, "placement", (*place, number))
 
@@ -137,60 +163,45 @@ class _Form:
         try:
             reader(text)
         except DimsolveError:
-            raise not_a_plan(f"'{shown(text)}' is no {what}", place) from None
+            raise _broken(f"'{shown(text)}' is no {what}", place) from None
         self.read.add((what, text))
 
     def axis(self, name: str, place: Place) -> None:
         if name not in self.plan.mesh:
-            raise not_a_plan(f"'{shown(name)}' is no axis of the mesh", place)
+            raise _broken(f"'{shown(name)}' is no axis of the mesh", place)
 
     def source(self, name: str, place: Place) -> None:
         if name not in self.known:
-            raise not_a_plan(f"'{shown(name)}' is no value, and no conversion before it", place)
+            raise _broken(f"'{shown(name)}' is no value, and no conversion before it", place)
 
 
-def read_plan(text: str | bytes) -> Plan:
+def read_plan(text: str | bytes, make: type[P]) -> P:
     """Returns the plan; raises PlanError for another version of the schema, or what is no plan."""
     if not isinstance(text, str | bytes | bytearray):
-        raise not_a_plan(f"it is a {type(text).__name__}, not text")
-    with uncollected():
+        raise _broken(f"it is a {type(text).__name__}, not text")
+    with gc_paused():
         try:
             data: Any = read_json(text)
         except UnreadableJson as error:
-            raise not_a_plan(f"it is no JSON: {error.reason}") from None
+            raise _broken(f"it is no JSON: {error.reason}") from None
         if not isinstance(data, dict):
-            raise not_a_plan(f"it is a JSON {type(data).__name__}, not an object")
+            raise _broken(f"it is a JSON {type(data).__name__}, not an object")
         version = data.get("version")
         if type(version) is not int or version not in VERSIONS:
-            raise _another_version(version)
+            raise ANOTHER_VERSION(version=shown(repr(version)))
         try:
-            plan = Plan.model_validate_json(text, strict=True)
+            plan = make.model_validate_json(text, strict=True)
         except ValidationError as error:
             first = error.errors()[0]
-            raise not_a_plan(first["msg"], first["loc"]) from None
+            raise _broken(first["msg"], first["loc"]) from None
         check_form(plan)
         return plan
 
 
-def read_plan_file(path: str | Path) -> Plan:
-    """Returns the plan in a file; raises PlanError where it cannot be read, or holds no plan."""
+def file_text(path: str | Path) -> bytes:
+    """Returns what is in a plan's file; raises PlanError where it cannot be read."""
     try:
-        text = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except OSError as error:
-        raise plan_error(
-            "unreadable-file",
-            "the plan's file cannot be read",
-            f"{shown(str(path), 200)}: {error.strerror or type(error).__name__}",
-            "dimsolve plan TARGET --mesh tp=2 -o plan.json writes one",
-        ) from None
-    return read_plan(text)
-
-
-def _another_version(version: object) -> PlanError:
-    return plan_error(
-        "another-version",
-        "the plan has another version",
-        f"its version is {shown(repr(version))}; this dimsolve reads versions "
-        f"{' and '.join(map(str, VERSIONS))}",
-        PLAN_AGAIN,
-    )
+        reason = error.strerror or type(error).__name__
+        raise UNREADABLE(path=shown(str(path), 200), reason=reason) from None

@@ -16,15 +16,13 @@ used by work that is not replicated: then each rank has a share, and the shares 
     P -> R   all-reduce | identity        R -> R (shared)   identity | all-reduce
     S -> R   all-gather | slice           S -> R (shared)   all-gather | reduce-scatter
     P -> S   reduce-scatter | all-gather  R -> S            slice | all-gather
-
-How many bytes an element has, by the dtype's name.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import assert_never
+from typing import Literal, TypeAlias, assert_never
 
 from dimsolve.solver.algebra.dims import floor_div
 from dimsolve.solver.algebra.poly import Dim
@@ -32,8 +30,17 @@ from dimsolve.solver.proof.divisibility import exact_quotient
 from dimsolve.solver.proof.facts import NO_FACTS
 
 from .placement import Partial, Placement, Reduction, Replicate, Shard
-from .plan import Collective
 
+Collective: TypeAlias = Literal[
+    "slice",
+    "keep",
+    "insert",
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "all-to-all",
+    "broadcast",
+]
 DEFAULT_BYTES = 4
 
 

@@ -16,14 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, assert_never
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.errors import DimsolveError, Problem
 
 from .mesh import Mesh, MeshError
 from .placement import Partial, Placement, Reduction, Replicate, Shard
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
-
 
 _TO_TORCH = {
     Reduction.SUM: "sum",
@@ -37,6 +36,25 @@ _FROM_TORCH = {name: reduction for reduction, name in _TO_TORCH.items()}
 
 class PlacementError(DimsolveError):
     """A placement that the other side has no word for."""
+
+
+NO_AXIS_NAMES = Problem(
+    MeshError,
+    "no-axis-names",
+    "the axes of a mesh have no names",
+    "a DeviceMesh of shape {shape} has no mesh_dim_names",
+    'write init_device_mesh("cpu", (2, 4), mesh_dim_names=("dp", "tp"))',
+)
+SYMBOLIC_MESH = Problem(
+    MeshError,
+    "symbolic-mesh",
+    "the mesh has a symbol for a size",
+    "the mesh is {mesh}; a DeviceMesh needs numbers",
+    "give every axis a number of ranks",
+)
+NO_SUCH = Problem(
+    PlacementError, "no-such-placement", "a placement cannot be converted", "{reason}", "{hint}"
+)
 
 
 def to_torch(placement: Placement) -> Any:
@@ -60,15 +78,16 @@ def to_torch(placement: Placement) -> Any:
 
             return _StridedShard(dim, split_factor=blocks)
         case Shard(_, _, ()):
-            raise _refused(
-                f"{placement} has {placement.blocks} blocks, a symbol, and torch needs a number",
-                "give the symbol its value first",
+            raise NO_SUCH(
+                reason=f"{placement} has {placement.blocks} blocks, a symbol, "
+                "and torch needs a number",
+                hint="give the symbol its value first",
             )
         case Shard():
-            raise _refused(
-                f"torch cuts a dimension into parts, or each of equal blocks, and {placement} is a "
-                "cut of each of unequal segments",
-                "a parameter that is held in such parts is saved as S(dim): see state_dict",
+            raise NO_SUCH(
+                reason="torch cuts a dimension into parts, or each of equal blocks, "
+                f"and {placement} is a cut of each of unequal segments",
+                hint="a parameter that is held in such parts is saved as S(dim): see state_dict",
             )
         case _:
             assert_never(placement)
@@ -95,14 +114,14 @@ def from_torch(placement: Any, *, ndim: int | None = None) -> Placement:
         case dt.Partial() if type(placement) is dt.Partial:
             if placement.reduce_op in _FROM_TORCH:
                 return Partial(_FROM_TORCH[placement.reduce_op])
-            raise _refused(
-                f"{placement!r} joins its parts by {placement.reduce_op!r}",
-                f"known are {', '.join(_FROM_TORCH)}",
+            raise NO_SUCH(
+                reason=f"{placement!r} joins its parts by {placement.reduce_op!r}",
+                hint=f"known are {', '.join(_FROM_TORCH)}",
             )
         case _:
-            raise _refused(
-                f"{placement!r:.80} is a {type(placement).__name__}",
-                "known are Shard, Replicate and Partial of torch.distributed.tensor",
+            raise NO_SUCH(
+                reason=f"{placement!r:.80} is a {type(placement).__name__}",
+                hint="known are Shard, Replicate and Partial of torch.distributed.tensor",
             )
 
 
@@ -110,10 +129,10 @@ def _dim(placement: Any, ndim: int | None) -> int:
     if placement.dim >= 0:
         return int(placement.dim)
     if ndim is None or placement.dim < -ndim:
-        raise _refused(
-            f"{placement!r} counts its dimension from the end"
+        raise NO_SUCH(
+            reason=f"{placement!r} counts its dimension from the end"
             + (f", and the tensor has {ndim}" if ndim is not None else ""),
-            "give the tensor's number of dimensions: from_torch(placement, ndim=3)",
+            hint="give the tensor's number of dimensions: from_torch(placement, ndim=3)",
         )
     return int(placement.dim) + ndim
 
@@ -134,14 +153,7 @@ def mesh_from_torch(mesh: DeviceMesh) -> Mesh:
     """Returns the named axes of a DeviceMesh. Raises MeshError for one without names."""
     names = mesh.mesh_dim_names
     if names is None:
-        raise MeshError(
-            Diagnostic(
-                "no-axis-names",
-                "the axes of a mesh have no names",
-                reason=f"a DeviceMesh of shape {tuple(mesh.shape)} has no mesh_dim_names",
-                hint='write init_device_mesh("cpu", (2, 4), mesh_dim_names=("dp", "tp"))',
-            )
-        )
+        raise NO_AXIS_NAMES(shape=tuple(mesh.shape))
     return Mesh.of(dict(zip(names, mesh.shape, strict=True)))
 
 
@@ -154,18 +166,5 @@ def mesh_to_torch(mesh: Mesh, device_type: str = "cpu") -> DeviceMesh:
     sizes = [size for _, size in mesh.axes]
     numbers = tuple(size for size in sizes if isinstance(size, int))
     if len(numbers) != len(sizes):
-        raise MeshError(
-            Diagnostic(
-                "symbolic-mesh",
-                "the mesh has a symbol for a size",
-                reason=f"the mesh is {mesh}; a DeviceMesh needs numbers",
-                hint="give every axis a number of ranks",
-            )
-        )
+        raise SYMBOLIC_MESH(mesh=mesh)
     return init_device_mesh(device_type, numbers, mesh_dim_names=mesh.names)
-
-
-def _refused(reason: str, hint: str) -> PlacementError:
-    return PlacementError(
-        Diagnostic("no-such-placement", "a placement cannot be converted", reason=reason, hint=hint)
-    )

@@ -253,7 +253,7 @@ def plan_of(question: PlanQuestion) -> Plan:
     """Returns the plan. Raises DimsolveError for what cannot be read or is illegal, Refusal for an
     example that there is not.
     """
-    from dimsolve.partition.planning.planner import plan
+    from dimsolve.partition.plan import plan
 
     asked = question.root
     if isinstance(asked, ExamplePlanQuestion):

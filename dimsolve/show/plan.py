@@ -17,18 +17,17 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from dimsolve.ir.characters import visible
+from dimsolve.partition.checkpoints import region_texts
 from dimsolve.partition.placement import read_placement
-from dimsolve.partition.plan import (
-    Collective,
+from dimsolve.partition.plan import Plan
+from dimsolve.partition.plan_data import (
     ConversionPlan,
     Gradient,
     InputPlan,
     LocalTensor,
     OperatorPlan,
-    Plan,
 )
-from dimsolve.partition.regions import region_texts
-from dimsolve.partition.reshard import SENT
+from dimsolve.partition.reshard import SENT, Collective
 from dimsolve.solver.shapes import dim_of_text
 
 from .graph import Section, names_text, runs_of, sections

@@ -35,7 +35,7 @@ import torch
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.graph import Argument, Node, OperatorCall, Source, Value
 from dimsolve.ir.types import ScalarType
-from dimsolve.partition.planning.network import SWITCH
+from dimsolve.partition.regions import SWITCH
 from dimsolve.solver.graphs.names import path_of, source
 from dimsolve.solver.operators import canonical, find
 

@@ -61,7 +61,7 @@ from dimsolve.ir.graph import (
 )
 from dimsolve.ir.operator import operator_at, operator_of
 from dimsolve.ir.types import Known, ScalarType, TensorType, Type
-from dimsolve.partition.planning import network as mapped
+from dimsolve.partition import regions
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.graphs import problems as graph_problems
 from dimsolve.solver.graphs.deduction import Outcome, place_values
@@ -589,7 +589,7 @@ class Reader:
             with self._within(name, node, prefix, module):
                 self._inline(node, prefix, module)
             return
-        if TRANSFORMS.search(path) and path not in mapped.CALLS:
+        if TRANSFORMS.search(path) and path not in regions.CALLS:
             raise function_transform(line_of_the_model(node))
         if not is_reachable(path):
             raise unreachable(path, line_of_the_model(node))

@@ -30,7 +30,7 @@ from dimsolve.ir.graph import Graph, Node, Value
 from dimsolve.ir.operator import Declaration, Operator
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType, TupleType
 from dimsolve.partition.placement import Partial, Placement, Replicate
-from dimsolve.partition.plan import ConversionPlan, OperatorPlan, Randomness
+from dimsolve.partition.plan_data import ConversionPlan, OperatorPlan, Randomness
 from dimsolve.partition.rules.rule import TransformRule
 from dimsolve.partition.rules.table import rules_for
 from dimsolve.solver.algebra.poly import Dim

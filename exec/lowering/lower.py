@@ -37,12 +37,14 @@ from dimsolve.ir.graph import (
     map_argument,
 )
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType
+from dimsolve.partition import regions
+from dimsolve.partition.inlining import inlined
 from dimsolve.partition.layout import Layout
 from dimsolve.partition.placement import Shard
-from dimsolve.partition.plan import InputPlan, OperatorPlan, Plan
-from dimsolve.partition.planning import network as mapped
+from dimsolve.partition.plan import Plan
+from dimsolve.partition.plan_data import InputPlan, OperatorPlan
 from dimsolve.partition.planning.derive import check_derived
-from dimsolve.partition.planning.network import inlined, recorded_after
+from dimsolve.partition.regions import recorded_after
 from dimsolve.solver.algebra.poly import Dim, Poly
 
 from ..calls import Arguments, resolve
@@ -112,19 +114,19 @@ class _Lowering:
             self._placeholder(entry)
         for entry in self.graph.inputs:
             self._input(entry)
-        regions = Regions(self.setting, self.draws)
-        around = regions.around(self.plan)
+        checkpoints = Regions(self.setting, self.draws)
+        around = checkpoints.around(self.plan)
         for node in self.graph.nodes():
-            regions.begin()
+            checkpoints.begin()
             self._node(node)
-            regions.end(around.get(node.id))
+            checkpoints.end(around.get(node.id))
         absent = self._output()
-        regions.take_out()
+        checkpoints.take_out()
         overlap(self.setting, gather=self.values.recorded)
         return Program.of(
             self.fx,
             self.setting.held,
-            regions.bodies,
+            checkpoints.bodies,
             inputs=self.symbols.inputs,
             slots=tuple(self.slots),
             constants=self.constants,
@@ -226,9 +228,9 @@ class _Lowering:
                 self.env[value.name] = _known(value)
             return
         match node.operation:
-            case OperatorCall(mapped.BEGIN):
+            case OperatorCall(regions.BEGIN):
                 self._convert_before(node)
-                self._call(node, mapped.BEGIN, plan)
+                self._call(node, regions.BEGIN, plan)
             case OperatorCall(path):
                 self._call(node, path, plan)
             case MakeShape(dims):
@@ -243,7 +245,7 @@ class _Lowering:
     def _convert_before(self, start: Node) -> None:
         """Makes the conversions that nodes inside a mapping need, where none can be made."""
         nodes = self.graph.nodes()
-        for node in mapped.mapped_from(nodes, nodes.index(start)):
+        for node in regions.mapped_from(nodes, nodes.index(start)):
             for operand in self.operators[node.id].operands:
                 if operand.value in self.env:
                     self.values.source(operand.source)

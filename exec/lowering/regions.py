@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dimsolve.ir.graph import Region
+from dimsolve.partition.checkpoints import extents, stays_out
 from dimsolve.partition.plan import Plan
-from dimsolve.partition.regions import extents, stays_out
 
 from ..modes import is_switch, restoring
 from ..recompute import run_again

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any
 
 from dimsolve.ir.graph import Node, map_argument
 from dimsolve.ir.types import TensorType
+from dimsolve.partition.aliasing import shares
 from dimsolve.partition.layout import Layout, path
 from dimsolve.partition.placement import Placement, Replicate, Shard
-from dimsolve.partition.plan import ConversionPlan, InputPlan, OperatorPlan, OutputPlan
-from dimsolve.partition.planning.network import shares
+from dimsolve.partition.plan_data import ConversionPlan, InputPlan, OperatorPlan, OutputPlan
 from dimsolve.solver.algebra.dims import symbols_of
 from dimsolve.solver.algebra.poly import Dim, Poly
 

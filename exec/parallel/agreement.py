@@ -29,7 +29,7 @@ from torch import Tensor
 from dimsolve.ir.errors import Diagnostic, DimsolveError, Problem
 from dimsolve.partition.fingerprint import graph_lines
 from dimsolve.partition.plan import Plan
-from dimsolve.partition.plan_queries import check_conditions
+from dimsolve.partition.sizes import check_conditions
 
 from ..distributed.digests import digest, digests
 from ..distributed.failures import Failure, Stopped, rank_failure

@@ -34,7 +34,7 @@ from torch import Tensor
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.partition.placement import Reduction
 from dimsolve.partition.plan import Plan
-from dimsolve.partition.plan_queries import check_conditions
+from dimsolve.partition.sizes import check_conditions
 from dimsolve.solver.algebra.dims import evaluate, symbols_of
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.graphs.match import match

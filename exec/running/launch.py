@@ -18,7 +18,7 @@ from typing import Any
 
 from dimsolve.ir.errors import AnnotationError, Problem
 from dimsolve.partition.mesh import Mesh
-from dimsolve.partition.read_plan import read_plan_file
+from dimsolve.partition.plan import read_plan_file
 
 from .report import ErrorReport, RunOptions, RunReport
 from .supervisor import Supervisor, marked

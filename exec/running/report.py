@@ -21,7 +21,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from dimsolve.ir.errors import DimsolveError
-from dimsolve.partition.plan import InputPlan, Plan
+from dimsolve.partition.plan import Plan
+from dimsolve.partition.plan_data import InputPlan
 
 from ..graph import Graph
 

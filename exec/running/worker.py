@@ -36,9 +36,8 @@ from torch.distributed.distributed_c10d import _set_pg_timeout
 
 from dimsolve.ir.errors import AnnotationError, DimsolveError, Problem, is_unreadable
 from dimsolve.partition.mesh import Mesh
-from dimsolve.partition.plan import Plan
-from dimsolve.partition.planning.planner import plan as make_plan
-from dimsolve.partition.read_plan import read_plan_file
+from dimsolve.partition.plan import Plan, read_plan_file
+from dimsolve.partition.plan import plan as make_plan
 
 from ..capture.argument_objects import mapped
 from ..capture.dynamic import parameter_names

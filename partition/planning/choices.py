@@ -5,58 +5,33 @@
         Choice("n", blocks=3)  R, S(0, blocks=3), S(0, blocks=3) -> S(2, blocks=3)
         Choice("k")            S(2), S(1), P(sum) -> P(sum)
         passing                P(sum), R, P(sum) -> P(sum)       linear in input and bias together
-        WHOLE                  R, R, R -> R
+        whole                  R, R, R -> R
 
 A split into any number of parts treats the indices of its identifier one by one, so they may also
 be dealt out in blocks: ``n`` cut in each of 3 blocks is the fused weight of three projections, and
 in segments of 4:1:1 that of grouped heads, 4 query heads to a key and a value head.
 
-Operators that take windows of a dimension, or put windows together: slices, split, chunk, cat.
+A model has thousands of nodes but a few dozen classes of them: one annotation, one set of lengths,
+one contract. What can be asked of an `OperatorClass` is answered once:
 
-    q = qkv[..., :64]         a b (2 c) -> a b c      the window 0 to 1/2
-    k = qkv[..., 64:96]       a b (4 c) -> a b c      1/2 to 3/4
-    cat((q, k), -1)           a b (2 c), a b c -> a b (3 c)
-
-Each window may be cut on its own. What a slice leaves out is cut as the other slices of the same
-value want it: q in one piece wants qkv as S(2, segments=2:1:1) where k and v are sliced off too.
-
-What one mesh axis can do to an operator that takes windows, or puts them together.
-
-split(qkv, (64, 32, 32))     S(2) at an output      S(2, segments=2:1:1) -> S(2), S(2), S(2)
-k = qkv[..., 64:96]          S(2, segments=2:1:1) at the input    -> S(2)
-k = qkv[..., 64:96]          S(2) at the input      refused: its parts lie in two windows
-
-Operators that are alike: one annotation, one set of lengths, one contract.
-
-A model has thousands of nodes and a few dozen kinds. What can be asked of a kind is answered once:
-
-    kind.split("n")                 the choice that cuts n, or a Refusal
-    kind.spread(0, S(2))            the choice that has S(2) at tensor 0
-    kind.passing({0})               the choice in which tensor 0 is partial
-    kind.local(choice, 2)           the kind of what a rank is left with: lengths divided by 2
-
-`spread` turns placements round: S(d, blocks=B) is wanted, dimension d is written as a product of
-identifiers, and the identifier x with before it a product P that divides B is cut in B / P blocks.
-Where dimensions are windows of one another, what is cut of the one says what is of the other
-(`dimsolve.partition.planning.choices`).
+    split("n")          the choice that cuts n, or a Refusal
+    spread(0, S(2))     the choice that has S(2) at tensor 0
+    passing({0})        the choice in which tensor 0 is partial
+    local(choice, 2)    the class of what a rank is left with: lengths divided by 2
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
-from itertools import pairwise
 from math import lcm
 from typing import Any, TypeAlias, cast
 
-from dimsolve.ir.graph import Node, Value
 from dimsolve.ir.operator import Declaration
+from dimsolve.solver.algebra.dims import symbols_of
 from dimsolve.solver.algebra.poly import Dim, divide_exactly, product
-from dimsolve.solver.layout import Pattern, layout_of
-from dimsolve.solver.operators import canonical
+from dimsolve.solver.layout import Pattern
 from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.solution import Solution
 
@@ -68,21 +43,21 @@ from ..placement import (
     Reduction,
     Replicate,
     Shard,
-    ends_of,
     fractions_of,
     shard_of,
 )
 from ..rules.rule import NoRule, Rule, TransformRule, choose_rule
+from .windows import Windows
 
 R = Replicate()
-SUM = Partial(Reduction.SUM)
+
 
 Need: TypeAlias = tuple[Placement, bool]
 """A placement that a use wants, and whether the use is work of which each rank does a share."""
 
 
 @dataclass(frozen=True, slots=True)
-class Duty:
+class Requirement:
     """What must hold for a choice: the count, times ``divisor``, divides ``length``.
 
     name: the identifier. length: its whole length. divisor: the units of its blocks and segments,
@@ -96,12 +71,13 @@ class Duty:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """The placements of an operator's tensors along one axis. Made once by a `Kind`, compared by
-    identity.
+    """The placements of an operator's tensors along one axis. Made once by an `OperatorClass`,
+    compared by identity.
 
     name: the identifier that is cut, None where nothing is. blocks, segments: how it is, as in
-    `dimsolve.partition.placement.Shard`. rule: the number of the transform rule used. duties: what
-    must hold, for every identifier whose length is divided. needs: what is wanted of every input.
+    `dimsolve.partition.placement.Shard`. rule: the number of the transform rule used. requirements:
+    what must hold, for every identifier whose length is divided. needs: what is wanted of every
+    input.
     """
 
     inputs: tuple[Placement, ...]
@@ -110,7 +86,7 @@ class Choice:
     blocks: Dim = 1
     segments: tuple[int, ...] = ()
     rule: int | None = None
-    duties: tuple[Duty, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
     needs: tuple[Need, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -179,247 +155,8 @@ class Contract:
         return any(isinstance(inputs[place], Partial) for place in self.kept)
 
 
-SLICES = frozenset({"operator.getitem", "torch.narrow"})
-_APART = "split split_with_sizes unsafe_split chunk tensor_split hsplit vsplit dsplit"
-_TOGETHER = "cat hstack vstack dstack"
-APART = frozenset(f"torch.{name}" for name in _APART.split())
-TOGETHER = frozenset(f"torch.{name}" for name in _TOGETHER.split())
-_UNITS = re.compile(r"\(?(?:(\d+) )?(\w+)\)?")
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """One tensor that is a window of the whole: from ``start`` to ``stop`` of it, as fractions."""
-
-    tensor: int
-    dim: int
-    start: Fraction
-    stop: Fraction
-
-
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """Windows of one dimension, (units name). ``bounds``: where the windows of this operator, and
-    those of other operators on the same value, begin and end, 0 and 1 included.
-    """
-
-    name: str
-    tensor: int
-    dim: int
-    units: int
-    parts: tuple[Window, ...]
-    bounds: tuple[Fraction, ...]
-    _hash: int = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        own = (self.name, self.tensor, self.dim, self.units, self.parts, self.bounds)
-        object.__setattr__(self, "_hash", hash(own))
-
-    def __hash__(self) -> int:
-        # A hash of fractions takes long, and every call of a model asks for it.
-        return self._hash
-
-    def bounded(self, bounds: Set[Fraction]) -> Windows:
-        """Returns the windows with these bounds."""
-        if len(bounds) == len(self.bounds):
-            return self
-        return replace(self, bounds=tuple(sorted(bounds)))
-
-    def part(self, tensor: int, dim: int) -> Window | None:
-        """Returns the window that a dimension of a tensor is."""
-        return next((w for w in self.parts if (w.tensor, w.dim) == (tensor, dim)), None)
-
-    def around(self, part: Window, lengths: Sequence[Fraction]) -> tuple[Fraction, ...]:
-        """Returns the segments of the whole where one window has these segments, as fractions of
-        itself, and the rest is cut at the bounds.
-        """
-        inside = [each * (part.stop - part.start) for each in lengths]
-        before = [*(b for b in self.bounds if b < part.start), part.start]
-        after = [part.stop, *(b for b in self.bounds if b > part.stop)]
-        return (*_between(before), *inside, *_between(after))
-
-    def inside(self, lengths: Sequence[Fraction]) -> list[list[Fraction]] | None:
-        """Returns the segments of each window where the whole has these; None where one of them
-        lies in two windows.
-        """
-        ends = ends_of(lengths)
-        places = {end: number for number, end in enumerate(ends)}
-        if any(w.start not in places or w.stop not in places for w in self.parts):
-            return None
-        return [list(lengths[places[w.start] : places[w.stop]]) for w in self.parts]
-
-
-def _between(bounds: Sequence[Fraction]) -> list[Fraction]:
-    return [stop - start for start, stop in pairwise(bounds)]
-
-
-def windows_of(node: Node, declaration: Declaration) -> tuple[Windows, ...]:
-    """Returns the windows that a call takes or puts together; () for most calls."""
-    path = canonical(node.signature)
-    if path in SLICES:
-        return _sliced(declaration.annotation, tuple(declaration.sizes.items()))
-    if path in APART or path in TOGETHER:
-        return _in_order(declaration.annotation, path in TOGETHER)
-    return ()
-
-
-def _units(pattern: Pattern) -> tuple[int, str] | None:
-    """(4, "c") for the dimension (4 c)."""
-    match pattern.atoms:
-        case (int() as count, str() as name):
-            return count, name
-        case (str() as name,):
-            return 1, name
-        case _:
-            return None
-
-
-@lru_cache(maxsize=1024)
-def _sliced(annotation: str, sizes: tuple[tuple[str, str], ...]) -> tuple[Windows, ...]:
-    layout = layout_of(annotation, None)
-    starts = dict(_starts(sizes))
-    windows: list[Windows] = []
-    source, target = layout.inputs[0] or (), layout.outputs[0] or ()
-    for dim, pattern in enumerate(source):
-        found = _units(pattern)
-        if found is None or found[0] == 1:
-            continue
-        total, name = found
-        for place, cut in enumerate(target):
-            taken = _units(cut)
-            if taken is not None and taken[1] == name:
-                first = starts.get(name, 0)
-                window = Window(
-                    len(layout.inputs),
-                    place,
-                    Fraction(first, total),
-                    Fraction(first + taken[0], total),
-                )
-                windows.append(_windows(name, 0, dim, total, (window,)))
-    return tuple(windows)
-
-
-def _starts(sizes: Sequence[tuple[str, str]]) -> Iterator[tuple[str, int]]:
-    """The identifiers of slices that do not start at 0, with the unit at which they start."""
-    for parameter, text in sizes:
-        if parameter.rpartition(".")[2] == "start":
-            found = _UNITS.fullmatch(text)
-            if found is not None:
-                yield found[2], int(found[1] or 1)
-
-
-@lru_cache(maxsize=1024)
-def _in_order(annotation: str, together: bool) -> tuple[Windows, ...]:
-    """All windows of a dimension, in order: the outputs of an input, or the inputs of an output."""
-    layout = layout_of(annotation, None)
-    inputs = len(layout.inputs)
-    tensors = (*layout.inputs, *layout.outputs)
-    whole = inputs if together else 0
-    parts = range(inputs) if together else range(1, len(tensors))
-    for dim, pattern in enumerate(tensors[whole] or ()):
-        found = _units(pattern)
-        if found is None or found[0] == 1:
-            continue
-        total, name = found
-        windows: list[Window] = []
-        passed = 0
-        for tensor in parts:
-            row = tensors[tensor] or ()
-            taken = _units(row[dim]) if dim < len(row) else None
-            if taken is None or taken[1] != name:
-                return ()
-            start, passed = passed, passed + taken[0]
-            windows.append(Window(tensor, dim, Fraction(start, total), Fraction(passed, total)))
-        if passed == total:
-            return (_windows(name, whole, dim, total, tuple(windows)),)
-    return ()
-
-
-def _windows(name: str, tensor: int, dim: int, units: int, parts: tuple[Window, ...]) -> Windows:
-    ends = {Fraction(0), Fraction(1), *(w.start for w in parts), *(w.stop for w in parts)}
-    return Windows(name, tensor, dim, units, parts, tuple(sorted(ends)))
-
-
-class SlicedValues:
-    """Where the windows of all slices of a value begin and end, by value and dimension; windows of
-    windows too.
-    """
-
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self._windows: dict[int, tuple[Windows, ...]] = {}
-        self._bounds: dict[tuple[Value, int], set[Fraction]] = {}
-        for node in reversed(nodes):
-            if node.declaration is None:
-                continue
-            found = tuple(self._with_inner(node, w) for w in windows_of(node, node.declaration))
-            if not found:
-                continue
-            self._windows[id(node)] = found
-            for windows, value in self._of_inputs(node, found):
-                self._bounds.setdefault((value, windows.dim), set()).update(windows.bounds)
-
-    def _with_inner(self, node: Node, windows: Windows) -> Windows:
-        """The windows with the bounds of those that are taken of them."""
-        inputs = len(node.declaration.inputs) if node.declaration is not None else 0
-        bounds = set(windows.bounds)
-        for part in windows.parts:
-            if 0 <= part.tensor - inputs < len(node.outputs):
-                inner = self._bounds.get((node.outputs[part.tensor - inputs], part.dim), ())
-                bounds.update(part.start + each * (part.stop - part.start) for each in inner)
-        return windows.bounded(bounds)
-
-    @staticmethod
-    def _of_inputs(node: Node, found: Sequence[Windows]) -> Iterator[tuple[Windows, Value]]:
-        inputs = node.declaration.inputs if node.declaration is not None else ()
-        for windows in found:
-            if windows.tensor < len(inputs) and isinstance(inputs[windows.tensor], Value):
-                yield windows, inputs[windows.tensor]
-
-    def of(self, node: Node) -> tuple[Windows, ...]:
-        """Returns the windows of a node, with the bounds of those that others take of the value."""
-        found = self._windows.get(id(node), ())
-        taken = {w.dim: w.bounded(self._bounds[v, w.dim]) for w, v in self._of_inputs(node, found)}
-        return tuple(taken.get(windows.dim, windows) for windows in found)
-
-
-def windowed(kind: Kind, tensor: int, shard: Shard) -> Choice | Refusal | None:
-    """Returns the choice that has this placement at a window, or at what windows are taken of, or
-    why there is none; None for dimensions that are neither.
-    """
-    lengths = fractions_of(shard) if kind.windows else None
-    if lengths is None:
-        return None
-    for windows in kind.windows:
-        if (tensor, shard.dim) == (windows.tensor, windows.dim):
-            return _cut(kind, windows, lengths)
-        part = windows.part(tensor, shard.dim)
-        if part is not None:
-            return _cut(kind, windows, windows.around(part, lengths))
-    return None
-
-
-def _cut(kind: Kind, windows: Windows, lengths: Sequence[Fraction]) -> Choice | Refusal:
-    """The choice that cuts the whole in these segments. The unit is cut as finely as they need."""
-    inside = windows.inside(lengths)
-    if inside is None:
-        whole = shard_of(windows.dim, lengths)
-        return Refusal(f"{whole} has a part that lies in two windows", windows.name)
-    plain = kind.split(windows.name, lcm(*((n * windows.units).denominator for n in lengths)))
-    if isinstance(plain, Refusal):
-        return plain
-    placements = [*plain.inputs, *plain.outputs]
-    placements[windows.tensor] = shard_of(windows.dim, lengths)
-    for part, own in zip(windows.parts, inside, strict=True):
-        placements[part.tensor] = shard_of(part.dim, own)
-    if any(isinstance(p, Shard) and len(p.segments) > MOST_WRITTEN for p in placements):
-        reason = f"it would be cut in more than {MOST_WRITTEN} segments of their own lengths"
-        return Refusal(reason, windows.name)
-    count = kind.inputs
-    return replace(plain, inputs=tuple(placements[:count]), outputs=tuple(placements[count:]))
-
-
-class Kind:
-    """One kind of operator. ``windows``: dimensions that are windows of one another; ``parts``:
+class OperatorClass:
+    """Operators that are alike. ``windows``: dimensions that are windows of one another; ``parts``:
     into how many parts outer axes cut each identifier; ``replaced``: the function that a transform
     rule of an outer axis put in the operator's place.
     """
@@ -449,7 +186,7 @@ class Kind:
         self._splits: dict[tuple[Any, ...], Choice | Refusal] = {}
         self._spreads: dict[tuple[int, Placement], Choice | Refusal] = {}
         self._passes: dict[tuple[frozenset[int], Reduction], Choice | None] = {}
-        self._locals: dict[tuple[int, Dim], Kind] = {}
+        self._locals: dict[tuple[int, Dim], OperatorClass] = {}
 
     def _local(self, name: str, length: Dim) -> Dim:
         return part_of(length, self.parts[name], self.facts) if name in self.parts else length
@@ -488,7 +225,7 @@ class Kind:
         length = self.lengths[name]
         if length == 1:
             return Refusal(f"{name} = 1: there is nothing to split", name)
-        if not _symbols(length) <= self.known:
+        if not symbols_of(length) <= self.known:
             return Refusal(f"the length of {name} is known only when it runs", name)
         rule = choose_rule(
             self.solution,
@@ -525,11 +262,11 @@ class Kind:
                         return Refusal(reason, rule.name)
                     cut[found[0]] = found[1]
         number = None if rule.transform is None else self.rules.index(rule.transform)
-        duties = tuple([self._duty(name, within) for name, within in cut.items()])
+        requirements = tuple([self._duty(name, within) for name, within in cut.items()])
         inputs, outputs = tuple(placements[: self.inputs]), tuple(placements[self.inputs :])
         if self.contract.loses(inputs):
             return Refusal("what it writes to is kept, and a rank would have a summand", rule.name)
-        return Choice(inputs, outputs, rule.name, blocks, segments, number, duties)
+        return Choice(inputs, outputs, rule.name, blocks, segments, number, requirements)
 
     def _placed(
         self,
@@ -550,8 +287,8 @@ class Kind:
         atoms = pattern.atoms[: pattern.atoms.index(name)]
         return product([a if isinstance(a, int) else self.lengths[a] for a in atoms])
 
-    def _duty(self, name: str, units: Dim) -> Duty:
-        return Duty(name, self.solution.values[name], units * self.parts.get(name, 1))
+    def _duty(self, name: str, units: Dim) -> Requirement:
+        return Requirement(name, self.solution.values[name], units * self.parts.get(name, 1))
 
     def _factors(self, pattern: Pattern, shard: Shard) -> Iterator[tuple[str, Dim]]:
         """The identifiers of a dimension whose parts lie as the placement says, with their own
@@ -632,17 +369,17 @@ class Kind:
         outputs = self.solution.layout.outputs
         return Choice(inputs, tuple([R if row is None else joined for row in outputs]))
 
-    def local(self, choice: Choice, count: Dim) -> Kind:
-        """Returns the kind of what one rank is left with."""
-        if not choice.duties:
+    def local(self, choice: Choice, count: Dim) -> OperatorClass:
+        """Returns the class of what one rank is left with."""
+        if not choice.requirements:
             return self
         key = (id(choice), count)
         if key not in self._locals:
             parts = dict(self.parts)
-            for duty in choice.duties:
-                parts[duty.name] = parts.get(duty.name, 1) * count
+            for requirement in choice.requirements:
+                parts[requirement.name] = parts.get(requirement.name, 1) * count
             local = None if choice.rule is None else self.rules[choice.rule].local
-            self._locals[key] = Kind(
+            self._locals[key] = OperatorClass(
                 self.solution,
                 self.contract,
                 self.facts,
@@ -654,7 +391,39 @@ class Kind:
         return self._locals[key]
 
 
-def _symbols(dim: Dim) -> frozenset[str]:
-    from dimsolve.solver.algebra.dims import symbols_of
+def windowed(op_class: OperatorClass, tensor: int, shard: Shard) -> Choice | Refusal | None:
+    """Returns the choice that has this placement at a window, or at what windows are taken of, or
+    why there is none; None for dimensions that are neither.
+    """
+    lengths = fractions_of(shard) if op_class.windows else None
+    if lengths is None:
+        return None
+    for windows in op_class.windows:
+        if (tensor, shard.dim) == (windows.tensor, windows.dim):
+            return _cut(op_class, windows, lengths)
+        part = windows.part(tensor, shard.dim)
+        if part is not None:
+            return _cut(op_class, windows, windows.around(part, lengths))
+    return None
 
-    return frozenset() if isinstance(dim, int) else frozenset(symbols_of(dim))
+
+def _cut(
+    op_class: OperatorClass, windows: Windows, lengths: Sequence[Fraction]
+) -> Choice | Refusal:
+    """The choice that cuts the whole in these segments. The unit is cut as finely as they need."""
+    inside = windows.inside(lengths)
+    if inside is None:
+        whole = shard_of(windows.dim, lengths)
+        return Refusal(f"{whole} has a part that lies in two windows", windows.name)
+    plain = op_class.split(windows.name, lcm(*((n * windows.units).denominator for n in lengths)))
+    if isinstance(plain, Refusal):
+        return plain
+    placements = [*plain.inputs, *plain.outputs]
+    placements[windows.tensor] = shard_of(windows.dim, lengths)
+    for part, own in zip(windows.parts, inside, strict=True):
+        placements[part.tensor] = shard_of(part.dim, own)
+    if any(isinstance(p, Shard) and len(p.segments) > MOST_WRITTEN for p in placements):
+        reason = f"it would be cut in more than {MOST_WRITTEN} segments of their own lengths"
+        return Refusal(reason, windows.name)
+    count = op_class.inputs
+    return replace(plain, inputs=tuple(placements[:count]), outputs=tuple(placements[count:]))

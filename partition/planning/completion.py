@@ -17,8 +17,9 @@ from collections.abc import Iterable, Iterator
 
 from ..placement import Partial, Reduction, Replicate, Shard
 from ..reshard import item_bytes
+from .axis_state import AxisState
 from .choices import Choice, R
-from .propagation import AxisState, Duties
+from .requirements import Requirements
 
 SWEEPS = 8
 TOLERANCE = 1e-6
@@ -28,30 +29,30 @@ LOOK_BACK = 4
 """... and how many lie between an addition there and another partial value."""
 
 
-def complete(state: AxisState, duties: Duties) -> None:
+def complete(state: AxisState, requirements: Requirements) -> None:
     """Decides the operators that are not fixed, one after the other, until nothing improves."""
     active = _beside_parts(state)
     for sweep in range(SWEEPS):
-        active = _sweep(state, duties, active, 1 if sweep % 2 == 0 else -1)
+        active = _sweep(state, requirements, active, 1 if sweep % 2 == 0 else -1)
         if not active:
             break
-    for wire, made in enumerate(state.made):
+    for edge, made in enumerate(state.made):
         if isinstance(made, Partial):
-            _join_later(state, wire)
+            _join_later(state, edge)
 
 
-def _join_later(state: AxisState, wire: int) -> None:
+def _join_later(state: AxisState, edge: int) -> None:
     """Lets a partial value pass through the operators behind it as far as that saves bytes in the
     end, where no single step does: experts' outputs are joined after they are summed, and so are
     those of an attention and an MLP beside it, ``(x + attention(x)) + mlp(x)``.
     """
     choices: dict[int, Choice] = {}
     best: tuple[float, int] = (-TOLERANCE, 0)
-    made = state.made[wire]
+    made = state.made[edge]
     assert isinstance(made, Partial)
     for _ in range(LOOK_AHEAD):
-        uses = state.network.wires[wire].uses
-        if len(uses) != 1 or state.network.wires[wire].returned:
+        uses = state.network.edges[edge].uses
+        if len(uses) != 1 or state.network.edges[edge].returned:
             break
         number, place = uses[0]
         output = _sole_output(state, number)
@@ -62,7 +63,7 @@ def _join_later(state: AxisState, wire: int) -> None:
             if other != place and isinstance(wanted, Partial):
                 choices.update(_partial_too(state, number, other, made))
         choices[number] = passing
-        wire = output
+        edge = output
         sent, _ = state.change(choices).cost()
         if sent < best[0]:
             best = sent, len(choices)
@@ -83,9 +84,9 @@ def _partial_too(
     """The choices that let another partial value reach an addition too: operators between it and
     the addition that nothing else uses; {} where there is no such value, or it is there already.
     """
-    wire = state.network.operators[number].inputs[place]
-    entry = state.network.wires[wire or 0]
-    if wire is None or state.made[wire] == made or entry.producer is None or not depth:
+    edge = state.network.operators[number].inputs[place]
+    entry = state.network.edges[edge or 0]
+    if edge is None or state.made[edge] == made or entry.producer is None or not depth:
         return {}
     number = entry.producer[0]
     if len(entry.uses) != 1 or entry.returned or _sole_output(state, number) is None:
@@ -104,11 +105,11 @@ def _passing(state: AxisState, number: int, place: int, made: Partial) -> Choice
     or kept on one rank; what it is multiplied with stays as it is made.
     """
     addable = {place}
-    for other, wire in enumerate(state.network.operators[number].inputs):
-        if wire is not None and (state.made[wire] == made or state.made[wire] == R):
+    for other, edge in enumerate(state.network.operators[number].inputs):
+        if edge is not None and (state.made[edge] == made or state.made[edge] == R):
             addable.add(other)
     for places in ({place}, addable):
-        passing = state.kinds[number].passing(frozenset(places), made.reduction)
+        passing = state.classes[number].passing(frozenset(places), made.reduction)
         if passing is not None and passing.inputs[place] == made:
             return None if loses_digits(state, number, passing) else passing
     return None
@@ -118,17 +119,19 @@ def loses_digits(state: AxisState, number: int, passing: Choice) -> bool:
     """Returns whether a sum over ranks would be taken in fewer digits than one rank alone has
     there: what comes out has fewer, or another input that has a gradient.
     """
-    wires, operator = state.network.wires, state.network.operators[number]
+    edges, operator = state.network.edges, state.network.operators[number]
     inputs = [
-        (wires[w], p) for w, p in zip(operator.inputs, passing.inputs, strict=True) if w is not None
+        (edges[w], p) for w, p in zip(operator.inputs, passing.inputs, strict=True) if w is not None
     ]
-    digits = max(item_bytes(wire.dtype) for wire, p in inputs if isinstance(p, Partial))
+    digits = max(item_bytes(edge.dtype) for edge, p in inputs if isinstance(p, Partial))
     others = [w for w, p in inputs if not isinstance(p, Partial) and w.gradient != "never"]
-    made = [wires[w] for w in operator.outputs if w is not None]
-    return any(item_bytes(wire.dtype) < digits for wire in (*others, *made))
+    made = [edges[w] for w in operator.outputs if w is not None]
+    return any(item_bytes(edge.dtype) < digits for edge in (*others, *made))
 
 
-def _sweep(state: AxisState, duties: Duties, active: set[int], direction: int) -> set[int]:
+def _sweep(
+    state: AxisState, requirements: Requirements, active: set[int], direction: int
+) -> set[int]:
     """Goes through the graph once, in or against its order; what stands behind a change follows at
     once. Returns what the next sweep must look at.
     """
@@ -139,7 +142,7 @@ def _sweep(state: AxisState, duties: Duties, active: set[int], direction: int) -
     while queue:
         number = direction * heapq.heappop(queue)
         queued.discard(number)
-        if state.fixed[number] or not _improve(state, duties, number):
+        if state.fixed[number] or not _improve(state, requirements, number):
             continue
         for other in _neighbours(state, (number,)):
             if direction * other > direction * number:
@@ -166,21 +169,21 @@ def _neighbours(state: AxisState, numbers: Iterable[int]) -> set[int]:
     network = state.network
     for number in numbers:
         operator = network.operators[number]
-        for wire in (*operator.inputs, *operator.outputs):
-            if wire is not None:
-                entry = network.wires[wire]
+        for edge in (*operator.inputs, *operator.outputs):
+            if edge is not None:
+                entry = network.edges[edge]
                 found.update(user for user, _ in entry.uses)
                 if entry.producer is not None:
                     found.add(entry.producer[0])
     return found
 
 
-def _improve(state: AxisState, duties: Duties, number: int) -> bool:
+def _improve(state: AxisState, requirements: Requirements, number: int) -> bool:
     """Takes the best choice of one operator; whether that is another one than before."""
     current = state.choices[number]
     best, best_rank = current, (0.0, 0, _preference(current))
     for choice in _candidates(state, number):
-        if choice is current or not duties.implied(choice):
+        if choice is current or not requirements.implied(choice):
             continue
         sent, collectives = state.change({number: choice}).cost()
         if abs(sent) < TOLERANCE:
@@ -201,30 +204,30 @@ def _preference(choice: Choice) -> int:
 
 
 def _candidates(state: AxisState, number: int) -> Iterator[Choice]:
-    operator, kind = state.network.operators[number], state.kinds[number]
-    yield kind.whole
+    operator, op_class = state.network.operators[number], state.classes[number]
+    yield op_class.whole
     if operator.pinned or operator.skipped:
         return
     partial: dict[Reduction, set[int]] = {}
     free: set[int] = set()
-    for place, wire in enumerate(operator.inputs):
-        if wire is None:
+    for place, edge in enumerate(operator.inputs):
+        if edge is None:
             continue
-        match state.made[wire]:
+        match state.made[edge]:
             case Shard() as shard:
-                yield from _found(kind.spread(place, shard))
+                yield from _found(op_class.spread(place, shard))
             case Partial(reduction):
                 partial.setdefault(reduction, set()).add(place)
             case Replicate():
                 free.add(place)
-    for place, wire in enumerate(operator.outputs):
-        if wire is not None:
-            for wanted, _ in state.needs[wire]:
+    for place, edge in enumerate(operator.outputs):
+        if edge is not None:
+            for wanted, _ in state.needs[edge]:
                 if isinstance(wanted, Shard):
-                    yield from _found(kind.spread(kind.inputs + place, wanted))
+                    yield from _found(op_class.spread(op_class.inputs + place, wanted))
     for reduction, places in partial.items():
         for allowed in (places, places | free):
-            passing = kind.passing(frozenset(allowed), reduction)
+            passing = op_class.passing(frozenset(allowed), reduction)
             if passing is None or loses_digits(state, number, passing):
                 continue
             if any(isinstance(passing.inputs[place], Partial) for place in places):

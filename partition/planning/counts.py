@@ -1,7 +1,7 @@
 """`graph_legal_parts`: which counts an axis may have for a whole graph under a policy.
 
 What a policy cuts does not depend on the count, but for the legality. So it is asked once with all
-counts taken for legal; what it cuts says what must divide what, and every count is held against it.
+counts assumed legal; what it cuts says what must divide what, and every count is checked for that.
 Only where ``"tensor"`` may have another way to cut the same parameters it is asked again.
 
     heads 32, key-value heads 8, d_ff 14336, vocabulary 128256      always 1, 2, 4, 8
@@ -22,15 +22,18 @@ from dimsolve.solver.algebra.integers import divisors
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.proof.verdict import Always, Decision, Never, Sometimes
 
+from ..inlining import inlined
 from ..legality import DEFAULT_BOUND, MAX_BOUND, LegalParts
 from ..mesh import Mesh
 from ..plan_data import PlanError
-from ..plan_queries import essential
+from ..sizes import essential
+from .axis_state import AxisState
 from .choices import Choice
 from .illegal import UNDECIDED, group_error, too_fine
-from .network import Network, inlined
+from .network import Network
 from .planner import Policy, policy_of
-from .propagation import AxisState, Duties, Flood, common_length
+from .propagation import Propagation
+from .requirements import Requirements, common_length
 from .tensor import Group, TensorPolicy, tensor
 
 ASSUMED = 2
@@ -38,10 +41,10 @@ ASSUMED = 2
 
 
 @dataclass(slots=True)
-class Assumed(Duties):
-    """Takes every duty for met."""
+class Assumed(Requirements):
+    """Takes every requirement for met."""
 
-    def decide(self, duty: object) -> Decision:
+    def decide(self, requirement: object) -> Decision:
         """Returns that the count divides."""
         return Always("assumed")
 
@@ -66,17 +69,17 @@ class _Counts:
         self.bound = bound
         self.given = policy
         self.policy = self._policy(ASSUMED)
-        self.kinds = [operator.kind for operator in network.operators]
+        self.classes = [operator.op_class for operator in network.operators]
         self.state = self._state(ASSUMED)
         self.tensor: TensorPolicy | None = None
         self.left_whole: dict[int, str] = {}
-        duties = Assumed(ASSUMED, network.facts)
+        requirements = Assumed(ASSUMED, network.facts)
         if self.policy.decides(self.axis) is tensor:
-            self.tensor = TensorPolicy(self.state, duties)
+            self.tensor = TensorPolicy(self.state, requirements)
             self.tensor.run()
         else:
-            self.policy(self.state, duties)
-        self.flood = Flood(
+            self.policy(self.state, requirements)
+        self.propagation = Propagation(
             {n: c for n, c in enumerate(self.state.choices) if self.state.fixed[n]}, {}, []
         )
 
@@ -84,10 +87,10 @@ class _Counts:
         return policy_of(self.given, self.network, Mesh.of({self.axis: count}))
 
     def _state(self, count: int) -> AxisState:
-        return AxisState(self.network, self.axis, count, self.kinds)
+        return AxisState(self.network, self.axis, count, self.classes)
 
     def answer(self) -> LegalParts:
-        """Holds every count against what the policy cuts."""
+        """Checks every count for what the policy cuts."""
         always, conditional, forbidden, unknown = [1], {}, {}, {}
         for count in range(2, self.bound + 1):
             verdict, text = self._verdict(count)
@@ -115,67 +118,73 @@ class _Counts:
 
     def _greatest(self, always: list[int]) -> int:
         """The greatest count whose divisors are all legal for every value."""
-        common = self._common(self.flood.choices.values())
+        common = self._common(self.propagation.choices.values())
         if common == 0 or common > self.bound:
             return common
         legal = set(always)
         return max(c for c in legal if legal.issuperset(divisors(c) or ()))
 
     def _common(self, choices: Iterable[Choice]) -> int:
-        return common_length((d for c in choices for d in c.duties), self.network.facts)
+        return common_length((d for c in choices for d in c.requirements), self.network.facts)
 
     def _verdict(self, count: int) -> tuple[str, str]:
-        duties = Duties(count, self.network.facts)
+        requirements = Requirements(count, self.network.facts)
         illegal: list[int] = []
         unknown = ""
-        for number, choice in self.flood.choices.items():
-            for duty in choice.duties:
-                match duties.decide(duty):
+        for number, choice in self.propagation.choices.items():
+            for requirement in choice.requirements:
+                match requirements.decide(requirement):
                     case Always():
                         continue
                     case Sometimes(_, _, conditions) if conditions:
-                        duties.conditions.update(dict.fromkeys(conditions, ""))
+                        requirements.conditions.update(dict.fromkeys(conditions, ""))
                     case Never():
                         illegal.append(number)
                     case decision:
                         unknown = unknown or decision.reason
         if illegal:
-            return self._refused(count, duties, illegal)
+            return self._refused(count, requirements, illegal)
         if unknown:
             return "unknown", unknown
-        if duties.conditions:
+        if requirements.conditions:
             given = [str(relation) for relation in self.network.facts.relations]
-            return "conditional", " and ".join(essential(duties.conditions, given))
+            return "conditional", " and ".join(essential(requirements.conditions, given))
         return "always", ""
 
-    def _refused(self, count: int, duties: Duties, illegal: list[int]) -> tuple[str, str]:
+    def _refused(
+        self, count: int, requirements: Requirements, illegal: list[int]
+    ) -> tuple[str, str]:
         state = self.state
         state.count = count
         if self.tensor is None:
-            common = self._common(self.flood.choices[number] for number in illegal)
-            return "never", _reason(group_error(state, duties, self.flood, illegal, common))
+            common = self._common(self.propagation.choices[number] for number in illegal)
+            return "never", _reason(
+                group_error(state, requirements, self.propagation, illegal, common)
+            )
         for group in self.tensor.taken:
-            own = [number for number in illegal if number in group.flood.choices]
+            own = [number for number in illegal if number in group.propagation.choices]
             if not own:
                 continue
-            common = self._common(group.flood.choices.values())
+            common = self._common(group.propagation.choices.values())
             hopeless = too_fine(count, common) and not self._other_way(group, count)
             if gcd(count, common) > 1 or hopeless:
-                return "never", _reason(group_error(state, duties, group.flood, own, common))
+                return "never", _reason(
+                    group_error(state, requirements, group.propagation, own, common)
+                )
         return self._asked_again(count)
 
     def _other_way(self, group: Group, count: int) -> bool:
         """Whether half of a group's parameters have some dimension that the count divides."""
-        wires = self.network.wires
+        edges = self.network.edges
         size = self.state.bytes
         seeds = dict(group.seeds)
-        able = [w for w in seeds if any(_divides(count, dim) for dim in wires[w].dims or ())]
+        able = [w for w in seeds if any(_divides(count, dim) for dim in edges[w].dims or ())]
         return 2 * sum(size[w] for w in able) >= sum(size[w] for w in seeds)
 
     def _asked_again(self, count: int) -> tuple[str, str]:
-        state, duties = self._state(count), Duties(count, self.network.facts)
+        state, requirements = self._state(count), Requirements(count, self.network.facts)
         try:
-            notes = list(dict.fromkeys(self._policy(count)(state, duties)))
+            notes = list(dict.fromkeys(self._policy(count)(state, requirements)))
         except PlanError as error:
             verdict = "unknown" if error.diagnostic.code == UNDECIDED else "never"
             return verdict, _reason(error)
@@ -183,8 +192,8 @@ class _Counts:
             first = notes[0].removeprefix(f"{self.axis}: ")
             alike = f"; and {len(notes) - 1} more like it" if len(notes) > 1 else ""
             self.left_whole[count] = first + alike
-        if duties.conditions:
-            return "conditional", " and ".join(essential(duties.conditions))
+        if requirements.conditions:
+            return "conditional", " and ".join(essential(requirements.conditions))
         return "always", ""
 
 

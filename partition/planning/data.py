@@ -1,6 +1,6 @@
 """The policy ``"data"``: the batch is cut.
 
-Every dimension of every input is flooded: it says which operators then work on parts, and which
+Every dimension of every input is propagated: it says which operators then work on parts, and which
 activations are communicated. Of the dimensions that divide the work, the batch is, in this order,
 
 1. one that is named so: ``b``, ``bs``, ``bsz``, a name that begins with ``batch``, or ``n`` where
@@ -26,9 +26,11 @@ from dimsolve.solver.graphs.problems import place
 
 from ..placement import Shard
 from ..plan_data import PlanError, plan_error
+from .axis_state import AxisState, Change
 from .choices import Choice
 from .illegal import legality_of, undecided_error
-from .propagation import AxisState, Change, Duties, Edge, Flood, flood
+from .propagation import Boundary, Propagation, propagate
+from .requirements import Requirements
 
 SHARE = 0.5
 """A batch divides at least this share of the work that the best dimension divides."""
@@ -45,9 +47,9 @@ class _Candidate:
     the first dimension. is_named: whether its length has the name of a batch.
     """
 
-    wire: int
+    edge: int
     dim: int
-    flood: Flood
+    propagation: Propagation
     change: Change
     work: float
     sent: float
@@ -56,13 +58,13 @@ class _Candidate:
     is_named: bool
 
 
-def data(state: AxisState, duties: Duties) -> list[str]:
+def data(state: AxisState, requirements: Requirements) -> list[str]:
     """Decides the operators that work on the batch. Raises PlanError where the count cannot cut it,
     and where no input has a dimension that can be cut.
     """
-    candidates, edges = _candidates(state)
+    candidates, boundaries = _candidates(state)
     if not candidates:
-        raise _no_batch(state, edges)
+        raise _no_batch(state, boundaries)
     most = max(candidate.work for candidate in candidates)
     able = [candidate for candidate in candidates if candidate.work >= SHARE * most]
     least = min(candidate.sent for candidate in able)
@@ -74,67 +76,73 @@ def data(state: AxisState, duties: Duties) -> list[str]:
             -c.first,
             c.sent,
             -c.work,
-            c.wire,
+            c.edge,
             c.dim,
         ),
     )
-    choices = dict.fromkeys(batch.flood.choices.values())
-    unmet = [duty for choice in choices if (duty := duties.first_illegal(choice)) is not None]
+    choices = dict.fromkeys(batch.propagation.choices.values())
+    unmet = [
+        requirement
+        for choice in choices
+        if (requirement := requirements.first_illegal(choice)) is not None
+    ]
     if unmet:
-        never = any(not duties.is_undecided(duty) for duty in unmet)
-        for number, choice in batch.flood.choices.items():
-            duty = duties.first_illegal(choice)
-            if duty is not None and (not duties.is_undecided(duty) or not never):
+        never = any(not requirements.is_undecided(requirement) for requirement in unmet)
+        for number, choice in batch.propagation.choices.items():
+            requirement = requirements.first_illegal(choice)
+            if requirement is not None and (
+                not requirements.is_undecided(requirement) or not never
+            ):
                 raise _illegal(state, batch, number, choice)
-    entry = state.network.wires[batch.wire]
+    entry = state.network.edges[batch.edge]
     for choice in choices:
-        duties.rely(choice, f"{state.axis} cuts dimension {batch.dim} of {entry.target}")
+        requirements.rely(choice, f"{state.axis} cuts dimension {batch.dim} of {entry.target}")
     state.accept(batch.change)
     assert entry.dims is not None
     length = entry.dims[batch.dim]
     return [f"{state.axis}: the batch is {length}, dimension {batch.dim} of {entry.target}"]
 
 
-def _candidates(state: AxisState) -> tuple[list[_Candidate], list[Edge]]:
-    """The floods of all dimensions of all inputs, and where they ended."""
+def _candidates(state: AxisState) -> tuple[list[_Candidate], list[Boundary]]:
+    """The propagations of all dimensions of all inputs, and where they ended."""
     network = state.network
     found: list[_Candidate] = []
-    edges: list[Edge] = []
+    boundaries: list[Boundary] = []
     reached: set[tuple[int, Shard]] = set()
-    for wire in network.wires:
-        if wire.kind != "input":
+    for edge in network.edges:
+        if edge.kind != "input":
             continue
-        for dim, length in enumerate(wire.dims or ()):
-            seed = (wire.number, Shard(dim))
+        for dim, length in enumerate(edge.dims or ()):
+            seed = (edge.number, Shard(dim))
             if length == 1 or seed in reached:
                 continue
-            spread = flood(
+            spread = propagate(
                 network,
-                state.kinds,
+                state.classes,
                 [seed],
                 state.fixed,
-                enter=lambda w: not network.wires[w].parameter,
+                enter=lambda w: not network.edges[w].parameter,
                 past_pinned=True,
             )
             reached.update((w, p) for w, p in spread.placed.items() if isinstance(p, Shard))
-            edges += spread.edges
+            boundaries += spread.boundaries
             if spread.choices:
-                found.append(_weighed(state, wire.number, dim, spread))
-    return found, edges
+                found.append(_weighed(state, edge.number, dim, spread))
+    return found, boundaries
 
 
-def _weighed(state: AxisState, wire: int, dim: int, spread: Flood) -> _Candidate:
+def _weighed(state: AxisState, edge: int, dim: int, spread: Propagation) -> _Candidate:
     change = state.change(spread.choices)
     network = state.network
-    activations = [w for w in change.touched if not network.wires[w].parameter]
+    activations = [w for w in change.touched if not network.edges[w].parameter]
     work = sum(state.work(number) for number in spread.choices)
-    cut = {w: p for w, p in spread.placed.items() if network.wires[w].kind == "input"}
+    cut = {w: p for w, p in spread.placed.items() if network.edges[w].kind == "input"}
     first = [w for w, p in cut.items() if p == Shard(0)]
     names = [
-        str((network.wires[w].dims or ())[p.dim]) for w, p in cut.items() if isinstance(p, Shard)
+        str((network.edges[w].dims or ())[p.dim]) for w, p in cut.items() if isinstance(p, Shard)
     ]
     return _Candidate(
-        wire,
+        edge,
         dim,
         spread,
         change,
@@ -153,9 +161,9 @@ def _is_batch(name: str, is_first: bool) -> bool:
     return named or (is_first and plain in NAMES_OF_FIRST)
 
 
-def _no_batch(state: AxisState, edges: list[Edge]) -> PlanError:
-    nodes = [state.network.operators[edge.operator].node for edge in edges[:3]]
-    reasons = [f"{place(n)}: {e.refusal.reason}" for n, e in zip(nodes, edges, strict=False)]
+def _no_batch(state: AxisState, boundaries: list[Boundary]) -> PlanError:
+    nodes = [state.network.operators[boundary.operator].node for boundary in boundaries[:3]]
+    reasons = [f"{place(n)}: {e.refusal.reason}" for n, e in zip(nodes, boundaries, strict=False)]
     listed = "; ".join(dict.fromkeys(reasons))
     return plan_error(
         "no-batch",
@@ -167,7 +175,7 @@ def _no_batch(state: AxisState, edges: list[Edge]) -> PlanError:
 
 
 def _illegal(state: AxisState, batch: _Candidate, number: int, choice: Choice) -> PlanError:
-    entry = state.network.wires[batch.wire]
+    entry = state.network.edges[batch.edge]
     legality = legality_of(state, number, choice)
     node = state.network.operators[number].node
     if legality.verdict == "unknown":

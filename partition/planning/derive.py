@@ -4,29 +4,18 @@ A plan is a theorem about a graph, and its decisions are a mesh, the split of ev
 every axis, and what is run again in the backward pass. The split says which rule of the operator is
 used; where one rule has several forms (a fused weight cut in blocks, a partial value at one input
 or at two), the placements of the operator's own tensors say which. All else follows: conversions
-and what they do to gradients, what ranks hold, lengths, bytes, conditions. So nothing else that a
-plan says has to be believed.
+and what they do to gradients, parts, lengths, bytes, conditions. So nothing else that a plan says
+has to be believed.
 
     linear   tp: n   R, S(0) -> S(2)    the rule of n in "* k+, n k+ -> * n": taken
     linear   tp: n   R, S(1) -> S(2)    no form of that rule: what follows is another plan
     softmax  tp: d   S(2) -> S(2)       refused: d^ may not be cut
-
-Whether a plan says what follows from its decisions, and the first difference where it does not.
-
-    operator linear, operands[1].placements[0]: the plan says "S(1)", its splits give "S(0)"
-    conversion up_weight@1, shared_gradient: the plan says false, its splits give true
-    output relu: the plan has it where its splits give add
-
-Three things are not derived, and nothing runs by them: the policy's name, the notes on what it left
-whole, and where the code of an operator stands.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from dimsolve.ir.characters import shown
 from dimsolve.ir.errors import DimsolveError
@@ -37,106 +26,120 @@ from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.proof.prove import prove
 from dimsolve.solver.shapes import dim_of_text
 
-from ..collector import uncollected
+from ..checkpoints import check_regions
+from ..compare import differences
 from ..fingerprint import check_graph
+from ..gc_paused import gc_paused
+from ..inlining import inlined
 from ..legality import Legality
 from ..mesh import Mesh
 from ..placement import Partial, Placement, Reduction, Shard, read_placement, segmented
-from ..plan import Made, Operand, OperatorPlan, Plan, Split
 from ..plan_data import (
+    NOT_DERIVED,
     PLAN_AGAIN,
-    Model,
+    Made,
+    Operand,
+    OperatorPlan,
+    PlanData,
     PlanError,
-    follows_not,
+    Split,
     plan_error,
 )
-from ..plan_data import (
-    OperatorPlan as Plan_DataOperatorPlan,
-)
-from ..regions import check_regions
 from .assemble import Assembly
-from .choices import Choice, Kind, Refusal
+from .axis_state import AxisState
+from .choices import Choice, OperatorClass, Refusal
 from .completion import loses_digits
 from .illegal import legality_of
-from .network import Network, Operator, inlined
+from .network import Network, Operator
 from .planner import check_symbols, require_graph
-from .propagation import AxisState, Duties
+from .requirements import Requirements
 
+P = TypeVar("P", bound=PlanData)
 Texts: TypeAlias = tuple[str | None, ...]
 """The placements of an operator's tensors along one axis as a plan writes them; None for what is no
 tensor.
 """
 
 
-def derive(plan: Plan, graph: Graph) -> Plan:
+def check_derived(plan: PlanData, graph: Graph) -> None:
+    """Raises PlanError where the plan is not the one that the planner's rules derive from the graph
+    with this mesh and these splits: where it was edited, or made for another graph.
+    """
+    difference = next(differences(plan, derive(plan, graph)), None)
+    if difference is not None:
+        raise NOT_DERIVED(reason=difference)
+
+
+def derive(plan: P, graph: Graph) -> P:
     """Returns the plan that follows for a graph from the decisions of a plan, by the rules.
 
     Raises PlanError for a plan of another graph, and for a split that is illegal, or that the rules
     of its operator do not offer; MeshError for a mesh that is none.
     """
     require_graph(graph)
-    with uncollected():
+    with gc_paused():
         graph = inlined(graph)
         identity = check_graph(plan, graph)
         network, mesh = Network(graph), Mesh.with_axes(dict(plan.mesh))
         check_symbols(mesh, network)
-        _check_operators(plan, network, mesh)
+        mismatch = _mismatch(plan, network, mesh)
+        if mismatch:
+            raise NOT_DERIVED(reason=mismatch)
         check_regions(plan, graph)
-        kinds = [operator.kind for operator in network.operators]
-        decided: list[tuple[AxisState, Duties]] = []
+        classes = [operator.op_class for operator in network.operators]
+        decided: list[tuple[AxisState, Requirements]] = []
         for number, (axis, count) in enumerate(mesh.axes):
-            state = AxisState(network, axis, count, kinds)
-            duties = Duties(count, network.facts)
-            _Axis(plan, number, state, duties).decide()
-            kinds = state.local_kinds()
-            decided.append((state, duties))
-        assembly = Assembly(network, mesh, decided, kinds)
-        return assembly.plan(identity, plan.policy, plan.notes, plan.regions)
+            state = AxisState(network, axis, count, classes)
+            requirements = Requirements(count, network.facts)
+            _Axis(plan, number, state, requirements).decide()
+            classes = state.local_classes()
+            decided.append((state, requirements))
+        assembly = Assembly(network, mesh, decided, classes)
+        return assembly.plan(type(plan), identity, plan.policy, plan.notes, plan.regions)
 
 
-def _check_operators(plan: Plan, network: Network, mesh: Mesh) -> None:
-    """Raises PlanError where the plan's operators are not the graph's, or have other tensors."""
+def _mismatch(plan: PlanData, network: Network, mesh: Mesh) -> str:
+    """Where the plan's operators are not the graph's, or have other tensors or axes; "" nowhere."""
     ids = [entry.node for entry in plan.operators]
     expected = [operator.node.id for operator in network.operators]
     for mine, theirs in zip(ids, expected, strict=False):
         if mine != theirs:
-            raise follows_not(f"it has the operator {shown(mine)} where the graph has {theirs}")
+            return f"it has the operator {shown(mine)} where the graph has {theirs}"
     if len(ids) != len(expected):
-        raise follows_not(f"it has {len(ids)} operators, and the graph {len(expected)}")
+        return f"it has {len(ids)} operators, and the graph {len(expected)}"
     for entry, operator in zip(plan.operators, network.operators, strict=True):
-        _check_tensors(entry, operator, mesh)
-
-
-def _check_tensors(entry: OperatorPlan, operator: Operator, mesh: Mesh) -> None:
-    node = operator.node
-    for name, found, count in (
-        ("operands", len(entry.operands), len(node.operands())),
-        ("outputs", len(entry.outputs), min(len(node.outputs), len(operator.outputs))),
-    ):
-        if found != count:
-            raise follows_not(f"operator {node.id} has {found} {name}, and in the graph {count}")
-    for each in (*entry.operands, *entry.outputs):
-        if len(each.placements) != len(mesh.axes):
-            raise follows_not(
-                f"operator {node.id} has {len(each.placements)} placements of "
-                f"{shown(each.value)}, and the mesh has {len(mesh.axes)} axes"
-            )
-    for axis in entry.splits:
-        if axis not in mesh.names:
-            raise follows_not(
-                f"operator {node.id} is split along '{shown(axis)}'; the axes of the mesh are "
-                f"{', '.join(mesh.names) or 'none'}"
-            )
+        node = operator.node
+        for name, found, count in (
+            ("operands", len(entry.operands), len(node.operands())),
+            ("outputs", len(entry.outputs), min(len(node.outputs), len(operator.outputs))),
+        ):
+            if found != count:
+                return f"operator {node.id} has {found} {name}, and in the graph {count}"
+        for each in (*entry.operands, *entry.outputs):
+            if len(each.placements) != len(mesh.axes):
+                return (
+                    f"operator {node.id} has {len(each.placements)} placements of "
+                    f"{shown(each.value)}, and the mesh has {len(mesh.axes)} axes"
+                )
+        for axis in entry.splits:
+            if axis not in mesh.names:
+                return (
+                    f"operator {node.id} is split along '{shown(axis)}'; the axes of the mesh are "
+                    f"{', '.join(mesh.names) or 'none'}"
+                )
+    return ""
 
 
 class _Axis:
     """The decisions along one axis, which is ``position`` in the mesh."""
 
-    def __init__(self, plan: Plan, position: int, state: AxisState, duties: Duties) -> None:
+    def __init__(
+        self, plan: PlanData, position: int, state: AxisState, requirements: Requirements
+    ) -> None:
         self.plan = plan
         self.position = position
         self.state = state
-        self.duties = duties
+        self.requirements = requirements
         self.known: dict[Any, Choice | Refusal] = {}
         self.legal: set[Choice] = set()
 
@@ -152,13 +155,13 @@ class _Axis:
 
     def choice(self, number: int, entry: OperatorPlan, split: Split) -> Choice:
         """Returns the choice that a split names."""
-        operator, kind = self.state.network.operators[number], self.state.kinds[number]
+        operator, op_class = self.state.network.operators[number], self.state.classes[number]
         if operator.pinned:
             raise self.refused(operator, split, operator.pinned)
         texts = self.texts(operator, entry)
-        key = (kind, split.identifier, split.blocks, tuple(split.segments), split.rule, texts)
+        key = (op_class, split.identifier, split.blocks, tuple(split.segments), split.rule, texts)
         if key not in self.known:
-            self.known[key] = found(kind, split, texts)
+            self.known[key] = _found(op_class, split, texts)
         answer = self.known[key]
         if isinstance(answer, Refusal):
             raise self.refused(operator, split, answer.reason)
@@ -170,12 +173,12 @@ class _Axis:
         """The placements that the plan writes at the tensors of an operator."""
         places = operator.declaration.places
         inputs: list[Operand | Made | None] = [
-            None if wire is None or place is None else entry.operands[place]
-            for wire, place in zip(operator.inputs, places, strict=False)
+            None if edge is None or place is None else entry.operands[place]
+            for edge, place in zip(operator.inputs, places, strict=False)
         ]
         outputs = [
-            None if wire is None else entry.outputs[number]
-            for number, wire in enumerate(operator.outputs)
+            None if edge is None else entry.outputs[number]
+            for number, edge in enumerate(operator.outputs)
         ]
         return tuple(
             [None if each is None else each.placements[self.position] for each in inputs + outputs]
@@ -185,13 +188,12 @@ class _Axis:
         """Raises PlanError for a choice that is illegal for this count, or loses digits."""
         operator = self.state.network.operators[number]
         if choice.name is None:
-            # What an operator makes has the dtypes of its own values: not the same for its kind.
+            # What comes out has the dtypes of this operator's values: not the same for its class.
             if loses_digits(self.state, number, choice):
                 reason = "a sum over ranks would be taken in fewer digits than one rank has"
                 raise self.refused(operator, split, reason)
             return
-        duty = self.duties.first_illegal(choice)
-        if duty is not None:
+        if self.requirements.first_illegal(choice) is not None:
             legality = legality_of(self.state, number, choice)
             raise self.refused(operator, split, legality.reason, legality)
         self.legal.add(choice)
@@ -208,57 +210,52 @@ class _Axis:
             f"along {self.state.axis}",
             f"{place(operator.node)}: {reason}",
             PLAN_AGAIN,
-            text=operator.kind.solution.text,
+            text=operator.op_class.solution.text,
             legality=legality,
         )
 
 
-def found(kind: Kind, split: Split, texts: Texts) -> Choice | Refusal:
-    """Returns the choice of a kind that a plan writes: the one with all its placements, else one
-    with its split.
-
-    texts: the placements of the kind's tensors in the plan.
-    """
+def _found(op_class: OperatorClass, split: Split, texts: Texts) -> Choice | Refusal:
+    """The choice that a plan writes: the one with all its placements, else one with its split."""
     refusal: Refusal | None = None
     alike: Choice | None = None
-    for answer in _offered(kind, split, texts):
+    said = split.identifier, split.blocks, tuple(split.segments), split.rule
+    for answer in _offered(op_class, split, texts):
         if isinstance(answer, Refusal):
             refusal = refusal or answer
-        elif _told(answer) == (split.identifier, split.blocks, tuple(split.segments), split.rule):
-            if all(
-                text is None or str(answer.at(tensor)) == text for tensor, text in enumerate(texts)
-            ):
+        elif (answer.name, str(answer.blocks), answer.segments, answer.rule) == said:
+            if all(text in (None, str(answer.at(n))) for n, text in enumerate(texts)):
                 return answer
             alike = alike or answer
-    if alike is not None:
-        return alike
-    return refusal or Refusal("no rule of the operator cuts it so")
+    return alike or refusal or Refusal("no rule of the operator cuts it so")
 
 
-def _told(choice: Choice) -> tuple[str | None, str, tuple[int, ...], int | None]:
-    return choice.name, str(choice.blocks), choice.segments, choice.rule
-
-
-def _offered(kind: Kind, split: Split, texts: Texts) -> Iterator[Choice | Refusal]:
-    """What the rules of a kind offer of this split: its identifier so cut, and whatever has one of
-    the placements that the plan writes.
+def _offered(op_class: OperatorClass, split: Split, texts: Texts) -> Iterator[Choice | Refusal]:
+    """What the rules offer of this split: its identifier so cut, and whatever has one of the
+    placements that the plan writes.
     """
     placed = [(n, _placement(text)) for n, text in enumerate(texts) if text is not None]
     if split.identifier is None:
-        yield from _passing(kind, placed)
+        yield from _passing(op_class, placed)
         return
-    if split.identifier not in kind.lengths:
-        listed = ", ".join(kind.solution.layout.marks) or "none"
+    if split.identifier not in op_class.lengths:
+        listed = ", ".join(op_class.solution.layout.marks) or "none"
         yield Refusal(f"it has no identifier '{shown(split.identifier)}'; there are {listed}")
         return
     shard = _shard(split)
-    if shard is None or not _at_least_one(shard.blocks, kind.facts):
+    if shard is None or not _at_least_one(shard.blocks, op_class.facts):
         yield Refusal(f"{shown(str(split))} is no way to cut an identifier")
         return
-    yield kind.split(split.identifier, shard.blocks, shard.segments)
+    yield op_class.split(split.identifier, shard.blocks, shard.segments)
     for tensor, placement in placed:
-        if isinstance(placement, Shard) and _may_be(kind, tensor, placement):
-            yield kind.spread(tensor, placement)
+        patterns = op_class.tensors[tensor]
+        if (
+            isinstance(placement, Shard)
+            and patterns is not None
+            and placement.dim < len(patterns)
+            and _at_least_one(placement.blocks, op_class.facts)
+        ):
+            yield op_class.spread(tensor, placement)
 
 
 def _shard(split: Split) -> Shard | None:
@@ -276,14 +273,14 @@ def _shard(split: Split) -> Shard | None:
 
 
 def _passing(
-    kind: Kind, placed: Sequence[tuple[int, Placement | None]]
+    op_class: OperatorClass, placed: Sequence[tuple[int, Placement | None]]
 ) -> Iterator[Choice | Refusal]:
     partial: dict[Reduction, set[int]] = {}
     for tensor, placement in placed:
-        if isinstance(placement, Partial) and tensor < kind.inputs:
+        if isinstance(placement, Partial) and tensor < op_class.inputs:
             partial.setdefault(placement.reduction, set()).add(tensor)
     for reduction, tensors in partial.items():
-        choice = kind.passing(frozenset(tensors), reduction)
+        choice = op_class.passing(frozenset(tensors), reduction)
         yield choice or Refusal(f"it is not linear in the inputs that are P({reduction.value})")
     if not partial:
         yield Refusal("none of its inputs is partial")
@@ -296,94 +293,7 @@ def _placement(text: str) -> Placement | None:
         return None
 
 
-def _may_be(kind: Kind, tensor: int, shard: Shard) -> bool:
-    """Whether a tensor has the dimension, and the blocks are a number of blocks."""
-    patterns = kind.tensors[tensor]
-    if patterns is None or shard.dim >= len(patterns):
-        return False
-    return _at_least_one(shard.blocks, kind.facts)
-
-
 def _at_least_one(blocks: Dim, facts: Facts) -> bool:
     if isinstance(blocks, int):
         return blocks >= 1
     return prove(f"{blocks} >= 1", facts=facts).verdict == "proved"
-
-
-COMMENTS: dict[type[Model], frozenset[str]] = {
-    Plan: frozenset({"policy", "notes"}),
-    Plan_DataOperatorPlan: frozenset({"source"}),
-}
-"""The fields that are not derived."""
-
-_LISTS = {
-    "operators": ("operator", "node"),
-    "inputs": ("input", "value"),
-    "conversions": ("conversion", "id"),
-    "outputs": ("output", "name"),
-}
-"""Lists of entries: what one of them is called, and the field that names it."""
-
-_SHOWN = 60
-
-
-def check_derived(plan: Plan, graph: Graph) -> None:
-    """Raises PlanError where the plan is not the one that the planner's rules derive from the graph
-    with this mesh and these splits: where it was edited, or made for another graph.
-    """
-
-    difference = next(differences(plan, derive(plan, graph)), None)
-    if difference is not None:
-        raise follows_not(difference)
-
-
-def differences(plan: Plan, derived: Plan) -> Iterator[str]:
-    """Yields what a plan says otherwise than the one that its splits give, a line each."""
-    for name, (kind, key) in _LISTS.items():
-        mine, theirs = getattr(plan, name), getattr(derived, name)
-        if mine != theirs:
-            yield from _listed(kind, key, mine, theirs)
-    yield from _fields("", plan, derived)
-
-
-def _listed(kind: str, key: str, mine: Sequence[Any], theirs: Sequence[Any]) -> Iterator[str]:
-    for said, follows in zip_longest(mine, theirs):
-        if follows is None:
-            yield f"{kind} {shown(getattr(said, key))}: the plan has it, and its splits give none"
-        elif said is None:
-            yield f"{kind} {getattr(follows, key)}: its splits give it, and the plan has none"
-        elif said != follows:
-            yield from _fields(f"{kind} {getattr(follows, key)}, ", said, follows)
-
-
-def _fields(where: str, mine: Model, theirs: Model) -> Iterator[str]:
-    kind = type(theirs)
-    for name in kind.model_fields:
-        if name not in COMMENTS.get(kind, ()) and (kind is not Plan or name not in _LISTS):
-            for path, said, follows in _leaves(_plain(mine, name), _plain(theirs, name)):
-                yield _line(f"{where}{name}{path}", said, follows)
-
-
-def _plain(model: Model, name: str) -> Any:
-    return model.model_dump(mode="json", include={name}).get(name)
-
-
-def _leaves(mine: Any, theirs: Any) -> Iterator[tuple[str, Any, Any]]:
-    """The places where two JSON values differ, as deep as their forms are the same."""
-    if mine == theirs and type(mine) is type(theirs):
-        return
-    if isinstance(mine, dict) and isinstance(theirs, dict) and list(mine) == list(theirs):
-        for key, each in theirs.items():
-            for path, said, follows in _leaves(mine[key], each):
-                yield f".{key}{path}", said, follows
-    elif isinstance(mine, list) and isinstance(theirs, list) and len(mine) == len(theirs):
-        for number, each in enumerate(theirs):
-            for path, said, follows in _leaves(mine[number], each):
-                yield f"[{number}]{path}", said, follows
-    else:
-        yield "", mine, theirs
-
-
-def _line(where: str, said: Any, follows: Any) -> str:
-    texts = [shown(json.dumps(each, ensure_ascii=False), _SHOWN) for each in (said, follows)]
-    return f"{where}: the plan says {texts[0]}, its splits give {texts[1]}"

@@ -19,9 +19,11 @@ from dimsolve.solver.graphs.problems import place
 
 from ..legality import Legality, judge
 from ..plan_data import PlanError, plan_error
-from .choices import Choice, Duty
+from .axis_state import AxisState
+from .choices import Choice, Requirement
 from .network import Operator
-from .propagation import AxisState, Duties, Flood
+from .propagation import Propagation
+from .requirements import Requirements
 
 ATTENTION = "scaled_dot_product_attention"
 UNDECIDED = "undecided-count"
@@ -53,40 +55,45 @@ def legality_of(state: AxisState, number: int, choice: Choice) -> Legality:
     """Returns the Legality of one operator's choice, as `dimsolve.check` would under the facts of
     the graph.
     """
-    kind = state.kinds[number]
+    op_class = state.classes[number]
     assert choice.name is not None
-    duty = next((d for d in choice.duties if d.name == choice.name), choice.duties[0])
+    own = (each for each in choice.requirements if each.name == choice.name)
+    requirement = next(own, choice.requirements[0])
     return judge(
-        replace(kind.solution, facts=state.network.facts),
+        replace(op_class.solution, facts=state.network.facts),
         choice.name,
-        state.count * duty.divisor,
+        state.count * requirement.divisor,
         arguments=dict(state.network.operators[number].declaration.arguments),
-        value_split=kind.contract.value_split,
-        reduction=kind.contract.reduction,
-        transform_rules=kind.rules,
+        value_split=op_class.contract.value_split,
+        reduction=op_class.contract.reduction,
+        transform_rules=op_class.rules,
     )
 
 
 def group_error(
-    state: AxisState, duties: Duties, flood: Flood, illegal: Sequence[int], common: int
+    state: AxisState,
+    requirements: Requirements,
+    propagation: Propagation,
+    illegal: Sequence[int],
+    common: int,
 ) -> PlanError:
     """Returns the error for a group of operators that the count cannot cut."""
-    number, duty = _strictest(duties, flood, illegal)
+    number, requirement = _strictest(requirements, propagation, illegal)
     operator = state.network.operators[number]
-    choice = flood.choices[number]
+    choice = propagation.choices[number]
     legality = legality_of(state, number, choice)
-    role = _role(state, flood, number, duty)
-    weights = ", ".join(_parameters(state, flood, number))
+    role = _role(state, propagation, number, requirement)
+    weights = ", ".join(_parameters(state, propagation, number))
     cut = f", cut with {weights}" if weights else ""
-    text = operator.kind.solution.text
-    if duties.is_undecided(duty):
-        reason = f"it is not decided whether {_short(duty, state.count, 'is')}{role}{cut}"
+    text = operator.op_class.solution.text
+    if requirements.is_undecided(requirement):
+        reason = f"it is not decided whether {_short(requirement, state.count, 'is')}{role}{cut}"
         reason = f"{place(operator.node)}: {reason}"
         return undecided_error(state, reason, legal_counts(common), text, legality)
     return plan_error(
         "illegal-count",
         f"{state.axis} = {state.count} is illegal",
-        f"{place(operator.node)}: {_short(duty, state.count, 'is never')}{role}{cut}",
+        f"{place(operator.node)}: {_short(requirement, state.count, 'is never')}{role}{cut}",
         legal_counts(common),
         text=text,
         legality=legality,
@@ -96,7 +103,7 @@ def group_error(
 def undecided_error(
     state: AxisState, reason: str, hint: str, text: str, legality: Legality
 ) -> PlanError:
-    """Returns the error for a count of which nobody can tell whether it is legal."""
+    """Returns the error for a count that is not decided to be legal or illegal."""
     return plan_error(
         UNDECIDED,
         f"whether {state.axis} = {state.count} is legal is unknown",
@@ -107,82 +114,86 @@ def undecided_error(
     )
 
 
-def _short(duty: Duty, count: Dim, verb: str) -> str:
-    parts = count * duty.divisor
-    text = duty.name if str(duty.length) == duty.name else f"{duty.name} = {duty.length}"
-    times = f" ({count} parts of each of {duty.divisor} blocks)" if duty.divisor != 1 else ""
-    return f"{text} {verb} a multiple of {parts}{times}"
+def _short(need: Requirement, count: Dim, verb: str) -> str:
+    blocks = need.divisor
+    text = need.name if str(need.length) == need.name else f"{need.name} = {need.length}"
+    times = f" ({count} parts of each of {blocks} blocks)" if blocks != 1 else ""
+    return f"{text} {verb} a multiple of {count * blocks}{times}"
 
 
-def _strictest(duties: Duties, flood: Flood, illegal: Sequence[int]) -> tuple[int, Duty]:
-    """The illegal operator with the shortest length, the first in the graph among equals; one of
-    which nobody can tell only where there is no other.
+def _strictest(
+    requirements: Requirements, propagation: Propagation, illegal: Sequence[int]
+) -> tuple[int, Requirement]:
+    """The illegal operator with the shortest length, the first in the graph among equals; an
+    undecided one only where there is no other.
     """
     found = [
-        (number, duty)
+        (number, requirement)
         for number in sorted(illegal)
-        if (duty := duties.first_illegal(flood.choices[number])) is not None
+        if (requirement := requirements.first_illegal(propagation.choices[number])) is not None
     ]
     return min(
         found,
         key=lambda item: (
-            duties.is_undecided(item[1]),
+            requirements.is_undecided(item[1]),
             item[1].length if isinstance(item[1].length, int) else float("inf"),
         ),
     )
 
 
-def _role(state: AxisState, flood: Flood, number: int, duty: Duty) -> str:
-    """What the identifier counts, where the operators tell: the heads of an attention."""
-    found = _attention(state, flood, number)
+def _role(state: AxisState, propagation: Propagation, number: int, requirement: Requirement) -> str:
+    """What the identifier counts, where the operators show it: the heads of an attention."""
+    found = _attention(state, propagation, number)
     if found is None:
         return ""
     operator, places = found
-    kind = state.kinds[operator.number]
+    op_class = state.classes[operator.number]
     heads = _heads(state, operator, 0)
-    if places <= {1, 2} and heads is not None and heads != duty.length:
+    if places <= {1, 2} and heads is not None and heads != requirement.length:
         return f"; these are the key-value heads that {heads} query heads share (grouped heads)"
     if operator.number == number:
-        queries = kind.tensors[0] or ()
-        shared = any(duty.name in p.names and len(p.names) > 1 for p in queries)
-        if shared and heads != duty.length:
+        queries = op_class.tensors[0] or ()
+        shared = any(requirement.name in p.names and len(p.names) > 1 for p in queries)
+        if shared and heads != requirement.length:
             return f"; these are the key-value heads that {heads} query heads share (grouped heads)"
-    return "; these are the heads of an attention" if heads == duty.length else ""
+    return "; these are the heads of an attention" if heads == requirement.length else ""
 
 
 def _heads(state: AxisState, operator: Operator, place: int) -> Dim | None:
-    dims = state.kinds[operator.number].dims(place)
+    dims = state.classes[operator.number].dims(place)
     return dims[-3] if dims is not None and len(dims) > 2 else None
 
 
-def _attention(state: AxisState, flood: Flood, number: int) -> tuple[Operator, set[int]] | None:
+def _attention(
+    state: AxisState, propagation: Propagation, number: int
+) -> tuple[Operator, set[int]] | None:
     """The first attention that the operator's values reach, and at which of its inputs."""
     operators = state.network.operators
     if operators[number].node.name == ATTENTION:
         return operators[number], {0, 1, 2}
     queue, seen = deque([number]), {number}
     while queue:
-        for wire in operators[queue.popleft()].outputs:
-            for user, _ in state.network.wires[wire].uses if wire is not None else ():
+        for edge in operators[queue.popleft()].outputs:
+            for user, _ in state.network.edges[edge].uses if edge is not None else ():
                 if operators[user].node.name == ATTENTION:
-                    places = {p for u, p in state.network.wires[wire or 0].uses if u == user}
+                    places = {p for u, p in state.network.edges[edge or 0].uses if u == user}
                     return operators[user], places
-                if user in flood.choices and user not in seen:
+                if user in propagation.choices and user not in seen:
                     seen.add(user)
                     queue.append(user)
     return None
 
 
-def _parameters(state: AxisState, flood: Flood, number: int) -> list[str]:
+def _parameters(state: AxisState, propagation: Propagation, number: int) -> list[str]:
     """The parameters that are cut because of this operator: upstream, as far as values are cut."""
     network = state.network
     queue, seen, found = deque([number]), {number}, []
     while queue:
         operator = network.operators[queue.popleft()]
-        for wire in operator.inputs:
-            if wire is None or wire not in flood.placed:
+        for edge in operator.inputs:
+            if edge is None or edge not in propagation.placed:
                 continue
-            entry = network.wires[wire]
+            entry = network.edges[edge]
             if entry.parameter and entry.target not in found:
                 found.append(entry.target)
             if entry.producer is not None and entry.producer[0] not in seen:

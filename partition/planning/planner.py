@@ -1,4 +1,4 @@
-"""`plan`: from a graph, a mesh and a policy to a plan, one axis after the other.
+"""From a graph, a mesh and a policy to a plan, one axis after the other.
 
 What an axis leaves a rank with is a graph again: the same operators with shorter lengths. So the
 axes are planned in order, outer axis first, each as if it were alone.
@@ -17,34 +17,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from dimsolve.ir.graph import Graph
 
-from ..collector import uncollected
 from ..fingerprint import graph_id
+from ..gc_paused import gc_paused
+from ..inlining import inlined
 from ..mesh import Mesh, MeshLike
-from ..plan import Plan
-from ..plan_data import plan_error
+from ..plan_data import PlanData, plan_error
 from .assemble import Assembly
+from .axis_state import AxisState
 from .completion import complete
 from .data import data
-from .network import Network, inlined
-from .propagation import AxisState, Duties
+from .network import Network
 from .requests import obey, requests_from, requests_of
+from .requirements import Requirements
 from .tensor import tensor
 
 DEFAULT = "data+tensor"
 DATA_AXIS = "dp"
 
-Decide: TypeAlias = Callable[[AxisState, Duties], list[str]]
+P = TypeVar("P", bound=PlanData)
+Decide: TypeAlias = Callable[[AxisState, Requirements], list[str]]
 
 
-def _data_and_tensor(state: AxisState, duties: Duties) -> list[str]:
-    return (data if state.axis.startswith(DATA_AXIS) else tensor)(state, duties)
+def _data_and_tensor(state: AxisState, requirements: Requirements) -> list[str]:
+    return (data if state.axis.startswith(DATA_AXIS) else tensor)(state, requirements)
 
 
-def _replicate(state: AxisState, duties: Duties) -> list[str]:
+def _replicate(state: AxisState, requirements: Requirements) -> list[str]:
     return []
 
 
@@ -66,8 +68,8 @@ class Policy:
     name: str
     decide: Decide
 
-    def __call__(self, state: AxisState, duties: Duties) -> list[str]:
-        return self.decide(state, duties)
+    def __call__(self, state: AxisState, requirements: Requirements) -> list[str]:
+        return self.decide(state, requirements)
 
     def decides(self, axis: str) -> Decide:
         """Returns what decides along an axis."""
@@ -95,8 +97,8 @@ def policy_of(policy: Any, network: Network, mesh: Mesh) -> Policy:
     else:
         raise _unknown(policy)
 
-    def decide(state: AxisState, duties: Duties) -> list[str]:
-        obey(requests, state, duties)
+    def decide(state: AxisState, requirements: Requirements) -> list[str]:
+        obey(requests, state, requirements)
         return []
 
     return Policy(name, decide)
@@ -112,36 +114,27 @@ def _unknown(policy: object) -> Exception:
     )
 
 
-def plan(graph: Graph, mesh: MeshLike, policy: Any = None) -> Plan:
-    """Returns how the graph is cut over the mesh.
-
-    mesh: axis names and sizes, outer axis first; a size may be a symbol. policy: ``"data"``,
-    ``"tensor"``, ``"data+tensor"`` (also the default), ``"replicate"``, a mapping from patterns of
-    node names to splits per axis, or a function ``PAS(graph, resource)``. Raises PlanError for what
-    is illegal, before anything runs, and MeshError for a mesh that cannot be read.
-    """
+def plan_as(make: type[P], graph: Graph, mesh: MeshLike, policy: Any = None) -> P:
+    """Returns how the graph is cut over the mesh, as data of this class; see `dimsolve.plan`."""
     require_graph(graph)
-    with uncollected():
-        return _planned(inlined(graph), Mesh.with_axes(mesh), policy)
-
-
-def _planned(graph: Graph, devices: Mesh, policy: Any) -> Plan:
-    network = Network(graph)
-    check_symbols(devices, network)
-    decide = policy_of(policy, network, devices)
-    kinds = [operator.kind for operator in network.operators]
-    decided: list[tuple[AxisState, Duties]] = []
-    conditions: dict[str, str] = {}
-    notes: list[str] = []
-    for axis, count in devices.axes:
-        state = AxisState(network, axis, count, kinds)
-        duties = Duties(count, network.facts, conditions)
-        notes += decide(state, duties)
-        complete(state, duties)
-        kinds = state.local_kinds()
-        decided.append((state, duties))
-    assembly = Assembly(network, devices, decided, kinds)
-    return assembly.plan(graph_id(graph), decide.name, notes)
+    with gc_paused():
+        graph, devices = inlined(graph), Mesh.with_axes(mesh)
+        network = Network(graph)
+        check_symbols(devices, network)
+        decide = policy_of(policy, network, devices)
+        classes = [operator.op_class for operator in network.operators]
+        decided: list[tuple[AxisState, Requirements]] = []
+        conditions: dict[str, str] = {}
+        notes: list[str] = []
+        for axis, count in devices.axes:
+            state = AxisState(network, axis, count, classes)
+            requirements = Requirements(count, network.facts, conditions)
+            notes += decide(state, requirements)
+            complete(state, requirements)
+            classes = state.local_classes()
+            decided.append((state, requirements))
+        assembly = Assembly(network, devices, decided, classes)
+        return assembly.plan(make, graph_id(graph), decide.name, notes)
 
 
 def require_graph(graph: object) -> None:
@@ -157,7 +150,7 @@ def require_graph(graph: object) -> None:
 
 def check_symbols(mesh: Mesh, network: Network) -> None:
     """Raises PlanError where a size of the mesh has the name of a length."""
-    both = sorted(mesh.symbols & network.kinds.known)
+    both = sorted(mesh.symbols & network.classes.known)
     if both:
         raise plan_error(
             "symbol-clash",

@@ -1,18 +1,15 @@
-"""Splits that a policy asks for by hand, checked one by one before anything else is decided.
+"""Splits that are asked for by hand: by a mapping, by a function, or of a graph itself.
 
-Request(operator 12, axis "tp", split (0, 1))      graph.partition(node, algo, idx=0, dim=1, num=n)
-Request(operator 3, axis "tp", split "n")          {"*.q_proj": {"tp": "n"}}
-
-A policy as a mapping: patterns of node names to splits per axis.
+A mapping has patterns (with ``*``, ``?`` and ``[...]``) of node names, and splits per axis. A
+pattern is matched against the path of the module that made the call, the node's id, the operator's
+name, and module and name joined by a dot. A split is an identifier of the annotation or
+(index, dim); of the nodes of a module those take it that have it. Of two patterns that match one
+node the later counts.
 
     {"*.q_proj": {"tp": "n"}, "*.o_proj": {"tp": "k"}, "matmul_custom": {"tp": (0, 1)}}
 
-A pattern (with ``*``, ``?`` and ``[...]``) is matched against the path of the module that made the
-call, the node's id, the operator's name, and module and name joined by a dot. A split is an
-identifier of the annotation or (index, dim); of the nodes of a module those take it that have it.
-Of two patterns that match one node the later counts.
-
-A policy as a function, as nnScaler's users write it.
+A function is written as users of nnScaler write it. It is given a `PolicyGraph`: the graph, with
+``partition``.
 
     def PAS(graph, resource):
         for node in graph.nodes():
@@ -21,23 +18,17 @@ A policy as a function, as nnScaler's users write it.
                 graph.partition(node, algo, idx=0, dim=1, num=resource.ngpus)
         return graph
 
-The function is given a `PolicyGraph`: the graph, with ``partition``. What it asks for is checked by
-the planner; what it leaves open follows.
-
-Splits that are asked of a graph itself, checked when they are asked: a wish that cannot be one
-leaves the graph as it was.
-
-    graph.partition(node, node.algorithm("dim"), idx=0, dim=1, num=2)
-
-Whether the split is legal, and along which axis it goes, is asked when a plan is made: a graph
-knows no mesh. A node of a function that the graph calls stands for all its copies.
+All become `Request`s, which are checked one by one before anything else is decided; what they leave
+open follows. A split that is asked of a graph itself is checked when it is asked: one that cannot
+be leaves the graph as it was. Whether it is legal, and along which axis it goes, is asked when a
+plan is made: a graph knows no mesh.
 """
 
 from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -53,14 +44,87 @@ from dimsolve.solver.solution import Solution
 
 from ..legality import Legality, judge
 from ..mesh import Mesh
-from ..plan_data import PlanError, plan_error
-from ..rules.rule import nothing_to_split, split_name
+from ..plan_data import PlanError, plan_error, problem
+from ..rules.naming import nothing_to_split, split_name
+from .axis_state import AxisState
 from .choices import Choice, Refusal
 from .illegal import legal_counts, legality_of
-from .network import Kinds, Network, Operator, declaration_of, facts_of, known_symbols
-from .propagation import AxisState, Duties, common_length
+from .network import Network, Operator, OperatorClasses, declaration_of, facts_of, known_symbols
+from .requirements import Requirements, common_length
 
 Split = str | tuple[int, int]
+
+NO_SUCH_NODE = problem(
+    "no-such-node",
+    "a pattern of the policy matches nothing",
+    "'{pattern:.60}' matches no module path, node or operator of the graph",
+    "{hint}",
+)
+NOT_A_MAPPING = problem(
+    "not-a-policy",
+    "this is not a policy",
+    "{pattern!r:.60}: {split!r:.60}",
+    'write {{"*.q_proj": {{"tp": "n"}}}}: an identifier or (index, dim) for each axis',
+)
+NOT_A_FUNCTION = problem(
+    "not-a-policy",
+    "this function is no policy",
+    "{origin}{signature} is called with a graph and a resource: {error}",
+    "write def PAS(graph, resource): ... return graph",
+)
+FAILED = problem(
+    "policy-failed", "a policy failed", "{origin} raised {kind}: {error!s:.200}{where}"
+)
+NO_GRAPH = problem(
+    "no-graph-returned",
+    "a policy returned no graph",
+    "{origin} returned {result!r:.60}",
+    "end it with: return graph",
+)
+SEVERAL_AXES = problem(
+    "several-axes",
+    "several mesh axes have as many parts",
+    "{origin} asks for {count} parts of {place}; {names} of the mesh {mesh} may be meant",
+    'name the axis: graph.partition(..., axis="{first}")',
+)
+TWICE_ALONG_ONE = problem(
+    "partitioned-twice",
+    "a node is partitioned twice along one axis",
+    "{origin} asks for {count} parts of {place} again; it is partitioned along {used}, "
+    "and the mesh is {mesh}",
+    "partition a node once for each axis of the mesh",
+)
+NO_SUCH_COUNT = problem(
+    "no-such-count",
+    "no mesh axis has as many parts",
+    "{origin} asks for {count} parts of {place}; the mesh is {mesh}",
+    "num is the size of an axis, or the number of all ranks",
+)
+NOT_A_COUNT = problem(
+    "not-a-count",
+    "this is no number of parts",
+    "{origin} asks for {num!r:.60} parts of {place}: {reason}",
+    "num is the size of an axis, or the number of all ranks",
+)
+NOT_A_NODE = problem(
+    "not-a-node",
+    "this is no node of the graph with its algorithm",
+    "{origin} partitions {node!r:.60} by {algo!r:.60}",
+    'write algo = node.algorithm("dim"); graph.partition(node, algo, idx=0, dim=1, num=n)',
+)
+NOT_AN_AXIS = problem(
+    "not-an-axis",
+    "this is no name of a mesh axis",
+    "{origin} is given axis={axis!r:.60} for {place}",
+    'give the name of the axis, such as axis="tp"',
+)
+A_CALL = problem(
+    "a-call",
+    "a call of a function is not cut itself",
+    "{origin} is asked to cut {place}, a call of @{function}",
+    'cut the nodes of graph.functions["{function}"], in all calls alike, or write a policy '
+    "PAS(graph, resource), which is given the graph with the calls written out",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,38 +137,44 @@ class Request:
     origin: str
 
 
-def obey(requests: Sequence[Request], state: AxisState, duties: Duties) -> None:
-    """Decides what is asked for along one axis. Raises PlanError for a split that is illegal, or of
-    which nobody can tell, with the Legality as its message.
+def obey(requests: Sequence[Request], state: AxisState, requirements: Requirements) -> None:
+    """Decides what is asked for along one axis. Raises PlanError for a split that is illegal or
+    undecided, with the Legality as its message.
     """
     asked: dict[int, tuple[str, Request]] = {}
     for request in requests:
         if request.axis != state.axis:
             continue
         operator = state.network.operators[request.operator]
-        name = named(operator, request.split, request.origin)
-        before = asked.setdefault(request.operator, (name, request))
-        if before[0] != name:
-            raise _twice(state, operator, before, (name, request))
+        name = _named(operator, request.split, request.origin)
+        before, first = asked.setdefault(request.operator, (name, request))
+        if before != name:
+            raise plan_error(
+                "two-splits",
+                "one operator is asked for two splits along one axis",
+                f"{place(operator.node)}: {first.origin} asks for {before}, "
+                f"{request.origin} asks for {name}, both along {state.axis}",
+                "name two axes of the mesh, or one split",
+                text=state.classes[operator.number].solution.text,
+            )
         choice = _choice(state, operator, name, request)
-        duty = duties.first_illegal(choice)
-        if duty is not None:
+        unmet = requirements.first_illegal(choice)
+        if unmet is not None:
             legality = legality_of(state, request.operator, choice)
-            common = common_length([duty], duties.facts)
-            raise _illegal(state, operator, request, legality, hint=legal_counts(common))
-        duties.rely(choice, request.origin)
+            hint = legal_counts(common_length([unmet], requirements.facts))
+            raise _illegal(state, operator, request, legality, hint=hint)
+        requirements.rely(choice, request.origin)
         state.decide(request.operator, choice)
 
 
-def named(operator: Operator, split: Split, origin: str) -> str:
-    """Returns the identifier that a split names. Raises PlanError for one that does not exist."""
-    return named_of(
-        operator.node, operator.kind.solution, operator.declaration.frozen, split, origin
-    )
+def _named(operator: Operator, split: Split, origin: str) -> str:
+    """The identifier that a split names. Raises PlanError for one that does not exist."""
+    solution = operator.op_class.solution
+    return _named_of(operator.node, solution, operator.declaration.frozen, split, origin)
 
 
-def named_of(node: Node, solution: Solution, frozen: str, split: Split, origin: str) -> str:
-    """Returns the identifier that a split of a node names. frozen: why nothing of it is cut."""
+def _named_of(node: Node, solution: Solution, frozen: str, split: Split, origin: str) -> str:
+    """frozen: why nothing of the node is cut."""
     try:
         name = split_name(solution, split)
     except AnnotationError as error:
@@ -127,20 +197,20 @@ def named_of(node: Node, solution: Solution, frozen: str, split: Split, origin: 
 
 
 def _choice(state: AxisState, operator: Operator, name: str, request: Request) -> Choice:
-    kind = state.kinds[operator.number]
-    answer: Choice | Refusal = Refusal(operator.pinned) if operator.pinned else kind.split(name)
+    op_class = state.classes[operator.number]
+    answer = Refusal(operator.pinned) if operator.pinned else op_class.split(name)
     if isinstance(answer, Choice):
         return answer
     legality = judge(
-        kind.solution,
+        op_class.solution,
         name,
         state.count,
         arguments=dict(operator.declaration.arguments),
-        value_split=kind.contract.value_split,
-        reduction=kind.contract.reduction,
-        transform_rules=kind.rules,
+        value_split=op_class.contract.value_split,
+        reduction=op_class.contract.reduction,
+        transform_rules=op_class.rules,
     )
-    names = ", ".join(choice.name for choice in kind.choices() if choice.name is not None)
+    names = ", ".join(choice.name for choice in op_class.choices() if choice.name is not None)
     hint = f"identifiers that may be cut there: {names}" if names and not operator.pinned else ""
     raise _illegal(state, operator, request, legality, answer.reason, hint)
 
@@ -165,22 +235,6 @@ def _illegal(
     )
 
 
-def _twice(
-    state: AxisState,
-    operator: Operator,
-    first: tuple[str, Request],
-    second: tuple[str, Request],
-) -> PlanError:
-    return plan_error(
-        "two-splits",
-        "one operator is asked for two splits along one axis",
-        f"{place(operator.node)}: {first[1].origin} asks for {first[0]}, "
-        f"{second[1].origin} asks for {second[0]}, both along {state.axis}",
-        "name two axes of the mesh, or one split",
-        text=state.kinds[operator.number].solution.text,
-    )
-
-
 def requests_of(policy: Mapping[str, Any], network: Network, mesh: Mesh) -> list[Request]:
     """Returns the splits that a mapping asks for. Raises PlanError for a pattern that matches
     nothing, a split that no matched node has, or text that is no split; MeshError for an axis that
@@ -189,10 +243,13 @@ def requests_of(policy: Mapping[str, Any], network: Network, mesh: Mesh) -> list
     found: dict[tuple[int, str], Request] = {}
     for pattern, splits in policy.items():
         if not isinstance(pattern, str) or not isinstance(splits, Mapping):
-            raise _unreadable(pattern, splits)
-        matched = [operator for operator in network.operators if _matches(pattern, operator)]
+            raise NOT_A_MAPPING(pattern=pattern, split=splits)
+        matched = [operator for operator in network.operators if _matches(pattern, operator.node)]
         if not matched:
-            raise _matches_nothing(pattern, network)
+            nodes = [operator.node for operator in network.operators]
+            names = filter(None, (name for n in nodes for name in (n.module, n.name, n.id)))
+            close = ", ".join(get_close_matches(pattern, dict.fromkeys(names), n=3, cutoff=0.4))
+            raise NO_SUCH_NODE(pattern=pattern, hint=f"close are {close}" if close else "")
         for axis, split in splits.items():
             mesh.index(axis)
             read = _split(pattern, split)
@@ -205,8 +262,7 @@ def requests_of(policy: Mapping[str, Any], network: Network, mesh: Mesh) -> list
     return list(found.values())
 
 
-def _matches(pattern: str, operator: Operator) -> bool:
-    node = operator.node
+def _matches(pattern: str, node: Node) -> bool:
     names = (node.module, node.id, node.name, f"{node.module}.{node.name}", node.signature)
     return any(name and fnmatchcase(name, pattern) for name in names)
 
@@ -218,66 +274,36 @@ def _split(pattern: str, split: Any) -> Split:
         case (int() as index, int() as dim) if bool not in (type(index), type(dim)):
             return index, dim
         case _:
-            raise _unreadable(pattern, split)
+            raise NOT_A_MAPPING(pattern=pattern, split=split)
 
 
 def _has(operator: Operator, split: Split) -> bool:
     """Whether a node has the identifier, or a dimension at (index, dim)."""
-    kind = operator.kind
+    op_class = operator.op_class
     if isinstance(split, str):
-        return split in kind.solution.layout.marks
+        return split in op_class.solution.layout.marks
     index, dim = split
-    if not 0 <= index < len(kind.tensors):
+    if not 0 <= index < len(op_class.tensors):
         return False
-    patterns = kind.tensors[index]
+    patterns = op_class.tensors[index]
     return patterns is not None and -len(patterns) <= dim < len(patterns)
 
 
-def _names(network: Network) -> Iterator[str]:
-    for operator in network.operators:
-        yield from filter(None, (operator.node.module, operator.node.name, operator.node.id))
-
-
-def _matches_nothing(pattern: str, network: Network) -> PlanError:
-    close = get_close_matches(pattern, dict.fromkeys(_names(network)), n=3, cutoff=0.4)
-    return plan_error(
-        "no-such-node",
-        "a pattern of the policy matches nothing",
-        f"'{pattern:.60}' matches no module path, node or operator of the graph",
-        f"close are {', '.join(close)}" if close else "",
-    )
-
-
 def _no_taker(pattern: str, split: Split, matched: list[Operator]) -> PlanError:
-    """Nobody has the split: what the first of them has is in the reason."""
+    """No matched node has the split; the reason says what the first of them has."""
     operator = matched[0]
-    names = ", ".join(operator.kind.solution.layout.marks) or "none"
+    node, tensors = operator.node, operator.op_class.tensors
+    names = ", ".join(operator.op_class.solution.layout.marks) or "none"
+    rows = ", ".join(f"{index} has {len(row)}" for index, row in enumerate(tensors) if row)
+    hint = f"of {node.id}, by index, so many dimensions: {rows}" if rows else ""
+    nodes = "1 node" if len(matched) == 1 else f"{len(matched)} nodes"
     return plan_error(
         "unknown-split",
         "no node that a pattern matches has its split",
-        f"'{pattern:.60}' matches {_counted(len(matched))}, the first is {operator.node.id} with "
+        f"'{pattern:.60}' matches {nodes}, the first is {node.id} with "
         f"the identifiers {names}; {split!r} is in none of them",
-        operator.declaration.frozen or _tensors(operator),
-        text=operator.kind.solution.text,
-    )
-
-
-def _counted(nodes: int) -> str:
-    return "1 node" if nodes == 1 else f"{nodes} nodes"
-
-
-def _tensors(operator: Operator) -> str:
-    """What (index, dim) may be."""
-    rows = [f"{index} has {len(row)}" for index, row in enumerate(operator.kind.tensors) if row]
-    return f"of {operator.node.id}, by index, so many dimensions: {', '.join(rows)}" if rows else ""
-
-
-def _unreadable(pattern: Any, split: Any) -> PlanError:
-    return plan_error(
-        "not-a-policy",
-        "this is not a policy",
-        f"{pattern!r:.60}: {split!r:.60}",
-        'write {"*.q_proj": {"tp": "n"}}: an identifier or (index, dim) for each axis',
+        operator.declaration.frozen or hint,
+        text=operator.op_class.solution.text,
     )
 
 
@@ -330,27 +356,31 @@ class PolicyGraph:
         """
         number = self._numbers.get(id(node))
         if number is None or not isinstance(algo, Algorithm) or algo.node is not node:
-            raise not_of_the_graph(self.origin, node, algo)
-        named(self.network.operators[number], (idx, dim), self.origin)
+            raise NOT_A_NODE(origin=self.origin, node=node, algo=algo)
+        _named(self.network.operators[number], (idx, dim), self.origin)
         if num is None:
-            axis = self._only_axis(node) if axis is None else axis
+            if axis is None and len(self.mesh.axes) > 1:
+                raise self._which_axis(node, "some", self.mesh.names)
+            axis = self.mesh.names[0] if axis is None else axis
             num = self.mesh[axis]
-        count = counted(self.origin, node, num)
+        count = _counted(self.origin, node, num)
         for name in self._axes(number, node, count, axis):
             self.requests.append(Request(number, name, (idx, dim), self.origin))
         if not isinstance(count, int):
             return ()
         return tuple(SubNode(node, index) for index in range(count))
 
-    def _only_axis(self, node: Node) -> str:
-        if len(self.mesh.axes) > 1:
-            raise self._which_axis(node, "some", self.mesh.names)
-        return self.mesh.names[0]
-
     def _axes(self, number: int, node: Node, count: Dim, axis: str | None) -> list[str]:
+        """The axes along which a node is cut into so many parts."""
+        asked: dict[str, Any] = {
+            "origin": self.origin,
+            "count": count,
+            "place": place(node),
+            "mesh": self.mesh,
+        }
         if axis is not None:
             if self.mesh[axis] != count:
-                raise self._no_axis(node, count)
+                raise NO_SUCH_COUNT(**asked)
             return [axis]
         if count == 1:
             return []
@@ -363,32 +393,18 @@ class PolicyGraph:
         every = [name for name, size in self.mesh.axes if size != 1]
         if product(size for _, size in self.mesh.axes) == count and used.isdisjoint(every):
             return every
-        raise self._twice(node, count, used) if used else self._no_axis(node, count)
+        if used:
+            raise TWICE_ALONG_ONE(**asked, used=", ".join(sorted(used)))
+        raise NO_SUCH_COUNT(**asked)
 
     def _which_axis(self, node: Node, count: str, names: Sequence[str]) -> PlanError:
-        return plan_error(
-            "several-axes",
-            "several mesh axes have as many parts",
-            f"{self.origin} asks for {count} parts of {place(node)}; {' and '.join(names)} of the "
-            f"mesh {self.mesh} may be meant",
-            f'name the axis: graph.partition(..., axis="{names[0]}")',
-        )
-
-    def _twice(self, node: Node, count: Dim, used: set[str]) -> PlanError:
-        return plan_error(
-            "partitioned-twice",
-            "a node is partitioned twice along one axis",
-            f"{self.origin} asks for {count} parts of {place(node)} again; it is partitioned along "
-            f"{', '.join(sorted(used))}, and the mesh is {self.mesh}",
-            "partition a node once for each axis of the mesh",
-        )
-
-    def _no_axis(self, node: Node, count: Dim) -> PlanError:
-        return plan_error(
-            "no-such-count",
-            "no mesh axis has as many parts",
-            f"{self.origin} asks for {count} parts of {place(node)}; the mesh is {self.mesh}",
-            "num is the size of an axis, or the number of all ranks",
+        return SEVERAL_AXES(
+            origin=self.origin,
+            count=count,
+            place=place(node),
+            names=" and ".join(names),
+            mesh=self.mesh,
+            first=names[0],
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -402,7 +418,15 @@ def requests_from(policy: Callable[..., Any], network: Network, mesh: Mesh) -> l
     origin = getattr(policy, "__name__", "the policy")
     seen = PolicyGraph(network, mesh, origin)
     resource = Resource(mesh.ranks, dict(mesh.axes))
-    _check_takes(policy, origin, seen, resource)
+    try:
+        signature = inspect.signature(policy)
+    except (TypeError, ValueError):
+        pass  # a function of C has none
+    else:
+        try:
+            signature.bind(seen, resource)
+        except TypeError as error:
+            raise NOT_A_FUNCTION(origin=origin, signature=signature, error=error) from None
     try:
         result = policy(seen, resource)
     except DimsolveError:
@@ -410,29 +434,8 @@ def requests_from(policy: Callable[..., Any], network: Network, mesh: Mesh) -> l
     except Exception as error:
         raise _failed(origin, policy, error) from error
     if result is not seen and result is not network.graph:
-        raise plan_error(
-            "no-graph-returned",
-            "a policy returned no graph",
-            f"{origin} returned {result!r:.60}",
-            "end it with: return graph",
-        )
+        raise NO_GRAPH(origin=origin, result=result)
     return seen.requests
-
-
-def _check_takes(policy: Callable[..., Any], origin: str, *given: Any) -> None:
-    try:
-        signature = inspect.signature(policy)
-    except (TypeError, ValueError):  # a function of C tells nothing
-        return
-    try:
-        signature.bind(*given)
-    except TypeError as error:
-        raise plan_error(
-            "not-a-policy",
-            "this function is no policy",
-            f"{origin}{signature} is called with a graph and a resource: {error}",
-            "write def PAS(graph, resource): ... return graph",
-        ) from None
 
 
 def _failed(origin: str, policy: Callable[..., Any], error: Exception) -> PlanError:
@@ -440,15 +443,11 @@ def _failed(origin: str, policy: Callable[..., Any], error: Exception) -> PlanEr
     file = getattr(getattr(policy, "__code__", None), "co_filename", "")
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
     where = f", at {Path(file).name}:{lines[-1]}" if lines else ""
-    return plan_error(
-        "policy-failed",
-        "a policy failed",
-        f"{origin} raised {type(error).__name__}: {error!s:.200}{where}",
-    )
+    return FAILED(origin=origin, kind=type(error).__name__, error=error, where=where)
 
 
-def counted(origin: str, node: Node, num: Any) -> Dim:
-    """Returns a number of parts. Raises PlanError for what is none."""
+def _counted(origin: str, node: Node, num: Any) -> Dim:
+    """A number of parts. Raises PlanError for what is none."""
     reason = f"it is {num}, a bool"
     if not isinstance(num, bool):
         try:
@@ -459,51 +458,31 @@ def counted(origin: str, node: Node, num: Any) -> Dim:
             if count != 0:
                 return count
             reason = "nothing is cut in no parts"
-    raise plan_error(
-        "not-a-count",
-        "this is no number of parts",
-        f"{origin} asks for {num!r:.60} parts of {place(node)}: {reason}",
-        "num is the size of an axis, or the number of all ranks",
-    ) from None
+    raise NOT_A_COUNT(origin=origin, num=num, place=place(node), reason=reason) from None
 
 
-def not_of_the_graph(origin: str, node: object, algo: object) -> PlanError:
-    """Returns the error for a node, or an algorithm, that is not of the graph."""
-    return plan_error(
-        "not-a-node",
-        "this is no node of the graph with its algorithm",
-        f"{origin} partitions {node!r:.60} by {algo!r:.60}",
-        'write algo = node.algorithm("dim"); graph.partition(node, algo, idx=0, dim=1, num=n)',
-    )
-
-
-ORIGIN = "graph.partition"
-
-
-def check_wish(
+def check_request(
     graph: Graph, node: Any, algo: Any, *, idx: Any, dim: Any, num: Any, axis: Any
 ) -> None:
-    """Raises PlanError for a node or an algorithm of another graph, a tensor or a dimension that
-    does not exist, what is no number of parts, and what is no name of an axis.
+    """Checks a split that is asked of a graph by ``graph.partition``. A node of a function that the
+    graph calls stands for all its copies.
+
+    Raises PlanError for a node or an algorithm of another graph, a tensor or a dimension that does
+    not exist, what is no number of parts, and what is no name of an axis.
     """
-    owner = _owner(graph, node)
+    origin, owner = "graph.partition", _owner(graph, node)
     if owner is None or not isinstance(algo, Algorithm) or algo.node is not node:
-        raise not_of_the_graph(ORIGIN, node, algo)
+        raise NOT_A_NODE(origin=origin, node=node, algo=algo)
     if isinstance(node.operation, FunctionCall):
-        raise _a_call(node, node.operation.function)
-    kinds = Kinds(facts_of(owner), known_symbols(owner))
-    declaration, _ = declaration_of(node, kinds.known)
-    solution = kinds.of(declaration, node).solution
-    named_of(node, solution, declaration.frozen, (idx, dim), ORIGIN)
+        raise A_CALL(origin=origin, place=place(node), function=node.operation.function)
+    classes = OperatorClasses(facts_of(owner), known_symbols(owner))
+    declaration, _ = declaration_of(node, classes.known)
+    solution = classes.of(declaration, node).solution
+    _named_of(node, solution, declaration.frozen, (idx, dim), origin)
     if num is not None:
-        counted(ORIGIN, node, num)
+        _counted(origin, node, num)
     if axis is not None and not isinstance(axis, str):
-        raise plan_error(
-            "not-an-axis",
-            "this is no name of a mesh axis",
-            f"{ORIGIN} is given axis={axis!r:.60} for {place(node)}",
-            'give the name of the axis, such as axis="tp"',
-        )
+        raise NOT_AN_AXIS(origin=origin, axis=axis, place=place(node))
 
 
 def _owner(graph: Graph, node: Any) -> Graph | None:
@@ -512,13 +491,3 @@ def _owner(graph: Graph, node: Any) -> Graph | None:
         return graph
     owners = (_owner(function, node) for function in graph.functions.values())
     return next((owner for owner in owners if owner is not None), None)
-
-
-def _a_call(node: Node, function: str) -> PlanError:
-    return plan_error(
-        "a-call",
-        "a call of a function is not cut itself",
-        f"{ORIGIN} is asked to cut {place(node)}, a call of @{function}",
-        f'cut the nodes of graph.functions["{function}"], in all calls alike, or write a policy '
-        "PAS(graph, resource), which is given the graph with the calls written out",
-    )

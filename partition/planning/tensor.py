@@ -1,8 +1,8 @@
 """The policy ``"tensor"``: parameters are cut where the least is communicated for it.
 
-The flood of every dimension of every parameter is a group: it says which operators work on parts,
-which parameters are held in parts, and what is communicated at its ends. Groups are taken by the
-least communication for a byte of parameters that a rank need not hold, as long as they help, and
+What propagates from a dimension of a parameter is a group: it says which operators work on parts,
+which parameters are stored in parts, and what is communicated at its ends. Groups are taken by the
+least communication for a byte of parameters that a rank need not store, as long as they help, and
 none is taken that contradicts one before. Nothing else is known: no names, no architectures.
 
     a Llama layer     heads       q, k, v, o             1 all-reduce forward, 1 backward
@@ -13,14 +13,16 @@ none is taken that contradicts one before. Nothing else is known: no names, no a
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import gcd
 
 from ..placement import Shard
-from .choices import Duty
+from ..plan_data import PlanError
+from .axis_state import AxisState, Change
+from .choices import Requirement
 from .illegal import group_error, too_fine
-from .propagation import AxisState, Change, Duties, Flood, common_length, flood
+from .propagation import Propagation, propagate
+from .requirements import Requirements, common_length
 
 BYTES_PER_BYTE = 16
 """A group helps where a rank sends at most so many bytes for a byte that it need not hold, ..."""
@@ -34,11 +36,11 @@ COLLECTIVES_PER_USE = 3
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """The flood of some seeds, and what it is worth."""
+    """The propagation of some seeds, and what it is worth."""
 
     number: int
     seeds: list[tuple[int, Shard]]
-    flood: Flood
+    propagation: Propagation
     shallow: bool = False
     change: Change | None = None
     sent: float = 0.0
@@ -60,16 +62,16 @@ class Group:
         cheap = self.sent <= BYTES_PER_BYTE * self.saved
         return cheap or OPERATIONS_PER_BYTE * self.sent <= self.work
 
-    def duties(self) -> Iterator[tuple[int, Duty]]:
-        """Yields what must hold, with the operator that asks for it."""
-        for number, choice in self.flood.choices.items():
-            for duty in choice.duties:
-                yield number, duty
+    @property
+    def requirements(self) -> list[Requirement]:
+        """What must hold for all its operators."""
+        choices = self.propagation.choices.values()
+        return [each for choice in choices for each in choice.requirements]
 
 
-def tensor(state: AxisState, duties: Duties) -> list[str]:
+def tensor(state: AxisState, requirements: Requirements) -> list[str]:
     """Decides the operators of all groups that help; returns notes on what was left whole."""
-    policy = TensorPolicy(state, duties)
+    policy = TensorPolicy(state, requirements)
     policy.run()
     return policy.notes
 
@@ -79,7 +81,7 @@ class TensorPolicy:
     """Takes groups along one axis. ``notes``: what was left whole, and why."""
 
     state: AxisState
-    duties: Duties
+    requirements: Requirements
     notes: list[str] = field(default_factory=list)
     taken: list[Group] = field(default_factory=list)
     blocked: list[Group] = field(default_factory=list)
@@ -87,16 +89,16 @@ class TensorPolicy:
     _number: int = 0
 
     def run(self) -> None:
-        """Decides the operators of all groups that help: floods first, then, for parameters that
-        are still whole, also what cuts only the operators that use them.
+        """Decides the operators of all groups that help: as far as they propagate first, then, for
+        parameters that are still whole, also what cuts only the operators that use them.
         """
         network = self.state.network
         for shallow in (False, True):
             seeds = [
-                (wire.number, Shard(dim))
-                for wire in network.parameters
-                if not self._cut(wire.number)
-                for dim in range(len(wire.dims or ()))
+                (edge.number, Shard(dim))
+                for edge in network.parameters
+                if not self._cut(edge.number)
+                for dim in range(len(edge.dims or ()))
             ]
             self._offer(seeds, shallow)
             while self._heap:
@@ -104,11 +106,11 @@ class TensorPolicy:
                 self._consider(group, again=shallow)
         self._settle()
 
-    def _cut(self, wire: int) -> bool:
-        return isinstance(self.state.change({}).stored(wire), Shard)
+    def _cut(self, edge: int) -> bool:
+        return isinstance(self.state.change({}).stored(edge), Shard)
 
     def _offer(self, seeds: list[tuple[int, Shard]], shallow: bool) -> None:
-        """Floods from seeds that no earlier flood has reached, and queues what helps."""
+        """Propagates from seeds that no earlier propagation has reached, and queues what helps."""
         reached: set[tuple[int, Shard]] = set()
         for seed in seeds:
             if seed not in reached:
@@ -120,14 +122,14 @@ class TensorPolicy:
 
     def _group(self, seed: tuple[int, Shard], shallow: bool) -> Group:
         state = self.state
-        found = flood(state.network, state.kinds, [seed], state.fixed, shallow=shallow)
+        found = propagate(state.network, state.classes, [seed], state.fixed, shallow=shallow)
         placed = [(w, p) for w, p in found.placed.items() if isinstance(p, Shard)]
-        own = [pair for pair in placed if state.network.wires[pair[0]].parameter]
+        own = [pair for pair in placed if state.network.edges[pair[0]].parameter]
         self._number += 1
         return Group(self._number, own, found, shallow)
 
     def _queue(self, group: Group) -> None:
-        if not group.flood.choices:
+        if not group.propagation.choices:
             return
         self._weigh(group)
         group.change = None
@@ -136,18 +138,20 @@ class TensorPolicy:
 
     def _weigh(self, group: Group) -> None:
         state = self.state
-        change = group.change = state.change(group.flood.choices)
+        change = group.change = state.change(group.propagation.choices)
         sent, group.collectives = change.cost()
         group.sent = max(sent, 0.0)
         group.saved, group.uses = saved(change)
         part = 1 - 1 / state.nominal
         group.work = part * sum(
-            state.work(number) for number, choice in group.flood.choices.items() if choice.name
+            state.work(number)
+            for number, choice in group.propagation.choices.items()
+            if choice.name
         )
 
     def _consider(self, group: Group, again: bool) -> None:
-        """Takes a group that still helps; one that another has cut into is flooded again."""
-        if any(self.state.fixed[number] for number in group.flood.choices):
+        """Takes a group that still helps; one that another has cut into is propagated again."""
+        if any(self.state.fixed[number] for number in group.propagation.choices):
             if again and not group.shallow:
                 self._offer(group.seeds, False)
             return
@@ -166,31 +170,35 @@ class TensorPolicy:
         an error, one that has nothing in common with the count is put aside.
         """
         facts = self.state.network.facts
-        common = common_length((duty for _, duty in group.duties()), facts)
-        illegal = [
-            number
-            for number, choice in group.flood.choices.items()
-            if self.duties.first_illegal(choice) is not None
-        ]
+        common = common_length(group.requirements, facts)
+        illegal = self._illegal(group)
         count = self.state.count
         if illegal and isinstance(count, int):
             if gcd(count, common) > 1:
-                raise group_error(self.state, self.duties, group.flood, illegal, common)
+                raise self._error(group, common)
             self.blocked.append(group)
             return False
         if not isinstance(count, int):
-            others = common_length(
-                (duty for each in self.taken for _, duty in each.duties()), facts
-            )
+            taken = [each for other in self.taken for each in other.requirements]
+            others = common_length(taken, facts)
             if gcd(others, common) == 1:
                 self.blocked.append(group)
                 return False
         return not illegal
 
+    def _illegal(self, group: Group) -> list[int]:
+        """The operators that the count cannot cut so."""
+        choices = group.propagation.choices.items()
+        return [number for number, choice in choices if self.requirements.first_illegal(choice)]
+
+    def _error(self, group: Group, common: int) -> PlanError:
+        illegal = self._illegal(group)
+        return group_error(self.state, self.requirements, group.propagation, illegal, common)
+
     def _take(self, group: Group) -> None:
         self.taken.append(group)
-        for number, choice in group.flood.choices.items():
-            self.duties.rely(choice, self.state.network.operators[number].node.id)
+        for number, choice in group.propagation.choices.items():
+            self.requirements.rely(choice, self.state.network.operators[number].node.id)
         assert group.change is not None
         self.state.accept(group.change)
         group.change = None
@@ -200,30 +208,22 @@ class TensorPolicy:
         smaller count would do.
         """
         for group in self.blocked:
-            lost = group.saved
-            left = [wire for wire, _ in group.seeds if not self._cut(wire)]
-            bytes_left = sum(self.state.bytes[wire] for wire in left) * (1 - 1 / self.state.nominal)
-            common = common_length((duty for _, duty in group.duties()), self.state.network.facts)
-            if 2 * bytes_left > lost and too_fine(self.state.count, common):
-                illegal = [
-                    number
-                    for number, choice in group.flood.choices.items()
-                    if self.duties.first_illegal(choice) is not None
-                ]
-                raise group_error(self.state, self.duties, group.flood, illegal, common)
+            left = [edge for edge, _ in group.seeds if not self._cut(edge)]
+            bytes_left = sum(self.state.bytes[edge] for edge in left) * (1 - 1 / self.state.nominal)
+            common = common_length(group.requirements, self.state.network.facts)
+            if 2 * bytes_left > group.saved and too_fine(self.state.count, common):
+                raise self._error(group, common)
             if left:
                 self.notes.append(self._note(group, left, common))
 
     def _note(self, group: Group, left: list[int], common: int) -> str:
         """Which parameters stay whole, and the operator that forbids the count."""
-        names = list(dict.fromkeys(self.state.network.wires[wire].target for wire in left))
+        names = list(dict.fromkeys(self.state.network.edges[edge].target for edge in left))
         listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         stay = "stays" if len(names) == 1 else "stay"
-        illegal = [n for n, c in group.flood.choices.items() if self.duties.first_illegal(c)]
         reason = f"they could be cut into parts that divide {common}"
-        if illegal:
-            error = group_error(self.state, self.duties, group.flood, illegal, common)
-            reason = error.diagnostic.reason.partition(", cut with ")[0]
+        if self._illegal(group):
+            reason = self._error(group, common).diagnostic.reason.partition(", cut with ")[0]
         return f"{self.state.axis}: {listed} {stay} whole: {reason}"
 
 
@@ -234,16 +234,16 @@ def saved(change: Change) -> tuple[float, int]:
     state = change.state
     part = 1 - 1 / state.nominal
     total, uses = 0.0, 0
-    for wire in change.touched:
-        entry = state.network.wires[wire]
+    for edge in change.touched:
+        entry = state.network.edges[edge]
         if entry.parameter:
-            now = isinstance(change.stored(wire), Shard)
-            before = isinstance(change.stored_before(wire), Shard)
-            total += (now - before) * state.bytes[wire] * part
+            now = isinstance(change.stored(edge), Shard)
+            before = isinstance(change.stored_before(edge), Shard)
+            total += (now - before) * state.bytes[edge] * part
             if sum(dim != 1 for dim in entry.dims or ()) > 1:
                 uses += (now - before) * len(entry.uses)
         elif entry.weight:
             total -= (
-                (change.gathered(wire) - change.gathered_before(wire)) * state.bytes[wire] * part
+                (change.gathered(edge) - change.gathered_before(edge)) * state.bytes[edge] * part
             )
     return total, uses

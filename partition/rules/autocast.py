@@ -15,12 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from ..rules.rule import Part
-
-if TYPE_CHECKING:
-    pass
+from .rule import Part
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from ..rules.rule import Part
+from .rule import Part
 
 Dims = tuple[int, ...]
 

@@ -1,11 +1,6 @@
-"""Which transform rules a torch function has, by its path.
+"""Transform rules of torch functions: splits that marks cannot tell, with what a rank runs instead.
 
-A rule set looks at one call's declaration, because whether a rule is right depends on the call: a
-summed loss needs no rule, and gradients scaled by frequency allow none.
-
-Transform rules of torch functions: splits that marks cannot tell, with what a rank runs instead.
-
-    embedding       rows of the table     each rank serves the ids it holds, the results are summed
+    embedding       rows of the table     each rank serves the ids it has, the results are summed
     cross_entropy   the batch             parts divide by what all ranks count together
     cross_entropy   the classes           each rank has a part of every row of logits
     batch_norm      the batch             statistics of all ranks
@@ -14,17 +9,16 @@ Transform rules of torch functions: splits that marks cannot tell, with what a r
     argmax          what is searched      the first place of all ranks
     tril            rows and columns      a diagonal that lies where the part begins
 
-What a rule computes needs torch and is imported when it runs.
-
-The transform rules of a call: those of its declaration, and those that torch functions have.
+A rule set looks at one call's declaration, because whether a rule is right depends on the call: a
+summed loss needs no rule, and gradients scaled by frequency allow none. What a rule computes needs
+torch, which is imported when it runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
 
 from dimsolve.ir.annotation import Opaque
 from dimsolve.ir.graph import Node
@@ -33,65 +27,37 @@ from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.operators import canonical
 from dimsolve.solver.operators.paths import IN_PLACE, canonical_path
 
-from .positions import (
-    argmax_rules,
-    argmin_rules,
-    dist_rules,
-    linalg_norm_rules,
-    norm_rules,
-    std_rules,
-    tril_rules,
-    triu_rules,
-    var_rules,
-    vector_norm_rules,
-)
+from . import lookup, losses, normalization, reductions, triangles
 from .rule import TransformRule
-from .statistics import (
-    amax_rules,
-    amin_rules,
-    batch_norm_rules,
-    group_norm_rules,
-    l1_rules,
-    max_rules,
-    min_rules,
-    mse_rules,
-)
-from .vocabulary import (
-    cross_entropy_rules,
-    gather_rules,
-    nll_rules,
-    rows_first_rules,
-    rows_second_rules,
-    select_rules,
-)
 
 RuleSet = Callable[[Declaration], tuple[TransformRule, ...]]
+_extremes_only = partial(reductions.spread_rules, extremes_only=True)
 
 RULES: dict[str, RuleSet] = {
-    "torch.nn.functional.embedding": rows_second_rules,
-    "torch.embedding": rows_first_rules,
-    "torch.index_select": select_rules,
-    "torch.gather": gather_rules,
-    "torch.nn.functional.cross_entropy": cross_entropy_rules,
-    "torch.nn.functional.nll_loss": nll_rules,
-    "torch.nn.functional.mse_loss": mse_rules,
-    "torch.nn.functional.l1_loss": l1_rules,
-    "torch.nn.functional.batch_norm": batch_norm_rules,
-    "torch.nn.functional.group_norm": group_norm_rules,
-    "torch.amax": amax_rules,
-    "torch.amin": amin_rules,
-    "torch.max": max_rules,
-    "torch.min": min_rules,
-    "torch.var": var_rules,
-    "torch.std": std_rules,
-    "torch.norm": norm_rules,
-    "torch.linalg.vector_norm": vector_norm_rules,
-    "torch.linalg.norm": linalg_norm_rules,
-    "torch.dist": dist_rules,
-    "torch.argmax": argmax_rules,
-    "torch.argmin": argmin_rules,
-    "torch.tril": tril_rules,
-    "torch.triu": triu_rules,
+    "torch.nn.functional.embedding": partial(lookup.row_rules, lookup.embedding_rows, 1),
+    "torch.embedding": partial(lookup.row_rules, lookup.table_rows, 0),
+    "torch.index_select": partial(lookup.pick_rules, lookup.selected_slices),
+    "torch.gather": partial(lookup.pick_rules, lookup.gathered_elements),
+    "torch.nn.functional.cross_entropy": partial(losses.class_rules, losses.cross_entropy_parts),
+    "torch.nn.functional.nll_loss": partial(losses.class_rules, losses.nll_parts),
+    "torch.nn.functional.mse_loss": partial(losses.mean_rules, losses.weighted_mse),
+    "torch.nn.functional.l1_loss": partial(losses.mean_rules, losses.weighted_l1),
+    "torch.nn.functional.batch_norm": normalization.batch_norm_rules,
+    "torch.nn.functional.group_norm": normalization.group_norm_rules,
+    "torch.amax": partial(reductions.extreme_rules, reductions.amax_parts),
+    "torch.amin": partial(reductions.extreme_rules, reductions.amin_parts),
+    "torch.max": partial(reductions.extreme_rules, reductions.max_parts),
+    "torch.min": partial(reductions.extreme_rules, reductions.min_parts),
+    "torch.var": partial(reductions.spread_rules, reductions.var_parts),
+    "torch.std": partial(reductions.spread_rules, reductions.std_parts),
+    "torch.norm": partial(reductions.spread_rules, reductions.norm_parts),
+    "torch.linalg.vector_norm": partial(reductions.spread_rules, reductions.vector_norm_parts),
+    "torch.linalg.norm": partial(_extremes_only, reductions.linalg_norm_parts),
+    "torch.dist": partial(_extremes_only, reductions.dist_parts),
+    "torch.argmax": partial(reductions.spread_rules, reductions.argmax_parts),
+    "torch.argmin": partial(reductions.spread_rules, reductions.argmin_parts),
+    "torch.tril": partial(triangles.triangle_rules, triangles.tril_parts),
+    "torch.triu": partial(triangles.triangle_rules, triangles.triu_parts),
 }
 """Path of the library's entry to its rules."""
 
@@ -106,7 +72,7 @@ def _rule_set(path: str) -> RuleSet | None:
 
 def rules_of(path: str, declaration: Declaration) -> tuple[TransformRule, ...]:
     """Returns the transform rules of a torch function for one call; () where it has none, and where
-    the shape of an input is not told (``?``).
+    the shape of an input is not known (``?``).
 
     >>> declaration = Declaration("a b, v^ d -> a b d", inputs=(None, None))
     >>> [str(rule) for rule in rules_of("torch.nn.functional.embedding", declaration)]
@@ -115,8 +81,13 @@ def rules_of(path: str, declaration: Declaration) -> tuple[TransformRule, ...]:
     rules = _rule_set(path)
     if rules is None:
         return ()
-    told = read_annotation(declaration.annotation).inputs
-    return () if any(isinstance(row, Opaque) for row in told) else rules(declaration)
+    rows = read_annotation(declaration.annotation).inputs
+    return () if any(isinstance(row, Opaque) for row in rows) else rules(declaration)
+
+
+def rules_for(node: Node, declaration: Declaration) -> tuple[TransformRule, ...]:
+    """Returns the transform rules that hold for a call, the declaration's own first."""
+    return (*declaration.transform_rules, *rules_of(node.signature, declaration))
 
 
 def with_rules(operator: Operator) -> Operator:
@@ -131,15 +102,3 @@ def with_rules(operator: Operator) -> Operator:
         return replace(declaration, transform_rules=rules)
 
     return replace(operator, declare=declare)
-
-
-__all__ = ["rules_of", "with_rules"]
-
-
-def rules_for(node: Node, declaration: Declaration) -> tuple[Any, ...]:
-    """Returns the transform rules that hold for a call, the declaration's own first."""
-    try:
-        pass
-    except ImportError:
-        return declaration.transform_rules
-    return (*declaration.transform_rules, *rules_of(node.signature, declaration))

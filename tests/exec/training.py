@@ -76,7 +76,7 @@ def _trained(
 ) -> list[Any]:
     from dimsolve.exec.parallel.parallelize import parallelize
     from dimsolve.exec.running.compare import CheckedRun, batches
-    from dimsolve.partition.planning.planner import plan
+    from dimsolve.partition.plan import plan
 
     part = parallelize(model, plan(graph, mesh, policy))
     device = part.ends.device

@@ -19,7 +19,8 @@ from dimsolve.exec.distributed.simulated import Member, SimulatedWorld
 from dimsolve.exec.lowering.lower import lower
 from dimsolve.ir.graph import values_in
 from dimsolve.partition.placement import Placement, Shard, read_placement
-from dimsolve.partition.plan import InputPlan, Plan
+from dimsolve.partition.plan import Plan
+from dimsolve.partition.plan_data import InputPlan
 from dimsolve.solver.algebra.dims import evaluate
 from dimsolve.solver.algebra.poly import Dim
 

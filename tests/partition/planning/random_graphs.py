@@ -10,9 +10,10 @@ from random import Random
 
 from dimsolve.ir.graph import Value
 from dimsolve.partition.placement import Partial, Shard
+from dimsolve.partition.planning.axis_state import AxisState
 from dimsolve.partition.planning.choices import Choice
 from dimsolve.partition.planning.planner import Policy
-from dimsolve.partition.planning.propagation import AxisState, Duties
+from dimsolve.partition.planning.requirements import Requirements
 
 from .growing import ROOM, Growing, is_float, shape_of
 from .more_calls import MORE_FAMILIES
@@ -46,7 +47,7 @@ def _elements(value: Value) -> int:
 def chaos(random: Random, share: float = 0.7) -> Policy:
     """Decides operators at random: any split, with and without blocks, partial values passed on."""
 
-    def decide(state: AxisState, duties: Duties) -> list[str]:
+    def decide(state: AxisState, duties: Requirements) -> list[str]:
         for operator in state.network.operators:
             if operator.pinned or operator.skipped or random.random() > share:
                 continue
@@ -59,7 +60,7 @@ def chaos(random: Random, share: float = 0.7) -> Policy:
 
 
 def _all_choices(state: AxisState, number: int) -> list[Choice]:
-    kind, operator = state.kinds[number], state.network.operators[number]
+    kind, operator = state.classes[number], state.network.operators[number]
     found = [kind.whole, *kind.choices()]
     for choice in list(found):
         if choice.name is not None:
@@ -86,7 +87,7 @@ def _all_choices(state: AxisState, number: int) -> list[Choice]:
     return [*found, passing] if passing is not None else found
 
 
-def _legal(choice: Choice, duties: Duties) -> bool:
+def _legal(choice: Choice, duties: Requirements) -> bool:
     return duties.conditions_of(choice) == ()
 
 

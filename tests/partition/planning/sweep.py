@@ -7,9 +7,8 @@ from collections import Counter
 from random import Random
 
 from dimsolve.ir.errors import DimsolveError
-from dimsolve.partition.plan import Plan
+from dimsolve.partition.plan import Plan, plan
 from dimsolve.partition.plan_data import PlanError
-from dimsolve.partition.planning.planner import plan
 from tests.oracles.all_ranks import compare
 
 from .random_graphs import chaos, random_graph, random_mesh

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dimsolve.partition.planning.planner import plan
+from dimsolve.partition.plan import plan
 from tests.oracles.all_ranks import compare
 
 from .models import EIGHT, OTHERS, all_reduces, held, traced

@@ -9,7 +9,7 @@ import torch
 
 import dimsolve as ds
 from dimsolve.exec.graph import Graph
-from dimsolve.partition.planning.network import inlined
+from dimsolve.partition.inlining import inlined
 from tests.oracles.all_ranks import compare
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import dimsolve as ds
-from dimsolve.partition.planning.derive import check_derived, derive, differences
+from dimsolve.partition.compare import differences
+from dimsolve.partition.planning.derive import check_derived, derive
 
 from .edits import ALL, GONE, SMALL, edited, mlp
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from dimsolve.partition.plan import Plan
-from dimsolve.partition.planning.planner import plan
+from dimsolve.partition.plan import Plan, plan
 from tests.oracles.all_ranks import compare
 
 from .models import held, traced

@@ -14,7 +14,7 @@ from tests.oracles.all_ranks import compare
 
 
 def values(graph: Graph) -> dict[str, str]:
-    return {wire.value.name: wire.gradient for wire in Network(graph).wires}
+    return {wire.value.name: wire.gradient for wire in Network(graph).edges}
 
 
 def test_gradients_come_from_parameters_and_end_where_they_are_cut() -> None:

@@ -10,7 +10,8 @@ import torch
 
 import dimsolve as ds
 from dimsolve.exec.graph import Graph
-from dimsolve.partition.plan import OperatorPlan, Plan
+from dimsolve.partition.plan import Plan
+from dimsolve.partition.plan_data import OperatorPlan
 from tests.oracles.all_ranks import compare
 
 

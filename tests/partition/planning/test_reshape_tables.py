@@ -25,9 +25,9 @@ import pytest
 
 from dimsolve.exec.graph import Graph
 from dimsolve.partition.placement import read_placement
-from dimsolve.partition.planning.choices import Choice, Kind
+from dimsolve.partition.planning.choices import Choice, OperatorClass
 from dimsolve.partition.planning.network import Network
-from dimsolve.partition.planning.propagation import Duties
+from dimsolve.partition.planning.requirements import Requirements
 from dimsolve.partition.reshard import conversion, sends
 from dimsolve.solver.proof.facts import NO_FACTS
 
@@ -37,11 +37,11 @@ EXPANDS = json.loads((DATA / "expand_and_repeat.json").read_text())["expand"]
 NAMES = {"R": "B", "P(sum)": "P"}
 
 
-def signatures(kind: Kind, mesh: list[int]) -> set[tuple[str, ...]]:
+def signatures(kind: OperatorClass, mesh: list[int]) -> set[tuple[str, ...]]:
     """All ways to cut one operator over the axes of a mesh, outer axis first."""
     if not mesh:
         return {()}
-    duties = Duties(mesh[0], NO_FACTS)
+    duties = Requirements(mesh[0], NO_FACTS)
     passing = kind.passing(frozenset({0}))
     choices: list[Choice] = [kind.whole, *kind.choices(), *([passing] if passing else [])]
     found = set()
@@ -62,7 +62,7 @@ def test_contiguous_placements_of_a_reshape_are_those_of_oneflow(case: dict[str,
     graph = Graph()
     x = graph.input("x", tuple(case["from"]), "float32")
     graph.output(graph.call("torch.reshape", x, tuple(case["to"])))
-    ours = signatures(Network(graph).operators[0].kind, case["mesh"])
+    ours = signatures(Network(graph).operators[0].op_class, case["mesh"])
     contiguous = {each for each in ours if not any("blocks" in pair for pair in each)}
     assert contiguous == {tuple(each) for each in case["signatures"]}
     assert ours >= contiguous
@@ -79,7 +79,7 @@ def test_an_expand_has_the_placements_of_oneflow(case: dict[str, Any]) -> None:
     graph = Graph()
     x = graph.input("x", tuple(case["shape"]), "float32")
     graph.output(graph.call("torch.Tensor.expand", x, *case["sizes"]))
-    ours = {pair for (pair,) in signatures(Network(graph).operators[0].kind, [1])}
+    ours = {pair for (pair,) in signatures(Network(graph).operators[0].op_class, [1])}
     recorded = {f"S({i})>S({j})" for i, j in case["splits"]}
     assert recorded | {"P>P", "B>B"} <= ours
     assert all(pair.startswith("B>S") for pair in ours - recorded - {"P>P", "B>B"})

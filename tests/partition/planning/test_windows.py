@@ -14,10 +14,11 @@ from torch.nn import functional as F  # noqa: N812
 import dimsolve as ds
 from dimsolve.exec.graph import Graph
 from dimsolve.partition.placement import Shard, read_placement
+from dimsolve.partition.planning.axis_state import AxisState
 from dimsolve.partition.planning.choices import Choice, Refusal
 from dimsolve.partition.planning.network import Network
 from dimsolve.partition.planning.planner import Policy
-from dimsolve.partition.planning.propagation import AxisState, Duties
+from dimsolve.partition.planning.requirements import Requirements
 from tests.oracles.all_ranks import compare
 
 from .test_tensor import assert_equal, placements, traced
@@ -174,7 +175,7 @@ def test_windows_are_cut_as_the_whole_and_the_whole_as_windows(
     path: str, arguments: tuple[Any, ...]
 ) -> None:
     graph, inputs = graph_of(path, arguments)
-    kind = Network(graph).operators[0].kind
+    kind = Network(graph).operators[0].op_class
     taken = 0
     for tensor, row in enumerate(kind.tensors):
         for text in SHARDS:
@@ -188,7 +189,7 @@ def test_windows_are_cut_as_the_whole_and_the_whole_as_windows(
                 continue
             assert choice.at(tensor) == shard
             for count in (2, 3):
-                if Duties(count, kind.facts).first_illegal(choice) is None:
+                if Requirements(count, kind.facts).first_illegal(choice) is None:
                     made = ds.plan(graph, {"tp": count}, _policy(choice))
                     assert compare(made, graph, {}, inputs, {}).ok, (tensor, text, count)
                     taken += 1
@@ -198,8 +199,8 @@ def test_windows_are_cut_as_the_whole_and_the_whole_as_windows(
 def _policy(choice: Choice) -> Policy:
     """The same choice by its placements: every planning makes kinds of its own."""
 
-    def decide(state: AxisState, duties: Duties) -> list[str]:
-        kind = state.kinds[0]
+    def decide(state: AxisState, duties: Requirements) -> list[str]:
+        kind = state.classes[0]
         places = [
             n for n, p in enumerate((*choice.inputs, *choice.outputs)) if isinstance(p, Shard)
         ]
@@ -213,6 +214,6 @@ def _policy(choice: Choice) -> Policy:
 
 def test_a_part_in_two_windows_is_refused_with_the_reason() -> None:
     graph, _ = graph_of("torch.split", ([48, 24, 24], 1))
-    answer = Network(graph).operators[0].kind.spread(0, Shard(1))
+    answer = Network(graph).operators[0].op_class.spread(0, Shard(1))
     assert isinstance(answer, Refusal)
     assert answer.reason == "S(1) has a part that lies in two windows"

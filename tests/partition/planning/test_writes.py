@@ -14,9 +14,9 @@ from torch import Tensor
 
 from dimsolve.exec.calls import resolve
 from dimsolve.ir.errors import DimsolveError
+from dimsolve.partition.aliasing import _SHARING, _VIEWS_OF_ALL
+from dimsolve.partition.plan import plan
 from dimsolve.partition.plan_data import PlanError
-from dimsolve.partition.planning.network import _SHARING, _VIEWS_OF_ALL
-from dimsolve.partition.planning.planner import plan
 from dimsolve.solver.operators import examples, find, names
 from tests.oracles.all_ranks import compare, tensors, whole_run
 

@@ -9,7 +9,7 @@ import pytest
 
 import dimsolve as ds
 from dimsolve.ir.graph import Region
-from dimsolve.partition.regions import regions_of
+from dimsolve.partition.checkpoints import regions_of
 
 WIDTH = 64
 

@@ -1,89 +1,99 @@
-"""Triangles of matrices whose rows or columns are cut: the diagonal lies where a part begins.
+"""Extremes, variances, norms and places of extremes over a cut dimension: every rank gets the whole
+result.
 
-tril(x), rows b over 2     a b^ c^ -> a b^ c^      rank 1 keeps what lies below diagonal + b/2
-
-Variances, norms and places of extremes over a cut dimension: every rank gets the whole result.
-
+    amax(x, 0)        a+ b -> b      x S(0)      R     elements that tie share the gradient
     var(x, -1)        a b^ -> a      x S(1)      R     mean and squares of all ranks
     norm(x)           a^ b^ -> ()    x S(0)      R     a root of the sum of all ranks
-    argmax(x, -1)     a b^ -> a      x S(1)      R     the first place that holds the largest
+    argmax(x, -1)     a b^ -> a      x S(1)      R     the first place that has the largest
 
-No reduction joins these; the sums below them are joined instead.
+No reduction joins the last three; the sums below them are joined instead. P(max) would do for the
+values of an extreme. But where elements of several ranks tie, the gradient is shared among all of
+them, and only all ranks together know how many they are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from dimsolve.ir.annotation import Dim, Identifier, Mark, Tensor
+from dimsolve.ir.annotation import Mark
 from dimsolve.ir.operator import Declaration
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.layout import fresh_names, identifiers_of
 
-from ..placement import Shard
 from .autocast import cast_as_torch
 from .rule import Part, TransformRule
-from .statistics import dims_of
 
 if TYPE_CHECKING:
     import torch
 
 
-def var_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
-    """Returns the rule of var."""
-    return _rules_of_spread(declaration, var_parts)
+def extreme_rules(local: Callable[..., Any], declaration: Declaration) -> tuple[TransformRule, ...]:
+    """Returns the rule of amax, amin, and of max and min over all elements; those of two tensors,
+    or with indices, have none.
+    """
+    real = str(declaration.dtypes[:1]).startswith(("('float", "('bfloat"))
+    if not real or declaration.reduction not in ("max", "min"):
+        return ()
+    return _whole_result(declaration, Mark.SUM, local)
 
 
-def std_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
-    """Returns the rule of std."""
-    return _rules_of_spread(declaration, std_parts)
-
-
-def norm_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
-    """Returns the rule of torch.norm, where it is no sum, maximum or minimum."""
-    return _rules_of_spread(declaration, norm_parts)
-
-
-def vector_norm_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
-    """Returns the rule of torch.linalg.vector_norm."""
-    return _rules_of_spread(declaration, vector_norm_parts)
-
-
-def linalg_norm_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
-    """Returns the rule of torch.linalg.norm where it is a largest or smallest size."""
-    return _rules_of_spread(declaration, linalg_norm_parts, extremes_only=True)
-
-
-def dist_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
-    """Returns the rule of torch.dist where it is a largest or smallest difference."""
-    return _rules_of_spread(declaration, dist_parts, extremes_only=True)
-
-
-def argmax_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
-    """Returns the rule of argmax."""
-    return _rules_of_spread(declaration, argmax_parts)
-
-
-def argmin_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
-    """Returns the rule of argmin."""
-    return _rules_of_spread(declaration, argmin_parts)
-
-
-def _rules_of_spread(
-    declaration: Declaration, local: Any, *, extremes_only: bool = False
+def spread_rules(
+    local: Callable[..., Any], declaration: Declaration, *, extremes_only: bool = False
 ) -> tuple[TransformRule, ...]:
     """Over what is reduced and has no reduction, and over extremes: elements of several ranks that
     tie share the gradient, which P(max) does not know of.
     """
-    annotation = read_annotation(declaration.annotation)
     extreme = declaration.reduction in ("max", "min")
-    marks = {Mark.SUM} if extreme else set() if extremes_only else {Mark.FROZEN}
-    found = identifiers_of(annotation).items()
-    names = tuple(name for name, identifier in found if identifier.mark in marks)
-    if not names or len(annotation.outputs) != 1:
+    if (extremes_only and not extreme) or len(read_annotation(declaration.annotation).outputs) != 1:
         return ()
-    return (TransformRule(split=names, outputs=("R",), local=local),)
+    return _whole_result(declaration, Mark.SUM if extreme else Mark.FROZEN, local)
+
+
+def _whole_result(
+    declaration: Declaration, mark: Mark, local: Callable[..., Any]
+) -> tuple[TransformRule, ...]:
+    found = identifiers_of(read_annotation(declaration.annotation)).items()
+    names = tuple(name for name, identifier in found if identifier.mark is mark)
+    return (TransformRule(split=names, outputs=("R",), local=local),) if names else ()
+
+
+@cast_as_torch()
+def amax_parts(part: Part, input: Any, dim: Any = (), keepdim: bool = False) -> Any:
+    """Returns the largest elements of all ranks' parts."""
+    return _extreme(part, input, dim, keepdim, True, False)
+
+
+@cast_as_torch()
+def amin_parts(part: Part, input: Any, dim: Any = (), keepdim: bool = False) -> Any:
+    """Returns the smallest elements of all ranks' parts."""
+    return _extreme(part, input, dim, keepdim, False, False)
+
+
+@cast_as_torch()
+def max_parts(part: Part, input: Any) -> Any:
+    """Returns the largest element of all ranks' parts."""
+    return _extreme(part, input, (), False, True, True)
+
+
+@cast_as_torch()
+def min_parts(part: Part, input: Any) -> Any:
+    """Returns the smallest element of all ranks' parts."""
+    return _extreme(part, input, (), False, False, True)
+
+
+def _extreme(part: Part, input: Any, dim: Any, keepdim: bool, largest: bool, of_all: bool) -> Any:
+    from .joined import extreme
+
+    return extreme(part, input, _dims(input, dim), keepdim, largest, of_all)
+
+
+def _dims(input: Any, dim: Any) -> tuple[int, ...]:
+    """The dimensions that a reduction goes over, all where none is named."""
+    if dim is None or dim == ():
+        return tuple(range(input.dim()))
+    return (dim,) if isinstance(dim, int) else tuple(dim)
 
 
 @cast_as_torch()
@@ -127,7 +137,7 @@ def _variance(
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     less = (1 if unbiased in (None, True) else 0) if correction is None else correction
-    dims = dims_of(input, dim)
+    dims = _dims(input, dim)
     found = variance(part, input, dims, less, dim is None)
     return found if keepdim or not dims else found.squeeze(dims)
 
@@ -159,7 +169,7 @@ def vector_norm_parts(
     from .joined import vector_norm
 
     x = x if dtype is None else x.to(dtype)
-    return vector_norm(part, x, ord, dims_of(x, dim), keepdim)
+    return vector_norm(part, x, ord, _dims(x, dim), keepdim)
 
 
 def linalg_norm_parts(
@@ -215,44 +225,3 @@ def _flat(local: torch.Tensor, sizes: list[int], parts: list[Part]) -> torch.Ten
         found = found + (local % size + part.index * size) * stride
         local, stride = local // size, stride * size * part.count
     return found
-
-
-def tril_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
-    """Returns the rules of tril: one for rows, one for columns."""
-    return _rules_of_triangles(declaration, tril_parts)
-
-
-def triu_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
-    """Returns the rules of triu."""
-    return _rules_of_triangles(declaration, triu_parts)
-
-
-def _rules_of_triangles(declaration: Declaration, local: Any) -> tuple[TransformRule, ...]:
-    row = read_annotation(declaration.annotation).inputs[0]
-    assert isinstance(row, Tensor)
-    atoms = [dim.atoms[0] for dim in row.dims if isinstance(dim, Dim)]
-    return tuple(
-        TransformRule((Shard(place),), (Shard(place),), local=local, split=atom.name)
-        for place, atom in enumerate(atoms)
-        if isinstance(atom, Identifier) and atom.mark is Mark.FROZEN
-    )
-
-
-@cast_as_torch()
-def tril_parts(part: Part, input: Any, diagonal: int = 0) -> Any:
-    """Returns this rank's part of the lower triangles."""
-    return input.tril(diagonal + _shift(part, input))
-
-
-@cast_as_torch()
-def triu_parts(part: Part, input: Any, diagonal: int = 0) -> Any:
-    """Returns this rank's part of the upper triangles."""
-    return input.triu(diagonal + _shift(part, input))
-
-
-def _shift(part: Part, input: Any) -> int:
-    """How far the diagonal of the whole lies above that of the part."""
-    names = fresh_names(set())
-    *_, rows, columns = (next(names) for _ in range(input.dim()))
-    below: int = part[rows].index * input.shape[-2]
-    return below - part[columns].index * int(input.shape[-1])

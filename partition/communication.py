@@ -1,0 +1,63 @@
+"""What a training step communicates, counted per collective, axis and direction.
+
+    Traffic("all-reduce", "tp", "forward", 4, 131072)      two in each of two layers
+    Traffic("all-reduce", "dp", "backward", 21, 183296)    the gradients of 21 parameters
+
+Bytes are what one rank sends: of an all-reduce of B bytes over n ranks 2 (n - 1)/n B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from .plan_data import Axis, ConversionPlan, Gradient, PlanData
+from .reshard import SENT, Collective
+from .sizes import Sizes
+
+
+class Traffic(NamedTuple):
+    """The collectives of one sort in a step. ``bytes``: sent by one rank in all of them."""
+
+    collective: Collective
+    axis: Axis
+    direction: str
+    count: int  # type: ignore[assignment]  # a tuple's count of equal items is of no use here
+    bytes: int
+
+
+def communication_of(plan: PlanData, sizes: Sizes, input_gradients: bool) -> list[Traffic]:
+    """Returns the traffic of one training step, forward first, in the order of the mesh's axes.
+
+    input_gradients: whether what is sent only for the gradients of inputs is counted. Raises
+    PlanError for a symbol without a size.
+    """
+    runs: tuple[Gradient, ...] = ("always", "inputs") if input_gradients else ("always",)
+    totals: dict[tuple[str, Axis, Collective], list[int]] = {}
+    for conversion in plan.conversions:
+        for direction, collective, sent in _each(conversion, sizes, runs):
+            total = totals.setdefault((direction, conversion.axis, collective), [0, 0])
+            total[0] += 1
+            total[1] += sent
+    axes = list(plan.mesh)
+    order = sorted(totals, key=lambda key: (key[0] != "forward", axes.index(key[1]), key[2]))
+    return [
+        Traffic(collective, axis, direction, *totals[direction, axis, collective])
+        for direction, axis, collective in order
+    ]
+
+
+def _each(
+    conversion: ConversionPlan, sizes: Sizes, runs: Collection[Gradient]
+) -> Iterator[tuple[str, Collective, int]]:
+    """The collectives that send something; of several the bytes are shared by what they send."""
+    ways = [("forward", conversion.forward, conversion.bytes_forward)]
+    if conversion.backward_runs in runs:
+        ways.append(("backward", conversion.backward, conversion.bytes_backward))
+    count = sizes.mesh[conversion.axis]
+    for direction, collectives, text in ways:
+        sending = [each for each in collectives if SENT[each][0]]
+        weights = [SENT[each][0] * count ** (2 - SENT[each][1]) for each in sending]
+        total = sizes.of(text) if sending else 0
+        for collective, weight in zip(sending, weights, strict=True):
+            yield direction, collective, total * weight // sum(weights)

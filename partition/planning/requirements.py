@@ -1,0 +1,92 @@
+"""Whether a count may be used: what choices require of it, decided.
+
+Requirement h = 32, count 8       legal
+Requirement g = 8, count 16       never
+Requirement b = batch, count 2    only if batch % 2 == 0
+Requirement g = 8, count n        only if 8 % n == 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import gcd
+
+from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.proof.divisibility import fixed_divisor
+from dimsolve.solver.proof.facts import Facts
+from dimsolve.solver.proof.prove import decide_divides
+from dimsolve.solver.proof.verdict import Always, Decision, Never, Sometimes, Undecided
+
+from .choices import Choice, Requirement
+
+
+@dataclass(slots=True)
+class Requirements:
+    """Decides requirements for one count. ``conditions``: what was relied on, and why."""
+
+    count: Dim
+    facts: Facts
+    conditions: dict[str, str] = field(default_factory=dict)
+    _decided: dict[tuple[Dim, Dim], Decision] = field(default_factory=dict)
+
+    def decide(self, requirement: Requirement) -> Decision:
+        """Returns whether the count, times the requirement's divisor, divides its length."""
+        key = (requirement.length, requirement.divisor)
+        if key not in self._decided:
+            divisor = self.count * requirement.divisor
+            self._decided[key] = decide_divides(divisor, requirement.length, self.facts)
+        return self._decided[key]
+
+    def conditions_of(self, choice: Choice) -> tuple[str, ...] | None:
+        """Returns the conditions under which a choice is legal, None where it is not, or where
+        that is undecided.
+        """
+        found: list[str] = []
+        for requirement in choice.requirements:
+            match self.decide(requirement):
+                case Always():
+                    continue
+                case Sometimes(_, _, conditions) if conditions:
+                    found.extend(conditions)
+                case _:
+                    return None
+        return tuple(found)
+
+    def implied(self, choice: Choice) -> bool:
+        """Whether a choice is legal for all values, or under conditions that hold anyway."""
+        conditions = self.conditions_of(choice)
+        return conditions is not None and all(each in self.conditions for each in conditions)
+
+    def rely(self, choice: Choice, reason: str) -> None:
+        """Takes the conditions of a choice into the plan's."""
+        for condition in self.conditions_of(choice) or ():
+            self.conditions.setdefault(condition, reason)
+
+    def is_undecided(self, requirement: Requirement) -> bool:
+        """Whether it is unknown when a requirement is met."""
+        match self.decide(requirement):
+            case Undecided():
+                return True
+            case Sometimes(_, _, conditions):
+                return not conditions
+            case _:
+                return False
+
+    def first_illegal(self, choice: Choice) -> Requirement | None:
+        """Returns the first that is never met, else the first that is undecided."""
+        never = (each for each in choice.requirements if isinstance(self.decide(each), Never))
+        unknown = (each for each in choice.requirements if self.is_undecided(each))
+        return next(never, None) or next(unknown, None)
+
+
+def common_length(requirements: Iterable[Requirement], facts: Facts) -> int:
+    """Returns the greatest count that meets them for all values; 0 where every count does."""
+    common = 0
+    for requirement in requirements:
+        divisor = requirement.divisor if isinstance(requirement.divisor, int) else 1
+        fixed = fixed_divisor(requirement.length, facts)
+        common = gcd(common, fixed // divisor if fixed % divisor == 0 else 1)
+        if common == 1:
+            break
+    return common
