@@ -14,7 +14,7 @@ for a name in the question is refused (`refuse_slips`), unless the facts use bot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -170,7 +170,7 @@ def _related(facts: Facts, about: frozenset[str]) -> Facts:
     return facts if len(near) == len(facts.relations) else read_facts(near)
 
 
-def connected(relations: Sequence[Relation], about: Set[str]) -> list[Relation]:
+def connected(relations: Sequence[Relation], about: frozenset[str]) -> list[Relation]:
     """Returns the relations that share symbols with these, directly or through others, in order."""
     names = [names_of(relation.left) | names_of(relation.right) for relation in relations]
     near: set[int] = set()
