@@ -136,26 +136,33 @@ def mean_rules(local: Callable[..., Any], declaration: Declaration) -> tuple[Tra
     return (TransformRule(split=names, outputs=("P(sum)",), local=local),)
 
 
-def _weighted(name: str) -> Callable[..., Any]:
-    """A rank's share of the weighted mean of a loss of `torch.nn.functional`."""
+def weighted_mse(
+    part: Part,
+    input: Any,
+    target: Any,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """Returns this rank's share of a weighted mean of squares."""
+    from torch.nn.functional import mse_loss
 
-    def share(
-        part: Part,
-        input: Any,
-        target: Any,
-        size_average: Any = None,
-        reduce: Any = None,
-        reduction: str = "mean",
-        weight: Any = None,
-    ) -> Any:
-        import torch.nn.functional as functions
-
-        total = getattr(functions, name)(input, target, reduction="sum", weight=weight)
-        return total / part.all_reduce(weight.sum())
-
-    share.__name__ = f"weighted_{name}"
-    return share
+    total = mse_loss(input, target, reduction="sum", weight=weight)  # type: ignore[call-arg]
+    return total / part.all_reduce(weight.sum())
 
 
-weighted_mse = _weighted("mse_loss")
-weighted_l1 = _weighted("l1_loss")
+def weighted_l1(
+    part: Part,
+    input: Any,
+    target: Any,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """Returns this rank's share of a weighted mean of distances."""
+    from torch.nn.functional import l1_loss
+
+    total = l1_loss(input, target, reduction="sum", weight=weight)  # type: ignore[call-arg]
+    return total / part.all_reduce(weight.sum())

@@ -172,6 +172,7 @@ def vector_norm_parts(
     return vector_norm(part, x, ord, _dims(x, dim), keepdim)
 
 
+@cast_as_torch(("cuda",))
 def linalg_norm_parts(
     part: Part, A: Any, ord: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
@@ -179,6 +180,7 @@ def linalg_norm_parts(
     return vector_norm_parts(part, A, ord, dim, keepdim, dtype=dtype)
 
 
+@cast_as_torch(("cuda",))
 def dist_parts(part: Part, input: Any, other: Any, p: Any = 2) -> Any:
     """Returns the norm of the difference of all ranks' parts."""
     return vector_norm_parts(part, input - other, p)
