@@ -182,7 +182,7 @@ def test_no_orphan_when_the_launcher_is_killed() -> None:
         time.sleep(0.2)
     os.kill(launcher.pid, signal.SIGKILL)
     launcher.wait()
-    until = time.monotonic() + 10
+    until = time.monotonic() + PATIENCE
     while processes_of(marker) and time.monotonic() < until:
         time.sleep(0.2)
     assert processes_of(marker) == []
