@@ -158,7 +158,7 @@ def test_declaring_imports_no_torch() -> None:
 
 def family_of(path: str) -> str:
     """The module that declares a callable."""
-    (family,) = (name for name, paths in FAMILIES.items() if path in paths.split())
+    (family,) = (name for name, paths in FAMILIES.items() if path in paths)
     return f"dimsolve.solver.operators.{family}"
 
 
