@@ -122,7 +122,8 @@ def test_killed_at_any_point_of_a_step(number: int) -> None:
         delay = random.Random(f"{os.getpid()} {number}").uniform(0.0, 0.5)
         text = ranks.answer_of(0, faulty.train_until_killed, delay)
         assert text.startswith("RankFailure: rank 1 failed"), text
-        assert "it was killed, or its machine is gone" in text
+        # In an agreement no connection breaks that would tell a killed rank from a stopped one.
+        assert "or its machine is gone" in text
         assert "rank 0: the " in text, "what it was at"
     finally:
         ranks.close()
