@@ -1,1 +1,1 @@
-""" """
+"""How it may be cut: placements, rules, legality, and plans."""

@@ -1,1 +1,1 @@
-""" """
+"""Element-wise functions, activations, conversions, and Python's own operators."""

@@ -1,1 +1,1 @@
-""" """
+"""Products of matrices and vectors, linear algebra, Fourier transforms."""

@@ -1,1 +1,1 @@
-""" """
+"""What `torch.nn.functional` adds: layers, losses, attention, images."""

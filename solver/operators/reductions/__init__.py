@@ -1,1 +1,1 @@
-""" """
+"""Reductions, norms, order statistics, sorting and searching."""

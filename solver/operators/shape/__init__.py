@@ -1,1 +1,1 @@
-""" """
+"""Functions that make, reshape, join, move, index or scatter elements."""
