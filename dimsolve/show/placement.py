@@ -35,8 +35,7 @@ from math import prod
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from dimsolve.ir.characters import visible
-from dimsolve.partition.layout import MOST_LINES as _SHOWN_LINES
-from dimsolve.partition.layout import Held, index_text, place_text
+from dimsolve.partition.layout import MOST_LINES, Held, index_text, place_text
 from dimsolve.partition.placement import Partial, Placement, Replicate, Shard, read_placement
 from dimsolve.partition.rules.rule import Rule, TransformRule
 from dimsolve.solver.algebra.poly import Dim
@@ -451,7 +450,7 @@ def _sides(
 
 def held_lines(held: Held) -> str:
     """Returns who holds what, for the first ranks."""
-    return held.text(_SHOWN_LINES)
+    return held.text(MOST_LINES)
 
 
 def held_view(held: Held) -> Group:
@@ -461,7 +460,7 @@ def held_view(held: Held) -> Group:
 
     rows = [
         [TextCell(place_text(held.mesh, rank)), TextCell(index_text(held.indices(rank)))]
-        for rank in islice(held.ranks(), _SHOWN_LINES)
+        for rank in islice(held.ranks(), MOST_LINES)
     ]
     if left := prod(held.mesh.values()) - len(rows):
         rows.append([TextCell("..."), TextCell(f"and {left} ranks more")])

@@ -52,7 +52,7 @@ from dimsolve.solver.graphs.reading import note_symbols, read_argument
 
 from ..graph import Graph
 from ..modes import Modes
-from .argument_objects import Change, Copy, Place, changes, place_name, refuse_hidden
+from .argument_objects import PLAIN, Change, Copy, Place, changes, place_name, refuse_hidden
 from .aten import named
 from .confirm import dtype_of
 from .dynamic import (
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from torch.fx import GraphModule
 
 
-PLAIN = (bool, int, float, complex, str, bytes, type(None))
 HAND_OUT = "dimsolve.exec.capture.capture.hand_out"
 
 

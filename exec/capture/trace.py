@@ -63,7 +63,7 @@ from dimsolve.ir.operator import operator_at, operator_of
 from dimsolve.ir.types import Known, ScalarType, TensorType, Type
 from dimsolve.partition import regions
 from dimsolve.solver.algebra.poly import Dim
-from dimsolve.solver.graphs import problems as graph_problems
+from dimsolve.solver.graphs import problems
 from dimsolve.solver.graphs.deduction import Outcome, place_values
 from dimsolve.solver.graphs.names import path_of
 from dimsolve.solver.graphs.system import Contradiction
@@ -72,6 +72,7 @@ from ..graph import Graph
 from ..modes import autocast_now
 from ..registration.errors import shadowed
 from .argument_objects import (
+    PLAIN,
     attributes_of,
     class_path,
     is_plain_container,
@@ -92,7 +93,6 @@ from .aten import (
     target_path,
 )
 from .capture import HAND_OUT, Capture, captures, is_tensor
-from .capture import PLAIN as CAPTURE_PLAIN
 from .confirm import Confirmation, dtype_of
 from .dynamic import Dynamic, given_sizes
 from .errors import (
@@ -337,7 +337,7 @@ class _Reading:
         """
         if id(result) in self.known and not isinstance(result, str):
             return self._known(self.known[id(result)], path)
-        if isinstance(result, CAPTURE_PLAIN):
+        if isinstance(result, PLAIN):
             return result
         own = self.held(result)
         if own is not None:
@@ -489,7 +489,7 @@ def _items(result: Any) -> Iterator[tuple[Any, Any]]:
 
 def _leaves(result: Any, depth: int = 6) -> Iterator[Any]:
     """Everything inside of a result that is no container, and of objects their attributes."""
-    if isinstance(result, CAPTURE_PLAIN) or depth == 0:
+    if isinstance(result, PLAIN) or depth == 0:
         return
     yield result
     inside = [item for _, item in _items(result)] or list(getattr(result, "__dict__", {}).values())
@@ -502,7 +502,7 @@ DROPPED = frozenset(
 )
 """Calls that compute nothing."""
 
-PLAIN = frozenset({int, str, float, bool, complex, type(None), type(...)})
+CONSTANT_TYPES = frozenset({int, str, float, bool, complex, type(None), type(...)})
 """Python's own constants, which a graph holds as they are."""
 
 VERSION = "._lower_version_count_by_1"
@@ -663,7 +663,7 @@ class Reader:
 
     def _argument(self, argument: Any) -> Argument:
         kind = argument.__class__
-        if kind in PLAIN:
+        if kind in CONSTANT_TYPES:
             return argument
         if kind.__name__ == "Node" and argument in self.env:
             return self.env[argument]
@@ -731,7 +731,7 @@ class Reader:
         steps: dict[str, Dim] = {}
         for claim in outcome.conditions:
             try:
-                steps.update(self.target.system.require(claim, graph_problems.place(made)))
+                steps.update(self.target.system.require(claim, problems.place(made)))
             except Contradiction:
                 return Outcome((), missing=f"it asks for {claim}, which never holds")
         if steps:
