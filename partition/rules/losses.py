@@ -136,6 +136,10 @@ def mean_rules(local: Callable[..., Any], declaration: Declaration) -> tuple[Tra
     return (TransformRule(split=names, outputs=("P(sum)",), local=local),)
 
 
+def _share_of_mean(loss: Any, part: Part, input: Any, target: Any, weight: Any) -> Any:
+    return loss(input, target, reduction="sum", weight=weight) / part.all_reduce(weight.sum())
+
+
 def weighted_mse(
     part: Part,
     input: Any,
@@ -148,8 +152,7 @@ def weighted_mse(
     """Returns this rank's share of a weighted mean of squares."""
     from torch.nn.functional import mse_loss
 
-    total = mse_loss(input, target, reduction="sum", weight=weight)  # type: ignore[call-arg]
-    return total / part.all_reduce(weight.sum())
+    return _share_of_mean(mse_loss, part, input, target, weight)
 
 
 def weighted_l1(
@@ -164,5 +167,4 @@ def weighted_l1(
     """Returns this rank's share of a weighted mean of distances."""
     from torch.nn.functional import l1_loss
 
-    total = l1_loss(input, target, reduction="sum", weight=weight)  # type: ignore[call-arg]
-    return total / part.all_reduce(weight.sum())
+    return _share_of_mean(l1_loss, part, input, target, weight)
