@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from typing import Any, Generic, TypeVar
 
@@ -320,4 +321,4 @@ class SimulatedWorld(Generic[T]):
         """
         lockstep = Lockstep(self.coordinates)
         members = [Member(lockstep, rank, where) for rank, where in enumerate(self.coordinates)]
-        return lockstep.run([lambda member=member: program(member) for member in members])  # type: ignore[misc]
+        return lockstep.run([partial(program, member) for member in members])

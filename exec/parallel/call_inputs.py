@@ -79,11 +79,11 @@ class Rebuilder:
         self, tree: Any, place: Place, given: Mapping[Place, Any], made: dict[Place, Any]
     ) -> Any:
         noted = self._objects.get(place)
+        if noted is not None and noted.kind == "argument":
+            return given[noted.place]
+        if noted is not None and noted.kind == "same":
+            return made[noted.place]
         match None if noted is None else noted.kind:
-            case "argument":
-                return given[noted.place]  # type: ignore[union-attr]
-            case "same":
-                return made[noted.place]  # type: ignore[union-attr]
             case "constant":
                 return self._found[place]
             case "device":

@@ -113,10 +113,11 @@ def _check_modules(traced: Mapping[str, TracedModule], found: Mapping[str, Trace
     for path in [*traced, *(path for path in found if path not in traced)]:
         before, now = traced.get(path), found.get(path)
         name = path or "the model"
-        if before is None or now is None:
-            there = (before or now).kind  # type: ignore[union-attr]
-            where = "the traced model" if now is None else "this model"
-            raise _OTHER(reason=f"{where} has a module {name}, a {there}, and the other has none")
+        for where, one, other in (("the traced model", before, now), ("this model", now, before)):
+            if one is not None and other is None:
+                reason = f"{where} has a module {name}, a {one.kind}, and the other has none"
+                raise _OTHER(reason=reason)
+        assert before is not None and now is not None
         if before.kind != now.kind:
             raise _OTHER(
                 reason=f"{name} is a {now.kind}, and the traced model's is a {before.kind}"
