@@ -117,7 +117,8 @@ class OnDemand:
         DTensors, and where each rank gives its own part of the data, of what is as long as the
         known inputs' parts.
         """
-        rows = self.given.rows({p.name: p.value.shape for p in parts if p.name in self.known})
+        tensors = [part for part in parts if isinstance(part.value, Tensor)]
+        rows = self.given.rows({p.name: p.value.shape for p in tensors if p.name in self.known})
 
         def whole(leaf: Any) -> Any:
             if not isinstance(leaf, Tensor):

@@ -17,13 +17,13 @@ Either way the loss and the gradients are those of the whole batch.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import lru_cache, wraps
 from inspect import signature
 from types import FunctionType, new_class
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -49,6 +49,7 @@ from .state import NOT_PICKLED, Held, add_state, copied, give_state, take_state
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
+Outputs: TypeAlias = str | Mapping[str, str] | Sequence[str]
 
 _NOT_HELD = Problem(
     LoweringError,
@@ -71,6 +72,20 @@ _NO_WAY = Problem(
     "inputs is {inputs!r:.60}",
     'write "whole", the whole batch on every rank, or "local", its own part',
 )
+_NO_SUCH_KEPT = Problem(
+    LoweringError,
+    "no-such-outputs",
+    "there is no such way to hand out outputs",
+    "outputs says {kept!r:.60}",
+    'write "whole", "placed", {{"logits": "placed", "hidden_states*": "none"}}, or ["loss"]',
+)
+_NO_OUTPUT = Problem(
+    LoweringError,
+    "no-such-output",
+    "the plan has no output named {name}",
+    "it has {listed}",
+    "plan.outputs lists them",
+)
 _NO_DATA_AXIS = Problem(
     LoweringError,
     "no-data-axis",
@@ -85,6 +100,7 @@ def parallelize(
     device_mesh: DeviceMesh | None = None,
     *,
     inputs: Way = "whole",
+    outputs: Outputs = "whole",
 ) -> ParallelModule:
     """Returns this rank's part of a model, an ``nn.Module``.
 
@@ -111,6 +127,12 @@ def parallelize(
 
     A DTensor on the mesh of the plan (or on some of its axes: it is the same along the others) is
     taken as the whole that it stands for, and converted where its placements are not the plan's.
+
+    outputs: what of the model's outputs every rank is handed, by the names that the plan lists.
+    ``"whole"``: all of each, as above. ``"placed"``: DTensors, of which a rank has the part that it
+    has made, so that nothing is gathered. A mapping from patterns to ``"whole"``, ``"placed"`` or
+    ``"none"``, which leaves out: ``{"logits": "placed"}``; the first pattern that fits counts, and
+    what none fits is whole. A list of patterns: these whole, and nothing else: ``["loss"]``.
 
     Inputs that must be equal are compared between ranks, by a digest of the contents, in the first
     4 calls, in calls whose number is a power of two or a multiple of 1024, and with sizes that were
@@ -140,10 +162,11 @@ def parallelize(
         raise _NO_DATA_AXIS(axes=" and ".join(plan.mesh))
     if given.unusual():
         warnings.warn(_unusual(given), stacklevel=2)
-    program = lower_for(plan, ends, given)
+    returned = returned_as(outputs, ends, [output.name for output in plan.outputs])
+    program = lower_for(plan, ends, given, returned=returned)
     on_demand = OnDemand(model, plan, given)
     make = class_of(type(model))
-    return make(model, plan, program, ends, agreement, given, on_demand)
+    return make(model, plan, program, ends, agreement, given, on_demand, returned)
 
 
 class ParallelModule(torch.nn.Module):
@@ -158,6 +181,7 @@ class ParallelModule(torch.nn.Module):
         agreement: Agreement,
         given: GivenInputs | None = None,
         on_demand: OnDemand | None = None,
+        returned: Returned | None = None,
     ) -> None:
         torch.nn.Module.__init__(self)
         self.training = model.training
@@ -170,9 +194,9 @@ class ParallelModule(torch.nn.Module):
         watch_optimizers()
         given = given or GivenInputs.of(plan, ends.communicators, "whole")
         forward = signature_of(model)
-        first = Entry(plan, given, agreement, ends, forward, program=program)
+        self._returned = self._usual = returned or Returned()
+        first = Entry(plan, given, agreement, ends, forward, self._usual, program=program)
         self._programs = Programs(forward, first, on_demand, self._add)
-        self._returned: Returned | None = None
         hooks: Any = self
         hooks.register_state_dict_post_hook(give_state)
         hooks.register_load_state_dict_pre_hook(take_state)
@@ -189,7 +213,7 @@ class ParallelModule(torch.nn.Module):
         self._places: dict[int, list[tuple[Any, Any]]] = {}
         self._moded = {path: vars(module) for path, module in self.named_modules()}
 
-    def _tensors(self, program: Program) -> list[Any]:
+    def tensors_of(self, program: Program) -> list[Any]:
         """The model's tensors that a program takes, as they are now."""
         places = self._places.get(id(program))
         if places is None:
@@ -209,6 +233,11 @@ class ParallelModule(torch.nn.Module):
     def device_mesh(self) -> DeviceMesh | None:
         """The mesh of the plan's axes; None where one process runs alone."""
         return self.ends.mesh
+
+    @property
+    def programs(self) -> tuple[Entry, ...]:
+        """The programs that there are by now, that of the plan first."""
+        return tuple(self._programs.entries)
 
     def source(self) -> str:
         """Returns the program of this rank as the text of a Python module."""
@@ -235,7 +264,7 @@ class ParallelModule(torch.nn.Module):
         modes = {path: held["training"] for path, held in self._moded.items()}
         entry, inputs, objects = self._programs.find(args, kwargs, modes)
         form = entry.first
-        if self._returned is not None or any([_is_placed(value) for value in inputs]):
+        if self._returned is not self._usual or any([_is_placed(value) for value in inputs]):
             inputs, form = self._placed(entry, inputs)
         if not entry.fits(inputs, form):
             entry, inputs, objects = self._programs.made_wider(entry, args, kwargs, modes)
@@ -244,7 +273,7 @@ class ParallelModule(torch.nn.Module):
             _admit_compiled(entry, inputs, form)
         else:
             entry.admit(inputs, form)
-        return entry.run(inputs, self._tensors(form.program), form, objects)
+        return entry.run(inputs, self.tensors_of(form.program), form, objects)
 
     @torch.compiler.disable
     def _placed(self, entry: Entry, inputs: list[Tensor]) -> tuple[list[Tensor], Form]:
@@ -265,8 +294,17 @@ class ParallelModule(torch.nn.Module):
             raise problem
         given = GivenInputs.of(plan, self.ends.communicators, first.first.given.way)
         stored = stored_otherwise(plan, self._held, self.ends)
-        forward = self._programs.forward
-        return Entry(plan, given, agreement, self.ends, forward, stored=stored, names=names)
+        forward, usual = self._programs.forward, self._usual
+        return Entry(plan, given, agreement, self.ends, forward, usual, stored=stored, names=names)
+
+    @contextmanager
+    def returning(self, outputs: Outputs) -> Iterator[None]:
+        """Calls within hand out these outputs instead of those that `parallelize` was told."""
+        before, self._returned = self._returned, returned_as(outputs, self.ends)
+        try:
+            yield
+        finally:
+            self._returned = before
 
 
 def _is_placed(value: Tensor) -> bool:
@@ -288,10 +326,32 @@ def class_of(kind: type[torch.nn.Module]) -> type[ParallelModule]:
     with suppress(TypeError, ValueError):
         forward.__signature__ = signature(kind.forward)
     members = {"forward": forward, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    if callable(getattr(kind, "generate", None)):
+        members["generate"] = _generating(kind)
     try:
         return new_class(kind.__name__, (ParallelModule, kind), exec_body=lambda n: n.update(members))
     except TypeError:  # a class of which none can be derived
         return ParallelModule
+
+
+CACHES = ("past_key_values*", "cache_params*")
+"""What transformers' models return to be given again."""
+
+
+def _generating(kind: Any) -> Callable[..., Any]:
+    """Returns the model's ``generate`` for a part: a cache stays cut, as DTensors, from call to
+    call; and where ranks generate from their own prompts they all go on until the last is done.
+    """
+
+    @wraps(kind.generate)
+    def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        way = self._programs.entries[0].first.given.way
+        if way == "local" and "synced_gpus" in signature(kind.generate).parameters:
+            kwargs.setdefault("synced_gpus", True)
+        with self.returning(dict.fromkeys(CACHES, "placed")):
+            return kind.generate(self, *args, **kwargs)
+
+    return generate
 
 
 _OWN = frozenset(vars(torch.nn.Module())) | {"forward"}
@@ -318,6 +378,38 @@ def held_by(plan: Plan, communicators: Mapping[str, Communicator]) -> dict[str, 
         for entry in plan.inputs
         if entry.kind in ("parameter", "buffer")
     }
+
+
+def returned_as(
+    outputs: Outputs, ends: RankMesh, names: Sequence[str] | None = None
+) -> Returned:
+    """Returns how outputs are handed out. names: of the plan's outputs, of which a word without
+    ``*`` must be one. Raises LoweringError for what says nothing about outputs.
+    """
+    if isinstance(outputs, str):
+        pairs = [("*", outputs)]
+    elif isinstance(outputs, Mapping):
+        pairs = list(outputs.items())
+    else:
+        pairs = [*[(name, "whole") for name in outputs], ("*", "none")]
+    for pattern, kept in pairs:
+        if kept not in ("whole", "placed", "none"):
+            raise _NO_SUCH_KEPT(kept=kept)
+        if names is not None and "*" not in pattern and pattern not in names:
+            listed = ", ".join(get_close_matches(pattern, names) or names[:5])
+            raise _NO_OUTPUT(name=pattern, listed=listed)
+    mesh = ends.mesh
+
+    def as_placed(layout: Layout) -> Callable[[Tensor], Tensor]:
+        held = Held(layout, tuple(ends.communicators.values()))
+
+        def as_dtensor(part: Tensor) -> Tensor:
+            return part if mesh is None else held.dtensor(part, mesh)
+
+        return as_dtensor
+
+    found: list[Any] = [(pattern, kept) for pattern, kept in pairs if pattern != "*" or kept != "whole"]
+    return Returned(tuple(found), as_placed)
 
 
 def stored_otherwise(

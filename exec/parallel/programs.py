@@ -73,6 +73,7 @@ class Entry:
         agreement: Agreement,
         ends: RankMesh,
         forward: Callable[..., Any],
+        returned: Returned,
         *,
         program: Program | None = None,
         stored: Mapping[str, Layout] | None = None,
@@ -85,7 +86,8 @@ class Entry:
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._stored = stored or {}
         self._forms: dict[Any, Form] = {}
-        program = program or lower_for(plan, ends, given, stored=stored)
+        self._returned = returned
+        program = program or lower_for(plan, ends, given, stored=stored, returned=returned)
         self.first = Form(program, given)
         graph = plan.planned
         inputs = [slot.target for slot in program.slots if slot.kind == "input"]
@@ -101,11 +103,11 @@ class Entry:
         mode = {True: "training", False: "evaluation"}.get(self.modes.get(""), "any mode")
         return f"Entry({mode}: {', '.join(self.arguments.names) or 'no tensors'})"
 
-    def form(self, layouts: Mapping[str, Layout], returned: Returned | None) -> Form:
+    def form(self, layouts: Mapping[str, Layout], returned: Returned) -> Form:
         """Returns the program for DTensors in these layouts, and for what is to be returned."""
-        if not layouts and returned is None:
+        if not layouts and returned is self._returned:
             return self.first
-        key = (tuple(layouts.items()), returned and returned.by_pattern)
+        key = (tuple(layouts.items()), returned.by_pattern)
         if key not in self._forms:
             given = self.first.given.with_layouts(layouts)
             program = lower_for(

@@ -352,7 +352,7 @@ def _number(path: str) -> int:
 
 
 _SHARED = frozenset(
-    {"plan", "program", "ends", "_held", "_returned", "config", "generation_config"}
+    {"plan", "program", "ends", "_held", "_returned", "_usual", "config", "generation_config"}
 )
 """What belongs to the plan and to the world, and not to the parameters."""
 
