@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dimsolve.partition.mesh import MeshError
     from dimsolve.partition.plan import Plan, plan
     from dimsolve.partition.plan_data import PlanError
-    from dimsolve.partition.rules.rule import TransformRule
+    from dimsolve.partition.rules.rule import Message, TransformRule
     from dimsolve.solver.infer import infer
     from dimsolve.solver.proof.prove import prove
     from dimsolve.solver.proof.verdict import Proof
@@ -59,6 +59,7 @@ __all__ = [
     "LegalParts",
     "Legality",
     "MeshError",
+    "Message",
     "OperatorError",
     "Plan",
     "PlanError",
@@ -94,6 +95,7 @@ _HOMES = {
     "Held": ("dimsolve.partition.layout", "Held"),
     "LegalParts": ("dimsolve.partition.legality", "LegalParts"),
     "Legality": ("dimsolve.partition.legality", "Legality"),
+    "Message": ("dimsolve.partition.rules.rule", "Message"),
     "MeshError": ("dimsolve.partition.mesh", "MeshError"),
     "OperatorError": ("dimsolve.ir.errors", "OperatorError"),
     "Plan": ("dimsolve.partition.plan", "Plan"),

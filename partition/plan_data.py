@@ -34,9 +34,9 @@ from dimsolve.ir.graph import CONTRACT, Graph, Region
 from .legality import Legality
 from .reshard import Collective
 
-VERSIONS = (1, 2)
-"""Of the schema: a plan of another version is not read. One with regions is of version 2, all
-others are of version 1.
+VERSIONS = (1, 2, 3)
+"""Of the schema: a plan of another version is not read. One in which rules communicate is of
+version 3, another with regions of version 2, all others are of version 1.
 """
 
 PLAN_AGAIN = "make the plan anew: dimsolve.plan(graph, mesh, policy)"
@@ -154,6 +154,20 @@ class Randomness(Model):
     stream: int
 
 
+class Sent(Model):
+    """A collective inside an operator, made by the rule that splits it along this axis.
+
+    runs: whether it is made in training, see ``ConversionPlan.backward_runs``. bytes: what one rank
+    sends.
+    """
+
+    axis: Axis
+    direction: Literal["forward", "backward"]
+    collective: Collective
+    runs: Gradient
+    bytes: Expression
+
+
 class OperatorPlan(Model):
     """One node of the graph.
 
@@ -161,7 +175,7 @@ class OperatorPlan(Model):
     for each annotated input the place in ``operands``, None for an absent one. lengths: of the
     annotation's identifiers on one rank. sizes: the size arguments on one rank, by name, from
     ``Declaration.sizes``, each as a list of lengths. skipped: its results are lengths of the
-    whole tensors, known without running it.
+    whole tensors, known without running it. sends: what its rules communicate themselves.
     """
 
     node: str
@@ -178,6 +192,15 @@ class OperatorPlan(Model):
     sizes: dict[str, list[Expression]]
     randomness: Randomness | None = None
     skipped: bool = False
+    sends: list[Sent] = Field(default_factory=list)
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What sends nothing is written as in version 1."""
+        data: dict[str, Any] = write(self)
+        if not self.sends:
+            data.pop("sends", None)
+        return data
 
 
 class ConversionPlan(Model):
@@ -273,7 +296,7 @@ class PlanData(Model):
     first: those of the graph, and any that whoever made the plan added.
     """
 
-    version: Literal[1, 2] = 1
+    version: Literal[1, 2, 3] = 1
     graph: GraphId
     mesh: dict[Axis, Expression]
     policy: str
