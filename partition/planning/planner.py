@@ -31,6 +31,7 @@ from .axis_state import AxisState
 from .completion import complete
 from .data import data
 from .network import Network
+from .remarks import remarks
 from .requests import obey, requests_from, requests_of
 from .requirements import Requirements
 from .tensor import tensor
@@ -134,7 +135,9 @@ def plan_as(make: type[P], graph: Graph, mesh: MeshLike, policy: Any = None) -> 
             classes = state.local_classes()
             decided.append((state, requirements))
         assembly = Assembly(network, devices, decided, classes)
-        return assembly.plan(make, graph_id(graph), decide.name, notes)
+        found = assembly.plan(make, graph_id(graph), decide.name, notes)
+        found.notes.extend(note for note in remarks(found, decided) if note not in found.notes)
+        return found
 
 
 def require_graph(graph: object) -> None:
