@@ -7,7 +7,8 @@ Policies: who decides what is cut along which axis.
 
 "data"           every axis cuts the batch
 "tensor"         every axis cuts parameters
-"data+tensor"    axes whose names begin with dp cut the batch, the others parameters (the default)
+"data+tensor"    axes whose names begin with dp or fsdp cut the batch, the others parameters (the
+                 default)
 "replicate"      nothing is cut
 {"*.q_proj": {"tp": "n"}}      splits by name
 PAS(graph, resource)           a function that calls graph.partition
@@ -27,23 +28,28 @@ from ..inlining import inlined
 from ..mesh import Mesh, MeshLike
 from ..plan_data import PlanData, plan_error
 from .assemble import Assembly
-from .axis_state import AxisState
+from .axis_state import AxisState, data_axes
 from .completion import complete
 from .data import data
 from .network import Network
 from .requests import obey, requests_from, requests_of
 from .requirements import Requirements
+from .storage import SHARED_AXIS, states_of
 from .tensor import tensor
 
 DEFAULT = "data+tensor"
-DATA_AXIS = "dp"
+DATA_AXES = ("dp", SHARED_AXIS)
 
 P = TypeVar("P", bound=PlanData)
 Decide: TypeAlias = Callable[[AxisState, Requirements], list[str]]
 
 
 def _data_and_tensor(state: AxisState, requirements: Requirements) -> list[str]:
-    return (data if state.axis.startswith(DATA_AXIS) else tensor)(state, requirements)
+    return _by_name(state.axis)(state, requirements)
+
+
+def _by_name(axis: str) -> Decide:
+    return data if axis.startswith(DATA_AXES) else tensor
 
 
 def _replicate(state: AxisState, requirements: Requirements) -> list[str]:
@@ -74,7 +80,7 @@ class Policy:
     def decides(self, axis: str) -> Decide:
         """Returns what decides along an axis."""
         if self.decide is _data_and_tensor:
-            return data if axis.startswith(DATA_AXIS) else tensor
+            return _by_name(axis)
         return self.decide
 
 
@@ -114,7 +120,9 @@ def _unknown(policy: object) -> Exception:
     )
 
 
-def plan_as(make: type[P], graph: Graph, mesh: MeshLike, policy: Any = None) -> P:
+def plan_as(
+    make: type[P], graph: Graph, mesh: MeshLike, policy: Any = None, state: Any = None
+) -> P:
     """Returns how the graph is cut over the mesh, as data of this class; see `dimsolve.plan`."""
     require_graph(graph)
     with gc_paused():
@@ -127,13 +135,14 @@ def plan_as(make: type[P], graph: Graph, mesh: MeshLike, policy: Any = None) -> 
         conditions: dict[str, str] = {}
         notes: list[str] = []
         for axis, count in devices.axes:
-            state = AxisState(network, axis, count, classes)
+            along = AxisState(network, axis, count, classes)
             requirements = Requirements(count, network.facts, conditions)
-            notes += decide(state, requirements)
-            complete(state, requirements)
-            classes = state.local_classes()
-            decided.append((state, requirements))
-        assembly = Assembly(network, devices, decided, classes)
+            notes += decide(along, requirements)
+            complete(along, requirements)
+            classes = along.local_classes()
+            decided.append((along, requirements))
+        states = states_of(state, devices, data_axes([along for along, _ in decided]))
+        assembly = Assembly(network, devices, decided, classes, states)
         return assembly.plan(make, graph_id(graph), decide.name, notes)
 
 
