@@ -22,7 +22,7 @@ from dimsolve.partition.checkpoints import Extent, extents
 from dimsolve.partition.placement import Shard
 from dimsolve.partition.plan_data import ConversionPlan
 
-from ..distributed.gathering import Block, Cut, begin_block, gathered
+from ..distributed.gathering import Block, Cut, begin_block, gathered, have_changed
 from .program import Origin, origin_of
 from .setting import Setting
 from .values import labelled
@@ -36,6 +36,7 @@ class _Block:
     """The steps of a block. members: the parts, and how they are cut; takes: (step, member)."""
 
     number: int
+    keeps: bool
     members: dict[fx.Node, tuple[Cut, ...]] = field(default_factory=dict)
     takes: list[tuple[fx.Node, fx.Node]] = field(default_factory=list)
 
@@ -45,8 +46,9 @@ def gather_in_blocks(setting: Setting) -> bool:
     found: dict[Any, _Block] = {}
     for chain, entry in list(_chains(setting)):
         part: Any = chain[0].args[0]
-        key = entry.block, entry.dtype, *[_move(step)[0] for step in chain]
-        block = found.setdefault(key, _Block(len(found)))
+        axes = [_move(step)[0] for step in chain]
+        keeps = all(setting.plan.state[axis] == "optimizer" for axis in axes)
+        block = found.setdefault((entry.block, entry.dtype, *axes), _Block(len(found), keeps))
         block.members[part] = tuple([_cut(setting, step) for step in chain])
         block.takes.append((chain[-1], part))
         for step, after in pairwise(chain):
@@ -56,9 +58,27 @@ def gather_in_blocks(setting: Setting) -> bool:
     order = {step: number for number, step in enumerate(setting.fx.nodes)}
     starts = [_start(setting, block.takes[0][0], order) for block in blocks]
     begun: fx.Node | None = None
+    changed = _changed(setting, blocks, starts[0]) if blocks else None
     for number, block in enumerate(blocks):
-        begun = _begin(setting, block, starts[max(number - 1, 0)], begun)
+        begun = _begin(setting, block, starts[max(number - 1, 0)], begun, changed)
     return bool(blocks)
+
+
+def _changed(setting: Setting, blocks: list[_Block], start: fx.Node) -> fx.Node | None:
+    """The step that asks whether what is kept must be gathered; None where nothing is kept."""
+    parts = {part: cuts for each in blocks for part, cuts in each.members.items() if each.keeps}
+    axes = {cut.axis: cut.end for cuts in parts.values() for cut in cuts}
+    if not parts:
+        return None
+    ends = [labelled(end, "changed parts") for end in axes.values()]
+
+    def changed(*given: Any) -> bool:
+        return have_changed(given, *ends)
+
+    with setting.fx.inserting_before(start):
+        step = setting.fx.create_node("call_function", changed, tuple(parts), {}, name="changed")
+    step.meta["origin"] = Origin("changed", ", ".join(axes))
+    return step
 
 
 def _chains(setting: Setting) -> Iterator[tuple[list[fx.Node], ConversionPlan]]:
@@ -109,30 +129,26 @@ def _within(region: int | None, outer: int, places: list[Extent]) -> bool:
     return region is not None
 
 
-def _begin(setting: Setting, block: _Block, start: fx.Node, before: fx.Node | None) -> fx.Node:
+def _begin(
+    setting: Setting,
+    block: _Block,
+    start: fx.Node,
+    before: fx.Node | None,
+    changed: fx.Node | None,
+) -> fx.Node:
     """Makes the step that begins a block before another step, and those that wait for it."""
-    members = list(block.members)
-    ends = {
-        cut.end: labelled(cut.end, f"block_{block.number}")
-        for cuts in block.members.values()
-        for cut in cuts
-    }
-    cuts = tuple(
-        [
-            tuple([replace(cut, end=ends[cut.end]) for cut in each])
-            for each in block.members.values()
-        ]
-    )
+    members, name = list(block.members), f"block_{block.number}"
+    ends = {cut.axis: labelled(cut.end, name) for cuts in block.members.values() for cut in cuts}
+    cuts = [[replace(cut, end=ends[cut.axis]) for cut in each] for each in block.members.values()]
     again = any(take.meta.get("region") is not None for take, _ in block.takes)
-    gathers = Block(cuts, again)
+    gathers = Block(tuple(map(tuple, cuts)), again and not block.keeps, block.keeps)
 
-    def begin(parts: list[Any], after: Any) -> Any:
-        return begin_block(parts, gathers, after)
+    def begin(parts: list[Any], after: Any, changed: bool = True) -> Any:
+        return begin_block(parts, gathers, after, changed)
 
-    graph = setting.fx
-    with graph.inserting_before(start):
-        name = f"block_{block.number}"
-        step = graph.create_node("call_function", begin, (members, before), {}, name=name)
+    arguments = (members, before, changed) if block.keeps else (members, before)
+    with setting.fx.inserting_before(start):
+        step = setting.fx.create_node("call_function", begin, arguments, {}, name=name)
     step.meta["origin"] = Origin("block", name, block=gathers)
     for take, part in block.takes:
         take.target, take.args = gathered, (part, step, members.index(part))

@@ -217,6 +217,9 @@ class _Emission:
             return self._region(step, origin.region)
         if origin is not None and origin.block is not None:
             return self._block(step, origin.block)
+        if origin is not None and origin.kind == "changed":
+            self.imports.add("from dimsolve.exec.distributed.gathering import have_changed")
+            return f"have_changed([{self._arguments(step, [])}], {origin.label})"
         if step.target is gathered:
             return self._function(step, step.target)
         if origin is not None and origin.move is not None:
@@ -237,9 +240,10 @@ class _Emission:
             ", ".join(f'("{cut.shard}", {cut.axis}, {cut.shared})' for cut in each)
             for each in block.cuts
         ]
-        made = ", ".join([*(f"[{cut}]" for cut in cuts), *["again=True"] * block.again])
-        parts, after = (value_text(value) for value in step.args)
-        return f"begin_block({parts}, block_of({made}), {after})"
+        flags = [f"{name}=True" for name in ("again", "keeps") if getattr(block, name)]
+        made = ", ".join([*(f"[{cut}]" for cut in cuts), *flags])
+        parts, *rest = (value_text(value) for value in step.args)
+        return f"begin_block({', '.join([parts, f'block_of({made})', *rest])})"
 
     def _conversion(self, step: Step, origin: Origin) -> str:
         assert origin.move is not None

@@ -157,6 +157,7 @@ EMITTED = (
     *("draws", "device", "torch", "forward", "restoring", "convert", "placed", "Shard"),
     *("part_of", "partial", "modified", "made_by_shards", "operator"),
     *("checkpoint", "block_of", "begin_block", "gathered", "regathering"),
+    *("have_changed",),
 )
 """Names in the text of a program that are no variables."""
 

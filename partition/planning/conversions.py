@@ -106,9 +106,14 @@ class SharedConversions:
                 self.sources[use.name] = source
                 if source in one.by_id:
                     one.by_id[source].uses.append(use.name)
+        shared = "shared" in {
+            state.get(self.names[each.step.axis])
+            for each in one.by_id.values()
+            if is_gather(each.step)
+        }
         for each in one.by_id.values():
             gathers = block is not None and is_gather(each.step)
-            again = gathers and state.get(self.names[each.step.axis]) == "shared"
+            again = gathers and shared
             key = (edge.dims, edge.dtype, edge.gradient, each.step, again)
             if key not in self._fields:
                 self._fields[key] = self._fields_of(edge, each.step, again)

@@ -1,4 +1,4 @@
-"""The policy ``"data"``: the batch is cut.
+"""The policies ``"data"``: the batch is cut, and ``"sequence"``: what is not the batch.
 
 Every dimension of every input is propagated: it says which operators then work on parts, and which
 activations are communicated. Of the dimensions that divide the work, the batch is, in this order,
@@ -15,6 +15,9 @@ activations are communicated. Of the dimensions that divide the work, the batch 
     x (i, j, 6)               dim 0    all the work, a loss to join           the batch: it is first
       amax over j             dim 1    all the work, a loss to join
 
+Of the other dimensions the sequence is the one that is named so (its name begins with ``s``,
+``length`` or ``time``), else the one with the most work, then the least communication.
+
 A note of the plan says which dimension it is. Parameters stay whole; their gradients are summed.
 """
 
@@ -25,7 +28,7 @@ from dataclasses import dataclass
 from dimsolve.solver.graphs.problems import place
 
 from ..placement import Shard
-from ..plan_data import PlanError, plan_error
+from ..plan_data import PlanError, plan_error, problem
 from .axis_state import AxisState, Change
 from .choices import Choice
 from .illegal import legality_of, undecided_error
@@ -39,6 +42,16 @@ NAMES = frozenset({"b", "bs", "bsz"})
 NAMES_OF_FIRST = frozenset({"n"})
 PREFIX = "batch"
 """How people name a batch."""
+
+SEQUENCES = ("s", "length", "time")
+"""How names of a sequence begin."""
+
+NO_SEQUENCE = problem(
+    "no-sequence",
+    "no sequence to cut along {axis}",
+    "the batch is {batch}, and no input has another dimension that can be cut",
+    'trace with the sequence as a symbol: dynamic={{"x": {{0: "batch", 1: "seq"}}}}',
+)
 
 
 @dataclass(eq=False, slots=True)
@@ -56,12 +69,45 @@ class _Candidate:
     bytes: float
     first: int
     is_named: bool
+    is_sequence: bool
 
 
 def data(state: AxisState, requirements: Requirements) -> list[str]:
     """Decides the operators that work on the batch. Raises PlanError where the count cannot cut it,
     and where no input has a dimension that can be cut.
     """
+    return _decided(state, requirements, _batch(state)[0], "batch")
+
+
+def sequence(state: AxisState, requirements: Requirements) -> list[str]:
+    """Decides the operators that work on the sequence. Raises PlanError where the count cannot cut
+    it, and where inputs have no dimension but the batch.
+    """
+    batch, candidates = _batch(state)
+    lengths = _lengths(state, batch)
+    others = [each for each in candidates if not _lengths(state, each) & lengths]
+    if not others:
+        raise NO_SEQUENCE(axis=state.axis, batch=_length(state, batch))
+    found = min(others, key=lambda c: (not c.is_sequence, -c.work, c.sent, -c.first, c.edge, c.dim))
+    return _decided(state, requirements, found, "sequence")
+
+
+def _length(state: AxisState, found: _Candidate) -> str:
+    return str((state.network.edges[found.edge].dims or ())[found.dim])
+
+
+def _lengths(state: AxisState, found: _Candidate) -> set[str]:
+    """The lengths of the inputs' dimensions that a candidate cuts, as text."""
+    edges = state.network.edges
+    return {
+        str((edges[w].dims or ())[p.dim])
+        for w, p in found.propagation.placed.items()
+        if isinstance(p, Shard) and edges[w].kind == "input"
+    }
+
+
+def _batch(state: AxisState) -> tuple[_Candidate, list[_Candidate]]:
+    """The batch, and all dimensions that may be cut."""
     candidates, boundaries = _candidates(state)
     if not candidates:
         raise _no_batch(state, boundaries)
@@ -80,6 +126,13 @@ def data(state: AxisState, requirements: Requirements) -> list[str]:
             c.dim,
         ),
     )
+    return batch, candidates
+
+
+def _decided(
+    state: AxisState, requirements: Requirements, batch: _Candidate, what: str
+) -> list[str]:
+    """Decides the operators of a dimension."""
     choices = dict.fromkeys(batch.propagation.choices.values())
     unmet = [
         requirement
@@ -100,7 +153,7 @@ def data(state: AxisState, requirements: Requirements) -> list[str]:
     state.accept(batch.change)
     assert entry.dims is not None
     length = entry.dims[batch.dim]
-    return [f"{state.axis}: the batch is {length}, dimension {batch.dim} of {entry.target}"]
+    return [f"{state.axis}: the {what} is {length}, dimension {batch.dim} of {entry.target}"]
 
 
 def _candidates(state: AxisState) -> tuple[list[_Candidate], list[Boundary]]:
@@ -151,6 +204,7 @@ def _weighed(state: AxisState, edge: int, dim: int, spread: Propagation) -> _Can
         sum(state.bytes[w] for w in cut),
         len(first),
         any(_is_batch(name, bool(first)) for name in names),
+        any(name.casefold().startswith(SEQUENCES) for name in names),
     )
 
 

@@ -45,8 +45,8 @@ CAPACITY = 32 * 2**20
 WASTE = 0.01
 """An unequal cut is as good as an equal one where its largest part is larger by at most so much."""
 
-SHARED_AXIS = "fsdp"
-"""An axis whose name begins so shares parameters, unless it is told otherwise."""
+SHARED_AXES = ("fsdp", "dp_shard")
+"""Axes whose names begin so share parameters, unless they are told otherwise."""
 
 NO_STATE = problem(
     "no-such-state",
@@ -78,7 +78,7 @@ def states_of(state: Any, mesh: Mesh, data_axes: Sequence[Axis]) -> dict[Axis, S
     state: as `dimsolve.plan` takes it. data_axes: along which data are cut, and no parameter is
     used in parts. Raises PlanError for what is no state.
     """
-    found: dict[Axis, Any] = {a: "shared" for a in mesh.names if a.startswith(SHARED_AXIS)}
+    found: dict[Axis, Any] = {a: "shared" for a in mesh.names if a.startswith(SHARED_AXES)}
     if isinstance(state, Mapping):
         for axis in state:
             if axis not in mesh.names:
@@ -189,7 +189,7 @@ class Storage:
 
 
 def layer_of(module: str) -> str:
-    """Returns the layer that a module is a part of: the first numbered one on its path, else itself.
+    """Returns the layer that a module is a part of: the first numbered one on its path, or itself.
 
     >>> layer_of("model.layers.3.mlp.experts.0"), layer_of("model.norm")
     ('model.layers.3', 'model.norm')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +20,9 @@ from tests.partition.planning.models import EIGHT, OTHERS, traced
 
 pytest.importorskip("transformers")
 
-TOLERANCE = 1e-9
+TOLERANCE = {"mixtral": 1e-5}
+"""torch multiplies the matrices of experts in float32 at most."""
+
 KINDS: list[tuple[dict[str, int], Any]] = [
     ({"dp": 2}, "shared"),
     ({"dp": 2}, "optimizer"),
@@ -49,6 +52,11 @@ def model_of(name: str) -> tuple[torch.nn.Module, dict[str, Any]]:
     return model, batch
 
 
+def modes(name: str) -> AbstractContextManager[Any]:
+    """Float64 computes nothing in float32, where it can."""
+    return nullcontext() if name in TOLERANCE else without_narrowing()
+
+
 def steps(model: torch.nn.Module, batch: Mapping[str, torch.Tensor]) -> list[float]:
     """Three AdamW steps on two batches each, the norm clipped; returns the norms.
 
@@ -71,7 +79,7 @@ def trained(name: str) -> tuple[torch.nn.Module, list[float]]:
     """The model after its steps on one device, and the norms."""
     model, batch = model_of(name)
     whole = copy.deepcopy(model)
-    with without_narrowing():
+    with modes(name):
         return whole, steps(whole, batch)
 
 
@@ -83,13 +91,14 @@ def assert_trained_alike(name: str, mesh: Mapping[str, int], state: Any) -> None
     assert ds.Plan.from_json(plan.to_json()) == plan
 
     def work(part: ParallelModule) -> tuple[list[float], float]:
-        with without_narrowing():
+        with modes(name):
             found = steps(part, batch)
         return found, difference(whole, part)
 
     for found, most in parts(model, plan, mesh, work):
-        assert most < TOLERANCE
-        assert max(abs(a - b) / b for a, b in zip(found, norms, strict=True)) < TOLERANCE
+        assert most < TOLERANCE.get(name, 1e-9)
+        most = max(abs(a - b) / b for a, b in zip(found, norms, strict=True))
+        assert most < TOLERANCE.get(name, 1e-9)
 
 
 def difference(whole: torch.nn.Module, part: ParallelModule) -> float:
