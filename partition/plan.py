@@ -114,8 +114,10 @@ def plan(graph: Graph, mesh: MeshLike, policy: Any = None, state: Any = None) ->
     policy: ``"data"`` cuts the batch, ``"tensor"`` parameters, ``"sequence"`` the sequence,
     ``"replicate"`` nothing, along every axis. ``"data+tensor"`` (also the default) does along each
     axis what its name means: ``dp`` and ``fsdp`` cut the batch, ``tp`` parameters, ``cp`` and
-    ``sp`` the sequence; digits and an underscore may follow (``dp_replicate``). An axis of another
-    name is told: ``{"data": "data", "model": "tensor"}``. Also a mapping from patterns of node
+    ``sp`` the sequence; digits and an underscore may follow (``dp_replicate``).
+    ``"tensor+sequence"`` does the same, and along axes that cut parameters the sequence is cut
+    where no parameter is. An axis of another name is told:
+    ``{"data": "data", "model": "tensor"}``. Also a mapping from patterns of node
     names to splits per axis, or a function ``PAS(graph, resource)``.
 
     state: how parameters are stored that an axis uses whole. ``"whole"``: on every rank;

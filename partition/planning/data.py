@@ -1,4 +1,4 @@
-"""The policies ``"data"``: the batch is cut, and ``"sequence"``: what is not the batch.
+"""The policy ``"data"``: the batch is cut.
 
 Every dimension of every input is propagated: it says which operators then work on parts, and which
 activations are communicated. Of the dimensions that divide the work, the batch is, in this order,
@@ -15,20 +15,18 @@ activations are communicated. Of the dimensions that divide the work, the batch 
     x (i, j, 6)               dim 0    all the work, a loss to join           the batch: it is first
       amax over j             dim 1    all the work, a loss to join
 
-Of the other dimensions the sequence is the one that is named so (its name begins with ``s``,
-``length`` or ``time``), else the one with the most work, then the least communication.
-
 A note of the plan says which dimension it is. Parameters stay whole; their gradients are summed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dimsolve.solver.graphs.problems import place
 
 from ..placement import Shard
-from ..plan_data import PlanError, plan_error, problem
+from ..plan_data import PlanError, plan_error
 from .axis_state import AxisState, Change
 from .choices import Choice
 from .illegal import legality_of, undecided_error
@@ -43,21 +41,12 @@ NAMES_OF_FIRST = frozenset({"n"})
 PREFIX = "batch"
 """How people name a batch."""
 
-SEQUENCES = ("s", "length", "time")
-"""How names of a sequence begin."""
-
-NO_SEQUENCE = problem(
-    "no-sequence",
-    "no sequence to cut along {axis}",
-    "the batch is {batch}, and no input has another dimension that can be cut",
-    'trace with the sequence as a symbol: dynamic={{"x": {{0: "batch", 1: "seq"}}}}',
-)
-
 
 @dataclass(eq=False, slots=True)
-class _Candidate:
+class Candidate:
     """A dimension of an input. bytes: of the inputs that it cuts. first: of how many inputs it is
-    the first dimension. is_named: whether its length has the name of a batch.
+    the first dimension. is_named: whether its length has the name of a batch. names: the lengths
+    that it cuts.
     """
 
     edge: int
@@ -69,46 +58,23 @@ class _Candidate:
     bytes: float
     first: int
     is_named: bool
-    is_sequence: bool
+    names: list[str]
 
 
 def data(state: AxisState, requirements: Requirements) -> list[str]:
     """Decides the operators that work on the batch. Raises PlanError where the count cannot cut it,
     and where no input has a dimension that can be cut.
     """
-    return _decided(state, requirements, _batch(state)[0], "batch")
+    return decided(state, requirements, batch_of(state)[0], "batch")
 
 
-def sequence(state: AxisState, requirements: Requirements) -> list[str]:
-    """Decides the operators that work on the sequence. Raises PlanError where the count cannot cut
-    it, and where inputs have no dimension but the batch.
+def batch_of(
+    state: AxisState, taken: Sequence[bool] | None = None
+) -> tuple[Candidate, list[Candidate]]:
+    """Returns the batch, and all dimensions that may be cut. taken: the operators that are decided;
+    None: those that are.
     """
-    batch, candidates = _batch(state)
-    lengths = _lengths(state, batch)
-    others = [each for each in candidates if not _lengths(state, each) & lengths]
-    if not others:
-        raise NO_SEQUENCE(axis=state.axis, batch=_length(state, batch))
-    found = min(others, key=lambda c: (not c.is_sequence, -c.work, c.sent, -c.first, c.edge, c.dim))
-    return _decided(state, requirements, found, "sequence")
-
-
-def _length(state: AxisState, found: _Candidate) -> str:
-    return str((state.network.edges[found.edge].dims or ())[found.dim])
-
-
-def _lengths(state: AxisState, found: _Candidate) -> set[str]:
-    """The lengths of the inputs' dimensions that a candidate cuts, as text."""
-    edges = state.network.edges
-    return {
-        str((edges[w].dims or ())[p.dim])
-        for w, p in found.propagation.placed.items()
-        if isinstance(p, Shard) and edges[w].kind == "input"
-    }
-
-
-def _batch(state: AxisState) -> tuple[_Candidate, list[_Candidate]]:
-    """The batch, and all dimensions that may be cut."""
-    candidates, boundaries = _candidates(state)
+    candidates, boundaries = _candidates(state, state.fixed if taken is None else taken)
     if not candidates:
         raise _no_batch(state, boundaries)
     most = max(candidate.work for candidate in candidates)
@@ -129,10 +95,8 @@ def _batch(state: AxisState) -> tuple[_Candidate, list[_Candidate]]:
     return batch, candidates
 
 
-def _decided(
-    state: AxisState, requirements: Requirements, batch: _Candidate, what: str
-) -> list[str]:
-    """Decides the operators of a dimension."""
+def decided(state: AxisState, requirements: Requirements, batch: Candidate, what: str) -> list[str]:
+    """Decides the operators that work on a dimension; returns the note. what: it is."""
     choices = dict.fromkeys(batch.propagation.choices.values())
     unmet = [
         requirement
@@ -156,10 +120,10 @@ def _decided(
     return [f"{state.axis}: the {what} is {length}, dimension {batch.dim} of {entry.target}"]
 
 
-def _candidates(state: AxisState) -> tuple[list[_Candidate], list[Boundary]]:
+def _candidates(state: AxisState, taken: Sequence[bool]) -> tuple[list[Candidate], list[Boundary]]:
     """The propagations of all dimensions of all inputs, and where they ended."""
     network = state.network
-    found: list[_Candidate] = []
+    found: list[Candidate] = []
     boundaries: list[Boundary] = []
     reached: set[tuple[int, Shard]] = set()
     for edge in network.edges:
@@ -173,7 +137,7 @@ def _candidates(state: AxisState) -> tuple[list[_Candidate], list[Boundary]]:
                 network,
                 state.classes,
                 [seed],
-                state.fixed,
+                taken,
                 enter=lambda w: not network.edges[w].parameter,
                 past_pinned=True,
             )
@@ -184,7 +148,7 @@ def _candidates(state: AxisState) -> tuple[list[_Candidate], list[Boundary]]:
     return found, boundaries
 
 
-def _weighed(state: AxisState, edge: int, dim: int, spread: Propagation) -> _Candidate:
+def _weighed(state: AxisState, edge: int, dim: int, spread: Propagation) -> Candidate:
     change = state.change(spread.choices)
     network = state.network
     activations = [w for w in change.touched if not network.edges[w].parameter]
@@ -194,7 +158,7 @@ def _weighed(state: AxisState, edge: int, dim: int, spread: Propagation) -> _Can
     names = [
         str((network.edges[w].dims or ())[p.dim]) for w, p in cut.items() if isinstance(p, Shard)
     ]
-    return _Candidate(
+    return Candidate(
         edge,
         dim,
         spread,
@@ -204,7 +168,7 @@ def _weighed(state: AxisState, edge: int, dim: int, spread: Propagation) -> _Can
         sum(state.bytes[w] for w in cut),
         len(first),
         any(_is_batch(name, bool(first)) for name in names),
-        any(name.casefold().startswith(SEQUENCES) for name in names),
+        names,
     )
 
 
@@ -228,7 +192,7 @@ def _no_batch(state: AxisState, boundaries: list[Boundary]) -> PlanError:
     )
 
 
-def _illegal(state: AxisState, batch: _Candidate, number: int, choice: Choice) -> PlanError:
+def _illegal(state: AxisState, batch: Candidate, number: int, choice: Choice) -> PlanError:
     entry = state.network.edges[batch.edge]
     legality = legality_of(state, number, choice)
     node = state.network.operators[number].node

@@ -9,6 +9,7 @@ Policies: who decides what is cut along which axis.
 "tensor"         every axis cuts parameters
 "sequence"       every axis cuts the sequence
 "data+tensor"    every axis does what its name means (the default)
+"tensor+sequence"    the same, and axes that cut parameters cut the sequence between them
 "replicate"      nothing is cut
 {"data": "data", "model": "tensor"}    a policy by its name for every axis
 {"*.q_proj": {"tp": "n"}}      splits by name
@@ -32,14 +33,16 @@ from ..plan_data import PlanData, plan_error, problem
 from .assemble import Assembly
 from .axis_state import AxisState, data_axes
 from .completion import complete
-from .data import data, sequence
+from .data import data
 from .network import Network
 from .requests import obey, requests_from, requests_of
 from .requirements import Requirements
+from .sequence import sequence, tensor_and_sequence
 from .storage import states_of
 from .tensor import tensor
 
 DEFAULT = "data+tensor"
+BY_MEANING = (DEFAULT, "tensor+sequence")
 
 P = TypeVar("P", bound=PlanData)
 Decide: TypeAlias = Callable[[AxisState, Requirements], list[str]]
@@ -47,6 +50,12 @@ Decide: TypeAlias = Callable[[AxisState, Requirements], list[str]]
 
 def _data_and_tensor(state: AxisState, requirements: Requirements) -> list[str]:
     return _meant(state.axis)(state, requirements)
+
+
+def _tensor_and_sequence(state: AxisState, requirements: Requirements) -> list[str]:
+    """What an axis means, and the sequence between the parameters that it cuts."""
+    decide = _meant(state.axis)
+    return (tensor_and_sequence if decide is tensor else decide)(state, requirements)
 
 
 def _meant(axis: str) -> Decide:
@@ -71,6 +80,7 @@ NAMED: dict[str, Decide] = {
     "tensor": tensor,
     "sequence": sequence,
     "data+tensor": _data_and_tensor,
+    "tensor+sequence": _tensor_and_sequence,
     "replicate": _replicate,
 }
 """Policies by name."""
@@ -129,7 +139,7 @@ def policy_of(policy: Any, network: Network, mesh: Mesh) -> Policy:
     if isinstance(policy, str):
         if policy not in NAMED:
             raise _unknown(policy)
-        if policy == DEFAULT:
+        if policy in BY_MEANING:
             for axis in mesh.names:
                 _meant(axis)
         return Policy(policy, NAMED[policy])
@@ -153,7 +163,8 @@ def policy_of(policy: Any, network: Network, mesh: Mesh) -> Policy:
 
 def _by_axis(policy: Mapping[str, Any], mesh: Mesh) -> Policy:
     """The policy that has a name for every axis."""
-    found = {axis: NAMED.get(name) for axis, name in policy.items() if isinstance(name, str)}
+    of_axis = {**NAMED, "tensor+sequence": tensor_and_sequence}
+    found = {axis: of_axis.get(name) for axis, name in policy.items() if isinstance(name, str)}
     for axis in mesh.names:
         if found.get(axis) is None:
             raise _unknown(policy.get(axis), f" for the axis {axis}")
