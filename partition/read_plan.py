@@ -58,7 +58,8 @@ UNREADABLE = problem(
 ANOTHER_VERSION = problem(
     "another-version",
     "the plan has another version",
-    f"its version is {{version}}; this dimsolve reads versions {VERSIONS[0]} to {VERSIONS[-1]}",
+    "its version is {version}; this dimsolve reads versions "
+    f"{', '.join(map(str, VERSIONS[:-1]))} and {VERSIONS[-1]}",
     PLAN_AGAIN,
 )
 
@@ -102,6 +103,10 @@ class _Form:
             self.source(output.source, ("outputs", number, "source"))
         if plan.regions and plan.version == 1:
             raise _broken("a plan of version 1 has no regions", ("regions",))
+        for axis in plan.state:
+            self.axis(axis, ("state",))
+        if plan.state and plan.version < 3:
+            raise _broken(f"a plan of version {plan.version} has no state", ("state",))
         wrong = first_wrong(plan)
         if wrong is not None:
             number, reason = wrong

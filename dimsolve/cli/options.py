@@ -58,7 +58,7 @@ PolicyName: TypeAlias = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help="data, tensor, data+tensor, replicate, or module:function for one of your own.",
+        help="data, tensor, sequence, data+tensor, replicate, or module:function for your own.",
     ),
 ]
 Model: TypeAlias = Annotated[

@@ -35,6 +35,7 @@ from ..plan_data import (
     RegionPlan,
     Sent,
     Split,
+    State,
 )
 from ..reshard import item_bytes, sends
 from ..sizes import essential
@@ -43,6 +44,7 @@ from .choices import Choice, OperatorClass, R
 from .conversions import SharedConversions, Use, shape_text
 from .network import Edge, Network, Operator
 from .requirements import Requirements
+from .storage import Storage
 
 P = TypeVar("P", bound=PlanData)
 _UNCOUNTED = (
@@ -54,10 +56,17 @@ Decided: TypeAlias = Sequence[tuple[AxisState, Requirements]]
 
 
 class Assembly:
-    """Makes the plan of decided axes. classes: of every operator, as all axes left it."""
+    """Makes the plan of decided axes. classes: of every operator, as all axes left it. state: how
+    parameters are stored, by axis.
+    """
 
     def __init__(
-        self, network: Network, mesh: Mesh, decided: Decided, classes: Sequence[OperatorClass]
+        self,
+        network: Network,
+        mesh: Mesh,
+        decided: Decided,
+        classes: Sequence[OperatorClass],
+        state: Mapping[str, State],
     ) -> None:
         self.network = network
         self.mesh = mesh
@@ -66,6 +75,7 @@ class Assembly:
         self.classes = classes
         self.counts: tuple[Dim, ...] = tuple(size for _, size in mesh.axes)
         self.whole: Layout = (R,) * len(self.states)
+        self.storage = Storage(network, mesh, state)
         self.made = [self._made(edge) for edge in network.edges]
         self.conversions = SharedConversions(network, mesh.axes)
         self._texts: dict[Any, tuple[list[str], list[str | None] | None]] = {}
@@ -83,12 +93,13 @@ class Assembly:
         """Returns the plan, of this class. policy, notes: who decided, and its remarks. regions:
         what is run again in the backward pass; None: the regions of the graph.
         """
-        for edge in self.network.edges:
-            uses = self._uses(edge)
-            if uses:
-                self.conversions.add(edge, self.made[edge.number], uses)
         graph = self.network.graph
         found = regions_of(graph) if regions is None else list(regions)
+        blocks, state = self.storage.blocks(found), dict(self.storage.states)
+        for edge in self.network.edges:
+            uses = self._uses(edge, blocks)
+            if uses:
+                self.conversions.add(edge, self.made[edge.number], uses, state)
         operators = [self._operator(operator) for operator in self.network.operators]
         reasons = reasons_of(self.network, self.decided)
         plan = make(
@@ -104,8 +115,9 @@ class Assembly:
             conversions=self.conversions.plans,
             outputs=[self._output(name, value) for name, value in graph.outputs.items()],
             notes=list(dict.fromkeys([*notes, *map(_UNCOUNTED.format, self.uncounted)])),
-            version=3 if any(entry.sends for entry in operators) else 2 if found else 1,
+            version=3 if state or any(e.sends for e in operators) else 2 if found else 1,
             regions=found,
+            state=state,
         )
         plan._planned = graph
         return plan
@@ -115,18 +127,22 @@ class Assembly:
 
     def _made(self, edge: Edge) -> Layout:
         if edge.producer is None:
-            return tuple([stored(state.needs[edge.number]) for state in self.states])
+            used = tuple([stored(state.needs[edge.number]) for state in self.states])
+            return self.storage.layout(edge, used)
         number, output = edge.producer
         return tuple([choice.outputs[output] for choice in self._choices(number)])
 
-    def _uses(self, edge: Edge) -> list[Use]:
-        """The uses of a value; one that is returned is used whole."""
+    def _uses(self, edge: Edge, blocks: Mapping[tuple[int, int], int]) -> list[Use]:
+        """The uses of a value; one that is returned is used whole. blocks: in which parameters are
+        gathered.
+        """
         found = []
         for number, place in edge.uses:
             needs = [choice.needs[place] for choice in self._choices(number)]
             flags = tuple([shared and edge.gradient != "never" for _, shared in needs])
             node = self.network.operators[number].node.id
-            found.append(Use(tuple([wanted for wanted, _ in needs]), flags, f"{node}:{place}"))
+            layout, block = tuple([wanted for wanted, _ in needs]), blocks.get((number, place))
+            found.append(Use(layout, flags, f"{node}:{place}", block))
         if edge.returned:
             unshared = (False,) * len(self.states)
             found.append(Use(self.whole, unshared, f"return:{edge.value.name}"))

@@ -104,7 +104,7 @@ def derive(plan: P, graph: Graph) -> P:
             _Axis(plan, number, state, requirements).decide()
             classes = state.local_classes()
             decided.append((state, requirements))
-        assembly = Assembly(network, mesh, decided, classes)
+        assembly = Assembly(network, mesh, decided, classes, dict(plan.state))
         return assembly.plan(type(plan), identity, plan.policy, plan.notes, plan.regions)
 
 
@@ -261,6 +261,7 @@ def _offered(op_class: OperatorClass, split: Split, texts: Texts) -> Iterator[Ch
         patterns = op_class.tensors[tensor]
         if (
             isinstance(placement, Shard)
+            and not placement.of
             and patterns is not None
             and placement.dim < len(patterns)
             and _at_least_one(placement.blocks, op_class.facts)

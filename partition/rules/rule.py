@@ -42,7 +42,15 @@ from dimsolve.solver.algebra.poly import product
 from dimsolve.solver.layout import Layout, Pattern
 from dimsolve.solver.solution import Solution
 
-from ..placement import Partial, Placement, Reduction, Replicate, Shard, read_placement
+from ..placement import (
+    NOT_A_PLACEMENT,
+    Partial,
+    Placement,
+    Reduction,
+    Replicate,
+    Shard,
+    read_placement,
+)
 
 SPLITS_NOTHING = Problem(
     OperatorError,
@@ -286,10 +294,12 @@ class TransformRule(Displayed):
 
 
 def _read(placement: object) -> Placement:
+    if isinstance(placement, str):
+        placement = read_placement(placement)
+    if isinstance(placement, Shard) and placement.of:
+        raise NOT_A_PLACEMENT(given=str(placement))  # how parameters are stored, and not used
     if isinstance(placement, Shard | Replicate | Partial):
         return placement
-    if isinstance(placement, str):
-        return read_placement(placement)
     hint = "write S(0), S(0, blocks=3), R, or P(sum)"
     raise wrong_type("an entry of a transform rule", placement, "a placement", hint)
 

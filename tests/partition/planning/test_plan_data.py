@@ -43,7 +43,7 @@ def test_another_version_is_not_read(made: Plan) -> None:
         ds.Plan.from_json(json.dumps(data))
     assert str(caught.value) == (
         "the plan has another version\n"
-        "  its version is 4; this dimsolve reads versions 1 to 3\n"
+        "  its version is 4; this dimsolve reads versions 1, 2 and 3\n"
         "  hint: make the plan anew: dimsolve.plan(graph, mesh, policy)"
     )
 
