@@ -630,7 +630,7 @@ def _settings(device: str | None) -> Iterator[None]:
 @contextmanager
 def _tensors_on_meta(device: str | None) -> Iterator[None]:
     """On meta torch.tensor makes no stand-in, and what it makes fits no other. An empty one, with
-    which transformers' caches begin, is made by torch.empty.
+    which transformers' caches begin, is made by torch.zeros.
     """
     import torch
 
@@ -641,7 +641,7 @@ def _tensors_on_meta(device: str | None) -> Iterator[None]:
 
     def tensor(data: Any, *, dtype: Any = None, device: Any = None, **rest: Any) -> Any:
         if isinstance(data, list) and len(data) == 0 and not rest:
-            return torch.empty(0, dtype=dtype, device=device)
+            return torch.zeros(0, dtype=dtype, device=device)
         return plain(data, dtype=dtype, device=device, **rest)
 
     setattr(torch, "tensor", tensor)  # noqa: B010
