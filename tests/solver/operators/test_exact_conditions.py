@@ -44,7 +44,6 @@ NO_SIZE: dict[str, tuple[Place, ...]] = {
 """Whole numbers among the arguments that are no sizes: orders, degrees and exponents."""
 
 BIAS = {
-    "torch.nn.functional.multi_head_attention_forward": ((0, 6, 0), (0, 12, 0)),
 }
 """A bias of length 1, which torch broadcasts and its documentation does not know."""
 
