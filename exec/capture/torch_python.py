@@ -1,13 +1,12 @@
-"""torch's own Python, as a capture reads it: every step of it that the library knows nothing of.
+"""torch's own Python, as a capture reads it: also what torch.compile keeps as one step or refuses.
 
     nn.MultiheadAttention     linear, view, bmm, softmax, ...: its heads can be cut
     nn.LSTM                   one call of torch.lstm
-    torch.functional.stft     pad and view around torch.Tensor.stft
+    nn.TransformerEncoder     its layers, and no look into the mask, whether it is the causal one
 
-torch.compile keeps some of torch's Python functions as one step, refuses RNNs, and takes ways that
-are there for speed alone: fused kernels of nn.TransformerEncoder and a look into a mask, whether it
-is the causal one. `read_through` has it read functions without an annotation like the user's, RNNs
-too, and has it take the plain way, which gives the same values.
+torch.compile keeps functions of ``torch.nn.functional`` as one step, refuses RNNs, and takes ways
+that are there for speed alone, such as fused kernels. `read_through` has it read functions without
+an annotation like the user's, RNNs too, and has it take the plain way, which gives the same values.
 
 What torch cannot run without data has a stand-in that tells the shape of the result. A program
 calls torch's function.
@@ -30,16 +29,6 @@ from torch.nn.modules import transformer
 
 from dimsolve.solver.graphs.names import path_of
 from dimsolve.solver.operators import canonical
-
-HOMES = (
-    "torch.nn.functional",
-    "torch.nn.grad",
-    "torch.functional",
-    "torch.masked._ops",
-    "torch.signal.windows.windows",
-    "torch._lowrank",
-)
-"""Modules of functions that are made of other torch functions."""
 
 
 @contextmanager
@@ -69,7 +58,7 @@ def _plain_functions() -> dict[Any, Any]:
         for function, kind in trace_rules.get_torch_obj_rule_map().items()
         if kind is TorchInGraphFunctionVariable
         and isinstance(function, FunctionType)
-        and function.__module__ in HOMES
+        and function.__module__ == functional.__name__
         and canonical(path_of(function)) is None
     }
 
