@@ -93,9 +93,7 @@ _FAMILIES = {
         torch.fft. fft fft2 fftn ifft ifft2 ifftn rfft rfft2 rfftn irfft irfft2 irfftn hfft hfft2
         hfftn ihfft ihfft2 ihfftn fftshift ifftshift
     """,
-    "nn.attention": """
-        torch.nn.functional. scaled_dot_product_attention multi_head_attention_forward
-    """,
+    "nn.attention": "torch.nn.functional. scaled_dot_product_attention",
     "nn.convolution": """
         torch.nn.functional. conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
         pixel_shuffle pixel_unshuffle channel_shuffle unfold fold

@@ -43,11 +43,6 @@ NO_SIZE: dict[str, tuple[Place, ...]] = {
 }
 """Whole numbers among the arguments that are no sizes: orders, degrees and exponents."""
 
-BIAS = {
-    "torch.nn.functional.multi_head_attention_forward": ((0, 6, 0), (0, 12, 0)),
-}
-"""A bias of length 1, which torch broadcasts and its documentation does not know."""
-
 UNREAD = {"torch.nn.functional.scaled_dot_product_attention": ((0, 1, 2), (0, 2, 2))}
 """Lengths of keys and values, which torch does not compare with each other for grouped heads."""
 
@@ -55,8 +50,7 @@ UNREAD = {"torch.nn.functional.scaled_dot_product_attention": ((0, 1, 2), (0, 2,
 def checked(path: str, sizes: dict[Place, Dim]) -> bool:
     places = set(sizes)
     numbers = set(NO_SIZE.get(path, ()))
-    lone = set(BIAS.get(path, ())) | set(UNREAD.get(path, ()))
-    return not places & (numbers | lone)
+    return not places & (numbers | set(UNREAD.get(path, ())))
 
 
 @cache
