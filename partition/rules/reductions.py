@@ -213,7 +213,7 @@ def _place(part: Part, input: Any, dim: Any, keepdim: bool, reduction: str) -> A
         value = input.gather(dim, local)
         found = local + parts[dim].index * input.shape[dim]
     mine = (value == part.all_reduce(value.detach(), reduction)) | value.isnan()
-    whole = prod(n * p.count for n, p in zip(input.shape, parts, strict=True))
+    whole = prod([n * p.count for n, p in zip(input.shape, parts, strict=True)])
     place = part.all_reduce(found.masked_fill(~mine, whole), "min")
     if keepdim:
         return place
