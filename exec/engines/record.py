@@ -1,0 +1,219 @@
+"""What one rank computes: every call of a torch function that makes tensors, in order, as data.
+
+    with Recorder(model) as record:
+        model(**inputs)
+    record.steps[7]    linear   self_attn.q_proj   operands (31, 4, 5)   results (32,)
+
+Values are numbered as they are first seen, so where two ranks run the same code a value has the
+same number on both. What a model computes beside its modules' boundaries is recorded as it is
+called; what an engine does at a boundary (`note`) is a step of its own kind. Sizes that are read
+from tensors are numbers to Python and are no steps: what a model makes of them shows in the
+arguments of later calls.
+
+A value that is written to is a new value from then on; its results are copies, so that they can be
+compared after all ranks have ended.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+READS = frozenset({"item", "tolist", "__bool__", "__int__", "__float__", "__index__", "numpy"})
+"""Methods that hand numbers of a tensor to Python."""
+
+_OWN = ("dimsolve", "torch")
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where something is called: the module, and the line of the model's code."""
+
+    module: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call. ``kind``: ``call``, ``read``, or the name of what happens at a boundary. ``before``:
+    the value of every tensor among the arguments; ``results``: of what was made or written to.
+    rank: the number of dimensions, at a boundary.
+    """
+
+    kind: str
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    before: tuple[int, ...]
+    results: tuple[int, ...]
+    at: At
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One value: a copy, and whether a gradient flows through it."""
+
+    tensor: Tensor
+    gradient: bool
+    storage: int
+
+
+@dataclass
+class Recorder(TorchFunctionMode):
+    """Records the calls of one run of a module. ``replaced``: by the id of a weight, what is called
+    in place of the function that gets it, with the kind under which it is recorded.
+    """
+
+    model: nn.Module
+    steps: list[Step] = field(default_factory=list)
+    values: list[Seen] = field(default_factory=list)
+    given: dict[int, str] = field(default_factory=dict)
+    replaced: dict[int, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self._numbers: dict[int, int] = {}
+        self._kept: list[Any] = []
+        self._modules: list[str] = []
+        self._names = {
+            id(tensor): name
+            for name, tensor in [
+                *self.model.named_buffers(remove_duplicate=False),
+                *self.model.named_parameters(remove_duplicate=False),
+            ][::-1]
+        }
+        self._last = At("", "", 0)
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Keeps the names of the modules that run, and records."""
+        handles = []
+        for name, module in self.model.named_modules():
+            enter = module.register_forward_pre_hook(partial(self._enter, name))
+            handles += [enter, module.register_forward_hook(self._leave, always_call=True)]
+        try:
+            with self:
+                yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _enter(self, name: str, *_: Any) -> None:
+        self._modules.append(name)
+
+    def _leave(self, *_: Any) -> None:
+        if self._modules:
+            self._modules.pop()
+
+    @property
+    def at(self) -> At:
+        """The innermost module, and the line of the model that runs."""
+        module = self._modules[-1] if self._modules else ""
+        frame = sys._getframe(1)
+        while frame is not None:
+            if frame.f_globals.get("__name__", "").partition(".")[0] not in _OWN:
+                return At(module, frame.f_code.co_filename, frame.f_lineno)
+            if frame.f_back is None:
+                break
+            frame = frame.f_back
+        return At(module, "", 0)
+
+    def failed_at(self) -> At:
+        """Where the last call began: where the run failed, if it failed in one."""
+        return self._last
+
+    def number(self, tensor: Tensor) -> int:
+        """Returns the number of a value, a new one for what was given from outside."""
+        found = self._numbers.get(id(tensor))
+        if found is None:
+            found = self._new(tensor)
+            self.given[found] = self._names.get(id(tensor), "")
+        return found
+
+    def _new(self, tensor: Tensor) -> int:
+        with torch._C.DisableTorchFunction():
+            plain = _plain(tensor)
+            copy = tensor.detach().clone() if plain else torch.empty(0)
+            seen = Seen(copy, plain and tensor.requires_grad, _storage(tensor))
+        self.values.append(seen)
+        self._kept.append(tensor)
+        self._numbers[id(tensor)] = len(self.values) - 1
+        return len(self.values) - 1
+
+    def note(self, kind: str, before: Tensor, after: Tensor) -> Tensor:
+        """Records what happened to a value at a module's boundary, and returns what is there now."""
+        number = self.number(before)
+        if after is before:
+            with torch._C.DisableTorchFunction():
+                after = before.view_as(before)
+        made = self._new(after)
+        self.steps.append(Step(kind, None, (), {}, (number,), (made,), self.at, before.ndim))
+        return after
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        given = list(tensors_in((args, kwargs)))
+        self._last = at = self.at
+        kind, called = "call", func
+        for tensor in given if self.replaced else ():
+            if id(tensor) in self.replaced:
+                kind, replacement = self.replaced[id(tensor)]
+                called = partial(replacement, func)
+        before = tuple(self.number(tensor) for tensor in given)
+        versions = [tensor._version for tensor in given if _plain(tensor)]
+        result = called(*args, **kwargs)
+        made = [t for t in tensors_in(result) if not isinstance(t, nn.Parameter)]
+        written = [
+            tensor
+            for tensor, version in zip([t for t in given if _plain(t)], versions, strict=True)
+            if tensor._version != version
+        ]
+        if not made and not written and getattr(func, "__name__", "") not in READS:
+            return result
+        if not made and not written:
+            kind = "read"
+            if not given:
+                return result
+        fresh: dict[int, int] = {}
+        for tensor in (*made, *written):
+            if id(tensor) not in fresh:
+                fresh[id(tensor)] = self._new(tensor)
+        results = tuple(fresh.values())
+        self.steps.append(Step(kind, func, args, kwargs, before, results, at))
+        return result
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """Yields the tensors inside of a value, in order."""
+    match value:
+        case Tensor():
+            yield value
+        case list() | tuple():
+            for item in value:
+                yield from tensors_in(item)
+        case dict():
+            for item in value.values():
+                yield from tensors_in(item)
+        case slice():
+            yield from tensors_in((value.start, value.stop, value.step))
+
+
+def _plain(tensor: Tensor) -> bool:
+    """Whether it is an ordinary tensor: none of a function transform's."""
+    return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata if _plain(tensor) else 0
