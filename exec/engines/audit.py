@@ -112,7 +112,7 @@ class _Audit:
         self.plan = plan
         self.args = args
         self.kwargs = kwargs
-        self.model = _prepared(model)
+        self.model = prepared(model)
         self.name = type(model).__name__
         names = [
             (name, [short for short, _ in module.named_parameters(recurse=False)])
@@ -136,6 +136,7 @@ class _Audit:
             plain = _outputs(self.model, self._inputs())
             one = self._world(1)
             answers = [self._count(n, one, plain) for n in counts]
+            self.partly = []
         return Audit(self.name, self.plan, tuple(answers), self.found.unused, left, total)
 
     def _refused(self) -> Iterator[Finding]:
@@ -316,7 +317,7 @@ def _line(at: At) -> str:
     return str(source(at.file, at.line)) if at.file else ""
 
 
-def _prepared(model: nn.Module) -> nn.Module:
+def prepared(model: nn.Module) -> nn.Module:
     """A copy whose parameters all matter: none is constant, all are float32."""
     ours = copy.deepcopy(model).eval()
     generator = torch.Generator().manual_seed(0)
@@ -334,10 +335,10 @@ def _prepared(model: nn.Module) -> nn.Module:
 
 def _outputs(model: nn.Module, inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> list[Tensor]:
     args, kwargs = inputs
-    return list(tensors_in(_returned(model(*args, **kwargs))))
+    return list(tensors_in(returned(model(*args, **kwargs))))
 
 
-def _returned(result: Any) -> Any:
+def returned(result: Any) -> Any:
     """What is compared: everything but caches, which are a rank's own."""
     if isinstance(result, Mapping):
         return {k: v for k, v in result.items() if "past_key_values" not in k and "cache" not in k}

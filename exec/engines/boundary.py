@@ -125,7 +125,8 @@ class Rank:
         modules = dict(self.model.named_modules())
         for name, text in self.plan.parameters.items():
             self._cut(modules, name, text)
-        self.recorder = Recorder(self.model)
+        cut = [name for name, each in self.placements.items() if isinstance(each, Shard)]
+        self.recorder = Recorder(self.model, frozenset(cut))
         for name, text in self.plan.modules.items():
             self._wrap(name, modules[name], text)
 

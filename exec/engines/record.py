@@ -10,8 +10,9 @@ called; what an engine does at a boundary (`note`) is a step of its own kind. Si
 from tensors are numbers to Python and are no steps: what a model makes of them shows in the
 arguments of later calls.
 
-A value that is written to is a new value from then on; its results are copies, so that they can be
-compared after all ranks have ended.
+A value that is written to is a new value from then on. What comes from a part of a parameter is
+kept as a copy, so that it can be compared after all ranks have ended; of what does not, every rank
+has the same.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ READS = frozenset({"item", "tolist", "__bool__", "__int__", "__float__", "__inde
 """Methods that hand numbers of a tensor to Python."""
 
 _OWN = ("dimsolve", "torch")
+
+COPIED = 1 << 16
+"""Larger tensors are not copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +74,13 @@ class Seen:
 
 @dataclass
 class Recorder(TorchFunctionMode):
-    """Records the calls of one run of a module. ``replaced``: by the id of a weight, what is called
-    in place of the function that gets it, with the kind under which it is recorded.
+    """Records the calls of one run of a module. ``cut``: the names of the parameters that ranks have
+    parts of. ``replaced``: by the id of a weight, what is called in place of the function that gets
+    it, with the kind under which it is recorded.
     """
 
     model: nn.Module
+    cut: frozenset[str] = frozenset()
     steps: list[Step] = field(default_factory=list)
     values: list[Seen] = field(default_factory=list)
     given: dict[int, str] = field(default_factory=dict)
@@ -83,6 +89,7 @@ class Recorder(TorchFunctionMode):
     def __post_init__(self) -> None:
         super().__init__()
         self._numbers: dict[int, int] = {}
+        self._of_parts: set[int] = set()
         self._kept: list[Any] = []
         self._modules: list[str] = []
         self._names = {
@@ -136,14 +143,18 @@ class Recorder(TorchFunctionMode):
         """Returns the number of a value, a new one for what was given from outside."""
         found = self._numbers.get(id(tensor))
         if found is None:
-            found = self._new(tensor)
-            self.given[found] = self._names.get(id(tensor), "")
+            name = self._names.get(id(tensor), "")
+            found = self._new(tensor, name in self.cut)
+            self.given[found] = name
         return found
 
-    def _new(self, tensor: Tensor) -> int:
+    def _new(self, tensor: Tensor, of_parts: bool) -> int:
         with torch._C.DisableTorchFunction():
             plain = _plain(tensor)
-            copy = tensor.detach().clone() if plain else torch.empty(0)
+            copy = tensor.detach() if plain else torch.empty(0)
+            if plain and of_parts:
+                self._of_parts.add(len(self.values))
+                copy = copy.clone() if copy.numel() <= COPIED else copy
             seen = Seen(copy, plain and tensor.requires_grad, _storage(tensor))
         self.values.append(seen)
         self._kept.append(tensor)
@@ -156,7 +167,7 @@ class Recorder(TorchFunctionMode):
         if after is before:
             with torch._C.DisableTorchFunction():
                 after = before.view_as(before)
-        made = self._new(after)
+        made = self._new(after, True)
         self.steps.append(Step(kind, None, (), {}, (number,), (made,), self.at, before.ndim))
         return after
 
@@ -186,10 +197,11 @@ class Recorder(TorchFunctionMode):
             kind = "read"
             if not given:
                 return result
+        of_parts = not self._of_parts.isdisjoint(before)
         fresh: dict[int, int] = {}
         for tensor in (*made, *written):
             if id(tensor) not in fresh:
-                fresh[id(tensor)] = self._new(tensor)
+                fresh[id(tensor)] = self._new(tensor, of_parts)
         results = tuple(fresh.values())
         self.steps.append(Step(kind, func, args, kwargs, before, results, at))
         return result
