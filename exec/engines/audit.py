@@ -39,7 +39,8 @@ from ..distributed.simulated import Member, RankError, SimulatedWorld
 from .boundary import BoundaryError, Rank, part_of
 from .follow import Doubt, Follow, Followed, lies, same
 from .gradients import parameter_gradients, right
-from .record import At, tensors_in
+from .loading import loaded_placements
+from .record import At, Refused, tensors_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,7 @@ class _Audit:
             for name, module in self.model.named_modules()
         ]
         self.found = resolve(plan, names)
+        self.loaded = loaded_placements(model, self.found)
         self.weights: list[Tensor] = []
 
     def run(self, counts: Sequence[int]) -> Audit:
@@ -160,7 +162,8 @@ class _Audit:
         runs: list[_Run | None] = [None] * count
 
         def program(member: Member) -> _Run:
-            rank = Rank(copy.deepcopy(self.model), self.found, member.world)
+            loaded = self.loaded if count > 1 else {}
+            rank = Rank(copy.deepcopy(self.model), self.found, member.world, loaded)
             run = runs[member.rank] = _Run(rank)
             inputs = self._inputs()
             with rank.recorder.inside():
@@ -203,14 +206,21 @@ class _Audit:
         if isinstance(ranks, RankError):
             return self._failed(count, ranks)
         recorders = [run.rank.recorder for run in ranks]
-        follow = Follow(whole.rank.recorder, recorders, ranks[0].rank.placements)
-        found = follow.run()
+        held = {**ranks[0].rank.placements, **self.loaded}
+        found = Follow(whole.rank.recorder, recorders, held).run()
+        refused = recorders[0].refused
         forward, findings = self._forward(whole, ranks, found)
+        findings += [_refusal("forward", each) for each in refused if not each.training][:1]
+        forward = "illegal" if any(not each.training for each in refused) else forward
         gradients, more = self._gradients(whole, ranks, found, forward)
-        held = sum(p.numel() * p.element_size() for p in ranks[0].rank.model.parameters())
+        if forward != "illegal" and refused:
+            gradients, more = "illegal", [*more, _refusal("gradients", refused[0])]
+        if forward != "illegal" and self.loaded:
+            gradients, more = "illegal", [*more, *self._reordered(ranks[0].rank)]
+        size = sum(p.numel() * p.element_size() for p in ranks[0].rank.model.parameters())
         calls = len(whole.rank.recorder.steps)
         proved = calls - len(found.doubts)
-        return Count(count, forward, gradients, (*findings, *more), held, proved, calls)
+        return Count(count, forward, gradients, (*findings, *more), size, proved, calls)
 
     def _failed(self, count: int, error: RankError) -> Count:
         cause = error.__cause__ or error
@@ -275,8 +285,8 @@ class _Audit:
         parts = [run.gradients.get(name) for run in ranks]
         if gradient is None:
             return all(part is None or not part.any() for part in parts)
-        placement = ranks[0].rank.placements.get(name, Replicate())
-        count = len(ranks)
+        said = ranks[0].rank.placements.get(name, Replicate())
+        placement, count = self.loaded.get(name, said), len(ranks)
         for number, part in enumerate(parts):
             wanted = part_of(gradient, placement, number, count)
             scale = float(gradient.abs().max())
@@ -285,6 +295,17 @@ class _Audit:
             if part.numel() and float((part - wanted).abs().max()) > 2e-3 * scale + 1e-9:
                 return False
         return True
+
+    def _reordered(self, rank: Rank) -> Iterator[Finding]:
+        for name, held in self.loaded.items():
+            said = rank.placements[name]
+            reason = (
+                f"the loader makes the rows of {name} of several tensors: ranks have {held}, and the "
+                f"style says {said}: gradients and what is saved are in another order"
+            )
+            hint = f'write "{generic(name)}": "packed_colwise"'
+            yield Finding("illegal", "gradients", name.rpartition(".")[0], "", reason, hint)
+            return
 
     def _wrong(self, names: Sequence[str], whole: _Run, found: Followed) -> Finding:
         follows = parameter_gradients(whole.rank.recorder, found)
@@ -311,6 +332,10 @@ def _finding(verdict: str, about: str, doubt: Doubt | None, reason: str) -> Find
     return Finding(
         verdict, about, doubt.at.module, _line(doubt.at), f"{doubt.operator}: {doubt.reason}"
     )
+
+
+def _refusal(about: str, refused: Refused) -> Finding:
+    return Finding("illegal", about, refused.at.module, _line(refused.at), refused.reason)
 
 
 def _line(at: At) -> str:

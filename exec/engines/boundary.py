@@ -21,7 +21,7 @@ from torch.nn.functional import embedding, pad
 
 from dimsolve.ir.errors import DimsolveError, Problem
 from dimsolve.partition.engines.tp_plan import STYLES, Resolved, Style
-from dimsolve.partition.placement import Placement, Shard
+from dimsolve.partition.placement import Placement, Replicate, Shard
 
 from ..distributed.collectives import AllReduce, ShareGradient
 from ..distributed.communicator import Communicator
@@ -110,41 +110,57 @@ class _Slice(Function):
 
 @dataclass
 class Rank:
-    """One rank: the model with this rank's parts, and a recorder. ``plain``: the placements of the
-    parameters, by name; ``summed``: those whose gradients are summed over the ranks afterwards.
+    """One rank: the model with this rank's parts, and a recorder. ``loaded``: parameters whose parts
+    the engine's loader makes otherwise than their style says. ``placements``: what the styles say,
+    by name; ``summed``: parameters whose gradients are summed over the ranks afterwards.
     """
 
     model: nn.Module
     plan: Resolved
     end: Communicator
+    loaded: Mapping[str, Placement] = field(default_factory=dict)
     recorder: Recorder = field(init=False)
     placements: dict[str, Placement] = field(default_factory=dict)
     summed: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         modules = dict(self.model.named_modules())
-        for name, text in self.plan.parameters.items():
-            self._cut(modules, name, text)
+        names: dict[int, list[str]] = {}
+        for name, parameter in self.model.named_parameters(remove_duplicate=False):
+            names.setdefault(id(parameter), []).append(name)
+        for first, *tied in names.values():
+            # Weights that are tied are those of the first module, with its style or with none.
+            if first in self.plan.parameters:
+                self._cut(modules, first, tied, self.plan.parameters[first])
         cut = [name for name, each in self.placements.items() if isinstance(each, Shard)]
         self.recorder = Recorder(self.model, frozenset(cut))
+        named = dict(self.model.named_parameters(remove_duplicate=False))
+        self.recorder.distributed.update((id(named[name]), False) for name in self.placements)
         for name, text in self.plan.modules.items():
             self._wrap(name, modules[name], text)
 
-    def _cut(self, modules: Mapping[str, nn.Module], name: str, text: str) -> None:
+    def _cut(
+        self, modules: Mapping[str, nn.Module], name: str, tied: list[str], text: str
+    ) -> None:
         owner, _, short = name.rpartition(".")
         module = modules[owner]
         whole = module._parameters[short]
         assert whole is not None
         placement = STYLES[text].placement(short, whole.ndim)
-        self.placements[name] = placement
+        if STYLES[text].cut:
+            self.placements.update(dict.fromkeys((name, *tied), placement))
         if isinstance(placement, Shard) and placement.dim >= whole.ndim:
             shape = tuple(whole.shape)
             raise _at(
                 owner,
                 NO_DIM(style=text, module=owner, name=name, shape=shape, dim=placement.dim),
             )
-        part = part_of(whole.detach(), placement, self.end.rank, self.end.size)
-        module._parameters[short] = nn.Parameter(part.clone(), whole.requires_grad)
+        held = self.loaded.get(name, placement)
+        part = part_of(whole.detach(), held, self.end.rank, self.end.size)
+        parameter = nn.Parameter(part.clone(), whole.requires_grad)
+        for each in (name, *tied):
+            owner, _, short = each.rpartition(".")
+            modules[owner]._parameters[short] = parameter
 
     def _wrap(self, name: str, module: nn.Module, text: str) -> None:
         style = STYLES[text]
@@ -156,10 +172,15 @@ class Rank:
         if style.summed:
             own = [f"{name}.{short}" for short, _ in module.named_parameters(recurse=False)]
             self.summed.update(own)
+            if style.kind:
+                self.placements.update(dict.fromkeys(own, Replicate()))
+                distributed = [id(p) for p in module.parameters(recurse=False)]
+                self.recorder.distributed.update(dict.fromkeys(distributed, False))
         forward = module.forward
 
         def bounded(*args: Any, **kwargs: Any) -> Any:
             args = self._enter(style, module, args)
+            own = self._seen(style, module, args)
             bias = module._parameters.get("bias") if text.startswith("rowwise") else None
             if bias is not None:
                 module._parameters["bias"] = None
@@ -170,10 +191,42 @@ class Rank:
             finally:
                 if bias is not None:
                     module._parameters["bias"] = bias
+                self.recorder.distributed.update(own)
+                if args:
+                    self.recorder.distributed.pop(id(args[0]), None)
             output = self._exit(style, module, output)
-            return output if bias is None else output + bias
+            if bias is not None:
+                self.recorder.distributed[id(output)] = True
+                output = output + bias
+            return self._handed_out(style, output)
 
         module.forward = bounded  # type: ignore[method-assign]
+
+    def _seen(
+        self, style: Style, module: nn.Module, args: tuple[Any, ...]
+    ) -> dict[int, bool]:
+        """Notes what the module's code sees as DTensors; returns what it is to be set back to."""
+        known = self.recorder.distributed
+        own = [id(p) for p in module.parameters(recurse=False) if id(p) in known]
+        before = {each: known[each] for each in own}
+        if style.kind == "local":
+            for each in own:
+                del known[each]
+        elif style.kind:
+            training = style.kind == "linear" and isinstance(module, nn.Linear)
+            known.update(dict.fromkeys(own, training))
+            if args and isinstance(args[0], Tensor):
+                known[id(args[0])] = training
+                self.recorder.note_kept(args[0])
+        return before
+
+    def _handed_out(self, style: Style, output: Any) -> Any:
+        """What leaves a module is a tensor, a view of the DTensor inside."""
+        if isinstance(output, Tensor) and style.kind in ("linear", "dtensor"):
+            self.recorder.distributed.pop(id(output), None)
+            self.recorder.views.add(id(output))
+            self.recorder.note_kept(output)
+        return output
 
     def _rope(self) -> int | None:
         config = getattr(self.model, "config", None)
@@ -209,8 +262,7 @@ class Rank:
                 return self.gather(output, getattr(module, width))
             case "rope":
                 rope = self._rope() or 0
-                passed, turned = output.split([output.shape[-1] - rope, rope], dim=-1)
-                return torch.cat([passed, self.share(turned)], dim=-1)
+                return self._noted("rope", output, lambda x: self._turned(x, rope), rope)
             case _:
                 return output
 
@@ -258,12 +310,19 @@ class Rank:
         lengths = part_lengths(width, self.end.size)
         return self._noted("slice", value, lambda x: _Slice.apply(x, lengths, self.end))
 
-    def _noted(self, kind: str, value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    def _turned(self, value: Tensor, width: int) -> Tensor:
+        """The same value; the gradient of its last part is summed over the ranks."""
+        passed, turned = value.split([value.shape[-1] - width, width], dim=-1)
+        return torch.cat([passed, ShareGradient.apply(turned, self.end)], dim=-1)
+
+    def _noted(
+        self, kind: str, value: Any, change: Callable[[Tensor], Tensor], width: int = 0
+    ) -> Any:
         if not isinstance(value, Tensor):
             return value
         with torch._C.DisableTorchFunction():
             changed = change(value)
-        return self.recorder.note(kind, value, changed)
+        return self.recorder.note(kind, value, changed, width)
 
 
 def _at(module: str, error: BoundaryError) -> BoundaryError:

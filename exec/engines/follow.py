@@ -240,9 +240,8 @@ class Follow:
                 return []
             return "numbers are read from a tensor of which a rank has only its own"
         if step.kind == "call" and all(isinstance(p, Replicate) for p in placed):
-            if any(_plain(step) != _plain(other) for other in steps):
-                return "a rank passes other sizes than one device does"
-            return [R] * len(step.results)
+            if all(_plain(step) == _plain(other) for other in steps):
+                return [R] * len(step.results)
         answer = self._split(step, steps, placed)
         if isinstance(answer, str):
             return answer
@@ -269,20 +268,24 @@ class Follow:
             op_class = class_of(operator, declaration, step, self.whole)
         except (DimsolveError, RuntimeError, TypeError, ValueError) as error:
             return f"nothing is promised for this call: {str(error).partition(chr(10))[0]}"
+        # A tensor that only lends its dtype is none of the declaration's: it may lie as it likes.
         by_id = dict(zip([id(t) for t in tensors_in((step.args, step.kwargs))], placed, strict=False))
         wanted = [R if t is None else by_id.get(id(t), R) for t in declaration.inputs]
-        listed = {id(t) for t in declaration.inputs if t is not None}
-        for tensor, placement in by_id.items():
-            if tensor not in listed and not isinstance(placement, Replicate):
-                return f"an argument that is not annotated is {placement}"
-        found = self._choice(op_class, wanted, step)
-        if isinstance(found, str):
-            return found
-        lengths = self._lengths(op_class, found)
-        if isinstance(lengths, str):
-            return lengths
-        problem = self._arguments(call, op_class, step, steps, lengths)
-        return problem or (found, declaration)
+        choices: Any = [self._choice(op_class, wanted, step)]
+        whole = step.kind == "call" and all(isinstance(each, Replicate) for each in wanted)
+        if whole and any(_plain(step) != _plain(other) for other in steps):
+            # It makes a part of what is whole, or of what is the same everywhere.
+            choices = [c for c in op_class.choices() if all(p == R for p in c.inputs)]
+        reason = "a rank passes other sizes than one device does"
+        for found in choices:
+            lengths = found if isinstance(found, str) else self._lengths(op_class, found)
+            if isinstance(lengths, str):
+                reason = lengths
+                continue
+            reason = self._arguments(call, op_class, step, steps, lengths)
+            if not reason:
+                return found, declaration
+        return reason
 
     def _choice(
         self, op_class: OperatorClass, wanted: Sequence[Placement | None], step: Step
@@ -450,9 +453,9 @@ def _at_boundary(step: Step, placed: Sequence[Placement | None]) -> list[Placeme
     (placement,) = placed
     last = step.rank - 1
     match step.kind, placement:
-        case "share", Replicate():
+        case "share" | "rope", Replicate():
             return [R]
-        case "share", other:
+        case "share" | "rope", other:
             return f"the input is {other}, and the style takes it for whole on every rank"
         case "sum", Partial():
             return [R]

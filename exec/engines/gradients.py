@@ -11,15 +11,16 @@ rank does the same, it is as its result's. A value that is used in both ways has
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
-from dimsolve.partition.placement import Partial, Placement, Replicate
+from dimsolve.partition.placement import Placement, Replicate
 
 from .follow import Followed
 from .record import Recorder, Step
 
-Gradient: TypeAlias = Literal["whole", "summand", "wrong"]
+Gradient: TypeAlias = Literal["whole", "summand", "wrong"] | tuple[tuple[str, int], ...]
+"""A value that is split along its last dimension may have one of each: (("whole", 16), ...)."""
 
 
 def parameter_gradients(whole: Recorder, found: Followed) -> dict[str, Gradient]:
@@ -46,21 +47,26 @@ def _back(
     gradients: dict[int, Gradient],
     used: set[int],
 ) -> None:
-    of_results = [
-        gradients.get(value, "whole")
+    known = {
+        value: gradients.get(value, "whole")
         for value in step.results
         if whole.values[value].gradient and (value in gradients or value not in used)
-    ]
+    }
+    of_results = list(known.values())
     if not of_results:
         return
     result: Gradient = of_results[0] if len(set(of_results)) == 1 else "wrong"
+    if result == "wrong" and len(step.before) == 1 and len(known) == len(step.results):
+        lengths = [whole.values[value].tensor.shape[-1] for value in known]
+        if sum(lengths) == whole.values[step.before[0]].tensor.shape[-1]:
+            result = tuple((str(g), n) for g, n in zip(of_results, lengths, strict=True))
     choice = found.choices.get(number)
     for value in step.before:
         if whole.values[value].gradient:
             placed = found.placements.get(value)
             one = _through(step, placed, result, choice is not None and not choice.whole)
-            known = gradients.get(value)
-            gradients[value] = one if known in (None, one) else "wrong"
+            before = gradients.get(value)
+            gradients[value] = one if before in (None, one) else "wrong"
 
 
 def _through(
@@ -70,8 +76,15 @@ def _through(
     match step.kind:
         case "share":
             return "whole" if result == "summand" else "wrong"
+        case "rope":
+            parts = [part for part in result if isinstance(part, tuple)]
+            turned = parts[-1:] == [("summand", step.width)]
+            passed = len(parts) == 2 and parts[0][0] == "whole"
+            return "whole" if passed and turned else "wrong"
         case "sum" | "gather" | "slice":
             return "whole" if result == "whole" else "wrong"
+        case _ if isinstance(result, tuple) and step.function is None:
+            return "wrong"
         case _ if not split:
             return result
         case _ if result != "whole":
@@ -93,6 +106,3 @@ def uses(whole: Recorder, name: str) -> Iterator[Step]:
     for step in whole.steps:
         if numbers & set(step.before):
             yield step
-
-
-__all__ = ["Gradient", "Mapping", "Partial", "parameter_gradients", "right", "uses"]

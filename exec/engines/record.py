@@ -50,7 +50,7 @@ class At:
 class Step:
     """One call. ``kind``: ``call``, ``read``, or the name of what happens at a boundary. ``before``:
     the value of every tensor among the arguments; ``results``: of what was made or written to.
-    rank: the number of dimensions, at a boundary.
+    rank, width: the number of dimensions, at a boundary, and how long a last part it is about.
     """
 
     kind: str
@@ -61,6 +61,7 @@ class Step:
     results: tuple[int, ...]
     at: At
     rank: int = 0
+    width: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,20 @@ class Seen:
     storage: int
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What the engine's tensors would raise. ``training``: only where gradients are recorded."""
+
+    at: At
+    reason: str
+    training: bool
+
+
 @dataclass
 class Recorder(TorchFunctionMode):
     """Records the calls of one run of a module. ``cut``: the names of the parameters that ranks have
-    parts of. ``replaced``: by the id of a weight, what is called in place of the function that gets
+    parts of. ``distributed``: the ids of tensors that are DTensors in the engine, and whether they
+    are so only in training; ``views``: of those that it hands out. ``replaced``: by the id of a weight, what is called in place of the function that gets
     it, with the kind under which it is recorded.
     """
 
@@ -84,6 +95,9 @@ class Recorder(TorchFunctionMode):
     steps: list[Step] = field(default_factory=list)
     values: list[Seen] = field(default_factory=list)
     given: dict[int, str] = field(default_factory=dict)
+    refused: list[Refused] = field(default_factory=list)
+    distributed: dict[int, bool] = field(default_factory=dict)
+    views: set[int] = field(default_factory=set)
     replaced: dict[int, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -161,14 +175,19 @@ class Recorder(TorchFunctionMode):
         self._numbers[id(tensor)] = len(self.values) - 1
         return len(self.values) - 1
 
-    def note(self, kind: str, before: Tensor, after: Tensor) -> Tensor:
+    def note_kept(self, tensor: Tensor) -> None:
+        """Keeps a tensor, so that no other has its id."""
+        self._kept.append(tensor)
+
+    def note(self, kind: str, before: Tensor, after: Tensor, width: int = 0) -> Tensor:
         """Records what happened to a value at a module's boundary, and returns what is there now."""
         number = self.number(before)
         if after is before:
             with torch._C.DisableTorchFunction():
                 after = before.view_as(before)
         made = self._new(after, True)
-        self.steps.append(Step(kind, None, (), {}, (number,), (made,), self.at, before.ndim))
+        step = Step(kind, None, (), {}, (number,), (made,), self.at, before.ndim, width)
+        self.steps.append(step)
         return after
 
     def __torch_function__(
@@ -185,6 +204,8 @@ class Recorder(TorchFunctionMode):
         before = tuple(self.number(tensor) for tensor in given)
         versions = [tensor._version for tensor in given if _plain(tensor)]
         result = called(*args, **kwargs)
+        if getattr(func, "__name__", "") == "__get__":
+            func, args = getattr, (*args[:1], func.__self__.__name__)
         made = [t for t in tensors_in(result) if not isinstance(t, nn.Parameter)]
         written = [
             tensor
@@ -198,6 +219,7 @@ class Recorder(TorchFunctionMode):
             if not given:
                 return result
         of_parts = not self._of_parts.isdisjoint(before)
+        self._mixed(given, made, written, at)
         fresh: dict[int, int] = {}
         for tensor in (*made, *written):
             if id(tensor) not in fresh:
@@ -205,6 +227,23 @@ class Recorder(TorchFunctionMode):
         results = tuple(fresh.values())
         self.steps.append(Step(kind, func, args, kwargs, before, results, at))
         return result
+
+
+    def _mixed(
+        self, given: list[Tensor], made: list[Tensor], written: list[Tensor], at: At
+    ) -> None:
+        """DTensors and tensors do not mix; what a DTensor hands out is a view of it."""
+        known = [self.distributed[id(t)] for t in given if id(t) in self.distributed]
+        if known:
+            others = [t for t in given if id(t) not in self.distributed and t.numel() > 1]
+            if others:
+                reason = "a DTensor and a tensor in one call: transformers' DTensors do not mix"
+                self.refused.append(Refused(at, reason, all(known)))
+            else:
+                self.distributed.update((id(t), all(known)) for t in made)
+        if any(id(t) in self.views and t.requires_grad for t in written):
+            reason = "it writes to what a DTensor handed out, a view whose gradient torch refuses"
+            self.refused.append(Refused(at, reason, True))
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:

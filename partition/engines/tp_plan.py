@@ -27,6 +27,7 @@ from ..placement import Placement, Replicate, Shard
 
 Entry: TypeAlias = Literal["", "share", "slice", "experts", "divide"]
 Exit: TypeAlias = Literal["", "gather", "sum", "rope"]
+Kind: TypeAlias = Literal["", "linear", "dtensor", "local"]
 Cut: TypeAlias = Literal["", "out", "in", "rows", "columns", "out in 2", "in in 2", "first"]
 
 
@@ -38,7 +39,9 @@ class Style:
     ``share`` (all-reduce of the gradient), ``slice``, ``experts`` (shares the tokens and their
     weights), ``divide`` (by the number of ranks). exit: what happens to its output: ``gather``,
     ``sum``, or ``rope`` (the gradient of its last part is summed). summed: the gradients of its own
-    parameters are summed over the ranks. needs: an attribute that the module must have.
+    parameters are summed over the ranks. needs: an attribute that the module must have. kind: what
+    the module's code sees: its parameters' ``local`` parts; DTensors, the input too (``dtensor``;
+    ``linear``: not so in a linear layer that records no gradients); else its parameters as they are.
     """
 
     cut: Cut = ""
@@ -46,6 +49,7 @@ class Style:
     exit: Exit = ""
     summed: bool = False
     needs: str = ""
+    kind: Kind = ""
 
     def placement(self, name: str, ndim: int) -> Placement:
         """Returns where a parameter of this name lies: of a matrix, or of a stack of matrices."""
@@ -67,27 +71,27 @@ class Style:
                 return Replicate()
 
 
-_GATHERED = Style("out", "share", "gather", needs="out_features")
-_SLICED = Style("in", "slice", "sum", needs="in_features")
+_GATHERED = Style("out", "share", "gather", needs="out_features", kind="linear")
+_SLICED = Style("in", "slice", "sum", needs="in_features", kind="linear")
 
 STYLES: Mapping[str, Style] = {
-    "colwise": Style("out", "share", needs="out_features"),
+    "colwise": Style("out", "share", needs="out_features", kind="linear"),
     "colwise_gather_output": _GATHERED,
     "colwise_rep": _GATHERED,
-    "rowwise": Style("in", "", "sum", needs="in_features"),
+    "rowwise": Style("in", "", "sum", needs="in_features", kind="linear"),
     "rowwise_split_input": _SLICED,
     "rowwise_rep": _SLICED,
-    "embedding_rowwise": Style("rows", "", "sum"),
-    "embedding_colwise": Style("columns", "", "gather"),
-    "packed_colwise": Style("out in 2", "share"),
+    "embedding_rowwise": Style("rows", "", "sum", kind="dtensor"),
+    "embedding_colwise": Style("columns", "", "gather", kind="dtensor"),
+    "packed_colwise": Style("out in 2", "share", kind="local"),
     "packed_rowwise": Style("in in 2"),
-    "sequence_parallel": Style(summed=True),
+    "sequence_parallel": Style(summed=True, kind="dtensor"),
     "replicated_with_grad_allreduce": Style(summed=True),
     "mla_kv_a_proj": Style("", "", "rope"),
     "all_reduce": Style("", "", "sum"),
-    "moe_tp_experts": Style("", "experts", "sum"),
+    "moe_tp_experts": Style("", "experts", "sum", kind="local"),
     "moe_identity_expert": Style("", "divide"),
-    "local_params": Style(),
+    "local_params": Style(kind="local"),
     "replicate": Style(),
 }
 """The tensor-parallel styles of transformers 5.23, its aliases among them."""
