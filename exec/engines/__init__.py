@@ -1,1 +1,1 @@
-"""Plans of other engines held against a model: what every rank would compute, followed and proved."""
+"""Plans of other engines held against a model: what every rank would compute, followed, proved."""

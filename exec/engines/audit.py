@@ -15,73 +15,164 @@ inputs.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from dimsolve.ir.errors import DimsolveError
+from dimsolve.ir.display import Displayed
+from dimsolve.ir.errors import Problem
 from dimsolve.partition.engines.tp_plan import (
     EXPERT_STYLES,
     RETIRED,
     STYLES,
-    Resolved,
+    TpPlanError,
     generic,
     read_tp_plan,
     resolve,
 )
-from dimsolve.partition.placement import Placement, Replicate, Shard
+from dimsolve.partition.placement import Replicate
 from dimsolve.solver.graphs.names import source
 
 from ..distributed.simulated import Member, RankError, SimulatedWorld
 from .boundary import BoundaryError, Rank, part_of
-from .follow import Doubt, Follow, Followed, lies, same
+from .follow import Doubt, Follow, Followed, same
 from .gradients import parameter_gradients, right
 from .loading import loaded_placements
 from .record import At, Refused, tensors_in
 
+Verdict: TypeAlias = Literal["legal", "illegal", "unknown"]
+VERDICT_WORDS: tuple[Verdict, ...] = ("legal", "illegal", "unknown")
+About: TypeAlias = Literal["forward", "gradients", "style"]
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong, or not proved: where, why, and what would work."""
+    """Something that is wrong, or not proved: where, why, and what would work.
 
-    verdict: str
-    about: str
+    about: ``forward``, ``gradients``, or ``style`` for a rule that cannot be applied. line: of the
+    model. change: rules that would mend it, a style by the name of a module.
+    """
+
+    verdict: Verdict
+    about: About
     module: str
     line: str
     reason: str
     hint: str = ""
+    change: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        where = " ".join(filter(None, [self.module, f"({self.line})" if self.line else ""]))
+        return f"{where}: {self.reason}" if where else self.reason
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The answer for one count. forward, gradients: ``legal``, ``illegal`` or ``unknown``."""
+    """The answer for one count: are outputs, are gradients those of one device?
+
+    calls, proved: how many calls a rank makes, and how many of them are proved. bytes_per_rank: of
+    the parameters. collectives: how many a training step makes, forward and backward; saved: how
+    many of them are for one value, where one would do. corrected: a plan that is legal for this
+    count, where the given one is not and changing the rules that are to blame mends it.
+    """
 
     count: int
-    forward: str
-    gradients: str
+    forward: Verdict
+    gradients: Verdict
     findings: tuple[Finding, ...] = ()
     bytes_per_rank: int = 0
-    proved: int = 0
     calls: int = 0
+    proved: int = 0
+    collectives: int = 0
+    saved: int = 0
+    corrected: Mapping[str, str] | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of both together."""
+        verdicts = (self.forward, self.gradients)
+        return "illegal" if "illegal" in verdicts else max(verdicts)
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """The answers for all counts."""
+@dataclass(frozen=True)
+class Audit(Displayed):
+    """Made by `dimsolve.audit`. sizes: the shapes of the inputs, for which the answers hold.
+    unused: rules that match nothing. whole: parameters that no rule cuts, with their bytes.
+    """
 
     model: str
     plan: Mapping[str, str]
     counts: tuple[Count, ...]
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
-    whole: tuple[tuple[str, int], ...] = ()
+    whole: Mapping[str, int] = field(default_factory=dict)
     bytes_whole: int = 0
 
     def at(self, count: int) -> Count:
-        """Returns the answer for one count."""
-        return next(each for each in self.counts if each.count == count)
+        """Returns the answer for one count; KeyError for one that was not asked."""
+        found = {each.count: each for each in self.counts}
+        return found[count]
+
+    def having(self, verdict: Verdict) -> tuple[int, ...]:
+        """Returns the counts with this verdict."""
+        return tuple(each.count for each in self.counts if each.verdict == verdict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the plan is right for every count that was asked."""
+        return all(each.verdict == "legal" for each in self.counts)
+
+    def __str__(self) -> str:
+        return "\n".join(audit_lines(self))
+
+    def __repr__(self) -> str:
+        found = ((word, self.having(word)) for word in VERDICT_WORDS)
+        said = "; ".join(f"{word} {', '.join(map(str, n))}" for word, n in found if n)
+        return f"<Audit {self.model}: {said}>"
+
+
+def audit_lines(audit: Audit) -> list[str]:
+    """Returns what was found as lines of text; counts with the same findings stand together."""
+    groups: dict[tuple[str, str, str], list[Count]] = {}
+    for each in audit.counts:
+        first = each.findings[0] if each.findings else None
+        key = (first.about, first.module, first.line) if first else ("", "", "")
+        groups.setdefault((each.verdict, "|".join(key), ""), []).append(each)
+    lines = [f"{audit.model}, {len(audit.plan)} rules, at {_sizes_text(audit)}"]
+    for (verdict, _, _), counts in groups.items():
+        numbers = ", ".join(str(each.count) for each in counts)
+        lines.append(f"  tp = {numbers}: {verdict}")
+        one = counts[0]
+        if verdict == "legal":
+            lines.append("    outputs and gradients are those of one device: all calls are proved")
+        for finding in one.findings:
+            lines.append(f"    {finding.about}: {finding}")
+            if finding.hint:
+                lines.append(f"      hint: {finding.hint}")
+        if one.corrected is not None:
+            changes = ", ".join(f"{k}: {v}" for k, v in _changes(audit.plan, one.corrected))
+            lines.append(f"    corrected for {one.count}: {changes}")
+    legal = next((each for each in audit.counts if each.verdict != "illegal"), None)
+    if legal is not None:
+        lines.append(
+            f"  parameters: {legal.bytes_per_rank:,} of {audit.bytes_whole:,} bytes on a rank of "
+            f"{legal.count}; {len(audit.whole)} are left whole, {sum(audit.whole.values()):,} bytes"
+        )
+        extra = f", {legal.saved} of them for values that have one already" if legal.saved else ""
+        lines.append(f"  collectives: {legal.collectives} in a training step{extra}")
+    lines += [f"  {name} matches nothing" for name in audit.unused]
+    return lines
+
+
+def _sizes_text(audit: Audit) -> str:
+    return ", ".join(f"{name} {shape}" for name, shape in audit.sizes.items()) or "no inputs"
+
+
+def _changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(name, style) for name, style in new.items() if old.get(name) != style]
 
 
 @dataclass
@@ -100,66 +191,127 @@ def audit(
     counts: Sequence[int] = tuple(range(2, 17)),
     args: tuple[Any, ...] = (),
     kwargs: Mapping[str, Any] | None = None,
+    correct: bool = True,
 ) -> Audit:
-    """Returns for which counts a plan is right for a model, and why not for the others."""
-    plan = read_tp_plan(tp_plan if tp_plan is not None else getattr(model, "tp_plan", None))
-    return _Audit(model, plan, args, dict(kwargs or {})).run(counts)
+    """Returns for which counts a plan is right for a model, and why not for the others.
+
+    tp_plan: styles of transformers by the names of modules and parameters; None: the model's own.
+    It is all of the plan: nothing is added to it. counts: of ranks. args, kwargs: an example of the
+    inputs. correct: whether to look for changes that make the plan legal. The model stays as it is:
+    copies run, their parameters changed so that all of them matter. Raises TpPlanError for what is
+    no plan, and for a model that has none.
+    """
+    own = getattr(model, "tp_plan", None) if tp_plan is None else tp_plan
+    if tp_plan is None and not own:
+        raise NO_TP_PLAN(model=type(model).__name__)
+    return _Audit(model, read_tp_plan(own), args, dict(kwargs or {})).run(counts, correct)
+
+
+NO_TP_PLAN = Problem(
+    TpPlanError,
+    "no-tp-plan",
+    "there is no tp_plan to audit",
+    "{model} has no tp_plan of its own",
+    'give one: dimsolve.audit(model, {{"layers.*.mlp.up_proj": "colwise"}}, ...), or let '
+    "dimsolve.plan make one",
+)
+
+ROUNDS = 5
+"""So often a plan is changed, to make it legal."""
 
 
 class _Audit:
     def __init__(
         self, model: nn.Module, plan: dict[str, str], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        self.plan = plan
+        self.model = prepared(model)
+        self.original = model
         self.args = args
         self.kwargs = kwargs
-        self.model = prepared(model)
-        self.name = type(model).__name__
+        self.weights: list[Tensor] = []
+        self.partly: list[_Run | None] = []
+        self.use(plan)
+
+    def use(self, plan: dict[str, str]) -> None:
+        """Reads a plan."""
+        self.plan = plan
         names = [
             (name, [short for short, _ in module.named_parameters(recurse=False)])
             for name, module in self.model.named_modules()
         ]
         self.found = resolve(plan, names)
-        self.loaded = loaded_placements(model, self.found)
-        self.weights: list[Tensor] = []
+        self.loaded = loaded_placements(self.original, self.found)
+        self.one: list[_Run] | RankError | None = None
 
-    def run(self, counts: Sequence[int]) -> Audit:
+    def run(self, counts: Sequence[int], correct: bool) -> Audit:
+        plan, found = self.plan, self.found
         parameters = dict(self.model.named_parameters())
-        total = sum(p.numel() * p.element_size() for p in parameters.values())
-        left = tuple(
-            (name, p.numel() * p.element_size())
-            for name, p in parameters.items()
-            if name not in self.found.parameters
-        )
+        size = {name: p.numel() * p.element_size() for name, p in parameters.items()}
+        whole = {name: n for name, n in size.items() if name not in found.parameters}
+        answers = [self.count(n) for n in counts]
+        if correct:
+            answers = [
+                replace(each, corrected=self.corrected(each, plan))
+                if each.verdict == "illegal"
+                else each
+                for each in answers
+            ]
+        given = [*enumerate(self.args), *self.kwargs.items()]
+        sizes = {str(n): tuple(t.shape) for n, t in given if isinstance(t, Tensor)}
+        name = type(self.original).__name__
+        return Audit(name, plan, tuple(answers), sizes, found.unused, whole, sum(size.values()))
+
+    def corrected(self, answer: Count, plan: dict[str, str]) -> dict[str, str] | None:
+        """Returns a plan that is legal for the count, by the changes that the findings ask for."""
+        seen = [plan]
+        while answer.verdict == "illegal" and len(seen) <= ROUNDS:
+            changes = [finding.change for finding in answer.findings if finding.change]
+            if not changes:
+                return None
+            changed = {**seen[-1], **changes[0]}
+            if changed in seen:
+                return None
+            seen.append(changed)
+            self.use(changed)
+            answer = self.count(answer.count)
+        return seen[-1] if answer.verdict == "legal" else None
+
+    def count(self, count: int) -> Count:
+        """Returns the answer for one count."""
         refused = tuple(self._refused())
         if refused:
-            answers = [Count(n, "illegal", "illegal", refused) for n in counts]
-        else:
-            plain = _outputs(self.model, self._inputs())
-            one = self._world(1)
-            answers = [self._count(n, one, plain) for n in counts]
-            self.partly = []
-        return Audit(self.name, self.plan, tuple(answers), self.found.unused, left, total)
-
-    def _refused(self) -> Iterator[Finding]:
-        for key, text in self.plan.items():
-            if text in EXPERT_STYLES:
-                reason = f"{text} is a style of an ep_plan: it deals out whole experts"
-                yield Finding("illegal", "style", key, "", reason, "write it in ep_plan")
-            elif text not in STYLES:
-                today = RETIRED.get(text)
-                hint = f"write {today}" if today else f"known are {', '.join(STYLES)}"
-                reason = f"transformers has no style {text!r}"
-                yield Finding("illegal", "style", key, "", reason, hint)
+            return Count(count, "illegal", "illegal", refused)
+        if self.one is None:
+            self.plain = _outputs(self.model, self._inputs())
+            self.one = self._world(1)
+        answer = self._count(count, self.one, self.plain)
+        self.partly = []
+        return answer
 
     def _inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The inputs, for a rank to have as its own."""
         given: tuple[tuple[Any, ...], dict[str, Any]] = copy.deepcopy((self.args, self.kwargs))
         return given
 
+    def _refused(self) -> Iterator[Finding]:
+        for key, text in self.plan.items():
+            if text in EXPERT_STYLES:
+                reason = f"{text} is a style of an ep_plan: it deals out whole experts"
+                yield Finding(
+                    "illegal", "style", key, "", reason, "write it in ep_plan", {key: "replicate"}
+                )
+            elif text not in STYLES:
+                today = RETIRED.get(text)
+                hint = f"write {today}" if today else f"known are {', '.join(STYLES)}"
+                reason = f"transformers has no style {text!r}"
+                yield Finding(
+                    "illegal", "style", key, "", reason, hint, {key: today} if today else {}
+                )
+
     def _world(self, count: int) -> list[_Run] | RankError:
         """The runs of all ranks."""
         runs: list[_Run | None] = [None] * count
+        self.partly = runs
 
         def program(member: Member) -> _Run:
             loaded = self.loaded if count > 1 else {}
@@ -171,7 +323,6 @@ class _Audit:
             self._backward(run)
             return run
 
-        self.partly = runs
         try:
             return SimulatedWorld(count).run(program)
         except RankError as error:
@@ -218,27 +369,56 @@ class _Audit:
         if forward != "illegal" and self.loaded:
             gradients, more = "illegal", [*more, *self._reordered(ranks[0].rank)]
         size = sum(p.numel() * p.element_size() for p in ranks[0].rank.model.parameters())
-        calls = len(whole.rank.recorder.steps)
-        proved = calls - len(found.doubts)
-        return Count(count, forward, gradients, (*findings, *more), size, proved, calls)
+        steps = whole.rank.recorder.steps
+        proved = len(steps) - len(found.doubts)
+        made = [step for step in steps if step.kind in ("share", "sum", "gather", "slice", "rope")]
+        shares = [step.before for step in made if step.kind == "share"]
+        return Count(
+            count,
+            forward,
+            gradients,
+            (*findings, *more),
+            size,
+            len(steps),
+            proved,
+            len(made),
+            len(shares) - len(set(shares)),
+        )
 
     def _failed(self, count: int, error: RankError) -> Count:
         cause = error.__cause__ or error
         if isinstance(cause, BoundaryError):
-            one = cause.diagnostic
-            finding = Finding("illegal", "style", cause.module, "", f"{one.title}: {one.reason}", one.hint)
+            said, module = cause.diagnostic, cause.module
+            reason, change = f"{said.title}: {said.reason}", {generic(module): "replicate"}
+            finding = Finding("illegal", "style", module, "", reason, said.hint, change)
             return Count(count, "illegal", "illegal", (finding,))
         run = self.partly[error.rank]
         at = run.rank.recorder.failed_at() if run is not None else At("", "", 0)
         first = str(cause).partition("\n")[0]
         reason = f"rank {error.rank} raised {type(cause).__name__}: {first}"
-        return Count(
-            count, "illegal", "illegal", (Finding("illegal", "forward", at.module, _line(at), reason),)
-        )
+        change, hint = self._left_whole(at.module)
+        finding = Finding("illegal", "forward", at.module, _line(at), reason, hint, change)
+        return Count(count, "illegal", "illegal", (finding,))
+
+    def _left_whole(self, module: str) -> tuple[dict[str, str], str]:
+        """The change that leaves a module whole, with all that its own module has."""
+        home = generic(module)
+        while home:
+            own = [
+                key
+                for key, style in self.plan.items()
+                if (key == home or key.startswith(f"{home}.")) and style != "replicate"
+            ]
+            if own:
+                return dict.fromkeys(
+                    own, "replicate"
+                ), f"leave {home} whole, or take a count that fits"
+            home = home.rpartition(".")[0]
+        return {}, ""
 
     def _forward(
         self, whole: _Run, ranks: Sequence[_Run], found: Followed
-    ) -> tuple[str, list[Finding]]:
+    ) -> tuple[Verdict, list[Finding]]:
         different = [
             place
             for place, output in enumerate(whole.outputs)
@@ -249,14 +429,16 @@ class _Audit:
         ]
         first = next((d for d in found.doubts if d.refuted), next(iter(found.doubts), None))
         if different:
-            return "illegal", [_finding("illegal", "forward", first, "its outputs differ")]
+            found_here = _finding("illegal", "forward", first, "its outputs differ")
+            change, hint = self._left_whole(found_here.module)
+            return "illegal", [replace(found_here, hint=hint, change=change)]
         if first is not None:
             return "unknown", [_finding("unknown", "forward", first, "it is not proved")]
         return "legal", []
 
     def _gradients(
-        self, whole: _Run, ranks: Sequence[_Run], found: Followed, forward: str
-    ) -> tuple[str, list[Finding]]:
+        self, whole: _Run, ranks: Sequence[_Run], found: Followed, forward: Verdict
+    ) -> tuple[Verdict, list[Finding]]:
         if forward == "illegal":
             return "illegal", []
         wrong = [
@@ -300,11 +482,13 @@ class _Audit:
         for name, held in self.loaded.items():
             said = rank.placements[name]
             reason = (
-                f"the loader makes the rows of {name} of several tensors: ranks have {held}, and the "
-                f"style says {said}: gradients and what is saved are in another order"
+                f"the loader makes the rows of {name} of several tensors: ranks have {held}, and "
+                f"the style says {said}: gradients and what is saved are in another order"
             )
             hint = f'write "{generic(name)}": "packed_colwise"'
-            yield Finding("illegal", "gradients", name.rpartition(".")[0], "", reason, hint)
+            change = {generic(name): "packed_colwise"}
+            module = name.rpartition(".")[0]
+            yield Finding("illegal", "gradients", module, "", reason, hint, change)
             return
 
     def _wrong(self, names: Sequence[str], whole: _Run, found: Followed) -> Finding:
@@ -318,15 +502,16 @@ class _Audit:
                 "(it is whole, and its work is cut), and nothing sums them"
             )
             hint = f'add "{generic(module)}": "replicated_with_grad_allreduce"'
+            change = {generic(module): "replicated_with_grad_allreduce"}
         else:
             reason = f"the gradient of {name} differs from that of one device"
-            hint = ""
+            hint, change = "", {}
         if len(names) > 1:
             reason += f"; so do {len(names) - 1} more"
-        return Finding("illegal", "gradients", module, "", reason, hint)
+        return Finding("illegal", "gradients", module, "", reason, hint, change)
 
 
-def _finding(verdict: str, about: str, doubt: Doubt | None, reason: str) -> Finding:
+def _finding(verdict: Verdict, about: About, doubt: Doubt | None, reason: str) -> Finding:
     if doubt is None:
         return Finding(verdict, about, "", "", reason)
     return Finding(
@@ -334,7 +519,7 @@ def _finding(verdict: str, about: str, doubt: Doubt | None, reason: str) -> Find
     )
 
 
-def _refusal(about: str, refused: Refused) -> Finding:
+def _refusal(about: About, refused: Refused) -> Finding:
     return Finding("illegal", about, refused.at.module, _line(refused.at), refused.reason)
 
 

@@ -110,9 +110,9 @@ class _Slice(Function):
 
 @dataclass
 class Rank:
-    """One rank: the model with this rank's parts, and a recorder. ``loaded``: parameters whose parts
-    the engine's loader makes otherwise than their style says. ``placements``: what the styles say,
-    by name; ``summed``: parameters whose gradients are summed over the ranks afterwards.
+    """One rank: the model with this rank's parts, and a recorder. ``loaded``: parameters whose
+    parts the engine's loader makes otherwise than their style says. ``placements``: what the styles
+    say, by name; ``summed``: parameters whose gradients are summed over the ranks afterwards.
     """
 
     model: nn.Module
@@ -139,9 +139,7 @@ class Rank:
         for name, text in self.plan.modules.items():
             self._wrap(name, modules[name], text)
 
-    def _cut(
-        self, modules: Mapping[str, nn.Module], name: str, tied: list[str], text: str
-    ) -> None:
+    def _cut(self, modules: Mapping[str, nn.Module], name: str, tied: list[str], text: str) -> None:
         owner, _, short = name.rpartition(".")
         module = modules[owner]
         whole = module._parameters[short]
@@ -202,9 +200,7 @@ class Rank:
 
         module.forward = bounded  # type: ignore[method-assign]
 
-    def _seen(
-        self, style: Style, module: nn.Module, args: tuple[Any, ...]
-    ) -> dict[int, bool]:
+    def _seen(self, style: Style, module: nn.Module, args: tuple[Any, ...]) -> dict[int, bool]:
         """Notes what the module's code sees as DTensors; returns what it is to be set back to."""
         known = self.recorder.distributed
         own = [id(p) for p in module.parameters(recurse=False) if id(p) in known]

@@ -28,7 +28,6 @@ from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.operator import Declaration, Operator, operator_of
 from dimsolve.partition.placement import Partial, Placement, Replicate, Shard
 from dimsolve.partition.planning.choices import Choice, Contract, OperatorClass
-from dimsolve.partition.planning.windows import windows_of
 from dimsolve.partition.rules.table import rules_of
 from dimsolve.solver.graphs.deduction import find_operator
 from dimsolve.solver.graphs.names import path_of
@@ -49,8 +48,8 @@ TOLERANCE = 2e-3
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A call that no rule proves. ``placement``: what the evaluated results are; None for nothing of
-    the kind.
+    """A call that no rule proves. ``refuted``: its results are nothing that one device has, or
+    parts or summands of it.
     """
 
     step: int
@@ -77,7 +76,7 @@ class Followed:
 
 
 def same(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same numbers, up to rounding; of shapes alone, the same shape."""
+    """Whether two tensors have the same numbers, up to rounding; of meta tensors, the shape."""
     if one.shape != other.shape or one.is_meta or other.is_meta:
         return one.shape == other.shape
     if not (one.is_floating_point() or one.is_complex()):
@@ -151,7 +150,6 @@ class Follow:
         self.count = len(ranks)
         self.parameters = parameters
         self.found = Followed()
-        self._writers: dict[int, int] = {}
 
     def run(self) -> Followed:
         """Returns where everything lies, as far as the runs go together."""
@@ -171,7 +169,9 @@ class Follow:
             name = self.whole.given.get(value)
             placement = self.parameters.get(name, R) if name is not None else None
             parts = [rank.values[value].tensor for rank in self.ranks]
-            if placement is not None and not lies(self.whole.values[value].tensor, parts, placement):
+            if placement is not None and not lies(
+                self.whole.values[value].tensor, parts, placement
+            ):
                 placement = None
             self.found.placements[value] = placement
         return self.found.placements[value]
@@ -188,18 +188,20 @@ class Follow:
         if reason or answer is None:
             self._doubt(number, step, reason or "nothing is known of it")
             return
-        self._alias(step)
+        if step.kind == "call" and _writes(step):
+            self._forget(step)
         for value, placement in zip(step.results, answer, strict=True):
             self.found.placements[value] = placement
 
-    def _alias(self, step: Step) -> None:
-        """What shares memory with what was written to is known no longer, unless it lies alike."""
-        written = set(step.results[_made(step) :])
-        for value in written:
-            place = self.whole.values[value].storage
-            for other, placement in self.found.placements.items():
-                if self.whole.values[other].storage == place and not isinstance(placement, Replicate):
-                    self._writers[other] = value
+    def _forget(self, step: Step) -> None:
+        """What shares memory with what is written to has other numbers now: where it lies is known
+        no longer, unless it is whole on every rank and stays so.
+        """
+        stores = {self.whole.values[value].storage for value in step.results}
+        for value, placement in list(self.found.placements.items()):
+            shares = self.whole.values[value].storage in stores
+            if shares and value not in step.before and not isinstance(placement, Replicate):
+                self.found.placements[value] = None
 
     def _shaped(self, value: int, placement: Placement) -> str:
         """Why the ranks' tensors cannot lie so, as their shapes say."""
@@ -239,9 +241,9 @@ class Follow:
             if all(isinstance(p, Replicate) for p in placed):
                 return []
             return "numbers are read from a tensor of which a rank has only its own"
-        if step.kind == "call" and all(isinstance(p, Replicate) for p in placed):
-            if all(_plain(step) == _plain(other) for other in steps):
-                return [R] * len(step.results)
+        replicated = step.kind == "call" and all(isinstance(p, Replicate) for p in placed)
+        if replicated and all(_plain(step) == _plain(other) for other in steps):
+            return [R] * len(step.results)
         answer = self._split(step, steps, placed)
         if isinstance(answer, str):
             return answer
@@ -269,7 +271,9 @@ class Follow:
         except (DimsolveError, RuntimeError, TypeError, ValueError) as error:
             return f"nothing is promised for this call: {str(error).partition(chr(10))[0]}"
         # A tensor that only lends its dtype is none of the declaration's: it may lie as it likes.
-        by_id = dict(zip([id(t) for t in tensors_in((step.args, step.kwargs))], placed, strict=False))
+        by_id = dict(
+            zip([id(t) for t in tensors_in((step.args, step.kwargs))], placed, strict=False)
+        )
         wanted = [R if t is None else by_id.get(id(t), R) for t in declaration.inputs]
         choices: Any = [self._choice(op_class, wanted, step)]
         whole = step.kind == "call" and all(isinstance(each, Replicate) for each in wanted)
@@ -438,10 +442,10 @@ def _differs(step: Step, other: Step) -> bool:
     )
 
 
-def _made(step: Step) -> int:
-    """How many of a step's results are made by it; the others are written to."""
-    operator = operator_for(step.function) if step.kind == "call" else None
-    return 0 if operator is not None and operator.mutates else len(step.results)
+def _writes(step: Step) -> bool:
+    """Whether a call writes to one of its arguments."""
+    operator = operator_for(step.function)
+    return operator is None or bool(operator.mutates)
 
 
 def _name(step: Step) -> str:

@@ -69,9 +69,7 @@ def _back(
             gradients[value] = one if before in (None, one) else "wrong"
 
 
-def _through(
-    step: Step, placed: Placement | None, result: Gradient, split: bool
-) -> Gradient:
+def _through(step: Step, placed: Placement | None, result: Gradient, split: bool) -> Gradient:
     """The gradient of an operand, from that of the results."""
     match step.kind:
         case "share":

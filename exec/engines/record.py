@@ -48,8 +48,8 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call. ``kind``: ``call``, ``read``, or the name of what happens at a boundary. ``before``:
-    the value of every tensor among the arguments; ``results``: of what was made or written to.
+    """One call. ``kind``: ``call``, ``read``, or the name of what happens at a boundary.
+    ``before``: the value of every tensor among the arguments; ``results``: of what it makes.
     rank, width: the number of dimensions, at a boundary, and how long a last part it is about.
     """
 
@@ -84,10 +84,12 @@ class Refused:
 
 @dataclass
 class Recorder(TorchFunctionMode):
-    """Records the calls of one run of a module. ``cut``: the names of the parameters that ranks have
-    parts of. ``distributed``: the ids of tensors that are DTensors in the engine, and whether they
-    are so only in training; ``views``: of those that it hands out. ``replaced``: by the id of a weight, what is called in place of the function that gets
-    it, with the kind under which it is recorded.
+    """Records the calls of one run of a module.
+
+    cut: the names of the parameters that ranks have parts of. distributed: the ids of tensors that
+    are DTensors in the engine, and whether they are so only in training; views: of those that it
+    hands out. replaced: by the id of a weight, what is called in place of the function that gets
+    it, and the kind under which that is recorded.
     """
 
     model: nn.Module
@@ -180,7 +182,7 @@ class Recorder(TorchFunctionMode):
         self._kept.append(tensor)
 
     def note(self, kind: str, before: Tensor, after: Tensor, width: int = 0) -> Tensor:
-        """Records what happened to a value at a module's boundary, and returns what is there now."""
+        """Records what happened to a value at a boundary, and returns what is there now."""
         number = self.number(before)
         if after is before:
             with torch._C.DisableTorchFunction():
@@ -190,9 +192,7 @@ class Recorder(TorchFunctionMode):
         self.steps.append(step)
         return after
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         given = list(tensors_in((args, kwargs)))
         self._last = at = self.at
@@ -227,7 +227,6 @@ class Recorder(TorchFunctionMode):
         results = tuple(fresh.values())
         self.steps.append(Step(kind, func, args, kwargs, before, results, at))
         return result
-
 
     def _mixed(
         self, given: list[Tensor], made: list[Tensor], written: list[Tensor], at: At

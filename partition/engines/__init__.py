@@ -1,1 +1,1 @@
-"""Plans of other engines as data: what their words say of placements, and our plans in their words."""
+"""Plans of other engines as data: what their words say of placements, and ours in their words."""

@@ -16,9 +16,11 @@ same as one device is asked in `dimsolve.exec.engines`.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from dimsolve.ir.errors import DimsolveError, Problem
@@ -41,7 +43,8 @@ class Style:
     ``sum``, or ``rope`` (the gradient of its last part is summed). summed: the gradients of its own
     parameters are summed over the ranks. needs: an attribute that the module must have. kind: what
     the module's code sees: its parameters' ``local`` parts; DTensors, the input too (``dtensor``;
-    ``linear``: not so in a linear layer that records no gradients); else its parameters as they are.
+    ``linear``: not so in a linear layer that records no gradients); else the parameters as they
+    are.
     """
 
     cut: Cut = ""
@@ -139,6 +142,14 @@ def read_tp_plan(plan: Any) -> dict[str, str]:
     return dict(plan)
 
 
+def read_tp_plan_file(path: Path) -> dict[str, str]:
+    """Returns the plan in a file of JSON. Raises TpPlanError where it cannot be read."""
+    try:
+        return read_tp_plan(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise NOT_A_TP_PLAN(reason=f"{path}: {error}") from error
+
+
 def generic(name: str) -> str:
     """Returns a name with every number between dots written ``*``.
 
@@ -159,9 +170,7 @@ class Resolved:
     unused: tuple[str, ...]
 
 
-def resolve(
-    plan: Mapping[str, str], modules: Iterable[tuple[str, Iterable[str]]]
-) -> Resolved:
+def resolve(plan: Mapping[str, str], modules: Iterable[tuple[str, Iterable[str]]]) -> Resolved:
     """Returns the style of every module and parameter that a plan names.
 
     modules: the name of every module with those of its own parameters. A parameter has the style of

@@ -126,6 +126,8 @@ def main() -> None:
         ours(Cache(given.cache / "ours.json"), until, given.only)
     if "engine" in given.work:
         engine(Cache(given.cache / "engine.json"), until, given.only, tuple(given.counts))
+    if time.monotonic() < until:
+        print("all done", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tiny models of every causal-LM folder of transformers: the configuration's own class, small sizes.
+"""Tiny models of every causal-LM folder of transformers: configurations of small sizes.
 
     model_of("llama")       LlamaForCausalLM, 2 layers of width 64, 8 heads, 4 key heads
 
@@ -103,28 +103,61 @@ DROPOUTS = ("dropout", "_drop", "_pdrop", "layerdrop")
 _LATENT = {"num_key_value_heads": 8}
 _SCALED = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
 _DECODER = {"is_decoder": True}
+_DECODERS = (
+    "bert",
+    "bert_generation",
+    "big_bird",
+    "camembert",
+    "data2vec",
+    "electra",
+    "ernie",
+    "megatron_bert",
+    "reformer",
+    "rembert",
+    "roberta",
+    "roberta_prelayernorm",
+    "roc_bert",
+    "roformer",
+    "xlm_roberta",
+    "xlm_roberta_xl",
+)
 OWN: dict[str, dict[str, Any]] = {
     **dict.fromkeys(
-        "axk1 axk2 deepseek_v2 deepseek_v3 deepseek_v32 glm4_moe_lite glm_moe_dsa longcat_flash "
-        "minicpm3 youtu dots3_note".split(),
+        [
+            "axk1",
+            "axk2",
+            "deepseek_v2",
+            "deepseek_v3",
+            "deepseek_v32",
+            "glm4_moe_lite",
+            "glm_moe_dsa",
+            "longcat_flash",
+            "minicpm3",
+            "youtu",
+            "dots3_note",
+        ],
         _LATENT,
     ),
-    **dict.fromkeys("hunyuan_v1_dense hunyuan_v1_moe ministral".split(), {"head_dim": 8, **_SCALED}),
-    **dict.fromkeys(
-        "bert bert_generation big_bird camembert data2vec electra ernie megatron_bert rembert "
-        "roberta roberta_prelayernorm roc_bert roformer xlm_roberta xlm_roberta_xl reformer".split(),
-        _DECODER,
-    ),
-    "bailing_hybrid": {**_LATENT},
-    "cohere_compass": {"layer_types": ["sliding_attention", "full_attention"]},
-    "dots1": {"n_routed_experts": 4},
+    **{
+        name: {"head_dim": 8, **_SCALED}
+        for name in ("hunyuan_v1_dense", "hunyuan_v1_moe", "ministral")
+    },
+    **dict.fromkeys(_DECODERS, _DECODER),
+    "bailing_hybrid": {**_LATENT, "n_group": 1, "topk_group": 1, "num_experts_per_tok": 2},
+    "deepseek_v2": {**_LATENT, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1},
+    "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},
     "falcon_h1": {"mamba_d_ssm": 128, "mamba_n_heads": 8, "mamba_d_head": 16},
     "gemma4_assistant": {"hidden_size_per_layer_input": 0},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]], "num_layers": 2},
-    "kimi_linear": {"linear_head_dim": 8, "linear_num_heads": 8, "num_experts": 4, "num_experts_per_token": 2},
+    "kimi_linear": {
+        "linear_head_dim": 8,
+        "linear_num_heads": 8,
+        "num_experts": 4,
+        "num_experts_per_token": 2,
+    },
     "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
     "mamba2": {"num_heads": 8, "head_dim": 16, "n_groups": 1},
-    "nemotron": {"head_dim": 8},
+    "nemotron": {"head_dim": 8, "num_key_value_heads": 4},
     "xmod": {"languages": ["en_XX"], "default_language": "en_XX", **_DECODER},
     "zamba": {"layer_types": ["mamba", "hybrid"], "num_hidden_layers": 2, "n_mamba_heads": 2},
     "zamba2": {"layer_types": ["mamba", "hybrid"], "num_mem_blocks": 1},
