@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dimsolve.api.client import Client, ServiceError
     from dimsolve.exec.capture.errors import TraceError
     from dimsolve.exec.capture.trace import trace
+    from dimsolve.exec.engines.audit import Audit, audit
     from dimsolve.exec.graph import Graph
     from dimsolve.exec.parallel.parallelize import parallelize
     from dimsolve.exec.registration.register import register_op
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Annotation",
     "AnnotationError",
+    "Audit",
     "Client",
     "Diagnostic",
     "DimsolveError",
@@ -70,6 +72,7 @@ __all__ = [
     "TraceError",
     "TransformRule",
     "Verification",
+    "audit",
     "check",
     "explore",
     "held",
@@ -87,6 +90,7 @@ __all__ = [
 _HOMES = {
     "Annotation": ("dimsolve.ir.annotation", "Annotation"),
     "AnnotationError": ("dimsolve.ir.errors", "AnnotationError"),
+    "Audit": ("dimsolve.exec.engines.audit", "Audit"),
     "Client": ("dimsolve.api.client", "Client"),
     "Diagnostic": ("dimsolve.ir.errors", "Diagnostic"),
     "DimsolveError": ("dimsolve.ir.errors", "DimsolveError"),
@@ -107,6 +111,7 @@ _HOMES = {
     "TraceError": ("dimsolve.exec.capture.errors", "TraceError"),
     "TransformRule": ("dimsolve.partition.rules.rule", "TransformRule"),
     "Verification": ("dimsolve.exec.verification.verification", "Verification"),
+    "audit": ("dimsolve.exec.engines.audit", "audit"),
     "check": ("dimsolve.partition.legality", "check"),
     "explore": ("dimsolve.widget.explore", "explore"),
     "held": ("dimsolve.partition.layout", "held"),

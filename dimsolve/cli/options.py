@@ -108,6 +108,26 @@ def arguments_of(texts: list[str] | None) -> dict[str, int | str]:
     return arguments
 
 
+def counts_of(text: str) -> tuple[int, ...]:
+    """Returns counts; typer.BadParameter where the text is none.
+
+    >>> counts_of("4"), counts_of("2,4, 8"), counts_of("2..5")
+    ((4,), (2, 4, 8), (2, 3, 4, 5))
+    """
+    if found := re.fullmatch(r"\s*([0-9]{1,3})\s*\.\.\s*([0-9]{1,3})\s*", text):
+        counts = tuple(range(int(found[1]), int(found[2]) + 1))
+    elif re.fullmatch(r"\s*[0-9]{1,3}(\s*,\s*[0-9]{1,3})*\s*", text):
+        counts = tuple(int(each) for each in text.split(","))
+    else:
+        counts = ()
+    if not counts or min(counts) < 2:
+        raise typer.BadParameter(
+            f"{text!r:.80} is no counts of 2 or more, such as 4, 2,4,8 or 2..16",
+            param_hint="'--tp'",
+        )
+    return counts
+
+
 def facts_of(texts: list[str] | None) -> list[str]:
     """Returns the facts as they are read."""
     return [text.strip() for text in texts or ()]
