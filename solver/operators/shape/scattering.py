@@ -143,6 +143,23 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Declaration:
     return declared((input, index, source), [row, word, slices], [row])
 
 
+def index_reduce(
+    input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+) -> Declaration:
+    """Declares slices joined with those of a dimension."""
+    return index_copy(input, dim, index, source)
+
+
+def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Declaration:
+    """Declares elements written to places counted in the whole tensor."""
+    names = Names()
+    row, places = (names.take(len(dims_of(x)), "^") for x in (input, index))
+    values = names.take(len(dims_of(source, "the source")), "^")
+    return declared(
+        (input, index, source), [row, places, values], [row], frozen="the places may be anywhere"
+    )
+
+
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Declaration:
     """Declares a value written to slices along a dimension."""
     row, word, _ = _sliced(input, dim, index, None, "^")
@@ -233,6 +250,12 @@ ENTRIES = (
         example(t(6, 12), 0, _columns(1, 1), t(1, 12)),
         example(t(12, 6), 1, _columns(1, 1), t(12, 1)),
     ),
+    torch_entry(
+        index_reduce,
+        example(t(6, 12), 0, whole(6, 4), t(4, 12), "amax"),
+        example(t(12, 6), 1, whole(6, 4), t(12, 4), "mean", include_self=False),
+    ),
+    torch_entry(put, example(t(12, 6), whole(72, 4), t(4), True)),
     torch_entry(index_fill, example(t(12, 6), 1, whole(6, 2), 0.5)),
     torch_entry(
         index_put,
