@@ -36,7 +36,7 @@ _FAMILIES = {
         rrelu glu softmax log_softmax softmin gumbel_softmax dropout alpha_dropout dropout1d
         dropout2d dropout3d feature_alpha_dropout
         torch. softmax log_softmax dropout
-        torch.ops.aten. _safe_softmax.default _softmax_backward_data native_dropout_backward.default
+        torch.ops.aten. _safe_softmax _softmax_backward_data native_dropout_backward
     """,
     "elementwise.conversion": """
         torch.Tensor. to float double half bfloat16 int long short char byte bool cfloat cdouble
@@ -132,7 +132,7 @@ _FAMILIES = {
         max_pool1d max_pool1d_with_indices avg_pool1d lp_pool1d max_pool2d max_pool2d_with_indices
         avg_pool2d lp_pool2d max_pool3d max_pool3d_with_indices avg_pool3d lp_pool3d
         torch. adaptive_max_pool1d max_pool1d max_pool2d max_pool3d
-        torch.ops.aten. max_pool2d_with_indices_backward.default
+        torch.ops.aten. max_pool2d_with_indices_backward
     """,
     "nn.recurrent": """
         torch. lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
@@ -190,7 +190,7 @@ _FAMILIES = {
         torch.linalg. diagonal
         torch.nn.functional. pad
         torch.Tensor. flip
-        torch.ops.aten. slice.Tensor
+        torch.ops.aten. slice
     """,
     "shape.reshape": """
         torch.Tensor. view reshape view_as unfold permute
@@ -242,17 +242,22 @@ _RECORD = re.compile(r"\bpybind11_detail_function_record_\w+\.")
 """What pybind11 writes into the names of functions that it binds."""
 
 
+_OVERLOAD = re.compile(r"^(torch\.ops\.aten\.\w+)\.\w+$")
+"""What torch writes behind an operator of its own: which of its overloads is called."""
+
+
 def canonical_path(path: str) -> str:
     """Returns the path with the place where people import it from.
 
-    >>> canonical_path("torch._C._nn.gelu")
-    'torch.nn.functional.gelu'
+    >>> canonical_path("torch._C._nn.gelu"), canonical_path("torch.ops.aten.slice.Tensor")
+    ('torch.nn.functional.gelu', 'torch.ops.aten.slice')
     """
-    path = _RECORD.sub("", path)
+    path = _RECORD.sub("", path).replace("::", ".")
     for prefix, place in PREFIXES:
         if path.startswith(prefix):
-            return place + path[len(prefix) :]
-    return path
+            path = place + path[len(prefix) :]
+            break
+    return _OVERLOAD.sub(r"\1", path)
 
 
 _METHODS = """

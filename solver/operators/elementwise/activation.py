@@ -218,14 +218,14 @@ ENTRIES = (
     functional(glu, *shapes("12 24"), example(t(12, 24, 4), 1)),
     *entries("torch.nn.functional. softmax log_softmax softmin", softmax, *_ROWS),
     *entries("torch. softmax log_softmax", plain_softmax, *_ROWS),
-    entry("torch.ops.aten._safe_softmax.default", plain_softmax, *_SAFE),
+    entry("torch.ops.aten._safe_softmax", plain_softmax, *_SAFE),
     entry(
         "torch.ops.aten._softmax_backward_data",
         softmax_backward,
         example(constant(t(12, 24)), constant(t(12, 24)), 1, DType("float64")),
     ),
     entry(
-        "torch.ops.aten.native_dropout_backward.default",
+        "torch.ops.aten.native_dropout_backward",
         Pointwise(("grad_output", "mask", "scale"), 2, "first", "first"),
         example(t(12, 24), mask(12, 24), 2.0),
     ),

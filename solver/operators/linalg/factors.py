@@ -13,6 +13,7 @@ linalg.vander(x, N=4)      * n -> * n 4                              powers of e
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
@@ -119,13 +120,11 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Declaration:
 
 def low_rank(A: Any, q: Any = 6, niter: int = 2, M: Any = None) -> Declaration:
     """Declares svd_lowrank, which multiplies by a random matrix."""
-    q = 6 if q is None else q
-    arguments: dict[str, Any] = {}
-    k, dtype = length_word(Names({"m", "n"}), arguments, q), dtype_of(A)
     if M is not None:
         raise NotKnown("a matrix that is subtracted is not supported")
-    for length in dims_of(A)[-2:]:
-        _need(q, LE, length, "the rank")
+    arguments: dict[str, Any] = {}
+    rank = minimum(6 if q is None else q, *known(dims_of(A)[-2:]))
+    k, dtype = length_word(Names({"m", "n"}), arguments, rank), dtype_of(A)
     outputs, dtypes = [["m^", k], [k], ["n^", k]], [dtype, real_of(dtype), dtype]
     return matrices([A], [["m^", "n^"]], outputs, dtypes, arguments, random=True)
 
@@ -144,12 +143,12 @@ def ormqr(
     batches_alike(input, tau, (2, 1))
     batches_alike(input, other, (2, 2))
     k = _last(tau)
-    _need(k, LE, _last(input), "the number of reflectors")
+    _need(k, EQ, _last(input), "the number of reflectors")
     _need(_last(other, -2 if left else -1), GE, k, "the number of rows")
-    count, columns = ("1" if d == 1 else w for d, w in ((k, "k^"), (_last(input), "c^")))
+    count = "1" if k == 1 else "k^"
     side = ["m^", "n"] if left else ["n", "m^"]
     return matrices(
-        [input, tau, other], [["m^", columns], [count], side], [side], [dtype_of(other)],
+        [input, tau, other], [["m^", count], [count], side], [side], [dtype_of(other)],
         linear=((2,),),
     )  # fmt: skip
 
@@ -204,13 +203,14 @@ def triangular_solve(
 
 
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Declaration:
-    """Declares torch.linalg.solve_ex for matrices with the batch of A."""
+    """Declares torch.linalg.solve_ex: one info for each matrix of A."""
     if len(dims_of(B, "the right side")) != len(dims_of(A)):
         raise NotKnown("a right side of another rank may be taken for vectors")
-    batches_alike(A, B, (2, 2))
     side = ["n^", "k^"] if left else ["k^", "n^"]
-    dtypes = [dtype_of(B), "int32"]
-    return matrices([A, B], [["n^", "n^"], side], [side, []], dtypes)
+    found = matrices([A, B], [["n^", "n^"], side], [side, []], [dtype_of(B), "int32"])
+    batch = found.annotation.partition(", ")[0].split(" ")[:-2]
+    results = found.annotation.rpartition(", ")[0]
+    return replace(found, annotation=f"{results}, {' '.join(batch) or '()'}")
 
 
 def linalg_vander(x: Any, *, N: Any = None) -> Declaration:
@@ -219,10 +219,10 @@ def linalg_vander(x: Any, *, N: Any = None) -> Declaration:
     names = Names()
     row = names.take(len(dims))
     width = dims[-1] if N is None else N
+    _need(width, GE, 2, "the number of powers")
     if N is None:  # a part of the elements would have fewer powers
         row[-1] += "^"
         return declared((x,), [row], [[*row, row[-1]]])
-    _need(N, GE, 2, "the number of powers")
     arguments: dict[str, Any] = {}
     word = length_word(names, arguments, width)
     return declared((x,), [row], [[*row, word]], arguments=arguments)
@@ -260,9 +260,9 @@ def tensorsolve(A: Any, B: Any, dims: Any = None) -> Declaration:
 
 
 _SIDE = t(2, 4, 12)
-_PIVOTS = constant(whole(5, 2, 4, low=4, dtype="int32"))
+_PIVOTS = constant(whole(2, 2, 4, low=1, dtype="int32"))
 _FACTORS = constant(definite(2, 4, 4))
-_WIDE = constant(whole(4, 12, 3, low=3, dtype="int32"))
+_WIDE = constant(whole(2, 12, 3, low=1, dtype="int32"))
 
 
 def _square_entries() -> list[Entry]:

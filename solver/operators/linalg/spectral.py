@@ -151,6 +151,11 @@ def istft(
     _need_window(n_fft, win_length, window)
     hop = floor_div(n_fft, 4) if hop_length is None else hop_length
     half = floor_div(n_fft, 2)
+    need(hop, GE, 1, errors.not_understood("istft", f"hop_length is {hop}"))
+    if onesided is None:
+        onesided = dims[-2] != n_fft
+    wanted = half + 1 if onesided else n_fft
+    need(dims[-2], EQ, wanted, errors.lengths_differ("the frequencies", dims[-2], wanted))
     found = n_fft + hop * (dims[-1] - 1) - (2 * half if center else 0)
     names, arguments = Names(), dict[str, Any]()
     batch = names.take(len(dims) - 2)

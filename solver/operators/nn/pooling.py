@@ -21,7 +21,7 @@ from ..declare import errors
 from ..declare.dtypes import dtype_of
 from ..declare.entry import Entry, Form, constant, distinct, entry, example, places, t
 from ..declare.forms import declared
-from ..declare.needs import GE, GT, LE, LT, need
+from ..declare.needs import EQ, GE, GT, LE, LT, need
 from ..declare.writing import (
     Lengths,
     Names,
@@ -274,7 +274,13 @@ def max_pool2d_backward(
     """Declares the gradient of a max_pool2d, given back to the places of the maxima."""
     dims, names, leading = image_words(input, 2)
     image = ["1" if length == 1 else names.one("^") for length in dims[-2:]]
-    pooled_image = ["1" if d == 1 else names.one("^") for d in dims_of(grad_output)[-2:]]
+    given = dims_of(grad_output)[-2:]
+    windows = windows_of(kernel_size, stride, padding, dilation, ceil_mode, 2)
+    for length, window, result in zip(dims[-2:], windows, given, strict=True):
+        if length is not None and result is not None:
+            wanted = window.result(length)
+            need(result, EQ, wanted, errors.lengths_differ("the gradient", result, wanted))
+    pooled_image = ["1" if d == 1 else names.one("^") for d in given]
     row, small = [*leading, *image], [*leading, *pooled_image]
     return declared((grad_output, input, indices), [small, row, small], [row], linear=((0,),))
 
@@ -352,7 +358,7 @@ def _entries(n: int) -> list[Entry]:
 
 ENTRIES = (
     entry(
-        "torch.ops.aten.max_pool2d_with_indices_backward.default",
+        "torch.ops.aten.max_pool2d_with_indices_backward",
         max_pool2d_backward,
         example(
             constant(t(2, 12, 4, 3)),

@@ -307,6 +307,8 @@ def empty_permuted(
 
 def empty_strided(size: Any, stride: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
     """Declares empty with strides, which are written for the whole."""
+    for step in stride:
+        need(step, GE, 0, errors.negative_size(step, stride))
     return made(listed((size,)), "", dtype_name(dtype) or DEFAULT, mark="^", frozen=_STRIDES)
 
 
@@ -314,8 +316,7 @@ def new_empty_strided(
     input: Any, size: Any, stride: Any, *, dtype: Any = None, **rest: Any
 ) -> Declaration:
     """Declares Tensor.new_empty_strided."""
-    made_dtype = dtype_name(dtype) or dtype_of(input)
-    return made(listed((size,)), "", made_dtype, mark="^", frozen=_STRIDES)
+    return replace(empty_strided(size, stride), dtypes=(dtype_name(dtype) or dtype_of(input),))
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, **rest: Any) -> Declaration:

@@ -394,7 +394,7 @@ ENTRIES = (
         example(t(12, 24), 0, 1, 5),
     ),
     entry(
-        "torch.ops.aten.slice.Tensor",
+        "torch.ops.aten.slice",
         aten_slice,
         example(t(12, 24), 1, 8, 16),
         example(t(12, 24), 0, 1, 5, 2),

@@ -14,6 +14,7 @@ from typing import Any
 
 from dimsolve.ir.operator import Declaration
 
+from ...algebra.poly import product
 from ..declare import errors
 from ..declare.dtypes import dtype_of
 from ..declare.entry import Sample, example, mask, t, torch_entry, whole
@@ -29,6 +30,7 @@ from ..declare.writing import (
     freeze,
     is_dim,
     is_tensor,
+    known,
 )
 from ..elementwise.pointwise import broadcast
 from .indexing import _rows, need_place, setitem, slice_length
@@ -155,6 +157,8 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Declar
     names = Names()
     row, places = (names.take(len(dims_of(x)), "^") for x in (input, index))
     values = names.take(len(dims_of(source, "the source")), "^")
+    count, given = (product(known(dims_of(x))) for x in (index, source))
+    need(count, EQ, given, errors.lengths_differ("the index and the source", count, given))
     return declared(
         (input, index, source), [row, places, values], [row], frozen="the places may be anywhere"
     )
