@@ -79,7 +79,7 @@ _FAMILIES = {
     """,
     "linalg.factors": """
         torch. cholesky cholesky_inverse lu lu_unpack lu_solve geqrf ormqr qr svd svd_lowrank
-        pinverse triangular_solve
+        pca_lowrank pinverse triangular_solve
         torch.linalg. cholesky_ex inv_ex ldl_factor ldl_factor_ex ldl_solve lu lu_factor_ex lu_solve
         solve_ex householder_product vander tensorinv tensorsolve
     """,
@@ -156,8 +156,8 @@ _FAMILIES = {
     """,
     "reductions.sorting": """
         torch. searchsorted bucketize histc histogram bincount nonzero_static unique
-        unique_consecutive nonzero argwhere isin cumsum cumprod cummax cummin logcumsumexp sort
-        argsort msort topk trapezoid cumulative_trapezoid renorm
+        unique_consecutive nonzero argwhere unravel_index isin cumsum cumprod cummax cummin
+        logcumsumexp sort argsort msort topk trapezoid cumulative_trapezoid renorm
     """,
     "shape.creation": """
         torch. zeros ones empty full rand randn randint randperm normal zeros_like ones_like
@@ -341,6 +341,7 @@ math.trunc=builtins.int torch.inverse=torch.linalg.inv torch.Tensor.inverse=torc
 torch.Tensor.reshape_as=torch.Tensor.view_as torch.Tensor.detach_=torch.detach
 torch.Tensor.unsafe_chunk=torch.chunk torch.Tensor.unsafe_split_with_sizes=torch.split_with_sizes
 torch.special.expit=torch.sigmoid torch.Tensor.__abs__=torch.abs torch.Tensor.__neg__=torch.neg
+torch.Tensor.__radd__=torch.add torch.Tensor.__rmul__=torch.mul torch.zero_=torch.Tensor.zero_
 torch.Tensor.__invert__=torch.bitwise_not torch.Tensor.__rand__=torch.bitwise_and
 torch.Tensor.__ror__=torch.bitwise_or torch.Tensor.__rxor__=torch.bitwise_xor
 torch.expand_copy=torch.broadcast_to

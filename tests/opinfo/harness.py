@@ -35,7 +35,8 @@ import dimsolve as ds
 from dimsolve.exec.distributed.simulated import Member, RankError, SimulatedWorld
 from dimsolve.exec.lowering.lower import lower
 from dimsolve.ir.errors import DimsolveError
-from dimsolve.ir.graph import FunctionCall, Graph, Node, OperatorCall
+from dimsolve.ir.graph import Graph
+from dimsolve.ir.types import TensorType
 from dimsolve.partition.inlining import inlined
 from dimsolve.partition.plan_data import PlanError
 from dimsolve.partition.planning.network import Network, Operator
@@ -337,14 +338,16 @@ def _says_something(graph: Graph, tally: _Tally) -> bool:
     """Whether every operator of a graph has an annotation that says more than ``?``."""
     found = True
     for node in inlined(graph).nodes():
-        if not isinstance(node.operation, OperatorCall):
+        values = (*node.operands(), *node.outputs)
+        if not any(isinstance(value.type, TensorType) for value in values):
+            continue
+        if node.declaration is not None and node.declaration.returns == "value":
             continue
         if node.declaration is None:
             tally.note("unknown", canonical(node.signature) or node.signature)
-            found = False
         elif node.declaration.frozen:
             tally.note("left", f"{node.name}: {node.declaration.frozen}")
-            found &= any(word.isidentifier() for word in node.annotation.replace("^", "").split())
+        found &= bool(node.annotation) and "?" not in node.annotation
     return found
 
 
@@ -412,4 +415,4 @@ def _run_plan(
     return ""
 
 
-__all__ = ["FunctionCall", "Node", "Outcome", "entries", "try_entry"]
+__all__ = ["Outcome", "entries", "try_entry"]

@@ -129,6 +129,13 @@ def low_rank(A: Any, q: Any = 6, niter: int = 2, M: Any = None) -> Declaration:
     return matrices([A], [["m^", "n^"]], outputs, dtypes, arguments, random=True)
 
 
+def pca_lowrank(A: Any, q: Any = None, center: bool = True, niter: int = 2) -> Declaration:
+    """Declares pca_lowrank, which takes the mean off before."""
+    for length in dims_of(A)[-2:] if q is not None else ():
+        _need(q, LE, length, "the rank")
+    return low_rank(A, q)
+
+
 def pinverse(input: Any, rcond: float = 1e-15) -> Declaration:
     """Declares torch.pinverse."""
     return matrices([input], [["m^", "n^"]], [["n^", "m^"]], [dtype_of(input)])
@@ -204,9 +211,12 @@ def triangular_solve(
 
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Declaration:
     """Declares torch.linalg.solve_ex: one info for each matrix of A."""
-    if len(dims_of(B, "the right side")) != len(dims_of(A)):
-        raise NotKnown("a right side of another rank may be taken for vectors")
+    a, b = dims_of(A), dims_of(B, "the right side")
     side = ["n^", "k^"] if left else ["k^", "n^"]
+    if len(b) != len(a):
+        if len(b) != 1 and b != a[:-1]:
+            raise NotKnown("a right side of another rank may be taken for vectors")
+        side = ["n^"]
     found = matrices([A, B], [["n^", "n^"], side], [side, []], [dtype_of(B), "int32"])
     batch = found.annotation.partition(", ")[0].split(" ")[:-2]
     results = found.annotation.rpartition(", ")[0]
@@ -218,6 +228,8 @@ def linalg_vander(x: Any, *, N: Any = None) -> Declaration:
     dims = dims_of(x)
     names = Names()
     row = names.take(len(dims))
+    if not dims and N is None:
+        raise NotKnown("one number has no other power")
     width = dims[-1] if N is None else N
     _need(width, GE, 2, "the number of powers")
     if N is None:  # a part of the elements would have fewer powers
@@ -225,7 +237,7 @@ def linalg_vander(x: Any, *, N: Any = None) -> Declaration:
         return declared((x,), [row], [[*row, row[-1]]])
     arguments: dict[str, Any] = {}
     word = length_word(names, arguments, width)
-    return declared((x,), [row], [[*row, word]], arguments=arguments)
+    return declared((x,), [row], [[*(row or ["1"]), word]], arguments=arguments)
 
 
 def tensorinv(A: Any, ind: int = 2) -> Declaration:
@@ -287,6 +299,7 @@ def _square_entries() -> list[Entry]:
 ENTRIES = (
     *_square_entries(),
     entry("torch.svd_lowrank", low_rank, example(t(12, 8, 6), 2), note="random"),
+    entry("torch.pca_lowrank", pca_lowrank, example(t(12, 8, 6), 2), note="random"),
     entry("torch.lu_unpack", lu_unpack, example(t(12, 4, 3), _WIDE)),
     entry("torch.linalg.lu_solve", lu_solve, example(_FACTORS, _PIVOTS, _SIDE)),
     entry("torch.lu_solve", torch_lu_solve, example(_SIDE, _FACTORS, _PIVOTS)),

@@ -70,10 +70,17 @@ def upsample(mode: str) -> Form:
 
 
 def upsample_aa(
-    input: Any, output_size: Any, align_corners: bool, scales_h: Any = None, scales_w: Any = None
+    input: Any,
+    output_size: Any,
+    align_corners: bool,
+    scales_h: Any = None,
+    scales_w: Any = None,
+    *,
+    scale_factors: Any = None,
 ) -> Declaration:
-    """Declares a resized image whose scales are given beside its size."""
-    return interpolate(input, output_size, None, "bilinear")
+    """Declares a resized image whose scales are given beside its size, or in its place."""
+    scale = scale_factors if output_size is None else None
+    return interpolate(input, output_size, scale, "bilinear")
 
 
 def _factor(length: Dim | None, number: int, size: Any, scale: Any, spatial: int) -> int | None:

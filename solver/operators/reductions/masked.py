@@ -53,7 +53,7 @@ def _over(mark: str, reduction: ReductionName, rule: str) -> Form:
 
 
 def logsumexp(
-    input: Any, dim: Any, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Declaration:
     """Declares the logarithm of a sum of exponentials."""
     return _over("^", "sum", "real")(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
@@ -129,8 +129,8 @@ _FORMS: dict[str, tuple[Form, Sequence[Example]]] = {
     "prod": (_over("+", "prod", "summed"), _calls()),
     "amax": (_over("+", "max", "same"), _calls()),
     "amin": (_over("+", "min", "same"), _calls()),
-    "argmax": (_over("^", "sum", "int64"), _calls()),
-    "argmin": (_over("^", "sum", "int64"), _calls()),
+    "argmax": (_over("^", "sum", "same"), _calls()),
+    "argmin": (_over("^", "sum", "same"), _calls()),
     "mean": (_over("avg", "avg", "real"), _calls()),
     "median": (_over("^", "sum", "same"), (example(distinct(12, 5), 1),)),
     "var": (spread_of, (example(distinct(12, 6), 1), example(distinct(12, 6), 0, mask=mask(6)))),

@@ -206,6 +206,17 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Declaration:
     )
 
 
+def unravel_index(indices: Any, shape: Any) -> Declaration:
+    """Declares places in each dimension of places counted in a whole."""
+    count = len(shape) if isinstance(shape, list | tuple) else 1
+    results = ", ".join(["*"] * count)
+    for length in shape if isinstance(shape, list | tuple) else (shape,):
+        need(length, GE, 0, errors.negative_length(length))
+    return Declaration(
+        f"* -> {results}", (indices,), dtypes=(dtype_of(indices),) * count, returns="tuple"
+    )
+
+
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Declaration:
@@ -358,6 +369,7 @@ ENTRIES = (
     torch_entry(unique_consecutive, example(whole(3, 12))),
     torch_entry(nonzero, example(whole(2, 12, 6)), example(whole(2, 12, 6), as_tuple=True)),
     entry("torch.argwhere", nonzero, example(whole(2, 12, 6))),
+    torch_entry(unravel_index, example(whole(20, 12, 6), (4, 5))),
     torch_entry(isin, example(whole(9, 12, 6), whole(9, 4))),
     torch_entry(cumsum, *_ROWS, example(whole(9, 12, 6), 0)),
     torch_entry(cumprod, *_ROWS),

@@ -126,6 +126,9 @@ def _sliced(
     names = Names()
     row = names.take(len(dims))
     place = axis(dim, len(dims))
+    if not dims:  # one number, and slices that are one number
+        given = dims_of(source, "the source") if is_tensor(source) else ()
+        return [], ["1"] * len(dims_of(index, "the index")), ["1"] * len(given)
     word = names.one(mark)
     whole_row = [*row[:place], f"{row[place]}^", *row[place + 1 :]]
     return whole_row, [word], [*row[:place], word, *row[place + 1 :]]
