@@ -124,7 +124,9 @@ def lists(found: Sequence[Outcome]) -> Iterator[str]:
 
 def is_as_listed(found: Sequence[Outcome]) -> bool:
     """Whether nothing is wrong, and exactly what is listed has no annotation."""
-    return all(not each.wrong and (each.name in WITHOUT) is not bool(each.annotated) for each in found)
+    return all(
+        not each.wrong and (each.name in WITHOUT) is not bool(each.annotated) for each in found
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
