@@ -157,13 +157,16 @@ class Messages:
                     total += float(rest.min())
         return total
 
-    def decoded(self) -> dict[int, int]:
-        """Returns a choice: each node the best beside those before it and what later ones say."""
+    def decoded(self, *, forward: bool) -> dict[int, int]:
+        """Returns a choice: each node the best beside those before it and what later ones say, who
+        were swept just before.
+        """
         found: dict[int, int] = {}
-        for i in self.order:
-            own = self.costs[i].copy()
+        for i in self.order if forward else reversed(self.order):
+            own = self.costs[i]
             for j, table in self.edges[i].items():
-                own = own + (table[:, found[j]] if j in found else self.given[j, i])
+                said = (table - self.given[i, j][None, :]).min(1) if j not in found else None
+                own = own + (table[:, found[j]] if said is None else said)
             found[i] = int(own.argmin())
         return found
 

@@ -200,8 +200,8 @@ class Search:
         last, bound = -np.inf, -np.inf
         for sweep in range(400):
             passing.sweep(forward=sweep % 2 == 0)
-            if sweep % 2 == 0 and sweep % 8 == 0:
-                self.offer_near(core, passing.decoded())
+            if sweep % 8 in (5, 6):
+                self.offer_near(core, passing.decoded(forward=sweep % 2 == 1))
             if sweep % 10 == 9:
                 bound = passing.bound()
                 if bound > self.scale * (self.target - 1) or self.late:
