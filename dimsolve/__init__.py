@@ -35,7 +35,14 @@ if TYPE_CHECKING:
     )
     from dimsolve.ir.read_annotation import read_annotation as parse
     from dimsolve.partition.layout import Held, held
-    from dimsolve.partition.legality import Legality, LegalParts, check, legal_parts
+    from dimsolve.partition.legality import (
+        Legality,
+        LegalParts,
+        MeshLegality,
+        check,
+        check_mesh,
+        legal_parts,
+    )
     from dimsolve.partition.mesh import MeshError
     from dimsolve.partition.plan import Plan, plan
     from dimsolve.partition.plan_data import PlanError
@@ -59,6 +66,7 @@ __all__ = [
     "LegalParts",
     "Legality",
     "MeshError",
+    "MeshLegality",
     "OperatorError",
     "Plan",
     "PlanError",
@@ -70,6 +78,7 @@ __all__ = [
     "TransformRule",
     "Verification",
     "check",
+    "check_mesh",
     "explore",
     "held",
     "infer",
@@ -94,6 +103,7 @@ _HOMES = {
     "Held": ("dimsolve.partition.layout", "Held"),
     "LegalParts": ("dimsolve.partition.legality", "LegalParts"),
     "Legality": ("dimsolve.partition.legality", "Legality"),
+    "MeshLegality": ("dimsolve.partition.legality", "MeshLegality"),
     "MeshError": ("dimsolve.partition.mesh", "MeshError"),
     "OperatorError": ("dimsolve.ir.errors", "OperatorError"),
     "Plan": ("dimsolve.partition.plan", "Plan"),
@@ -105,6 +115,7 @@ _HOMES = {
     "TraceError": ("dimsolve.exec.capture.errors", "TraceError"),
     "TransformRule": ("dimsolve.partition.rules.rule", "TransformRule"),
     "Verification": ("dimsolve.exec.verification.verification", "Verification"),
+    "check_mesh": ("dimsolve.partition.legality", "check_mesh"),
     "check": ("dimsolve.partition.legality", "check"),
     "explore": ("dimsolve.widget.explore", "explore"),
     "held": ("dimsolve.partition.layout", "held"),

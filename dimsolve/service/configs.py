@@ -61,7 +61,7 @@ class ModelQuestion(Question):
         description="sizes of the axes dp, which cuts data, and tp, which cuts parameters",
     )
     sizes: dict[str, Size] = Field(
-        default={}, description="of the inputs, for bytes; usually batch 8 and seq 2048"
+        default={}, description="of the inputs, for bytes; usually batch 8, and seq 2048 or less"
     )
     up_to: Annotated[Int, Field(ge=1, le=1024)] = Field(
         default=64, description="the largest count that is asked about"
@@ -131,13 +131,11 @@ def model_answer(question: ModelQuestion) -> ModelAnswer:
         for axis, policy in axes.items()
     }
     mesh = {axis: question.mesh.get(axis, 1) for axis in axes}
-    usual = {"batch": 8, "seq": 2048, "target": 2048}
-    symbols = {name for name in usual if any(name in text for text in traced.inputs.values())}
-    wrong = sorted(set(question.sizes) - symbols)
+    wrong = sorted(set(question.sizes) - set(traced.usual))
     if wrong:
-        known = ", ".join(sorted(symbols))
+        known = " and ".join(traced.usual)
         raise Refusal("no-such-size", called=shown(wrong[0], 40), known=known)
-    sizes = {name: question.sizes.get(name, usual[name]) for name in sorted(symbols)}
+    sizes = {name: question.sizes.get(name, usual) for name, usual in traced.usual.items()}
     problem, memory, whole, sent, notes = None, None, None, (), traced.notes
     conditions = tuple(traced.shorter.conditions)
     try:
@@ -206,11 +204,11 @@ class Traced:
     name: str
     dtype: str
     parameters: int
-    bytes: int
     graphs: tuple[Graph, ...]
     periods: int
     words: str
     inputs: dict[str, str]
+    usual: dict[str, int]
     notes: Texts
 
     @property
@@ -337,11 +335,13 @@ def _traced(text: str) -> Traced:
     lists = lists if len({(each.count - each.kept) // each.period for each in lists}) == 1 else []
     whole = {each.name: list(each.module) for each in lists}
     graphs: list[Graph] = []
+    stored: list[int] = []
     with sealed(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for more in (0, 1) if lists else (0,):
             for each in lists:
                 _cut_to(each, each.kept + more * each.period, whole[each.name])
+            stored.append(_bytes(model.parameters()))
             graphs.append(_graph(made))
     for each in lists:
         _cut_to(each, each.count, whole[each.name])
@@ -351,15 +351,26 @@ def _traced(text: str) -> Traced:
         type(model).__name__,
         str(model.dtype).removeprefix("torch."),
         sum(each.numel() for each in model.parameters()),
-        _bytes(model.parameters()) + _bytes(model.buffers()),
         tuple(graphs),
         periods,
         _words(lists),
         {each.target: str(each.value.type) for each in graphs[0].inputs if each.kind == "input"},
+        _usual(made),
         tuple(notes),
     )
-    _check_scale(traced, model)
+    if stored[0] + periods * (stored[-1] - stored[0]) != _bytes(model.parameters()):
+        raise Refusal("not-alike", model=traced.name)
     return traced
+
+
+def _usual(made: Built) -> dict[str, int]:
+    """Sizes to ask about where none are given: 8 examples, of 2048 tokens where there may be so
+    many.
+    """
+    names = dict.fromkeys(name for dims in made.names.values() for name in dims.values())
+    most = getattr(made.model.config, "max_position_embeddings", None)
+    tokens = min(2048, most) if isinstance(most, int) else 2048
+    return {name: 8 if name == "batch" else tokens for name in names}
 
 
 def _graph(made: Built) -> Graph:
@@ -379,17 +390,6 @@ def _bytes(tensors: Any) -> int:
     return sum(each.numel() * each.element_size() for each in tensors)
 
 
-def _check_scale(traced: Traced, model: Any) -> None:
-    """Compares the scaled bytes of the parameters with those of the whole model."""
-    state = traced.plans({}).made
-    trained = [
-        plan.memory(dict.fromkeys(_symbols(plan), 64)).gradients for plan in state
-    ]
-    scaled = trained[0] + traced.periods * (trained[-1] - trained[0])
-    if scaled != _bytes(model.parameters()):
-        raise Refusal("not-alike", model=traced.name)
-
-
 def _words(lists: list[Layers]) -> str:
     if not lists:
         return "the whole model was traced"
@@ -400,10 +400,6 @@ def _words(lists: list[Layers]) -> str:
     turns = max(each.period for each in lists)
     alike = "the others are alike" if turns == 1 else f"the others repeat them in turns of {turns}"
     return f"traced with {' and '.join(texts)}; {alike}, so the bytes of all follow exactly"
-
-
-def _symbols(plan: Plan) -> list[str]:
-    return [name for name in plan.symbols if name not in plan.mesh]
 
 
 # From a config to a model ----------------------------------------------------------------------
@@ -437,9 +433,10 @@ def _text(config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 def _pair(config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     import torch
 
-    examples = {"input_ids": torch.zeros(4, 16, dtype=torch.long)}
-    examples["labels"] = torch.zeros(4, 12, dtype=torch.long)
-    return examples, {"input_ids": {0: "batch", 1: "seq"}, "labels": {0: "batch", 1: "target"}}
+    ids, target = torch.zeros(4, 16, dtype=torch.long), torch.zeros(4, 12, dtype=torch.long)
+    examples = {"input_ids": ids, "decoder_input_ids": target, "labels": target.clone()}
+    names = {name: {0: "batch", 1: "target"} for name in examples}
+    return examples, names | {"input_ids": {0: "batch", 1: "seq"}}
 
 
 def _image(config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -468,6 +465,7 @@ IGNORED = frozenset(
     "architectures model_type torch_dtype dtype transformers_version label2id attn_implementation "
     "experts_implementation use_cache gradient_checkpointing".split()
 )
+_DTYPE_KEYS = ("dtype", "torch_dtype")
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 MAX_LAYERS = 1_024
 MAX_NUMBER = 1 << 40
@@ -485,11 +483,11 @@ def _built(config: dict[str, Any]) -> Built:
         close = nearest(kind, kinds) if isinstance(kind, str) else None
         hint = f"did you mean '{close}'?" if close else "paste the whole config.json"
         raise Refusal("no-such-model-type", called=shown(str(kind), 60), hint=hint)
-    found = _class_of(kind, config.get("architectures"))
     inner = config.get("text_config")
-    if found is None and isinstance(inner, dict) and inner.get("model_type") in kinds:
-        made = _built(inner | {key: config[key] for key in ("dtype", "torch_dtype") if key in config})
+    if isinstance(inner, dict) and inner.get("model_type") in kinds:
+        made = _built({key: config[key] for key in _DTYPE_KEYS if key in config} | inner)
         return made._replace(notes=("of this model only its language model is planned", *made.notes))
+    found = _class_of(kind, config.get("architectures"))
     if found is None:
         raise Refusal("no-head", called=kind)
     family, name = found
