@@ -58,14 +58,17 @@ Summands: TypeAlias = Annotated[
     typer.Option(
         "--summand",
         metavar="INPUT",
-        help="An input, by number, that is a partial value. Repeatable.",
+        help="An input, by number, that is a summand where a + name is split, such as a bias. "
+        "Repeatable.",
         show_default=False,
     ),
 ]
 Partial: TypeAlias = Annotated[
     str,
     typer.Option(
-        "--partial", metavar="NAME", help="What joins partial values: sum, max, min, prod or avg."
+        "--partial",
+        metavar="NAME",
+        help="What joins the parts of a + split: sum, max, min, prod or avg.",
     ),
 ]
 PolicyName: TypeAlias = Annotated[

@@ -28,6 +28,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field
@@ -252,8 +253,12 @@ class Scaled:
                 collective=collective,
                 axis=axis,
                 direction=direction,
-                count=self._of([each.get((direction, axis, collective), none).count for each in found]),
-                bytes=self._of([each.get((direction, axis, collective), none).bytes for each in found]),
+                count=self._of(
+                    [each.get((direction, axis, collective), none).count for each in found]
+                ),
+                bytes=self._of(
+                    [each.get((direction, axis, collective), none).bytes for each in found]
+                ),
             )
             for direction, axis, collective in keys
         )
@@ -268,8 +273,10 @@ def _lists_of(model: Any) -> list[Layers]:
         inside = any(name.startswith(f"{each.name}.") for each in found)
         if not isinstance(module, torch.nn.ModuleList) or len(module) < 2 or inside:
             continue
-        marks = [_mark(layer, _types_at(model.config, place, len(module)))
-                 for place, layer in enumerate(module)]
+        marks = [
+            _mark(layer, _types_at(model.config, place, len(module)))
+            for place, layer in enumerate(module)
+        ]
         found.append(Layers(name, len(module), *_repeats(marks), module))
     return found
 
@@ -346,7 +353,9 @@ def _traced(text: str) -> Traced:
     for each in lists:
         _cut_to(each, each.count, whole[each.name])
     periods = (lists[0].count - lists[0].kept) // lists[0].period if lists else 0
-    notes += [_first_line(one.message) for one in caught if one.category.__module__.startswith("dimsolve")]
+    notes += [
+        _first_line(one.message) for one in caught if one.category.__module__.startswith("dimsolve")
+    ]
     traced = Traced(
         type(model).__name__,
         str(model.dtype).removeprefix("torch."),
@@ -381,9 +390,7 @@ def _graph(made: Built) -> Graph:
     except DimsolveError:
         raise
     except Exception as error:
-        raise Refusal(
-            "model-fails", model=type(made.model).__name__, error=_said(error)
-        ) from None
+        raise Refusal("model-fails", model=type(made.model).__name__, error=_said(error)) from None
 
 
 def _bytes(tensors: Any) -> int:
@@ -457,6 +464,7 @@ FAMILIES = (
 )
 """In the order in which they are looked through where a config does not name its class."""
 
+_AUTO = "transformers.models.auto"
 LEFT_OUT = {
     "auto_map": "code that the config names is not run: this is transformers' own class",
     "quantization_config": "planned without its quantization",
@@ -486,7 +494,9 @@ def _built(config: dict[str, Any]) -> Built:
     inner = config.get("text_config")
     if isinstance(inner, dict) and inner.get("model_type") in kinds:
         made = _built({key: config[key] for key in _DTYPE_KEYS if key in config} | inner)
-        return made._replace(notes=("of this model only its language model is planned", *made.notes))
+        return made._replace(
+            notes=("of this model only its language model is planned", *made.notes)
+        )
     found = _class_of(kind, config.get("architectures"))
     if found is None:
         raise Refusal("no-head", called=kind)
@@ -508,19 +518,17 @@ def _built(config: dict[str, Any]) -> Built:
 
 def _config_kinds() -> Any:
     try:
-        from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+        return import_module(f"{_AUTO}.configuration_auto").CONFIG_MAPPING_NAMES
     except ImportError:
         raise Refusal("not-installed") from None
-    return CONFIG_MAPPING_NAMES
 
 
 def _class_of(kind: str, wanted: Any) -> tuple[Family, str] | None:
     """The family and the class of a model type: the one that the config names where it is one of
     them, else the first.
     """
-    from transformers.models.auto import modeling_auto
-
-    names = [(family, getattr(modeling_auto, family.table).get(kind)) for family in FAMILIES]
+    modeling = import_module(f"{_AUTO}.modeling_auto")
+    names = [(family, getattr(modeling, family.table).get(kind)) for family in FAMILIES]
     found = [(family, name) for family, name in names if isinstance(name, str)]
     asked = wanted if isinstance(wanted, list) else []
     return next((each for each in found if each[1] in asked), found[0] if found else None)
@@ -529,11 +537,10 @@ def _class_of(kind: str, wanted: Any) -> tuple[Family, str] | None:
 def _instance(kind: str, name: str, settings: dict[str, Any], dtype: str) -> Any:
     """The model on the meta device: parameters have shapes and no values."""
     import torch
-    import transformers
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+    transformers = import_module("transformers")  # an extra, which the service can do without
     transformers.logging.set_verbosity(transformers.logging.CRITICAL)
-    config = CONFIG_MAPPING[kind](**settings)
+    config = import_module(f"{_AUTO}.configuration_auto").CONFIG_MAPPING[kind](**settings)
     config.use_cache = False
     config.dtype = getattr(torch, dtype)
     with torch.device("meta"):
@@ -579,7 +586,11 @@ def _is_plain(key: str, value: Any, notes: list[str]) -> bool:
         case list() | dict():
             if len(value) > MAX_ENTRIES:
                 raise Refusal("too-many-layers", called=shown(key, 40), most=MAX_ENTRIES)
-            return all(_is_plain(key, item, notes) for item in value) if isinstance(value, list) else True
+            return (
+                all(_is_plain(key, item, notes) for item in value)
+                if isinstance(value, list)
+                else True
+            )
         case _:
             return False
 

@@ -27,6 +27,7 @@ from dimsolve.solver.shapes import to_dim, to_shape
 from .questions import AnnotateQuestion, Shape
 from .replies import Refusal
 
+
 class AnnotatedModel(Model):
     """The annotation that holds for one call, and what the other routes take with it."""
 
@@ -108,9 +109,7 @@ def _check_names(operator: Operator, arguments: dict[str, Any]) -> None:
             )
 
 
-def _alike(
-    calls: Sequence[Example], given: Sequence[Shape] | None, operator: Operator
-) -> Example:
+def _alike(calls: Sequence[Example], given: Sequence[Shape] | None, operator: Operator) -> Example:
     """The example call that has as many tensors as are given."""
     if not calls:
         if given is None:

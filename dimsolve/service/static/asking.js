@@ -51,7 +51,7 @@ export class Asking {
       { onchange: (event) => change({ partial: event.target.value }, "partial") },
       REDUCTIONS.map((name) => h("option", { value: name }, name)),
     );
-    const partial = h("label", { class: "check" }, "partial values are joined by ", this._partial);
+    const partial = h("label", { class: "check" }, "the parts of a + split are joined by ", this._partial);
     const clear = h(
       "button",
       {
@@ -114,7 +114,7 @@ export class Asking {
     const boxes = this.inputs.map((_, index) => {
       const box = h("input", {
         type: "checkbox",
-        "aria-label": `input ${index} is a partial value`,
+        "aria-label": `summand ${index}`,
         onchange: (event) => {
           const others = this.state.summands.filter((number) => number !== index);
           const summands = event.target.checked ? [...others, index].sort((a, b) => a - b) : others;
@@ -122,9 +122,9 @@ export class Asking {
         },
       });
       box.checked = this.state.summands.includes(index);
-      return h("label", { class: "check" }, box, `input ${index}`);
+      return h("label", { class: "check" }, box, String(index));
     });
-    const legend = h("legend", {}, "partial values among the inputs");
+    const legend = h("legend", {}, "inputs that are summands where a + name is split");
     fill(this._summands, boxes.length ? [legend, boxes] : null);
   }
 

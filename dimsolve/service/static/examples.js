@@ -49,10 +49,10 @@ export const EXAMPLES = [
     args: "stride=2, padding=1",
     splits: { a: "2", b: "4" },
   }),
-  example("partial inputs", "two summands are added: the sum is partial too", {
-    annotation: "m n, m n -> m n",
-    inputs: ["m, n", "m, n"],
-    summands: [0, 1],
-    splits: { m: "2" },
+  example("linear with bias", "the bias is a summand where the sum is split", {
+    annotation: "* k+, n k+, n -> * n",
+    inputs: ["batch, seq, 4096", "1024, 4096", "1024"],
+    summands: [2],
+    splits: { k: "4" },
   }),
 ];

@@ -37,6 +37,8 @@ const MAX_NAMES = 40;
  */
 export async function solve(ask, state, signal, hear) {
   if (!state.annotation.trim()) return { empty: true };
+  const path = { inputs: [{ text: state.annotation }] };
+  if (isPath(state.annotation)) state = hear.fitting(state, path);
   const call = isPath(state.annotation) ? await called(ask, state, signal, hear) : null;
   if (call?.problem) return call;
   const annotation = call?.annotation ?? state.annotation;
