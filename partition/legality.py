@@ -576,7 +576,7 @@ def check_mesh(
     facts: Iterable[str | Relation] = (),
     **known: Any,
 ) -> MeshLegality:
-    """Returns whether several splits are legal at once: each has to be, and there must be sizes that
+    """Returns whether several splits are legal at once: each has to be, and some sizes have to
     satisfy what all of them ask for. splits: ``{split: parts}``, or pairs; the rest is as for
     `check`, and so are the errors.
 

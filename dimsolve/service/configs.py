@@ -25,7 +25,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib import import_module
@@ -387,7 +386,7 @@ def _graph(made: Built) -> Graph:
 
     try:
         return trace(made.model, kwargs=made.example, dynamic=made.names)
-    except DimsolveError:
+    except (DimsolveError, MemoryError):
         raise
     except Exception as error:
         raise Refusal("model-fails", model=type(made.model).__name__, error=_said(error)) from None
@@ -470,8 +469,18 @@ LEFT_OUT = {
     "quantization_config": "planned without its quantization",
 }
 IGNORED = frozenset(
-    "architectures model_type torch_dtype dtype transformers_version label2id attn_implementation "
-    "experts_implementation use_cache gradient_checkpointing".split()
+    [
+        "architectures",
+        "model_type",
+        "torch_dtype",
+        "dtype",
+        "transformers_version",
+        "label2id",
+        "attn_implementation",
+        "experts_implementation",
+        "use_cache",
+        "gradient_checkpointing",
+    ]
 )
 _DTYPE_KEYS = ("dtype", "torch_dtype")
 DTYPES = ("float32", "bfloat16", "float16", "float64")
@@ -510,7 +519,7 @@ def _built(config: dict[str, Any]) -> Built:
         try:
             model = _instance(kind, name, settings, dtype)
             return Built(model, *family.inputs(model.config), tuple(notes))
-        except Refusal:
+        except (Refusal, MemoryError):
             raise
         except Exception as error:
             raise Refusal("no-such-model", model=name, error=_said(error)) from None
@@ -605,7 +614,8 @@ def _first_line(text: object) -> str:
 
 # What a config must not make this process do ----------------------------------------------------
 
-_SEALED: ContextVar[bool] = ContextVar("sealed", default=False)
+_sealed = 0
+"""How many configs are being read in this process; meanwhile it is closed for all its threads."""
 _FORBIDDEN = (
     "socket.connect",
     "socket.getaddrinfo",
@@ -619,7 +629,7 @@ _FORBIDDEN = (
 
 
 def _guard(event: str, arguments: tuple[Any, ...]) -> None:
-    if event in _FORBIDDEN and _SEALED.get():
+    if _sealed and event in _FORBIDDEN:
         raise PermissionError(f"{event} is not allowed while a config is read")
 
 
@@ -631,10 +641,11 @@ def _watch() -> None:
 
 @contextmanager
 def sealed() -> Iterator[None]:
-    """Inside, this thread opens no connection and starts no program: PermissionError."""
+    """Inside, this process opens no connection and starts no program: PermissionError."""
+    global _sealed
     _watch()
-    token = _SEALED.set(True)
+    _sealed += 1
     try:
         yield
     finally:
-        _SEALED.reset(token)
+        _sealed -= 1

@@ -19,7 +19,6 @@ from pydantic import BaseModel
 from dimsolve.api.results import Problem
 from dimsolve.ir.errors import DimsolveError
 
-
 OF_MODELS = ("plan", "model")
 """The verbs that take long: they have their own deadline and places."""
 

@@ -87,9 +87,7 @@ CALL = {
 
 
 def answers(question: dict[str, Any]) -> Any:
-    """What dimsolve answers in Python: the legality of all splits together, or else a solution or an
-    error.
-    """
+    """What dimsolve answers in Python: the legality of all splits, a solution, an error."""
     if "." in question["a"]:
         question = question | CALL
     texts = question.get("i", [])
