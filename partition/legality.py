@@ -582,7 +582,7 @@ def check_mesh(
 
     >>> check_mesh("a b -> b a", ["x, 6"], {"a": 4, "b": 2}).conditions
     ('x % 4 == 0',)
-    >>> check_mesh("a b -> b a", ["x, 2*x + 1"], {"a": 2, "b": 2}).verdict
+    >>> check_mesh("a b -> b a", ["x, x + 1"], {"a": 2, "b": 2}).verdict
     'illegal'
     """
     given, pairs = list(facts), splits.items() if isinstance(splits, Mapping) else splits
