@@ -36,7 +36,14 @@ if TYPE_CHECKING:
     )
     from dimsolve.ir.read_annotation import read_annotation as parse
     from dimsolve.partition.layout import Held, held
-    from dimsolve.partition.legality import Legality, LegalParts, check, legal_parts
+    from dimsolve.partition.legality import (
+        Legality,
+        LegalParts,
+        MeshLegality,
+        check,
+        check_mesh,
+        legal_parts,
+    )
     from dimsolve.partition.mesh import MeshError
     from dimsolve.partition.plan import Plan, plan
     from dimsolve.partition.plan_data import PlanError
@@ -62,6 +69,7 @@ __all__ = [
     "Legality",
     "MeshError",
     "Message",
+    "MeshLegality",
     "OperatorError",
     "Plan",
     "PlanError",
@@ -74,6 +82,7 @@ __all__ = [
     "Verification",
     "audit",
     "check",
+    "check_mesh",
     "explore",
     "held",
     "infer",
@@ -100,6 +109,7 @@ _HOMES = {
     "LegalParts": ("dimsolve.partition.legality", "LegalParts"),
     "Legality": ("dimsolve.partition.legality", "Legality"),
     "Message": ("dimsolve.partition.rules.rule", "Message"),
+    "MeshLegality": ("dimsolve.partition.legality", "MeshLegality"),
     "MeshError": ("dimsolve.partition.mesh", "MeshError"),
     "OperatorError": ("dimsolve.ir.errors", "OperatorError"),
     "Plan": ("dimsolve.partition.plan", "Plan"),
@@ -112,6 +122,7 @@ _HOMES = {
     "TransformRule": ("dimsolve.partition.rules.rule", "TransformRule"),
     "Verification": ("dimsolve.exec.verification.verification", "Verification"),
     "audit": ("dimsolve.exec.engines.audit", "audit"),
+    "check_mesh": ("dimsolve.partition.legality", "check_mesh"),
     "check": ("dimsolve.partition.legality", "check"),
     "explore": ("dimsolve.widget.explore", "explore"),
     "held": ("dimsolve.partition.layout", "held"),

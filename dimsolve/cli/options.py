@@ -48,10 +48,28 @@ _SPLIT = typer.Option(
     help="What is split: an identifier, or a dimension such as 0,1 (input 0, dim 1).",
     show_default=False,
 )
-Split: TypeAlias = Annotated[str, _SPLIT]
+Splits: TypeAlias = Annotated[list[str], _SPLIT]
 OptionalSplit: TypeAlias = Annotated[str | None, _SPLIT]
 Contiguous: TypeAlias = Annotated[
     bool, typer.Option("--contiguous", help="Ask only for layouts of one block per rank.")
+]
+Summands: TypeAlias = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--summand",
+        metavar="INPUT",
+        help="An input, by number, that is a summand where a + name is split, such as a bias. "
+        "Repeatable.",
+        show_default=False,
+    ),
+]
+Partial: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--partial",
+        metavar="NAME",
+        help="What joins the parts of a + split: sum, max, min, prod or avg.",
+    ),
 ]
 PolicyName: TypeAlias = Annotated[
     str,
