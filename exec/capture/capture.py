@@ -66,6 +66,7 @@ from .dynamic import (
 )
 from .errors import TraceError, nothing_captured, refused
 from .side_effects import Settling, refusal_of, unchanged
+from .torch_python import read_through
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -618,6 +619,7 @@ def _settings(device: str | None) -> Iterator[None]:
         fixed = {"automatic_dynamic_shapes": False, "specialize_float": True}
         stack.enter_context(config.patch({name: ignored, **fixed}))
         stack.enter_context(shapes.patch(backed_size_oblivious=True, use_duck_shape=False))
+        stack.enter_context(read_through())
         if device is not None:
             stack.enter_context(torch.device("meta"))
         stack.enter_context(torch.enable_grad())

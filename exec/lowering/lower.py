@@ -51,6 +51,7 @@ from ..calls import Arguments, resolve
 from ..distributed.communicator import Communicator
 from ..distributed.sharding import slice_part
 from ..modes import is_switch
+from .blocks import gather_in_blocks
 from .calls import Draws, RankCall, is_wide, on_whole_operands, rank_call, refuse_sparse
 from .lengths import Length
 from .program import Origin, Program, Slot
@@ -141,6 +142,7 @@ class _Lowering:
             self._node(node)
             checkpoints.end(around.get(node.id))
         absent = self._output()
+        gathers = gather_in_blocks(self.setting)
         checkpoints.take_out()
         overlap(self.setting, gather=self.values.recorded)
         return Program.of(
@@ -155,6 +157,7 @@ class _Lowering:
             objects=self.graph.objects,
             absent=absent,
             axes=tuple(self.plan.mesh),
+            gathers=gathers,
             switches=any(is_switch(step.target) for step in self.fx.nodes),
             draws=self.draws if any(o.randomness for o in self.plan.operators) else None,
         )

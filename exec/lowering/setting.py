@@ -157,7 +157,8 @@ def other_mesh(plan: Plan, ranks: Mapping[str, int], reason: str) -> LoweringErr
 EMITTED = (
     *("draws", "device", "torch", "forward", "restoring", "convert", "placed", "Shard"),
     *("part_of", "partial", "modified", "made_by_shards", "operator"),
-    *("checkpoint",),
+    *("checkpoint", "block_of", "begin_block", "gathered", "regathering"),
+    *("have_changed",),
 )
 """Names in the text of a program that are no variables."""
 

@@ -176,7 +176,9 @@ class _Naming:
         for leaf in leaves:
             if leaf.name not in self.names and _is_layer(holders.get(leaf.place[:-1])):
                 self._cached(leaf, holders[leaf.place[:-1]])
-        queries = next((x.value.shape[1] for x in leaves if x.name in known and x.value.ndim > 1), 0)
+        queries = next(
+            (x.value.shape[1] for x in leaves if x.name in known and x.value.ndim > 1), 0
+        )
         for leaf in leaves:
             if leaf.name not in self.names:
                 self._other(leaf, int(queries))
@@ -235,7 +237,9 @@ def _is_layer(holder: Any) -> bool:
     return any(cls.__name__ == "CacheLayerMixin" for cls in type(holder).__mro__)
 
 
-def widened(names: Names, before: Mapping[str, Sequence[int]], now: Mapping[str, Sequence[int]]) -> Names:
+def widened(
+    names: Names, before: Mapping[str, Sequence[int]], now: Mapping[str, Sequence[int]]
+) -> Names:
     """Returns the names with one more for each length that differs between two calls; equal lengths
     that changed alike are one.
 

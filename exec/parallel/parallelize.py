@@ -94,6 +94,8 @@ _NO_DATA_AXIS = Problem(
     'give the same batch on all ranks, inputs="whole", or plan for a data axis as well, '
     "such as {{'dp': 2, 'tp': 2}}",
 )
+
+
 def parallelize(
     model: torch.nn.Module,
     plan: Plan,
@@ -329,7 +331,9 @@ def class_of(kind: type[torch.nn.Module]) -> type[ParallelModule]:
     if callable(getattr(kind, "generate", None)):
         members["generate"] = _generating(kind)
     try:
-        return new_class(kind.__name__, (ParallelModule, kind), exec_body=lambda n: n.update(members))
+        return new_class(
+            kind.__name__, (ParallelModule, kind), exec_body=lambda n: n.update(members)
+        )
     except TypeError:  # a class of which none can be derived
         return ParallelModule
 
@@ -380,9 +384,7 @@ def held_by(plan: Plan, communicators: Mapping[str, Communicator]) -> dict[str, 
     }
 
 
-def returned_as(
-    outputs: Outputs, ends: RankMesh, names: Sequence[str] | None = None
-) -> Returned:
+def returned_as(outputs: Outputs, ends: RankMesh, names: Sequence[str] | None = None) -> Returned:
     """Returns how outputs are handed out. names: of the plan's outputs, of which a word without
     ``*`` must be one. Raises LoweringError for what says nothing about outputs.
     """
@@ -408,13 +410,13 @@ def returned_as(
 
         return as_dtensor
 
-    found: list[Any] = [(pattern, kept) for pattern, kept in pairs if pattern != "*" or kept != "whole"]
+    found: list[Any] = [
+        (pattern, kept) for pattern, kept in pairs if pattern != "*" or kept != "whole"
+    ]
     return Returned(tuple(found), as_placed)
 
 
-def stored_otherwise(
-    plan: Plan, held: Mapping[str, Held], ends: RankMesh
-) -> dict[str, Layout]:
+def stored_otherwise(plan: Plan, held: Mapping[str, Held], ends: RankMesh) -> dict[str, Layout]:
     """Returns the layouts of parameters and buffers that are held otherwise than a plan says."""
     sizes = tuple(mesh_sizes(plan, ends.communicators).items())
     whole = (Replicate(),) * len(ends.communicators)

@@ -110,9 +110,7 @@ class Entry:
         key = (tuple(layouts.items()), returned.by_pattern)
         if key not in self._forms:
             given = self.first.given.with_layouts(layouts)
-            program = lower_for(
-                self.plan, self.ends, given, stored=self._stored, returned=returned
-            )
+            program = lower_for(self.plan, self.ends, given, stored=self._stored, returned=returned)
             self._forms[key] = Form(program, given, layouts)
         return self._forms[key]
 

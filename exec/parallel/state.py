@@ -44,7 +44,7 @@ from dimsolve.partition.torch_placements import layout_to_torch
 
 from ..distributed.collectives import convert_axes
 from ..distributed.communicator import Communicator, common_number, end_text
-from ..distributed.sharding import blocks_of, local_part
+from ..distributed.sharding import blocks_of, local_part, run_of
 from ..lowering.setting import LoweringError
 from .mesh import RankMesh
 from .same_model import part_module
@@ -119,7 +119,7 @@ class Held:
         shape = list(local)
         for placement, end in self._cuts():
             if isinstance(placement, Shard):
-                shape[placement.dim] *= end.size
+                shape[placement.dim] = placement.of or shape[placement.dim] * end.size
         return tuple(shape)
 
     def runs(self, shape: Sequence[int]) -> list[Run]:
@@ -181,6 +181,9 @@ def _cut(
     runs: Sequence[tuple[int, int]], shard: Shard, rank: int, size: int
 ) -> list[tuple[int, int]]:
     """What a rank has of runs that together are cut over ``size`` ranks."""
+    if shard.of:
+        start, length = run_of(shard, rank, size)
+        return list(_between(runs, start, start + length))
     blocks, segments = blocks_of(shard), shard.segments or (1,)
     unit = sum(run for _, run in runs) // (blocks * sum(segments))
     found: list[tuple[int, int]] = []

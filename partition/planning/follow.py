@@ -62,9 +62,7 @@ def _hold(state: AxisState, requirements: Requirements, held: dict[str, Shard]) 
             _take(state, requirements, [(edge.number, shard)], parameters=True)
 
 
-def _cut_data(
-    state: AxisState, requirements: Requirements, lengths: frozenset[str]
-) -> list[str]:
+def _cut_data(state: AxisState, requirements: Requirements, lengths: frozenset[str]) -> list[str]:
     seeds = [
         (edge.number, Shard(dim))
         for edge in state.network.edges
