@@ -38,7 +38,15 @@ from ..distributed.communicator import Communicator
 from ..lowering.program import Program
 from ..lowering.setting import LoweringError, Returned, mesh_sizes, placement_of
 from .agreement import Agreement
-from .given_inputs import Form, GivenInputs, Way, is_dtensor, local_parts, lower_for
+from .given_inputs import (
+    Form,
+    GivenInputs,
+    Randomness,
+    Way,
+    is_dtensor,
+    local_parts,
+    lower_for,
+)
 from .mesh import RankMesh, rank_mesh
 from .on_demand import Names, OnDemand
 from .optimizers import mark_parameters, watch_gradients, watch_optimizers
@@ -79,6 +87,13 @@ _NO_SUCH_KEPT = Problem(
     "outputs says {kept!r:.60}",
     'write "whole", "placed", {{"logits": "placed", "hidden_states*": "none"}}, or ["loss"]',
 )
+_NO_RANDOMNESS = Problem(
+    LoweringError,
+    "no-such-randomness",
+    "there is no such randomness",
+    "randomness is {randomness!r:.60}",
+    'write "ranks", or "one-device"',
+)
 _NO_OUTPUT = Problem(
     LoweringError,
     "no-such-output",
@@ -103,6 +118,7 @@ def parallelize(
     *,
     inputs: Way = "whole",
     outputs: Outputs = "whole",
+    randomness: Randomness = "ranks",
 ) -> ParallelModule:
     """Returns this rank's part of a model, an ``nn.Module``.
 
@@ -136,6 +152,12 @@ def parallelize(
     ``"none"``, which leaves out: ``{"logits": "placed"}``; the first pattern that fits counts, and
     what none fits is whole. A list of patterns: these whole, and nothing else: ``["loss"]``.
 
+    randomness: what dropout draws, and whatever else draws. ``"ranks"``: numbers of the part's own,
+    from a seed that the first rank draws in each call; they are not one device's, are the same
+    where ranks hold the same, and differ where they hold parts. ``"one-device"``: what one device
+    draws from torch's generator, which must be in one state on all ranks; every rank draws the
+    whole mask and takes its part. LoweringError for an operator whose numbers cannot be drawn so.
+
     Inputs that must be equal are compared between ranks, by a digest of the contents, in the first
     4 calls, in calls whose number is a power of two or a multiple of 1024, and with sizes that were
     not seen before. Other calls send nothing for it, and never wait. AgreementError on all ranks
@@ -165,10 +187,12 @@ def parallelize(
     if given.unusual():
         warnings.warn(_unusual(given), stacklevel=2)
     returned = returned_as(outputs, ends, [output.name for output in plan.outputs])
-    program = lower_for(plan, ends, given, returned=returned)
+    if randomness not in ("ranks", "one-device"):
+        raise _NO_RANDOMNESS(randomness=randomness)
+    program = lower_for(plan, ends, given, returned=returned, randomness=randomness)
     on_demand = OnDemand(model, plan, given)
     make = class_of(type(model))
-    return make(model, plan, program, ends, agreement, given, on_demand, returned)
+    return make(model, plan, program, ends, agreement, given, on_demand, returned, randomness)
 
 
 class ParallelModule(torch.nn.Module):
@@ -184,6 +208,7 @@ class ParallelModule(torch.nn.Module):
         given: GivenInputs | None = None,
         on_demand: OnDemand | None = None,
         returned: Returned | None = None,
+        randomness: Randomness = "ranks",
     ) -> None:
         torch.nn.Module.__init__(self)
         self.training = model.training
@@ -197,7 +222,17 @@ class ParallelModule(torch.nn.Module):
         given = given or GivenInputs.of(plan, ends.communicators, "whole")
         forward = signature_of(model)
         self._returned = self._usual = returned or Returned()
-        first = Entry(plan, given, agreement, ends, forward, self._usual, program=program)
+        self._randomness = randomness
+        first = Entry(
+            plan,
+            given,
+            agreement,
+            ends,
+            forward,
+            self._usual,
+            randomness=randomness,
+            program=program,
+        )
         self._programs = Programs(forward, first, on_demand, self._add)
         hooks: Any = self
         hooks.register_state_dict_post_hook(give_state)
@@ -212,16 +247,16 @@ class ParallelModule(torch.nn.Module):
         """Notes where programs find their tensors, and at each parameter that it is a part."""
         mark_parameters(self)
         watch_gradients(self)
-        self._places: dict[int, list[tuple[Any, Any]]] = {}
+        self._places: dict[Program, list[tuple[Any, Any]]] = {}
         self._moded = {path: vars(module) for path, module in self.named_modules()}
 
     def tensors_of(self, program: Program) -> list[Any]:
         """The model's tensors that a program takes, as they are now."""
-        places = self._places.get(id(program))
+        places = self._places.get(program)
         if places is None:
             state = [slot for slot in program.slots if slot.kind != "input"]
             places = [_place_of(self, slot.kind, slot.target, program) for slot in state]
-            self._places[id(program)] = places
+            self._places[program] = places
         return [owner[key] for owner, key in places]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ParallelModule:
@@ -266,7 +301,7 @@ class ParallelModule(torch.nn.Module):
         modes = {path: held["training"] for path, held in self._moded.items()}
         entry, inputs, objects = self._programs.find(args, kwargs, modes)
         form = entry.first
-        if self._returned is not self._usual or any([_is_placed(value) for value in inputs]):
+        if self._returned is not self._usual or any(map(_is_placed, inputs)):
             inputs, form = self._placed(entry, inputs)
         if not entry.fits(inputs, form):
             entry, inputs, objects = self._programs.made_wider(entry, args, kwargs, modes)
@@ -297,7 +332,17 @@ class ParallelModule(torch.nn.Module):
         given = GivenInputs.of(plan, self.ends.communicators, first.first.given.way)
         stored = stored_otherwise(plan, self._held, self.ends)
         forward, usual = self._programs.forward, self._usual
-        return Entry(plan, given, agreement, self.ends, forward, usual, stored=stored, names=names)
+        return Entry(
+            plan,
+            given,
+            agreement,
+            self.ends,
+            forward,
+            usual,
+            randomness=self._randomness,
+            stored=stored,
+            names=names,
+        )
 
     @contextmanager
     def returning(self, outputs: Outputs) -> Iterator[None]:
@@ -330,6 +375,8 @@ def class_of(kind: type[torch.nn.Module]) -> type[ParallelModule]:
     members = {"forward": forward, "__module__": kind.__module__, "__doc__": kind.__doc__}
     if callable(getattr(kind, "generate", None)):
         members["generate"] = _generating(kind)
+    if hasattr(kind, "_prepare_cache_for_generation"):
+        members["_prepare_cache_for_generation"] = _with_plain_cache(kind)
     try:
         return new_class(
             kind.__name__, (ParallelModule, kind), exec_body=lambda n: n.update(members)
@@ -356,6 +403,36 @@ def _generating(kind: Any) -> Callable[..., Any]:
             return kind.generate(self, *args, **kwargs)
 
     return generate
+
+
+def _with_plain_cache(kind: Any) -> Callable[..., Any]:
+    """Returns what makes the cache of ``generate``, without layers that count tokens in Python: a
+    layer that forgets what has left its window keeps it, and masks leave it out as before.
+    """
+
+    @wraps(kind._prepare_cache_for_generation)
+    def prepare(
+        self: Any, config: Any, arguments: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        given = arguments.get("past_key_values")
+        result = kind._prepare_cache_for_generation(self, config, arguments, *args, **kwargs)
+        made = arguments.get("past_key_values")
+        if made is not given:
+            for cache in (made, *[getattr(made, f"{n}_attention_cache", None) for n in _CACHES]):
+                _keep_all(getattr(cache, "layers", ()))
+        return result
+
+    return prepare
+
+
+_CACHES = ("self", "cross")
+
+
+def _keep_all(layers: Any) -> None:
+    """Puts plain growing layers in place of those of transformers that forget."""
+    for number, layer in enumerate(layers):
+        if type(layer).__name__ == "DynamicSlidingWindowLayer":
+            layers[number] = type(layer).__mro__[1]()
 
 
 _OWN = frozenset(vars(torch.nn.Module())) | {"forward"}
