@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 import typer
 
 from .answers import Exit, answer, exit_of_counts, lines
-from .options import Json, Model, PolicyName
+from .options import Json, Model, PolicyName, StateName
 
 if TYPE_CHECKING:
     from dimsolve.exec.graph import Graph
@@ -80,6 +80,7 @@ def plan(
         ),
     ],
     policy: PolicyName = "data+tensor",
+    state: StateName = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Write the plan there, as JSON."),
@@ -94,7 +95,7 @@ def plan(
     def ask() -> Plan:
         from dimsolve import plan as make
 
-        made = make(_traced(target), mesh, _policy(policy))
+        made = make(_traced(target), mesh, _policy(policy), state)
         if out is not None:
             out.write_text(made.to_json() + "\n", encoding="utf-8")
         return made
@@ -138,6 +139,7 @@ def run(
     target: Model,
     mesh: Mesh,
     policy: PolicyName = "data+tensor",
+    state: StateName = None,
     plan: PlanFile = None,
     steps: Steps = 3,
     verify: Verify = True,
@@ -159,6 +161,7 @@ def run(
         mesh=mesh,
         plan=plan,
         policy=policy,
+        state=state,
         steps=steps,
         verify=verify,
         seed=seed,

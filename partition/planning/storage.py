@@ -75,9 +75,12 @@ _WORDS: tuple[State, ...] = get_args(State)
 def states_of(state: Any, mesh: Mesh, data_axes: Sequence[Axis]) -> dict[Axis, State]:
     """Returns how parameters are stored along each axis; one that is not there has them as used.
 
-    state: as `dimsolve.plan` takes it. data_axes: along which data are cut, and no parameter is
-    used in parts. Raises PlanError for what is no state.
+    state: as `dimsolve.plan` takes it, or the mapping as text, ``dp=shared,cp=whole``. data_axes:
+    along which data are cut, and no parameter is used in parts. Raises PlanError for what is no
+    state.
     """
+    if isinstance(state, str) and "=" in state:
+        state = dict(pair.strip().partition("=")[::2] for pair in state.split(","))
     found: dict[Axis, Any] = {a: "shared" for a in mesh.names if a.startswith(SHARED_AXES)}
     if isinstance(state, Mapping):
         for axis in state:
