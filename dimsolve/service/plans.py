@@ -221,6 +221,9 @@ _GRAPH = {
 """exp(x), x: (batch, 64)."""
 
 
+Stored: TypeAlias = State | Literal["whole"]
+
+
 class _Plan(Question):
     mesh: dict[str, Size] = Field(
         description="axis names and sizes, outer axis first", examples=[{"dp": 2, "tp": 2}]
@@ -231,7 +234,7 @@ class _Plan(Question):
         "axes or by axis; or node patterns to splits per axis",
         examples=["data+tensor", {"data": "data", "model": "tensor"}],
     )
-    state: State | dict[str, State] | None = Field(
+    state: Stored | dict[str, Stored] | None = Field(
         default=None,
         description="how parameters are stored along the axes that cut data, or by axis",
         examples=["shared", {"dp": "optimizer"}],

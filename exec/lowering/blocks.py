@@ -18,9 +18,11 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from dimsolve.partition.checkpoints import Extent, extents
 from dimsolve.partition.placement import Shard
-from dimsolve.partition.plan_data import ConversionPlan
+from dimsolve.partition.plan_data import REAL, ConversionPlan
 
 from ..distributed.gathering import Block, Cut, begin_block, gathered, have_changed
 from .program import Origin, origin_of
@@ -37,6 +39,7 @@ class _Block:
 
     number: int
     keeps: bool
+    dtype: str | None
     members: dict[fx.Node, tuple[Cut, ...]] = field(default_factory=dict)
     takes: list[tuple[fx.Node, fx.Node]] = field(default_factory=list)
 
@@ -48,7 +51,9 @@ def gather_in_blocks(setting: Setting) -> bool:
         part: Any = chain[0].args[0]
         axes = [_move(step)[0] for step in chain]
         keeps = all(setting.plan.state[axis] == "optimizer" for axis in axes)
-        block = found.setdefault((entry.block, entry.dtype, *axes), _Block(len(found), keeps))
+        block = found.setdefault(
+            (entry.block, entry.dtype, *axes), _Block(len(found), keeps, entry.dtype)
+        )
         block.members[part] = tuple([_cut(setting, step) for step in chain])
         block.takes.append((chain[-1], part))
         for step, after in pairwise(chain):
@@ -141,7 +146,12 @@ def _begin(
     ends = {cut.axis: labelled(cut.end, name) for cuts in block.members.values() for cut in cuts}
     cuts = [[replace(cut, end=ends[cut.axis]) for cut in each] for each in block.members.values()]
     again = any(take.meta.get("region") is not None for take, _ in block.takes)
-    gathers = Block(tuple(map(tuple, cuts)), again and not block.keeps, block.keeps)
+    gathers = Block(
+        tuple(map(tuple, cuts)),
+        again and not block.keeps,
+        block.keeps,
+        *dtypes(setting, block.dtype),
+    )
 
     def begin(parts: list[Any], after: Any, changed: bool = True) -> Any:
         return begin_block(parts, gathers, after, changed)
@@ -153,3 +163,53 @@ def _begin(
     for take, part in block.takes:
         take.target, take.args = gathered, (part, step, members.index(part))
     return step
+
+
+def dtypes(setting: Setting, used: str | None) -> tuple[torch.dtype | None, torch.dtype | None]:
+    """Returns in which dtypes a parameter is used that is stored in another one, and its gradient
+    summed; None for that of the stored part.
+    """
+    precision = setting.plan.precision
+    if precision is None or used not in REAL:
+        return None, None
+    return getattr(torch, used), getattr(torch, precision.reduced)
+
+
+def use_in_graphs_dtype(setting: Setting) -> None:
+    """Casts parameters that are stored in another dtype, where they are not gathered."""
+    narrow = {
+        entry.name: dtypes(setting, entry.dtype)[0]
+        for entry in setting.plan.parameters
+        if entry.dtype != setting.plan.stored_dtype(entry.dtype)
+    }
+    for step in list(setting.fx.nodes):
+        origin = origin_of(step)
+        if origin is not None and origin.kind == "parameter" and origin.label in narrow:
+            used = narrow[origin.label]
+            assert used is not None
+            _cast_uses(setting, step, used)
+
+
+def _cast_uses(setting: Setting, step: fx.Node, used: torch.dtype) -> None:
+    """Casts what a parameter has become after its conversions."""
+    others = []
+    for user in list(step.users):
+        origin = origin_of(user)
+        kind = "" if origin is None else origin.kind
+        if user.target is gathered or kind in ("block", "changed"):
+            continue
+        if kind == "conversion":
+            _cast_uses(setting, user, used)
+        else:
+            others.append(user)
+    if not others:
+        return
+    with setting.fx.inserting_after(step):
+        cast = setting.fx.create_node(
+            "call_method", "to", (step, used), {}, name=f"{step.name}_used"
+        )
+    cast.meta["origin"] = Origin("size", "cast")
+    if "region" in step.meta:
+        cast.meta["region"] = step.meta["region"]
+    for user in others:
+        user.replace_input_with(step, cast)

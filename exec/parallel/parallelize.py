@@ -140,7 +140,7 @@ def parallelize(
         raise _NO_WAY(inputs=inputs)
     problem: DimsolveError | None = None
     try:
-        check_model(model, graph)
+        check_model(model, graph, "" if plan.precision is None else plan.precision.stored)
     except DimsolveError as error:
         problem = error
     agreement = Agreement(plan, device_mesh, way=inputs)
@@ -181,7 +181,9 @@ class ParallelModule(torch.nn.Module):
         self._traced_in_training = model.training if traced is None else traced.training
         self._depends_on_mode = depends_on_mode(plan)
         self._mesh_sizes = mesh_sizes(plan, ends.communicators)
-        add_state(self, model, self._held, ends)
+        precision = plan.precision
+        stored = None if precision is None else getattr(torch, precision.stored)
+        add_state(self, model, self._held, ends, stored)
         self._know_parameters()
         watch_optimizers()
         names = [slot.target for slot in program.slots if slot.kind == "input"]

@@ -30,6 +30,7 @@ from ..plan_data import (
     OperatorPlan,
     OutputPlan,
     PlanData,
+    Precision,
     Randomness,
     RegionPlan,
     Split,
@@ -50,7 +51,7 @@ Decided: TypeAlias = Sequence[tuple[AxisState, Requirements]]
 
 class Assembly:
     """Makes the plan of decided axes. classes: of every operator, as all axes left it. state: how
-    parameters are stored, by axis.
+    parameters are stored, by axis; precision: in which dtype.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Assembly:
         decided: Decided,
         classes: Sequence[OperatorClass],
         state: Mapping[str, State],
+        precision: Precision | None,
     ) -> None:
         self.network = network
         self.mesh = mesh
@@ -68,9 +70,10 @@ class Assembly:
         self.classes = classes
         self.counts: tuple[Dim, ...] = tuple(size for _, size in mesh.axes)
         self.whole: Layout = (R,) * len(self.states)
+        self.precision = precision
         self.storage = Storage(network, mesh, state)
         self.made = [self._made(edge) for edge in network.edges]
-        self.conversions = SharedConversions(network, mesh.axes)
+        self.conversions = SharedConversions(network, mesh.axes, precision)
         self._texts: dict[Any, tuple[list[str], list[str | None] | None]] = {}
         self.draws = 0
 
@@ -107,9 +110,10 @@ class Assembly:
             conversions=self.conversions.plans,
             outputs=[self._output(name, value) for name, value in graph.outputs.items()],
             notes=list(dict.fromkeys(notes)),
-            version=3 if state else 2 if found else 1,
+            version=3 if state or self.precision else 2 if found else 1,
             regions=found,
             state=state,
+            precision=self.precision,
         )
         plan._planned = graph
         return plan

@@ -15,10 +15,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from dimsolve.solver.algebra.poly import Dim, product
+from dimsolve.solver.proof.divisibility import exact_quotient
+from dimsolve.solver.proof.facts import NO_FACTS
 
 from ..layout import Layout, Step, local_dims, priced_path
 from ..placement import Replicate, Shard
-from ..plan_data import ConversionPlan, State
+from ..plan_data import REAL, ConversionPlan, Precision, State
 from ..reshard import Collective, conversion, item_bytes, sends
 from .axis_state import NOMINAL_COUNT
 from .network import Edge, Network
@@ -60,6 +62,11 @@ class _Conversion:
     uses: list[str] = field(default_factory=list)
 
 
+def _quotient(size: Dim, bytes: int) -> Dim:
+    found = exact_quotient(size, bytes, NO_FACTS)
+    return size if found is None else found
+
+
 def is_gather(step: Step) -> bool:
     """Whether a step gathers what is in parts."""
     before, after = step.before[step.axis], step.after[step.axis]
@@ -69,7 +76,13 @@ def is_gather(step: Step) -> bool:
 class SharedConversions:
     """Collects the conversions of a plan. ``sources``: for every use where it takes its value."""
 
-    def __init__(self, network: Network, axes: Sequence[tuple[str, Dim]]) -> None:
+    def __init__(
+        self,
+        network: Network,
+        axes: Sequence[tuple[str, Dim]],
+        precision: Precision | None = None,
+    ) -> None:
+        self.precision = precision
         self.network = network
         self.names = [name for name, _ in axes]
         self.counts = tuple(count for _, count in axes)
@@ -114,7 +127,7 @@ class SharedConversions:
         for each in one.by_id.values():
             gathers = block is not None and is_gather(each.step)
             again = gathers and shared
-            key = (edge.dims, edge.dtype, edge.gradient, each.step, again)
+            key = (edge.dims, edge.dtype, edge.gradient, each.step, again, edge.parameter)
             if key not in self._fields:
                 self._fields[key] = self._fields_of(edge, each.step, again)
             self.plans.append(
@@ -145,6 +158,12 @@ class SharedConversions:
             size = size * product(dim for dim in shapes[0] if dim is not None)
         if isinstance(before, Shard):
             size = size * count  # of unequal parts all move as much as the largest
+        gradient = size
+        if edge.parameter and self.precision is not None and edge.dtype in REAL:
+            gradient = _quotient(size * item_bytes(self.precision.reduced), item_bytes(edge.dtype))
+        back = sends(found.backward, gradient, count)
+        if again:
+            back = back + sends(("all-gather",), size, count)
         return {
             "axis": self.names[step.axis],
             "before": [str(placement) for placement in step.before],
@@ -158,7 +177,7 @@ class SharedConversions:
             "shape_before": shape_text(shapes[0]),
             "shape_after": shape_text(shapes[1]),
             "bytes_forward": str(sends(found.forward, size, count)),
-            "bytes_backward": "0" if runs == "never" else str(sends(backward, size, count)),
+            "bytes_backward": "0" if runs == "never" else str(back),
         }
 
 
