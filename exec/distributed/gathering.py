@@ -41,7 +41,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from dimsolve.ir.errors import DimsolveError, Problem
 from dimsolve.partition.placement import Shard, read_placement
 
-from .collectives import Gather, ReduceScatter, Slice
+from .collectives import AllReduce, Gather, ReduceScatter, ShareGradient, Slice
 from .communicator import Communicator
 from .gradients import add_to_gradient, is_ours, is_unwatched
 from .sharding import cut_off, cut_rows, filled_up, join_parts, slice_part
@@ -71,7 +71,7 @@ class Block:
     """Parameters that are gathered together. ``cuts``: of every one, in the order in which they are
     undone. again: whether a region gathers it again. keeps: whether it stays gathered. used: the
     dtype in which parameters are gathered; reduced: that in which their gradients are summed; None:
-    that of the parts.
+    that of the parts. sums: along which the scattered gradients are summed.
     """
 
     cuts: tuple[tuple[Cut, ...], ...]
@@ -79,6 +79,7 @@ class Block:
     keeps: bool = False
     used: torch.dtype | None = None
     reduced: torch.dtype | None = None
+    sums: tuple[Communicator, ...] = ()
 
 
 @dataclass(eq=False)
@@ -203,6 +204,8 @@ class Shares:
         """Waits for this rank's row and adds its pieces to the gradients of the parts."""
         assert self._finish is not None
         row, start = self._finish().view(-1), 0
+        for end in self.block.block.sums:
+            row = end.all_reduce(row)
         with torch.no_grad():
             for index, part in self.members.items():
                 (cut,) = self.block.block.cuts[index]
@@ -403,6 +406,8 @@ def gathered(part: Tensor, block: Gathered | Block, index: int) -> Tensor:
     """Returns a parameter of a block by its number, whole; its gradient is scattered."""
     if isinstance(block, Block):
         part = part if block.used is None else part.to(block.used)
+        for end in block.sums:
+            part = ShareGradient.apply(part, end)
         for cut in block.cuts[index]:
             part = Gather.apply(part, cut.shard, cut.end, cut.shared)
         return part
@@ -434,6 +439,8 @@ class _Take(Function):
             function = ReduceScatter if cut.shared else Slice
             run = function.apply if recorded else function.compute
             gradient = run(gradient, cut.shard, cut.end)
+        for end in block.block.sums:
+            gradient = (AllReduce.apply if recorded else AllReduce.compute)(gradient, end, False)
         return gradient.to(block.parts[index].dtype), None, None
 
 

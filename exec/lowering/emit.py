@@ -244,6 +244,8 @@ class _Emission:
         flags += [
             f"{name}={each}" for name in ("used", "reduced") if (each := getattr(block, name))
         ]
+        if block.sums:
+            flags.append(f"sums=({''.join(f'{end.axis}, ' for end in block.sums)})")  # type: ignore[attr-defined]
         made = ", ".join([*(f"[{cut}]" for cut in cuts), *flags])
         parts, *rest = (value_text(value) for value in step.args)
         return f"begin_block({', '.join([parts, f'block_of({made})', *rest])})"

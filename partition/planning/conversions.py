@@ -106,7 +106,8 @@ class SharedConversions:
         self, edge: Edge, made: Layout, uses: Sequence[Use], state: Mapping[str, State], number: int
     ) -> int:
         """Adds conversions, ``number`` of the value being there; returns how many."""
-        one, block = _OfOneValue(edge, made, self.nominal, number), uses[0].block
+        block = uses[0].block
+        one = _OfOneValue(edge, made, self.nominal, number, block is not None)
         for layout in dict.fromkeys(use.layout for use in uses):
             alike = [use for use in uses if use.layout == layout]
             common = tuple([all(flags) for flags in zip(*(u.shared for u in alike), strict=True)])
@@ -182,12 +183,16 @@ class SharedConversions:
 
 
 class _OfOneValue:
-    """The conversions of one value, counted from ``number``. ``reached``: layouts that other uses
-    may start from.
+    """The conversions of one value, counted from ``number``. first: whether a gradient is summed
+    last along axes on which nothing changes, as a part. ``reached``: layouts that other uses may
+    start from.
     """
 
-    def __init__(self, edge: Edge, made: Layout, nominal: tuple[int, ...], number: int) -> None:
+    def __init__(
+        self, edge: Edge, made: Layout, nominal: tuple[int, ...], number: int, first: bool
+    ) -> None:
         self.edge = edge
+        self.first = first
         self.number = number
         self.nominal = nominal
         self.reached: dict[Layout, str] = {made: edge.value.name}
@@ -212,7 +217,7 @@ class _OfOneValue:
             key=lambda found: found[1][0],
         )
         source, reached = self.reached[start], self.reached
-        for step in _with_shared(steps, layout, shared):
+        for step in _with_shared(steps, start, layout, shared, self.first):
             source = self.step(source, step)
             if step.shared:
                 # From here on ranks have shares of the gradient: no other use may start here.
@@ -221,14 +226,18 @@ class _OfOneValue:
         return source
 
 
-def _with_shared(steps: Sequence[Step], layout: Layout, flags: Flags) -> Iterator[Step]:
+def _with_shared(
+    steps: Sequence[Step], start: Layout, layout: Layout, flags: Flags, first: bool
+) -> Iterator[Step]:
     """The steps with their gradients shared: the last one of an axis, or one of its own where the
-    axis does not change.
+    axis does not change. first: whether these come first.
     """
     last = {step.axis: number for number, step in enumerate(steps)}
+    own = [axis for axis, flag in enumerate(flags) if flag and axis not in last]
+    if first:
+        yield from (Step(axis, start, start, True) for axis in own)
     for number, step in enumerate(steps):
         shared = flags[step.axis] and last[step.axis] == number
         yield replace(step, shared=True) if shared else step
-    for axis, flag in enumerate(flags):
-        if flag and axis not in last:
-            yield Step(axis, layout, layout, True)
+    if not first:
+        yield from (Step(axis, layout, layout, True) for axis in own)
