@@ -38,11 +38,11 @@ class Plan(PlanData, Displayed):
         Raises PlanError where it was made for another graph, and where it says anything else than
         what the planner's rules derive from the graph with this mesh and these splits: a plan that
         was edited is refused, and the error names the first difference. A plan of version 1 says
-        nothing of regions that are run again in the backward pass: it is given those of the graph.
+        nothing of regions that are run again in the backward pass: it is given those of the graph;
+        one of version 1 or 2 is given what rules communicate.
         """
         require_graph(graph)
-        plan = with_regions_of(self, graph)
-        check_derived(plan, graph)
+        plan = check_derived(with_regions_of(self, graph), graph)
         plan._planned = graph
         return plan
 

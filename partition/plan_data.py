@@ -36,7 +36,8 @@ from .reshard import Collective
 
 VERSIONS = (1, 2, 3)
 """Of the schema: a plan of another version is not read. One that stores parameters in parts, or in
-another dtype, is of version 3, any other with regions of version 2, all others are of version 1.
+another dtype, or in which rules communicate, is of version 3, any other with regions of version 2,
+all others are of version 1.
 """
 
 REAL = ("float64", "float32", "bfloat16", "float16")
@@ -160,6 +161,20 @@ class Randomness(Model):
     stream: int
 
 
+class Sent(Model):
+    """A collective inside an operator, made by the rule that splits it along this axis.
+
+    runs: whether it is made in training, see ``ConversionPlan.backward_runs``. bytes: what one rank
+    sends.
+    """
+
+    axis: Axis
+    direction: Literal["forward", "backward"]
+    collective: Collective
+    runs: Gradient
+    bytes: Expression
+
+
 class OperatorPlan(Model):
     """One node of the graph.
 
@@ -167,7 +182,7 @@ class OperatorPlan(Model):
     for each annotated input the place in ``operands``, None for an absent one. lengths: of the
     annotation's identifiers on one rank. sizes: the size arguments on one rank, by name, from
     ``Declaration.sizes``, each as a list of lengths. skipped: its results are lengths of the
-    whole tensors, known without running it.
+    whole tensors, known without running it. sends: what its rules communicate themselves.
     """
 
     node: str
@@ -184,6 +199,15 @@ class OperatorPlan(Model):
     sizes: dict[str, list[Expression]]
     randomness: Randomness | None = None
     skipped: bool = False
+    sends: list[Sent] = Field(default_factory=list)
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What sends nothing is written as in version 1."""
+        data: dict[str, Any] = write(self)
+        if not self.sends:
+            data.pop("sends", None)
+        return data
 
 
 class ConversionPlan(Model):

@@ -149,6 +149,12 @@ class _Form:
             self.text(length, dim_of_text, "length", (*place, "lengths", name))
         for name, lengths in entry.sizes.items():
             self.lengths(lengths, (*place, "sizes", name))
+        for number, sent in enumerate(entry.sends):
+            self.axis(sent.axis, (*place, "sends", number, "axis"))
+            self.text(sent.bytes, dim_of_text, "length", (*place, "sends", number, "bytes"))
+            if self.plan.version < 3:
+                reason = f"a plan of version {self.plan.version} has no sends"
+                raise _broken(reason, (*place, "sends"))
         for axis in entry.randomness.differs if entry.randomness is not None else ():
             self.axis(axis, (*place, "randomness"))
 

@@ -79,7 +79,9 @@ def _pair(name: str, compute: Callable[..., Tensor], back: Callable[..., tuple[A
     back: from the arguments to the function whose forward is the way back, and its arguments.
     """
 
-    def forward(ctx: Any, tensor: Tensor, *arguments: Any) -> Tensor:
+    # dynamo takes a context away where the number of parameters is that of the arguments after it.
+    def forward(*given: Any) -> Tensor:
+        ctx, tensor, *arguments = given
         ctx.arguments = arguments
         made: Tensor = pair.compute(tensor, *arguments)
         return made.view_as(made) if made is tensor else made
@@ -386,7 +388,8 @@ class MeshPart:
     @property
     def count(self) -> int:
         """How many parts there are."""
-        return prod(communicator.size for _, communicator in self.splits)
+        # of a list: torch.compile cannot look into what takes a generator
+        return prod([communicator.size for _, communicator in self.splits])
 
     def __getitem__(self, name: str) -> MeshPart:
         return MeshPart(tuple(split for split in self.splits if split[0] == name))

@@ -145,14 +145,15 @@ def _turned(bits: Tensor) -> Tensor:
     return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
 
 
-_ends: WeakValueDictionary[int, TorchCommunicator] = WeakValueDictionary()
+_ends: WeakValueDictionary[str, TorchCommunicator] = WeakValueDictionary()
 _numbers = count()
 
 
 @custom_op("dimsolve::collective", mutates_args=())
-def collective(tensor: Tensor, end: int, name: str, argument: str) -> Tensor:
+def collective(tensor: Tensor, end: str, name: str, argument: str) -> Tensor:
     """What torch.compile sees of a collective: a compiler cannot look into a process group, and has
-    to know the shapes only. An operator takes tensors, numbers and texts: an end is its number.
+    to know the shapes only. An operator takes tensors, numbers and texts. An end is its text: where
+    a frame is run for another end, dynamo would take a number for a size, and make it symbolic.
     """
     call = getattr(_ends[end], name)
     made: Tensor = call(tensor, _ARGUMENTS[name](argument)) if name in _ARGUMENTS else call(tensor)
@@ -167,7 +168,7 @@ _ARGUMENTS: dict[str, Callable[[str], Any]] = {
 
 
 @collective.register_fake
-def _shaped(tensor: Tensor, end: int, name: str, argument: str) -> Tensor:
+def _shaped(tensor: Tensor, end: str, name: str, argument: str) -> Tensor:
     shapes = {
         "all_gather": (_ends[end].size, *tensor.shape),
         "reduce_scatter": tensor.shape[1:],
@@ -204,7 +205,7 @@ class CollectiveError(DimsolveError):
 class TorchCommunicator:
     """One rank's end of a process group. ``axis`` names the mesh axis, ``label`` who is calling."""
 
-    __slots__ = ("__weakref__", "_queues", "axis", "group", "label", "number", "rank", "size")
+    __slots__ = ("__weakref__", "_key", "_queues", "axis", "group", "label", "rank", "size")
 
     def __init__(self, group: Any, axis: str = "", label: str = "") -> None:
         self.group = group
@@ -212,8 +213,8 @@ class TorchCommunicator:
         self.label = label
         self.rank: int = group.rank()
         self.size: int = group.size()
-        self.number = next(_numbers)
-        _ends[self.number] = self
+        self._key = f"end {next(_numbers)}"
+        _ends[self._key] = self
         self._queues = "nccl" in dist.get_backend(group)
 
     def __repr__(self) -> str:
@@ -281,7 +282,7 @@ class TorchCommunicator:
         return restored(joined, tensor, tensor.shape)
 
     def _compiled(self, name: str, tensor: Tensor, argument: str = "") -> Tensor:
-        made: Tensor = collective(tensor, self.number, name, argument)
+        made: Tensor = collective(tensor, self._key, name, argument)
         return made
 
     def begin_sum(self, tensor: Tensor) -> Callable[[], None]:

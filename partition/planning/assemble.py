@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from dimsolve.ir.annotation import Number, Star, Tensor
 from dimsolve.ir.graph import Value
@@ -23,6 +23,7 @@ from ..layout import Layout, local_dims
 from ..mesh import Mesh
 from ..placement import Shard
 from ..plan_data import (
+    Gradient,
     GraphId,
     InputPlan,
     Made,
@@ -33,9 +34,11 @@ from ..plan_data import (
     Precision,
     Randomness,
     RegionPlan,
+    Sent,
     Split,
     State,
 )
+from ..reshard import item_bytes, sends
 from ..sizes import essential
 from .axis_state import AxisState, stored
 from .choices import Choice, OperatorClass, R
@@ -45,6 +48,10 @@ from .requirements import Requirements
 from .storage import Storage
 
 P = TypeVar("P", bound=PlanData)
+_UNCOUNTED = (
+    "what {} communicates inside its transform rule is not counted: "
+    'say it, TransformRule(..., sends=(Message("n"),))'
+)
 Decided: TypeAlias = Sequence[tuple[AxisState, Requirements]]
 """The axes, outer axis first, all operators decided, with what decides their requirements."""
 
@@ -76,6 +83,7 @@ class Assembly:
         self.conversions = SharedConversions(network, mesh.axes, precision)
         self._texts: dict[Any, tuple[list[str], list[str | None] | None]] = {}
         self.draws = 0
+        self.uncounted: dict[str, None] = {}
 
     def plan(
         self,
@@ -97,6 +105,7 @@ class Assembly:
                 self.conversions.add(edge, self.made[edge.number], uses, state)
         operators = [self._operator(operator) for operator in self.network.operators]
         reasons = reasons_of(self.network, self.decided)
+        newest = bool(state or self.precision or any(entry.sends for entry in operators))
         plan = make(
             graph=identity,
             mesh={name: str(size) for name, size in self.mesh.axes},
@@ -109,8 +118,8 @@ class Assembly:
             operators=operators,
             conversions=self.conversions.plans,
             outputs=[self._output(name, value) for name, value in graph.outputs.items()],
-            notes=list(dict.fromkeys(notes)),
-            version=3 if state or self.precision else 2 if found else 1,
+            notes=list(dict.fromkeys([*notes, *map(_UNCOUNTED.format, self.uncounted)])),
+            version=3 if newest else 2 if found else 1,
             regions=found,
             state=state,
             precision=self.precision,
@@ -203,7 +212,56 @@ class Assembly:
             },
             randomness=self._randomness(operator, choices),
             skipped=operator.skipped,
+            sends=self._sends(operator, op_class, choices),
         )
+
+    def _sends(
+        self, operator: Operator, op_class: OperatorClass, choices: Sequence[Choice]
+    ) -> list[Sent]:
+        """What the rules of an operator communicate, outer axis first."""
+        found: list[Sent] = []
+        for (axis, count), choice in zip(self.mesh.axes, choices, strict=True):
+            rule = None if choice.rule is None else op_class.rules[choice.rule]
+            if rule is None:
+                continue
+            if rule.sends is None and (rule.local or rule.modifier):
+                self.uncounted[operator.node.name] = None
+            for message in rule.sends or ():
+                item = item_bytes(self._dtype(operator, message.like))
+                lengths = dims_of_row(message.row, op_class.lengths, op_class.solution.layout.star)
+                size = sends(("all-reduce",), product([*lengths, item]), count)
+                ways: list[tuple[Literal["forward", "backward"], Gradient]] = []
+                if message.forward:
+                    ways.append(("forward", "always"))
+                if message.backward:
+                    ways.append(("backward", self._gradient(operator, message.of)))
+                found.extend(
+                    Sent(
+                        axis=axis,
+                        direction=way,
+                        collective="all-reduce",
+                        runs=runs,
+                        bytes=str(size),
+                    )
+                    for way, runs in ways
+                    if runs != "never"
+                )
+        return found
+
+    def _dtype(self, operator: Operator, like: str) -> str | None:
+        if like == "count":
+            return "int64"
+        numbers = operator.inputs if like.endswith("input") else operator.outputs
+        number = next((number for number in numbers if number is not None), None)
+        dtype = None if number is None else self.network.edges[number].dtype
+        few = like.startswith("wide") and dtype in ("float16", "bfloat16")
+        return "float32" if few else dtype
+
+    def _gradient(self, operator: Operator, inputs: Sequence[int]) -> Gradient:
+        """Whether one of these inputs has a gradient in training."""
+        edges = [operator.inputs[n] for n in inputs if n < len(operator.inputs)]
+        flags = {self.network.edges[edge].gradient for edge in edges if edge is not None}
+        return "always" if "always" in flags else "inputs" if "inputs" in flags else "never"
 
     def _operands(self, operator: Operator, choices: Sequence[Choice]) -> list[Operand]:
         places = {
@@ -257,13 +315,17 @@ def size_texts(row: str, lengths: Mapping[str, Dim], star: Sequence[str]) -> lis
     >>> size_texts("b 8 (h d)", {"b": 2, "h": 3, "d": 4}, ())
     ['2', '8', '12']
     """
-    found: list[str] = []
+    return [str(dim) for dim in dims_of_row(row, lengths, star)]
+
+
+def dims_of_row(row: str, lengths: Mapping[str, Dim], star: Sequence[str]) -> list[Dim]:
+    """Returns the same lengths as polynomials."""
+    found: list[Dim] = []
     for atoms in _row(row):
         if atoms is None:
-            found.extend(str(lengths[name]) for name in star)
+            found.extend(lengths[name] for name in star)
         else:
-            dims = [lengths[atom] if isinstance(atom, str) else atom for atom in atoms]
-            found.append(str(product(dims)))
+            found.append(product([lengths[a] if isinstance(a, str) else a for a in atoms]))
     return found
 
 

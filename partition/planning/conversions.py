@@ -108,18 +108,7 @@ class SharedConversions:
         """Adds conversions, ``number`` of the value being there; returns how many."""
         block = uses[0].block
         one = _OfOneValue(edge, made, self.nominal, number, block is not None)
-        for layout in dict.fromkeys(use.layout for use in uses):
-            alike = [use for use in uses if use.layout == layout]
-            common = tuple([all(flags) for flags in zip(*(u.shared for u in alike), strict=True)])
-            whole = one.bring(layout, common)
-            for use in alike:
-                source = whole
-                for axis, (flag, done) in enumerate(zip(use.shared, common, strict=True)):
-                    if flag and not done:
-                        source = one.step(source, Step(axis, layout, layout, True))
-                self.sources[use.name] = source
-                if source in one.by_id:
-                    one.by_id[source].uses.append(use.name)
+        self.sources.update(one.serve(uses))
         shared = "shared" in {
             state.get(self.names[each.step.axis])
             for each in one.by_id.values()
@@ -154,11 +143,7 @@ class SharedConversions:
         shapes = [
             local_dims(edge.dims, each, self.counts, facts) for each in (step.before, step.after)
         ]
-        size: Dim = item_bytes(edge.dtype)
-        if shapes[0] is not None and None not in shapes[0]:
-            size = size * product(dim for dim in shapes[0] if dim is not None)
-        if isinstance(before, Shard):
-            size = size * count  # of unequal parts all move as much as the largest
+        size = self.bytes_at(edge, step)
         gradient = size
         if edge.parameter and self.precision is not None and edge.dtype in REAL:
             gradient = _quotient(size * item_bytes(self.precision.reduced), item_bytes(edge.dtype))
@@ -181,6 +166,20 @@ class SharedConversions:
             "bytes_backward": "0" if runs == "never" else str(back),
         }
 
+    def bytes_at(self, edge: Edge, step: Step) -> Dim:
+        """Returns the bytes of what the ranks of the step's axis have together before it."""
+        shape = local_dims(edge.dims, step.before, self.counts, self.network.facts)
+        size: Dim = item_bytes(edge.dtype)
+        if shape is not None and None not in shape:
+            size = size * product(dim for dim in shape if dim is not None)
+        return size * self.counts[step.axis] if isinstance(step.before[step.axis], Shard) else size
+
+    def steps(self, edge: Edge, made: Layout, uses: Sequence[Use]) -> list[Step]:
+        """Returns the conversions that these uses of a value make."""
+        one = _OfOneValue(edge, made, self.nominal, 0, uses[0].block is not None)
+        one.serve(uses)
+        return [each.step for each in one.by_id.values()]
+
 
 class _OfOneValue:
     """The conversions of one value, counted from ``number``. first: whether a gradient is summed
@@ -194,6 +193,7 @@ class _OfOneValue:
         self.edge = edge
         self.first = first
         self.number = number
+        self.made = made
         self.nominal = nominal
         self.reached: dict[Layout, str] = {made: edge.value.name}
         self.by_step: dict[tuple[str, Step], _Conversion] = {}
@@ -206,6 +206,33 @@ class _OfOneValue:
             name = f"{self.edge.value.name}@{self.number + len(self.by_step) + 1}"
             self.by_step[key] = self.by_id[name] = _Conversion(name, source, step)
         return self.by_step[key].id
+
+    def serve(self, uses: Sequence[Use]) -> dict[str, str]:
+        """Adds the conversions of all uses; returns for every use where it takes its value. What
+        is made does not depend on the order of the uses: near layouts come first.
+        """
+        sources: dict[str, str] = {}
+        gradient = self.edge.gradient != "never"
+        layouts = sorted(
+            dict.fromkeys(use.layout for use in uses),
+            key=lambda each: (
+                priced_path(self.made, each, self.nominal, gradient)[0],
+                tuple(map(str, each)),
+            ),
+        )
+        for layout in layouts:
+            alike = [use for use in uses if use.layout == layout]
+            common = tuple([all(flags) for flags in zip(*(u.shared for u in alike), strict=True)])
+            whole = self.bring(layout, common)
+            for use in alike:
+                source = whole
+                for axis, (flag, done) in enumerate(zip(use.shared, common, strict=True)):
+                    if flag and not done:
+                        source = self.step(source, Step(axis, layout, layout, True))
+                sources[use.name] = source
+                if source in self.by_id:
+                    self.by_id[source].uses.append(use.name)
+        return sources
 
     def bring(self, layout: Layout, shared: Flags) -> str:
         """Adds the steps to a layout from the nearest one that there is already, and notes the

@@ -35,6 +35,7 @@ from .axis_state import AxisState, data_axes
 from .completion import complete
 from .data import data
 from .network import Network
+from .remarks import remarks
 from .requests import obey, requests_from, requests_of
 from .requirements import Requirements
 from .sequence import sequence, tensor_and_sequence
@@ -214,8 +215,11 @@ def plan_as(
             classes = along.local_classes()
             decided.append((along, requirements))
         states = states_of(state, devices, data_axes([along for along, _ in decided]))
-        assembly = Assembly(network, devices, decided, classes, states, precision_of(precision))
-        return assembly.plan(make, graph_id(graph), decide.name, notes)
+        stored = precision_of(precision)
+        assembly = Assembly(network, devices, decided, classes, states, stored)
+        found = assembly.plan(make, graph_id(graph), decide.name, notes)
+        found.notes.extend(note for note in remarks(found, decided) if note not in found.notes)
+        return found
 
 
 def require_graph(graph: object) -> None:

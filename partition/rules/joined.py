@@ -138,7 +138,7 @@ class Variance(Function):
     def forward(
         ctx: Any, x: Tensor, part: Part, dims: Dims, correction: float, of_all: bool
     ) -> Tensor:
-        count = prod(x.shape[dim] for dim in dims) * part.count
+        count = prod([x.shape[dim] for dim in dims]) * part.count
         mean = part.all_reduce(x.sum(dims, keepdim=True)) / count
         ctx.given = part, dims, count - correction, of_all
         ctx.save_for_backward(x, mean)
@@ -152,7 +152,7 @@ class Variance(Function):
         part, dims, freedom, of_all = ctx.given
         x, mean = ctx.saved_tensors
         if torch.is_grad_enabled():
-            count = prod(x.shape[dim] for dim in dims) * part.count
+            count = prod([x.shape[dim] for dim in dims]) * part.count
             mean = part.all_reduce(x.sum(dims, keepdim=True)) / count
         gradient = part.all_reduce(gradient)
         if of_all and freedom <= 0:
