@@ -108,8 +108,8 @@ NO_PRECISION = problem(
 
 def precision_of(precision: Any) -> Precision | None:
     """Returns in which dtypes parameters are stored and gradients summed. Raises PlanError."""
-    if precision is None:
-        return None
+    if precision is None or isinstance(precision, Precision):
+        return precision
     if isinstance(precision, Mapping) and precision.keys() <= {"stored", "reduced"}:
         words = {key: str(each).removeprefix("torch.") for key, each in precision.items()}
         stored = words.get("stored", "")
