@@ -172,6 +172,34 @@ def test_saved_tensors_that_are_written_to_are_refused_as_torch_does() -> None:
     parts(model, plan, {"dp": 2}, work)
 
 
+@pytest.mark.parametrize("state", ["shared", "optimizer"])
+@pytest.mark.parametrize("settings", [None, {"use_reentrant": False}], ids=str)
+def test_the_emitted_program_says_when_blocks_are_gathered_and_runs(
+    state: str, settings: dict[str, bool] | None
+) -> None:
+    torch.manual_seed(0)
+    model = recomputed.Stack(settings)
+    x, mesh = torch.randn(4, 8), {"dp": 2, "fsdp": 2}
+    precision = {"stored": "float64"}
+    plan = ds.plan(ds.trace(model, kwargs={"x": x}), mesh, None, {"fsdp": state}, precision)
+
+    def work(part: ParallelModule) -> list[str]:
+        part(x=x).backward()
+        wanted = [parameter.grad for parameter in part.parameters()]
+        part.zero_grad()
+        space: dict[str, Any] = {}
+        exec(compile(part.source(), "emitted", "exec"), space)  # what a reader of it would run
+        tensors = part.tensors_of(part.program)
+        space["forward"](x, *tensors, **part.ends.communicators).backward()
+        for parameter, gradient in zip(part.parameters(), wanted, strict=True):
+            assert torch.equal(parameter.grad, gradient)  # type: ignore[arg-type]
+        return [line.strip() for line in part.source().splitlines() if "block_1 = " in line]
+
+    lines = parts(model, plan, mesh, work)[0]
+    assert len(lines) == 1
+    assert lines[0].startswith("block_1 = begin_block([blocks_0_up_weight, blocks_0_up_bias, ")
+
+
 @pytest.mark.parametrize("state", [None, "shared", "optimizer"])
 def test_parameters_are_stored_in_another_dtype_than_they_are_used_in(state: str | None) -> None:
     torch.manual_seed(0)
