@@ -40,6 +40,7 @@ def _summary(plan: PlanData) -> Iterator[tuple[str, Any]]:
     yield "graph", plan.graph.fingerprint
     yield "mesh", dict(plan.mesh)
     yield "policy", plan.policy
+    yield "state", dict(plan.state)
     yield "condition", dict.fromkeys(plan.conditions, "")
     yield "input", {e.name: f"{', '.join(e.placements)} ({_shape(e.shape)})" for e in plan.inputs}
     yield "operator", {entry.node: _operator(entry) for entry in plan.operators}

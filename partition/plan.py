@@ -106,7 +106,13 @@ class Plan(PlanData, Displayed):
         return self.explain()
 
 
-def plan(graph: Graph, mesh: MeshLike, policy: Any = None, state: Any = None) -> Plan:
+def plan(
+    graph: Graph,
+    mesh: MeshLike,
+    policy: Any = None,
+    state: Any = None,
+    precision: Any = None,
+) -> Plan:
     """Returns how the graph is cut over the mesh.
 
     mesh: axis names and sizes, outer axis first; a size may be a symbol.
@@ -127,10 +133,14 @@ def plan(graph: Graph, mesh: MeshLike, policy: Any = None, state: Any = None) ->
     ``{"dp": "shared"}`` is for the axes that it names. An axis whose name begins with ``fsdp`` or
     ``dp_shard`` shares parameters, unless the mapping says otherwise.
 
+    precision: of parameters that are used in the graph's dtype: ``{"stored": "float32"}`` stores
+    them, and their gradients, in another one, and gathers them in the graph's. ``"reduced"``: in
+    which dtype gradients are summed over ranks; that in which they are stored where it is not said.
+
     Raises PlanError for what is illegal, before anything runs, and MeshError for a mesh that cannot
     be read.
     """
-    return plan_as(Plan, graph, mesh, policy, state)
+    return plan_as(Plan, graph, mesh, policy, state, precision)
 
 
 def read_plan_file(path: str | Path) -> Plan:

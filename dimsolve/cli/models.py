@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 import typer
 
 from .answers import Exit, answer, exit_of_counts, lines
-from .options import Json, Model, PolicyName, counts_of
+from .options import Json, Model, PolicyName, StateName, counts_of
 
 if TYPE_CHECKING:
     from dimsolve.exec.engines.audit import Audit
@@ -81,6 +81,7 @@ def plan(
         ),
     ],
     policy: PolicyName = "data+tensor",
+    state: StateName = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Write the plan there, as JSON."),
@@ -95,7 +96,7 @@ def plan(
     def ask() -> Plan:
         from dimsolve import plan as make
 
-        made = make(_traced(target), mesh, _policy(policy))
+        made = make(_traced(target), mesh, _policy(policy), state)
         if out is not None:
             out.write_text(made.to_json() + "\n", encoding="utf-8")
         return made
@@ -170,6 +171,7 @@ def run(
     target: Model,
     mesh: Mesh,
     policy: PolicyName = "data+tensor",
+    state: StateName = None,
     plan: PlanFile = None,
     steps: Steps = 3,
     verify: Verify = True,
@@ -191,6 +193,7 @@ def run(
         mesh=mesh,
         plan=plan,
         policy=policy,
+        state=state,
         steps=steps,
         verify=verify,
         seed=seed,

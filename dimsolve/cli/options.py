@@ -79,6 +79,15 @@ PolicyName: TypeAlias = Annotated[
         help="data, tensor, sequence, data+tensor, replicate, or module:function for your own.",
     ),
 ]
+StateName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--state",
+        metavar="WORD",
+        help="whole, optimizer or shared: how parameters are stored along axes that cut data; "
+        "or by axis, dp=shared,cp=optimizer.",
+    ),
+]
 Model: TypeAlias = Annotated[
     str, typer.Argument(metavar="TARGET", help="The model, such as model.py:tiny.")
 ]

@@ -172,7 +172,7 @@ def parallelize(
         raise _NO_WAY(inputs=inputs)
     problem: DimsolveError | None = None
     try:
-        check_model(model, graph)
+        check_model(model, graph, "" if plan.precision is None else plan.precision.stored)
     except DimsolveError as error:
         problem = error
     agreement = Agreement(plan, device_mesh, way=inputs)
@@ -216,7 +216,9 @@ class ParallelModule(torch.nn.Module):
         self.program = program
         self.ends = ends
         self._held = held_by(plan, ends.communicators)
-        add_state(self, model, self._held, ends)
+        precision = plan.precision
+        stored = None if precision is None else getattr(torch, precision.stored)
+        add_state(self, model, self._held, ends, stored)
         self._know_parameters()
         watch_optimizers()
         given = given or GivenInputs.of(plan, ends.communicators, "whole")

@@ -122,6 +122,7 @@ class RunOptions(Model):
     mesh: str
     plan: str | None = None
     policy: str | None = None
+    state: str | None = None
     steps: int = 3
     verify: bool = True
     seed: int = 0

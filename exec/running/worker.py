@@ -113,7 +113,7 @@ def plan_of(options: RunOptions, graph: Graph) -> Plan:
     """
     mesh = Mesh.of(options.mesh)
     if options.plan is None:
-        return make_plan(graph, mesh, policy_of(options.policy))
+        return make_plan(graph, mesh, policy_of(options.policy), options.state)
     plan = read_plan_file(options.plan)
     ranks = {axis: size for axis, size in mesh.axes if isinstance(size, int)}
     if tuple(plan.mesh) != mesh.names:

@@ -31,6 +31,7 @@ from ..plan_data import (
     OperatorPlan,
     OutputPlan,
     PlanData,
+    Precision,
     Randomness,
     RegionPlan,
     Sent,
@@ -57,7 +58,7 @@ Decided: TypeAlias = Sequence[tuple[AxisState, Requirements]]
 
 class Assembly:
     """Makes the plan of decided axes. classes: of every operator, as all axes left it. state: how
-    parameters are stored, by axis.
+    parameters are stored, by axis; precision: in which dtype.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Assembly:
         decided: Decided,
         classes: Sequence[OperatorClass],
         state: Mapping[str, State],
+        precision: Precision | None,
     ) -> None:
         self.network = network
         self.mesh = mesh
@@ -75,9 +77,10 @@ class Assembly:
         self.classes = classes
         self.counts: tuple[Dim, ...] = tuple(size for _, size in mesh.axes)
         self.whole: Layout = (R,) * len(self.states)
+        self.precision = precision
         self.storage = Storage(network, mesh, state)
         self.made = [self._made(edge) for edge in network.edges]
-        self.conversions = SharedConversions(network, mesh.axes)
+        self.conversions = SharedConversions(network, mesh.axes, precision)
         self._texts: dict[Any, tuple[list[str], list[str | None] | None]] = {}
         self.draws = 0
         self.uncounted: dict[str, None] = {}
@@ -102,6 +105,7 @@ class Assembly:
                 self.conversions.add(edge, self.made[edge.number], uses, state)
         operators = [self._operator(operator) for operator in self.network.operators]
         reasons = reasons_of(self.network, self.decided)
+        newest = bool(state or self.precision or any(entry.sends for entry in operators))
         plan = make(
             graph=identity,
             mesh={name: str(size) for name, size in self.mesh.axes},
@@ -115,9 +119,10 @@ class Assembly:
             conversions=self.conversions.plans,
             outputs=[self._output(name, value) for name, value in graph.outputs.items()],
             notes=list(dict.fromkeys([*notes, *map(_UNCOUNTED.format, self.uncounted)])),
-            version=3 if state or any(e.sends for e in operators) else 2 if found else 1,
+            version=3 if newest else 2 if found else 1,
             regions=found,
             state=state,
+            precision=self.precision,
         )
         plan._planned = graph
         return plan

@@ -104,7 +104,7 @@ def derive(plan: P, graph: Graph) -> P:
             _Axis(plan, number, state, requirements).decide()
             classes = state.local_classes()
             decided.append((state, requirements))
-        assembly = Assembly(network, mesh, decided, classes, dict(plan.state))
+        assembly = Assembly(network, mesh, decided, classes, dict(plan.state), plan.precision)
         return assembly.plan(type(plan), identity, plan.policy, plan.notes, plan.regions)
 
 

@@ -39,7 +39,7 @@ from .remarks import remarks
 from .requests import obey, requests_from, requests_of
 from .requirements import Requirements
 from .sequence import sequence, tensor_and_sequence
-from .storage import states_of
+from .storage import precision_of, states_of
 from .tensor import tensor
 
 DEFAULT = "data+tensor"
@@ -189,7 +189,12 @@ def _unknown(policy: object, place: str = "") -> Exception:
 
 
 def plan_as(
-    make: type[P], graph: Graph, mesh: MeshLike, policy: Any = None, state: Any = None
+    make: type[P],
+    graph: Graph,
+    mesh: MeshLike,
+    policy: Any = None,
+    state: Any = None,
+    precision: Any = None,
 ) -> P:
     """Returns how the graph is cut over the mesh, as data of this class; see `dimsolve.plan`."""
     require_graph(graph)
@@ -210,7 +215,8 @@ def plan_as(
             classes = along.local_classes()
             decided.append((along, requirements))
         states = states_of(state, devices, data_axes([along for along, _ in decided]))
-        assembly = Assembly(network, devices, decided, classes, states)
+        stored = precision_of(precision)
+        assembly = Assembly(network, devices, decided, classes, states, stored)
         found = assembly.plan(make, graph_id(graph), decide.name, notes)
         found.notes.extend(note for note in remarks(found, decided) if note not in found.notes)
         return found
