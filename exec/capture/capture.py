@@ -56,6 +56,7 @@ from ..modes import Modes
 from .argument_objects import PLAIN, Change, Copy, Place, changes, place_name, refuse_hidden
 from .aten import named
 from .confirm import dtype_of
+from .dtype_reads import Read, noting_reads
 from .dynamic import (
     Dynamic,
     Leaf,
@@ -344,7 +345,7 @@ class Capture:
     objects: the containers and objects among the call's arguments; leaves: the others, with their
     dynamic dimensions; tensors: what was passed for each of them. result: what the model returned,
     made of stand-ins; kind: the class that it had. copied: the copy of the arguments that the call
-    was given; what it has changed there is ``changed``.
+    was given; what it has changed there is ``changed``. reads: where it reads dtypes.
     """
 
     module: GraphModule
@@ -358,6 +359,7 @@ class Capture:
     stand_ins: tuple[Any, ...] = ()
     result: Any = None
     kind: type = tuple
+    reads: Sequence[Read] = ()
     device: str = "cpu"
 
 
@@ -369,6 +371,7 @@ class _Backend:
     captured: list[tuple[GraphModule, list[Any]]] = field(default_factory=list)
     stand_ins: tuple[Any, ...] = ()
     settling: list[Settling] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
 
     @property
     def steps(self) -> Steps:
@@ -481,6 +484,7 @@ def _capture_at(
         stand_ins,
         result,
         kind,
+        backend.reads,
         device or "cpu",
     )
 
@@ -602,7 +606,7 @@ def _compiled(
         backend = _Backend(owner)
         compiled = torch.compile(_fresh_code(model), backend=backend, fullgraph=True)
         try:
-            with _settings(default), _tensors_on_meta(device):
+            with _settings(default), _tensors_on_meta(device), noting_reads(backend.reads):
                 args, kwargs = given.anew()
                 return backend, compiled(*args, **kwargs)
         except Exception as error:

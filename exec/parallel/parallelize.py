@@ -32,7 +32,7 @@ from dimsolve.partition.plan_data import no_plan
 from ..distributed.communicator import Communicator
 from ..lowering.program import Program
 from ..lowering.setting import LoweringError, mesh_sizes, placement_of
-from ..modes import autocast_now
+from ..modes import autocast_now, state_of
 from .agreement import Agreement, AgreementError
 from .call_inputs import CallError, CallInputs, Rebuilder
 from .faults import explain, is_failure
@@ -90,6 +90,13 @@ _OTHER_MODE = Problem(
     "the model was traced in {traced} mode and is called in {called} mode",
     "{operator} computes something else there",
     "trace and parallelize the model once more, in {called} mode",
+)
+_OTHER_DTYPE = Problem(
+    CallError,
+    "other-dtype",
+    "the model was traced under another autocast than it is called in: {called}",
+    "it reads the dtype of a tensor that it computes, at {line}, and would read another one here",
+    "trace the model inside of the torch.autocast that it is called in",
 )
 
 
@@ -180,6 +187,7 @@ class ParallelModule(torch.nn.Module):
         traced = getattr(plan.planned, "traced", {}).get("")
         self._traced_in_training = model.training if traced is None else traced.training
         self._depends_on_mode = depends_on_mode(plan)
+        self._dtype_reads = getattr(plan.planned, "dtype_reads", {})
         self._mesh_sizes = mesh_sizes(plan, ends.communicators)
         add_state(self, model, self._held, ends)
         self._know_parameters()
@@ -290,6 +298,9 @@ class ParallelModule(torch.nn.Module):
             if is_compared(agreement.calls) and not agreement.alone:
                 self._compare(inputs, form)
             return
+        state = state_of(cast, self.ends.device.type)
+        if state in self._dtype_reads:
+            raise _OTHER_DTYPE(called=f"autocast {state}", line=self._dtype_reads[state])
         tensors = dict(zip(names, inputs, strict=True))
         agreement.agree_on_inputs(
             form.given,
