@@ -19,6 +19,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -36,6 +37,7 @@ from ..modes import autocast_now
 from .agreement import Agreement, AgreementError
 from .call_inputs import CallError, CallInputs, Rebuilder
 from .faults import explain, is_failure
+from .files import load_safetensors
 from .given_inputs import (
     Form,
     GivenInputs,
@@ -50,6 +52,7 @@ from .mesh import RankMesh, rank_mesh
 from .optimizers import mark_parameters, watch_gradients, watch_optimizers
 from .same_model import check_model, depends_on_mode
 from .state import NOT_PICKLED, Held, add_state, copied, give_state, take_state
+from .wrapped import OTHER_TRAINER, watch_wrappers
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -159,7 +162,9 @@ def parallelize(
 
 
 class ParallelModule(torch.nn.Module):
-    """One rank's part of a model. Made by `parallelize`."""
+    """One rank's part of a model. Made by `parallelize`. ``trained_by``: a Trainer that is made."""
+
+    trained_by: Any = None
 
     def __init__(
         self,
@@ -184,6 +189,7 @@ class ParallelModule(torch.nn.Module):
         add_state(self, model, self._held, ends)
         self._know_parameters()
         watch_optimizers()
+        watch_wrappers()
         names = [slot.target for slot in program.slots if slot.kind == "input"]
         graph = plan.planned
         self._rebuild = Rebuilder(program.container, program.left, program.objects, ends.device)
@@ -238,6 +244,21 @@ class ParallelModule(torch.nn.Module):
             reason = f"it has {len(names)} of other names, among them {listed}"
             raise _NOT_HELD(name=name, reason=reason if names else "it is empty")
         return found
+
+    def load_safetensors(self, path: str | Path, *, strict: bool = True) -> None:
+        """Reads this rank's parts, and nothing else, of a file of safetensors or of a folder as
+        ``save_pretrained`` writes it; see `dimsolve.exec.parallel.files.load_safetensors`.
+        """
+        load_safetensors(self, path, strict=strict)
+
+    @property
+    def is_distributed_loading_by_transformers(self) -> bool:
+        """What every Trainer of transformers asks a model when it is made. One that does not know
+        parts is refused here: it would scale the loss. Parts are not of that loading's kind.
+        """
+        if self.trained_by is None:
+            raise OTHER_TRAINER()
+        return False
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Returns what the model returns for these arguments, which are the model's own."""
