@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dimsolve.api.client import Client, ServiceError
     from dimsolve.exec.capture.errors import TraceError
     from dimsolve.exec.capture.trace import trace
+    from dimsolve.exec.engines.audit import Audit, audit
     from dimsolve.exec.graph import Graph
     from dimsolve.exec.parallel.parallelize import parallelize
     from dimsolve.exec.registration.register import register_op
@@ -35,11 +36,18 @@ if TYPE_CHECKING:
     )
     from dimsolve.ir.read_annotation import read_annotation as parse
     from dimsolve.partition.layout import Held, held
-    from dimsolve.partition.legality import Legality, LegalParts, check, legal_parts
+    from dimsolve.partition.legality import (
+        Legality,
+        LegalParts,
+        MeshLegality,
+        check,
+        check_mesh,
+        legal_parts,
+    )
     from dimsolve.partition.mesh import MeshError
     from dimsolve.partition.plan import Plan, plan
     from dimsolve.partition.plan_data import PlanError
-    from dimsolve.partition.rules.rule import TransformRule
+    from dimsolve.partition.rules.rule import Message, TransformRule
     from dimsolve.solver.infer import infer
     from dimsolve.solver.proof.prove import prove
     from dimsolve.solver.proof.verdict import Proof
@@ -50,6 +58,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Annotation",
     "AnnotationError",
+    "Audit",
     "Client",
     "Diagnostic",
     "DimsolveError",
@@ -59,6 +68,8 @@ __all__ = [
     "LegalParts",
     "Legality",
     "MeshError",
+    "MeshLegality",
+    "Message",
     "OperatorError",
     "Plan",
     "PlanError",
@@ -69,7 +80,9 @@ __all__ = [
     "TraceError",
     "TransformRule",
     "Verification",
+    "audit",
     "check",
+    "check_mesh",
     "explore",
     "held",
     "infer",
@@ -86,6 +99,7 @@ __all__ = [
 _HOMES = {
     "Annotation": ("dimsolve.ir.annotation", "Annotation"),
     "AnnotationError": ("dimsolve.ir.errors", "AnnotationError"),
+    "Audit": ("dimsolve.exec.engines.audit", "Audit"),
     "Client": ("dimsolve.api.client", "Client"),
     "Diagnostic": ("dimsolve.ir.errors", "Diagnostic"),
     "DimsolveError": ("dimsolve.ir.errors", "DimsolveError"),
@@ -94,6 +108,8 @@ _HOMES = {
     "Held": ("dimsolve.partition.layout", "Held"),
     "LegalParts": ("dimsolve.partition.legality", "LegalParts"),
     "Legality": ("dimsolve.partition.legality", "Legality"),
+    "Message": ("dimsolve.partition.rules.rule", "Message"),
+    "MeshLegality": ("dimsolve.partition.legality", "MeshLegality"),
     "MeshError": ("dimsolve.partition.mesh", "MeshError"),
     "OperatorError": ("dimsolve.ir.errors", "OperatorError"),
     "Plan": ("dimsolve.partition.plan", "Plan"),
@@ -105,6 +121,8 @@ _HOMES = {
     "TraceError": ("dimsolve.exec.capture.errors", "TraceError"),
     "TransformRule": ("dimsolve.partition.rules.rule", "TransformRule"),
     "Verification": ("dimsolve.exec.verification.verification", "Verification"),
+    "audit": ("dimsolve.exec.engines.audit", "audit"),
+    "check_mesh": ("dimsolve.partition.legality", "check_mesh"),
     "check": ("dimsolve.partition.legality", "check"),
     "explore": ("dimsolve.widget.explore", "explore"),
     "held": ("dimsolve.partition.layout", "held"),

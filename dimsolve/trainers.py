@@ -18,7 +18,6 @@ Another Trainer, such as trl's, takes `TrainerOfParts` first among its bases.
 
 from __future__ import annotations
 
-import inspect
 from importlib import import_module
 from math import prod
 from pathlib import Path
@@ -69,14 +68,6 @@ _NO_PART_GIVEN = Problem(
     "this Trainer trains parts of models",
     "give ds.parallelize(model, plan), or take the Trainer of transformers",
 )
-_NO_ITEMS = Problem(
-    LoweringError,
-    "no-items",
-    "a Trainer of parts cannot do with gradient_accumulation_steps={steps}",
-    "the loss of accumulated batches is divided by the number of all of their items, "
-    "num_items_in_batch, and the model was traced without it",
-    'trace it with kwargs={{..., "num_items_in_batch": torch.tensor(1.0)}}',
-)
 _UNSUPPORTED = Problem(
     LoweringError,
     "trainer-setting",
@@ -84,12 +75,6 @@ _UNSUPPORTED = Problem(
     "{reason}",
     "{hint}",
 )
-
-
-def _model_of(part: ParallelModule) -> Any:
-    """The model that a part is of: its class, settings and configuration; never its weights."""
-    forward = part._arguments.forward
-    return getattr(forward, "__self__", None)
 
 
 class Accelerator(_Accelerator):  # type: ignore[misc]
@@ -125,7 +110,7 @@ class Accelerator(_Accelerator):  # type: ignore[misc]
     def _data_places(self) -> tuple[int, int]:
         """How many different batches ranks are given, and the number of this rank's."""
         part = self._part
-        if part is None or part._form.given.way == "whole":
+        if part is None or not _is_local(part):
             return 1, 0
         ends = [part.ends.communicators[axis] for axis in part.plan.data_axes]
         place = 0
@@ -228,56 +213,31 @@ _HOOKS = {
 
 
 class TrainerOfParts(_Trainer):  # type: ignore[misc]
-    """What a Trainer does otherwise with a part: the first base of a class, before the Trainer.
-
-    The model's own class tells which arguments are labels, which parameters decay, and whether its
-    loss is divided by ``num_items_in_batch``. Where a step accumulates several batches, that number
-    must be an input of the trace: ``kwargs={..., "num_items_in_batch": torch.tensor(1.0)}``.
-    """
+    """What a Trainer does otherwise with a part: the first base of a class, before the Trainer."""
 
     def __init__(self, model: Any = None, args: Any = None, *others: Any, **kwargs: Any) -> None:
         if not isinstance(model, ParallelModule):
             raise _NO_PART_GIVEN(kind=type(model).__name__)
-        source = self._source = _model_of(model)
         _check_settings(args, kwargs, model)
         if args is not None:
             args.average_tokens_across_devices = True  # counts the items of the whole batch
-        if not hasattr(model, "config") and hasattr(source, "config"):
-            model.config = source.config
         self._part = model
         model.trained_by = self
         try:
             super().__init__(model, args, *others, **kwargs)
         finally:
             model.trained_by = None
-        generic: Any = import_module("transformers.utils.generic")
-        if self.args.label_names is None:
-            self.label_names = generic.find_labels(type(source))
-        self.can_return_loss = generic.can_return_loss(type(source))
-        losses: Any = import_module("transformers.loss.loss_utils")
-        kind = losses.LOSS_MAPPING.get(getattr(source, "loss_type", None))
-        encodes = getattr(getattr(source, "config", None), "is_encoder_decoder", False)
-        self._loss_shifts_labels = kind is losses.ForCausalLMLoss and not encodes
-        takes = getattr(source, "accepts_loss_kwargs", _takes_more(source))
-        given = _ITEMS in model._arguments.names
-        self.model_accepts_loss_kwargs = takes and given
-        steps = self.args.gradient_accumulation_steps
-        if takes and not given and steps > 1:
-            raise _NO_ITEMS(steps=steps)
 
     def create_accelerator_and_postprocess(self) -> None:
         super().create_accelerator_and_postprocess()
         self.accelerator.__class__ = Accelerator  # the Trainer knows one class by name only
         self.accelerator._take(self._part)
 
-    def _set_signature_columns_if_needed(self) -> None:
-        if self._signature_columns is None:
-            names = list(inspect.signature(self._source.forward).parameters)
-            self._signature_columns = names + sorted({"label", "label_ids", *self.label_names})
-        super()._set_signature_columns_if_needed()
-
     def get_decay_parameter_names(self, model: Any) -> list[str]:
-        found: list[str] = super().get_decay_parameter_names(self._source)
+        """Norms do not decay, by their classes too, which the model's own modules have."""
+        on_demand = self._part._programs.on_demand
+        skeleton = None if on_demand is None else on_demand.model
+        found: list[str] = super().get_decay_parameter_names(skeleton or model)
         return found
 
     def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
@@ -290,11 +250,7 @@ class TrainerOfParts(_Trainer):  # type: ignore[misc]
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         state = whole_state(self._part, keep=self.args.should_save)
         if self.args.should_save:
-            self.model = self._source
-            try:
-                super()._save(output_dir, state)
-            finally:
-                self.model = self._part
+            super()._save(output_dir, state)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         load_safetensors(self._part, resume_from_checkpoint)
@@ -317,18 +273,17 @@ class TrainerOfParts(_Trainer):  # type: ignore[misc]
         self.lr_scheduler.load_state_dict(state)
 
 
-_ITEMS = "num_items_in_batch"
 _MOMENTS = "optimizer"
 
 
-def _takes_more(model: Any) -> bool:
-    parameters = inspect.signature(model.forward).parameters.values()
-    return any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
+def _is_local(part: ParallelModule) -> bool:
+    """Whether every rank gives its own part of the data."""
+    return part._programs.entries[0].first.given.way == "local"
 
 
 def _check_settings(args: Any, kwargs: Any, part: ParallelModule) -> None:
     """Raises LoweringError for what a part cannot be trained with."""
-    local = part._form.given.way == "local"
+    local = _is_local(part)
     outside = 'with inputs="local" a loss computed outside of the model is that of a rank\'s rows'
     inside = 'let the model compute its loss, or give inputs="whole" to parallelize'
     refused = {

@@ -23,7 +23,7 @@ from .errors import Span
 
 
 class Mark(Enum):
-    """What a split of the marked dimension does: see the table of marks in the README."""
+    """What a split of the marked dimension does: see `docs/annotations.md`."""
 
     NONE = ""
     SUM = "+"

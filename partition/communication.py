@@ -3,7 +3,9 @@
     Traffic("all-reduce", "tp", "forward", 4, 131072)      two in each of two layers
     Traffic("all-reduce", "dp", "backward", 21, 183296)    the gradients of 21 parameters
 
-Bytes are what one rank sends: of an all-reduce of B bytes over n ranks 2 (n - 1)/n B.
+What rules communicate inside the operators that they split counts too: the moments of a batch
+norm, the maxima of a softmax over classes. Bytes are what one rank sends: of an all-reduce of B
+bytes over n ranks 2 (n - 1)/n B.
 """
 
 from __future__ import annotations
@@ -39,6 +41,12 @@ def communication_of(plan: PlanData, sizes: Sizes, input_gradients: bool) -> lis
             total = totals.setdefault((direction, conversion.axis, collective), [0, 0])
             total[0] += 1
             total[1] += sent
+    for operator in plan.operators:
+        for each in operator.sends:
+            if each.runs in runs:
+                total = totals.setdefault((each.direction, each.axis, each.collective), [0, 0])
+                total[0] += 1
+                total[1] += sizes.of(each.bytes)
     axes = list(plan.mesh)
     order = sorted(totals, key=lambda key: (key[0] != "forward", axes.index(key[1]), key[2]))
     return [

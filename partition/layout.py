@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 
 from dimsolve.ir.display import Displayed
 from dimsolve.ir.errors import AnnotationError, Problem, ShapeError
+from dimsolve.solver.algebra.dims import ceil_div
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.shapes import to_dim
@@ -152,16 +153,23 @@ def _price(step: Step, counts: tuple[int, ...], gradient: bool) -> float:
 def local_dims(
     dims: tuple[Dim | None, ...] | None, layout: Layout, counts: tuple[Dim, ...], facts: Facts
 ) -> tuple[Dim | None, ...] | None:
-    """Returns the shape of what one rank has of a value of shape ``dims``."""
+    """Returns the shape of what one rank has of a value of shape ``dims``: the first rank, which
+    has no less than the others.
+    """
     if dims is None:
         return None
     parts: dict[int, Dim] = {}
+    most: dict[int, Dim] = {}
     for placement, count in zip(layout, counts, strict=True):
-        if isinstance(placement, Shard):
+        if isinstance(placement, Shard) and placement.of:
+            most[placement.dim] = ceil_div(placement.of, count)
+        elif isinstance(placement, Shard):
             parts[placement.dim] = parts.get(placement.dim, 1) * count
     return tuple(
         [
-            part_of(dim, parts[number], facts) if number in parts and dim is not None else dim
+            part_of(dim, parts[number], facts)
+            if number in parts and dim is not None
+            else most.get(number, dim)
             for number, dim in enumerate(dims)
         ]
     )
@@ -202,7 +210,7 @@ class Held(Displayed):
 
     @property
     def local_shape(self) -> tuple[int, ...]:
-        """The shape on one rank; it is the same on all."""
+        """The shape on the first rank; it is the same on all but where parts are unequal."""
         return tuple(sum(map(len, runs)) for runs in self.indices((0,) * len(self.mesh)))
 
     def bands(self) -> tuple[tuple[range, ...], ...]:
@@ -274,6 +282,9 @@ def _cut(runs: Sequence[range], shard: Shard, part: int, count: int) -> tuple[ra
     """Part ``part`` of ``count`` of each segment of each block that the runs, one after the other,
     are.
     """
+    if shard.of:
+        most = -(-shard.of // count)
+        return tuple(_between(runs, part * most, (part + 1) * most))
     blocks = _number(shard.blocks, "the number of blocks")
     segments = shard.segments or (1,)
     unit = sum(map(len, runs)) // (blocks * sum(segments) * count)
@@ -318,6 +329,12 @@ def _check(
             raise NOT_DIVISIBLE(
                 reason=f"{placement} on {axis}: the shape {_sizes(shape)} has no such dim"
             )
+        if placement.of:
+            if left[dim] != placement.of:
+                raise NOT_DIVISIBLE(reason=f"{placement} on {axis}: the length is {left[dim]}")
+            left[dim] = 1
+            runs[dim] *= count
+            continue
         blocks, segments = _number(placement.blocks, "their number"), placement.segments or (1,)
         pieces = blocks * sum(segments) * count
         if left[dim] % pieces:

@@ -547,6 +547,63 @@ MAX_DIVISORS = 4_096
 
 
 @dataclass(frozen=True)
+class MeshLegality:
+    """Several splits of one operator, each along an axis of one mesh. ``axes``: each by itself."""
+
+    axes: tuple[Legality, ...]
+    verdict: Verdict
+    reason: str
+    conditions: tuple[str, ...]
+    counterexample: Mapping[str, int] | None = None
+
+    def explain(self) -> str:
+        """Returns each split as `Legality.explain` has it, and the verdict on all of them."""
+        texts = [axis.explain() for axis in self.axes]
+        if len(self.axes) > 1:
+            where = f", exactly if {' and '.join(self.conditions)}" if self.conditions else ""
+            texts.append(f"{self.verdict}: {self.reason}{where}")
+        return "\n\n".join(texts)
+
+
+_WORST: tuple[Verdict, ...] = ("illegal", "unknown", "conditional", "legal")
+
+
+def check_mesh(
+    annotation: str | Annotation,
+    inputs: Inputs,
+    splits: Mapping[str, Any] | Iterable[tuple[str | tuple[int, int], Any]],
+    *,
+    facts: Iterable[str | Relation] = (),
+    **known: Any,
+) -> MeshLegality:
+    """Returns whether several splits are legal at once: each has to be, and some sizes have to
+    satisfy what all of them ask for. splits: ``{split: parts}``, or pairs; the rest is as for
+    `check`, and so are the errors.
+
+    >>> check_mesh("a b -> b a", ["x, 6"], {"a": 4, "b": 2}).conditions
+    ('x % 4 == 0',)
+    >>> check_mesh("a b -> b a", ["x, x + 1"], {"a": 2, "b": 2}).verdict
+    'illegal'
+    """
+    given, pairs = list(facts), splits.items() if isinstance(splits, Mapping) else splits
+    axes = tuple(check(annotation, inputs, s, p, facts=given, **known) for s, p in pairs)
+    if len(axes) == 1:
+        one = axes[0]
+        return MeshLegality(axes, one.verdict, one.reason, one.conditions, one.counterexample)
+    verdict = next(word for word in _WORST if word in {axis.verdict for axis in axes})
+    conditions = tuple(dict.fromkeys(c for axis in axes for c in axis.conditions))
+    why = [f"{axis.split}: {axis.reason}" for axis in axes if axis.verdict == verdict]
+    if verdict == "conditional":
+        try:
+            infer(annotation, inputs, arguments=known.get("arguments"), facts=[*given, *conditions])
+        except ShapeError:
+            never = "each split has a condition, and no sizes satisfy all of them"
+            return MeshLegality(axes, "illegal", never, ())
+    asked = conditions if verdict in ("conditional", "legal") else ()
+    return MeshLegality(axes, verdict, "all of them together; " + "; ".join(why), asked)
+
+
+@dataclass(frozen=True)
 class LegalParts(Displayed):
     """The counts an identifier may be split into.
 

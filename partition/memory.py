@@ -4,11 +4,17 @@
     gradients     as many as the parameters have
     optimizer     two numbers for each parameter with Adam
     activations   what the backward pass needs, and what is live beside it at the worst moment
+    gathered      parameters that are stored in parts, while they are whole, and their gradients
 
 Activations are an estimate from above: every value that has a gradient is kept until the backward
 pass, views share the memory of what they are taken from, and kernels need no memory of their own.
 Of a region that is run again in the backward pass only what it takes and gives is kept; what it
 makes is in memory while it runs, and once more while it is run again.
+
+Gathered is, from above too, the most that two blocks need that follow one another: going forward
+the one that is used, its rows as they have come from the ranks, and the next; going back the same
+two, the gradients of the one, those of the one before, which are on their way, and one more
+gradient. Of ``state="optimizer"`` all parameters stay gathered.
 """
 
 from __future__ import annotations
@@ -37,11 +43,13 @@ class Memory:
     gradients: int
     optimizer: int
     activations: int
+    gathered: int = 0
 
     @property
     def total(self) -> int:
         """All of them together."""
-        return self.parameters + self.gradients + self.optimizer + self.activations
+        stored = self.parameters + self.gradients + self.optimizer
+        return stored + self.activations + self.gathered
 
 
 def memory_of(plan: PlanData, sizes: Sizes, optimizer_states: int) -> Memory:
@@ -58,7 +66,30 @@ def memory_of(plan: PlanData, sizes: Sizes, optimizer_states: int) -> Memory:
         gradients=trained,
         optimizer=optimizer_states * trained,
         activations=_activations(plan, sizes),
+        gathered=_gathered(plan, sizes),
     )
+
+
+def _gathered(plan: PlanData, sizes: Sizes) -> int:
+    """The bytes of gathered parameters and their gradients at the worst moment."""
+    kept: dict[str, int] = {}
+    blocks: dict[int, dict[str, int]] = {}
+    for entry in plan.conversions:
+        if entry.block is not None:
+            whole = sizes.bytes(entry.shape_after, entry.dtype)
+            again = "all-gather" in entry.backward
+            into = blocks.setdefault(entry.block, {}) if again else kept
+            into[entry.value] = max(into.get(entry.value, 0), whole)
+    order = [blocks[number] for number in sorted(blocks)]
+    totals = [0, *(sum(block.values()) for block in order), 0]
+    most = 0
+    for number, block in enumerate(order, 1):
+        before, own, after = totals[number - 1 : number + 2]
+        gradients = own + after + max(block.values())
+        most = max(most, 2 * own + after, own + before + gradients)
+    if kept:
+        most = max(most, 2 * max(totals), 2 * max(kept.values()))
+    return sum(kept.values()) + most
 
 
 def _activations(plan: PlanData, sizes: Sizes) -> int:
@@ -80,7 +111,9 @@ class _Pass:
         made = [output for entry in plan.operators for output in entry.outputs]
         self.gradient = {entry.value for entry in plan.inputs if entry.gradient == "always"}
         self.gradient |= {entry.value for entry in made if entry.gradient == "always"}
-        self.gradient |= {e.id for e in plan.conversions if e.backward_runs == "always"}
+        self.gradient |= {
+            e.id for e in plan.conversions if e.backward_runs == "always" and e.block is None
+        }
 
     def peak(self) -> int:
         live = _Live(self.plan, self.sizes, self.last, self._kept(None))
@@ -162,7 +195,7 @@ class _Live:
         if entry is None or source in self.bytes:
             return
         self.take(entry.source)
-        if entry.forward:
+        if entry.forward and entry.block is None:
             self.add(source, self.sizes.bytes(entry.shape_after, entry.dtype))
 
     def add(self, name: str, size: int) -> None:

@@ -4,6 +4,8 @@
     S(0, blocks=3)   dimension 0 is 3 blocks, of each every rank has a part: (q h e) cut by h
     S(0, segments=4:1:1)   dimension 0 is three segments, the first 4 times as long as the others,
                      of each every rank has a part: queries, keys and values of grouped heads
+    S(0, of=5)       dimension 0, of length 5, is cut into parts as equal as torch's ``chunk`` makes
+                     them: over 4 ranks 2, 2, 1 and 0
     R                every rank has the whole tensor
     P(sum)           every rank has a tensor of full size; their sum is the value
 
@@ -49,6 +51,7 @@ class Shard(Displayed):
     segments: what a block is made of, as proportions (``(4, 1, 1)``): every rank has a part of each
     segment; () is one segment. They have no common divisor and do not repeat: a repeated one is
     blocks (`dimsolve.partition.placement.shard_of` sees to it).
+    of: the length of the dimension, where the parts are not all equal; 0 where they are.
 
     >>> str(Shard(0)), str(Shard(1, blocks=3)), str(Shard(0, segments=(4, 1, 1)))
     ('S(0)', 'S(1, blocks=3)', 'S(0, segments=4:1:1)')
@@ -57,6 +60,7 @@ class Shard(Displayed):
     dim: int
     blocks: Dim = 1
     segments: tuple[int, ...] = ()
+    of: int = 0
 
     @property
     def contiguous(self) -> bool:
@@ -76,6 +80,8 @@ class Shard(Displayed):
             parts.append(f"blocks={self.blocks}")
         if self.segments:
             parts.append(f"segments={':'.join(map(str, self.segments))}")
+        if self.of:
+            parts.append(f"of={self.of}")
         return f"S({', '.join(parts)})"
 
 
@@ -166,7 +172,8 @@ def ends_of(lengths: Sequence[Fraction]) -> list[Fraction]:
 
 _SHARD = re.compile(
     r"S\(\s*(\d{1,3})\s*(?:,\s*blocks\s*=\s*([^:]{1,1000}?)\s*)?"
-    r"(?:,\s*segments\s*=\s*(\d{1,9}(?:\s*:\s*\d{1,9}){1,255})\s*)?\)",
+    r"(?:,\s*segments\s*=\s*(\d{1,9}(?:\s*:\s*\d{1,9}){1,255})\s*)?"
+    r"(?:,\s*of\s*=\s*([1-9]\d{0,15})\s*)?\)",
     re.ASCII,
 )
 _PARTIAL = re.compile(r"P(?:\(\s*(sum|max|min|prod|avg)\s*\))?", re.ASCII)
@@ -194,7 +201,9 @@ def read_placement(text: str) -> Placement:
     if shard := _SHARD.fullmatch(stripped):
         blocks = dim_of_text(shard[2].strip()) if shard[2] else 1
         segments = tuple(map(int, shard[3].split(":"))) if shard[3] else ()
-        if 0 not in segments:
+        if shard[4] and not (shard[2] or segments):
+            return Shard(int(shard[1]), of=int(shard[4]))
+        if 0 not in segments and not shard[4]:
             return segmented(int(shard[1]), blocks, segments)
     if partial := _PARTIAL.fullmatch(stripped):
         return Partial(Reduction(partial[1] or "sum"))

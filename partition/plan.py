@@ -38,11 +38,11 @@ class Plan(PlanData, Displayed):
         Raises PlanError where it was made for another graph, and where it says anything else than
         what the planner's rules derive from the graph with this mesh and these splits: a plan that
         was edited is refused, and the error names the first difference. A plan of version 1 says
-        nothing of regions that are run again in the backward pass: it is given those of the graph.
+        nothing of regions that are run again in the backward pass: it is given those of the graph;
+        one of version 1 or 2 is given what rules communicate.
         """
         require_graph(graph)
-        plan = with_regions_of(self, graph)
-        check_derived(plan, graph)
+        plan = check_derived(with_regions_of(self, graph), graph)
         plan._planned = graph
         return plan
 
@@ -106,15 +106,31 @@ class Plan(PlanData, Displayed):
         return self.explain()
 
 
-def plan(graph: Graph, mesh: MeshLike, policy: Any = None) -> Plan:
+def plan(graph: Graph, mesh: MeshLike, policy: Any = None, state: Any = None) -> Plan:
     """Returns how the graph is cut over the mesh.
 
-    mesh: axis names and sizes, outer axis first; a size may be a symbol. policy: ``"data"``,
-    ``"tensor"``, ``"data+tensor"`` (also the default), ``"replicate"``, a mapping from patterns of
-    node names to splits per axis, or a function ``PAS(graph, resource)``. Raises PlanError for what
-    is illegal, before anything runs, and MeshError for a mesh that cannot be read.
+    mesh: axis names and sizes, outer axis first; a size may be a symbol.
+
+    policy: ``"data"`` cuts the batch, ``"tensor"`` parameters, ``"sequence"`` the sequence,
+    ``"replicate"`` nothing, along every axis. ``"data+tensor"`` (also the default) does along each
+    axis what its name means: ``dp`` and ``fsdp`` cut the batch, ``tp`` parameters, ``cp`` and
+    ``sp`` the sequence; digits and an underscore may follow (``dp_replicate``).
+    ``"tensor+sequence"`` does the same, and along axes that cut parameters the sequence is cut
+    where no parameter is. An axis of another name is told:
+    ``{"data": "data", "model": "tensor"}``. Also a mapping from patterns of node
+    names to splits per axis, or a function ``PAS(graph, resource)``.
+
+    state: how parameters are stored that an axis uses whole. ``"whole"``: on every rank;
+    ``"optimizer"``: a rank steps on its part, so it has gradients and optimiser states of that part
+    only (ZeRO-1); ``"shared"``: a rank stores its part, and parameters are gathered for their use
+    and freed after it (ZeRO-3, FSDP). One word is for the axes that cut data; a mapping such as
+    ``{"dp": "shared"}`` is for the axes that it names. An axis whose name begins with ``fsdp`` or
+    ``dp_shard`` shares parameters, unless the mapping says otherwise.
+
+    Raises PlanError for what is illegal, before anything runs, and MeshError for a mesh that cannot
+    be read.
     """
-    return plan_as(Plan, graph, mesh, policy)
+    return plan_as(Plan, graph, mesh, policy, state)
 
 
 def read_plan_file(path: str | Path) -> Plan:

@@ -34,9 +34,10 @@ from dimsolve.ir.graph import CONTRACT, Graph, Region
 from .legality import Legality
 from .reshard import Collective
 
-VERSIONS = (1, 2)
-"""Of the schema: a plan of another version is not read. One with regions is of version 2, all
-others are of version 1.
+VERSIONS = (1, 2, 3)
+"""Of the schema: a plan of another version is not read. One that stores parameters in parts, or in
+which rules communicate, is of version 3, any other with regions of version 2, all others are of
+version 1.
 """
 
 PLAN_AGAIN = "make the plan anew: dimsolve.plan(graph, mesh, policy)"
@@ -92,6 +93,7 @@ def no_plan(value: object) -> PlanError:
 Expression: TypeAlias = str
 PlacementText: TypeAlias = str
 Axis: TypeAlias = str
+State: TypeAlias = Literal["whole", "optimizer", "shared"]
 Gradient: TypeAlias = Literal["always", "inputs", "never"]
 
 
@@ -102,7 +104,9 @@ class Model(BaseModel):
 
 
 class LocalTensor(Model):
-    """A tensor as ranks have it. ``shape``: on one rank; None where it is not known."""
+    """A tensor as ranks have it. ``shape``: on one rank, the first where parts are unequal; None
+    where it is not known.
+    """
 
     value: str
     dtype: str | None
@@ -154,6 +158,20 @@ class Randomness(Model):
     stream: int
 
 
+class Sent(Model):
+    """A collective inside an operator, made by the rule that splits it along this axis.
+
+    runs: whether it is made in training, see ``ConversionPlan.backward_runs``. bytes: what one rank
+    sends.
+    """
+
+    axis: Axis
+    direction: Literal["forward", "backward"]
+    collective: Collective
+    runs: Gradient
+    bytes: Expression
+
+
 class OperatorPlan(Model):
     """One node of the graph.
 
@@ -161,7 +179,7 @@ class OperatorPlan(Model):
     for each annotated input the place in ``operands``, None for an absent one. lengths: of the
     annotation's identifiers on one rank. sizes: the size arguments on one rank, by name, from
     ``Declaration.sizes``, each as a list of lengths. skipped: its results are lengths of the
-    whole tensors, known without running it.
+    whole tensors, known without running it. sends: what its rules communicate themselves.
     """
 
     node: str
@@ -178,6 +196,15 @@ class OperatorPlan(Model):
     sizes: dict[str, list[Expression]]
     randomness: Randomness | None = None
     skipped: bool = False
+    sends: list[Sent] = Field(default_factory=list)
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What sends nothing is written as in version 1."""
+        data: dict[str, Any] = write(self)
+        if not self.sends:
+            data.pop("sends", None)
+        return data
 
 
 class ConversionPlan(Model):
@@ -189,7 +216,9 @@ class ConversionPlan(Model):
     that is not, so its gradient is a sum over the ranks. gradient: the placement of
     the result's gradient along the axis, and of the source's. backward_runs: whether the value has
     a gradient in training; ``inputs``: only if the caller asks for the gradient of an input. bytes:
-    what one rank sends. uses: ``node:operand`` for nodes, ``return:name`` for outputs; conversions
+    what one rank sends. block: of a parameter that is stored in parts, the number of the block of
+    parameters with which it is gathered; with ``state`` "shared" it is gathered again on the way
+    back. uses: ``node:operand`` for nodes, ``return:name`` for outputs; conversions
     that start from this one are not listed.
     """
 
@@ -209,6 +238,7 @@ class ConversionPlan(Model):
     shape_after: list[Expression | None] | None
     bytes_forward: Expression
     bytes_backward: Expression
+    block: int | None = None
     uses: list[str]
 
 
@@ -270,10 +300,13 @@ class PlanData(Model):
     must hold of the symbols for this plan, checked before a run. reasons: where each condition
     comes from. notes: which dimension is the batch, and what was left whole although it
     might have been cut, and why. regions: what is run again in the backward pass, the outer ones
-    first: those of the graph, and any that whoever made the plan added.
+    first: those of the graph, and any that whoever made the plan added. state: how parameters are
+    stored along an axis on which they are used whole: ``optimizer``, in parts that are gathered
+    once, or ``shared``, in parts that are gathered for each use; an axis that is not there stores
+    them as they are used.
     """
 
-    version: Literal[1, 2] = 1
+    version: Literal[1, 2, 3] = 1
     graph: GraphId
     mesh: dict[Axis, Expression]
     policy: str
@@ -287,6 +320,7 @@ class PlanData(Model):
     outputs: list[OutputPlan]
     notes: list[str] = Field(default_factory=list)
     regions: list[RegionPlan] = Field(default_factory=list)
+    state: dict[Axis, State] = Field(default_factory=dict)
 
     _planned: Any = PrivateAttr(default=None)
 
@@ -297,16 +331,24 @@ class PlanData(Model):
 
     @property
     def data_axes(self) -> tuple[Axis, ...]:
-        """The axes that cut data: along which some input of the caller is cut, and no parameter.
+        """The axes that cut data: along which some input of the caller is cut, and no operator uses
+        a parameter in parts.
 
         Along the others all ranks work on the same data.
         """
-        cut = {"input": set[Axis](), "parameter": set[Axis]()}
-        for entry in self.inputs:
-            for axis, text in zip(self.mesh, entry.placements, strict=True):
-                if entry.kind in cut and text.startswith("S"):
-                    cut[entry.kind].add(axis)
-        return tuple(a for a in self.mesh if a in cut["input"] and a not in cut["parameter"])
+        parameters = {entry.value for entry in self.parameters}
+        given = [entry.placements for entry in self.inputs if entry.kind == "input"]
+        used = [
+            operand.placements
+            for entry in self.operators
+            for operand in entry.operands
+            if operand.value in parameters
+        ]
+        data, weights = (
+            {axis for each in found for axis, p in zip(self.mesh, each, strict=True) if p[0] == "S"}
+            for found in (given, used)
+        )
+        return tuple(axis for axis in self.mesh if axis in data - weights)
 
     @property
     def planned(self) -> Graph | None:
@@ -318,10 +360,14 @@ class PlanData(Model):
 
     @model_serializer(mode="wrap")
     def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What has no regions is written as in version 1."""
+        """What an older version has no word for is not written where there is none of it."""
         data: dict[str, Any] = write(self)
-        if not self.regions:
-            data.pop("regions", None)
+        for name in ("regions", "state"):
+            if not getattr(self, name):
+                data.pop(name, None)
+        for entry in data.get("conversions", ()):
+            if entry["block"] is None:
+                del entry["block"]
         return data
 
     def __eq__(self, other: object) -> bool:

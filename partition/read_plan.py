@@ -58,7 +58,8 @@ UNREADABLE = problem(
 ANOTHER_VERSION = problem(
     "another-version",
     "the plan has another version",
-    f"its version is {{version}}; this dimsolve reads versions {' and '.join(map(str, VERSIONS))}",
+    "its version is {version}; this dimsolve reads versions "
+    f"{', '.join(map(str, VERSIONS[:-1]))} and {VERSIONS[-1]}",
     PLAN_AGAIN,
 )
 
@@ -102,6 +103,10 @@ class _Form:
             self.source(output.source, ("outputs", number, "source"))
         if plan.regions and plan.version == 1:
             raise _broken("a plan of version 1 has no regions", ("regions",))
+        for axis in plan.state:
+            self.axis(axis, ("state",))
+        if plan.state and plan.version < 3:
+            raise _broken(f"a plan of version {plan.version} has no state", ("state",))
         wrong = first_wrong(plan)
         if wrong is not None:
             number, reason = wrong
@@ -138,6 +143,12 @@ class _Form:
             self.text(length, dim_of_text, "length", (*place, "lengths", name))
         for name, lengths in entry.sizes.items():
             self.lengths(lengths, (*place, "sizes", name))
+        for number, sent in enumerate(entry.sends):
+            self.axis(sent.axis, (*place, "sends", number, "axis"))
+            self.text(sent.bytes, dim_of_text, "length", (*place, "sends", number, "bytes"))
+            if self.plan.version < 3:
+                reason = f"a plan of version {self.plan.version} has no sends"
+                raise _broken(reason, (*place, "sends"))
         for axis in entry.randomness.differs if entry.randomness is not None else ():
             self.axis(axis, (*place, "randomness"))
 

@@ -7,7 +7,7 @@
     P(sum)                  Partial(sum)
 
 Both cut with the outer mesh axis first, so a list of placements, one per axis, converts one by one.
-torch may cut into unequal parts, we do not: whether the parts are equal is asked of the sizes.
+torch does not say whether parts are equal: that is asked of the sizes. ``S(0, of=5)`` is unequal.
 torch is imported when a conversion is made.
 """
 

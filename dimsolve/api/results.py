@@ -444,7 +444,49 @@ class VerificationModel(Model):
     notes: Texts
 
 
+class FindingModel(Model):
+    """What is wrong with a plan, or not proved. ``change``: rules that would mend it."""
+
+    verdict: Literal["legal", "illegal", "unknown"]
+    about: Literal["forward", "gradients", "style"]
+    module: str
+    line: str
+    reason: str
+    hint: str
+    change: dict[str, str]
+
+
+class CountModel(Model):
+    """Whether a plan is right for one count of ranks. ``collectives``: of a training step."""
+
+    count: int
+    verdict: Literal["legal", "illegal", "unknown"]
+    forward: Literal["legal", "illegal", "unknown"]
+    gradients: Literal["legal", "illegal", "unknown"]
+    findings: tuple[FindingModel, ...]
+    bytes_per_rank: int
+    calls: int
+    proved: int
+    collectives: int
+    saved: int
+    corrected: dict[str, str] | None
+
+
+class AuditModel(Model):
+    """For which counts another engine's plan is right for a model."""
+
+    model: str
+    ok: bool
+    plan: dict[str, str]
+    sizes: dict[str, tuple[int, ...]]
+    counts: tuple[CountModel, ...]
+    unused: Texts
+    whole: dict[str, int]
+    bytes_whole: int
+
+
 _MODELS: dict[str, type[Model]] = {
+    "Audit": AuditModel,
     "Annotation": AnnotationModel,
     "Solution": SolutionModel,
     "Legality": LegalityModel,

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 import typer
 
 from .answers import Exit, answer, exit_of_counts, lines
-from .options import Json, Model, PolicyName
+from .options import Json, Model, PolicyName, counts_of
 
 if TYPE_CHECKING:
+    from dimsolve.exec.engines.audit import Audit
     from dimsolve.exec.graph import Graph
     from dimsolve.exec.running.report import RunOptions, RunReport
     from dimsolve.partition.legality import LegalParts
@@ -105,6 +106,37 @@ def plan(
         return lines(made.explain() if explain else summary(made))
 
     answer(ask, show, json=json)
+
+
+def audit(
+    target: Model,
+    tp: Annotated[
+        str, typer.Option("--tp", metavar="COUNTS", help="Such as 4, 2,4,8 or 2..16.")
+    ] = "2..16",
+    plan: Annotated[
+        Path | None,
+        typer.Option("--plan", metavar="FILE", help="A tp_plan as JSON; the model's own without."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Is a tp_plan of transformers right for a model, and for which counts?"""
+
+    def ask() -> Audit:
+        from dimsolve import audit as run
+        from dimsolve.exec.target import load_target
+        from dimsolve.partition.engines.tp_plan import read_tp_plan_file
+
+        given = None if plan is None else read_tp_plan_file(plan)
+        found: Any = load_target(target)
+        return run(found.model, given, counts=counts, args=found.args, kwargs=found.kwargs)
+
+    def leave(found: Audit) -> Exit:
+        if found.ok:
+            return Exit.YES
+        return Exit.NO if found.having("illegal") else Exit.GAVE_UP
+
+    counts = counts_of(tp)
+    answer(ask, lambda found: lines(str(found)), json=json, leave=leave)
 
 
 MOST_NOTES = 8

@@ -48,17 +48,35 @@ _SPLIT = typer.Option(
     help="What is split: an identifier, or a dimension such as 0,1 (input 0, dim 1).",
     show_default=False,
 )
-Split: TypeAlias = Annotated[str, _SPLIT]
+Splits: TypeAlias = Annotated[list[str], _SPLIT]
 OptionalSplit: TypeAlias = Annotated[str | None, _SPLIT]
 Contiguous: TypeAlias = Annotated[
     bool, typer.Option("--contiguous", help="Ask only for layouts of one block per rank.")
+]
+Summands: TypeAlias = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--summand",
+        metavar="INPUT",
+        help="An input, by number, that is a summand where a + name is split, such as a bias. "
+        "Repeatable.",
+        show_default=False,
+    ),
+]
+Partial: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--partial",
+        metavar="NAME",
+        help="What joins the parts of a + split: sum, max, min, prod or avg.",
+    ),
 ]
 PolicyName: TypeAlias = Annotated[
     str,
     typer.Option(
         "--policy",
         metavar="NAME",
-        help="data, tensor, data+tensor, replicate, or module:function for one of your own.",
+        help="data, tensor, sequence, data+tensor, replicate, or module:function for your own.",
     ),
 ]
 Model: TypeAlias = Annotated[
@@ -106,6 +124,26 @@ def arguments_of(texts: list[str] | None) -> dict[str, int | str]:
             raise typer.BadParameter(f"{name!r:.80} is given twice", param_hint="'--arg'")
         arguments[name] = size_of(size)
     return arguments
+
+
+def counts_of(text: str) -> tuple[int, ...]:
+    """Returns counts; typer.BadParameter where the text is none.
+
+    >>> counts_of("4"), counts_of("2,4, 8"), counts_of("2..5")
+    ((4,), (2, 4, 8), (2, 3, 4, 5))
+    """
+    if found := re.fullmatch(r"\s*([0-9]{1,3})\s*\.\.\s*([0-9]{1,3})\s*", text):
+        counts = tuple(range(int(found[1]), int(found[2]) + 1))
+    elif re.fullmatch(r"\s*[0-9]{1,3}(\s*,\s*[0-9]{1,3})*\s*", text):
+        counts = tuple(int(each) for each in text.split(","))
+    else:
+        counts = ()
+    if not counts or min(counts) < 2:
+        raise typer.BadParameter(
+            f"{text!r:.80} is no counts of 2 or more, such as 4, 2,4,8 or 2..16",
+            param_hint="'--tp'",
+        )
+    return counts
 
 
 def facts_of(texts: list[str] | None) -> list[str]:

@@ -7,6 +7,7 @@ dimsolve infer model.py:tiny                                    every value's sy
 from __future__ import annotations
 
 from collections.abc import Iterator
+from json import loads
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -21,7 +22,9 @@ from .options import (
     Inputs,
     Json,
     OptionalSplit,
-    Split,
+    Partial,
+    Splits,
+    Summands,
     arguments_of,
     facts_of,
     inputs_of,
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from dimsolve.api.results import OperatorsModel
     from dimsolve.exec.verification.verification import Verification
     from dimsolve.ir.errors import AnnotationError
+    from dimsolve.partition.legality import MeshLegality
     from dimsolve.show.terminal import Block
 
 
@@ -78,9 +82,9 @@ def infer(
 
 def check(
     annotation: AnnotationText,
-    split: Split,
+    split: Splits,
     parts: Annotated[
-        str,
+        list[str],
         typer.Option(
             "--parts", metavar="COUNT", help="Into how many: 8, or a symbol.", show_default=False
         ),
@@ -89,27 +93,59 @@ def check(
     arguments: Arguments = None,
     facts: Facts = None,
     contiguous: Contiguous = False,
+    summands: Summands = None,
+    partial: Partial = "sum",
     json: Json = False,
 ) -> None:
-    """Check whether a split is legal: for all values, under a condition, or never."""
-    from dimsolve import check as ask
-    from dimsolve.show.terminal import legality_blocks
+    """Check whether a split is legal: for all values, under a condition, or never. Several splits,
+    each with its --parts, are one mesh.
+    """
+    from dimsolve.partition.legality import check_mesh
 
+    if len(split) != len(parts):
+        raise typer.BadParameter(
+            f"{len(split)} --split and {len(parts)} --parts: give each split its count"
+        )
     shapes, named = inputs_of(inputs), arguments_of(arguments)
-    known: dict[str, Any] = {"arguments": named, "facts": facts_of(facts)}
+    splits = [(split_of(s), size_of(p)) for s, p in zip(split, parts, strict=True)]
     answer(
-        lambda: ask(
+        lambda: check_mesh(
             annotation.strip(),
             shapes,
-            split_of(split),
-            size_of(parts),
+            splits,
+            arguments=named,
+            facts=facts_of(facts),
             contiguous=contiguous,
-            **known,
+            value_split=summands or (),
+            partial=partial,
         ),
-        legality_blocks,
+        _mesh_blocks,
         json=json,
         leave=exit_of_verdict,
+        written=_mesh_json,
     )
+
+
+def _mesh_blocks(found: MeshLegality) -> Iterator[Block]:
+    """Each split as it stands alone, and the verdict on all of them where there are several."""
+    from dimsolve.show.terminal import legality_blocks, verdict_blocks
+
+    for axis in found.axes:
+        yield from legality_blocks(axis)
+    if len(found.axes) > 1:
+        yield from verdict_blocks(found)
+
+
+def _mesh_json(found: MeshLegality) -> str:
+    from json import dumps
+
+    from .answers import json_text
+
+    if len(found.axes) == 1:
+        return json_text(found.axes[0])
+    axes = [loads(json_text(axis)) for axis in found.axes]
+    own = {"verdict": found.verdict, "reason": found.reason, "conditions": found.conditions}
+    return dumps({"axes": axes, **own})
 
 
 UpTo: TypeAlias = Annotated[

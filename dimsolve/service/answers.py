@@ -47,8 +47,11 @@ from dimsolve.solver.infer import infer, solve_quickly
 from dimsolve.solver.proof.prove import prove
 from dimsolve.solver.shapes import to_shape
 
+from .configs import ModelAnswer, ModelQuestion, model_answer
+from .library import AnnotatedModel, annotated
 from .plans import PlanQuestion, plan_of
 from .questions import (
+    AnnotateQuestion,
     Argument,
     CheckQuestion,
     InferQuestion,
@@ -60,7 +63,9 @@ from .questions import (
 )
 from .replies import Refusal, Reply, reply_of, reply_of_error
 
-Verb: TypeAlias = Literal["parse", "infer", "check", "legal-parts", "prove", "plan"]
+Verb: TypeAlias = Literal[
+    "parse", "infer", "check", "legal-parts", "prove", "plan", "annotate", "model"
+]
 AnyQuestion: TypeAlias = (
     ParseQuestion
     | InferQuestion
@@ -68,6 +73,8 @@ AnyQuestion: TypeAlias = (
     | LegalPartsQuestion
     | ProveQuestion
     | PlanQuestion
+    | AnnotateQuestion
+    | ModelQuestion
 )
 
 
@@ -85,6 +92,8 @@ VERBS: dict[Verb, Route] = {
     "legal-parts": Route(LegalPartsQuestion, LegalPartsModel),
     "prove": Route(ProveQuestion, ProofModel),
     "plan": Route(PlanQuestion, Plan),
+    "annotate": Route(AnnotateQuestion, AnnotatedModel),
+    "model": Route(ModelQuestion, ModelAnswer),
 }
 
 
@@ -129,7 +138,7 @@ def is_short(question: AnyQuestion) -> bool:
             return _is_at_once(question)
         case ParseQuestion():
             return True
-        case ProveQuestion() | PlanQuestion():
+        case ProveQuestion() | PlanQuestion() | AnnotateQuestion() | ModelQuestion():
             return False
         case _:
             assert_never(question)
@@ -233,6 +242,10 @@ def ask(question: AnyQuestion) -> BaseModel:
             return model_of(prove(question.claim, facts=question.facts))
         case PlanQuestion():
             return plan_of(question)
+        case AnnotateQuestion():
+            return annotated(question)
+        case ModelQuestion():
+            return model_answer(question)
     asked = question.annotation, question.inputs
     known: dict[str, Any] = {"arguments": question.arguments, "facts": question.facts}
     if isinstance(question, InferQuestion):
@@ -249,7 +262,14 @@ class ItemAnswer(Model):
     """A question that was answered."""
 
     status: Literal[200]
-    answer: LegalityModel | SolutionModel | LegalPartsModel | ProofModel | AnnotationModel
+    answer: (
+        LegalityModel
+        | SolutionModel
+        | LegalPartsModel
+        | ProofModel
+        | AnnotationModel
+        | AnnotatedModel
+    )
 
 
 class ItemProblem(Model):

@@ -1,7 +1,8 @@
 """The application: its routes, what they say of themselves, and how it starts and stops.
 
-    POST /v1/parse /v1/infer /v1/check /v1/legal-parts /v1/prove /v1/plan /v1/batch
-    GET  /v1/operators /healthz /readyz /metrics /openapi.json /docs /
+    POST /v1/parse /v1/infer /v1/check /v1/legal-parts /v1/prove /v1/plan /v1/annotate /v1/model
+         /v1/batch
+    GET  /v1/operators /healthz /readyz /metrics /openapi.json /docs /models /operators /
 
 Bodies are read and written here and not by FastAPI's own models: a question is read strictly and
 once, and an answer is bytes already. FastAPI has the routes and their description: /openapi.json is
@@ -66,8 +67,11 @@ HEADERS = {
 def add_pages(app: FastAPI) -> None:
     """Adds the routes of the pages; they are no part of the API's description."""
 
-    async def playground(request: Request) -> Response:
-        return FileResponse(STATIC / "index.html", headers=HEADERS)
+    def page_of(name: str) -> Endpoint:
+        async def page(request: Request) -> Response:
+            return FileResponse(STATIC / f"{name}.html", headers=HEADERS)
+
+        return page
 
     async def docs(request: Request) -> Response:
         base = f"{request.url.scheme}://{request.headers.get('host', '')}"
@@ -75,7 +79,8 @@ def add_pages(app: FastAPI) -> None:
         return HTMLResponse(text, headers=HEADERS)
 
     add_type("text/javascript", ".js")  # some systems say text/plain, which no browser runs
-    for path, page in (("/", playground), ("/docs", docs)):
+    pages = {"/": "index", "/models": "models", "/operators": "operators"}
+    for path, page in [*((path, page_of(name)) for path, name in pages.items()), ("/docs", docs)]:
         app.add_api_route(path, page, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/static", Parts(directory=STATIC), name="static")
 

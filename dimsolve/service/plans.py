@@ -226,7 +226,8 @@ class _Plan(Question):
     )
     policy: str | dict[str, dict[str, Split]] | None = Field(
         default=None,
-        description="data, tensor, data+tensor or replicate; or node patterns to splits per axis",
+        description="data, tensor, sequence, data+tensor or replicate; or node patterns to splits "
+        "per axis",
         examples=["data+tensor", "replicate"],
     )
 

@@ -36,7 +36,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import pebble
 
 from .answers import Verb
-from .replies import Limits, Refusal, Reply
+from .replies import OF_MODELS, Limits, Refusal, Reply
 
 Kind: TypeAlias = Literal["usual", "short", "newcomer"]
 
@@ -271,7 +271,7 @@ class Pool:
         where too many wait or it waited too long, 504 past the deadline. Raises ClientGone.
         """
         limits = self._limits
-        places = self._plan_places if verb == "plan" else self._places
+        places = self._plan_places if verb in OF_MODELS else self._places
         if self.pending >= self._workers + limits.waiting:
             raise self._busy(
                 f"{limits.waiting} questions wait for a worker already", places, client

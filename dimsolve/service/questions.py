@@ -114,6 +114,21 @@ class ProveQuestion(Question):
     )
 
 
+class AnnotateQuestion(Question):
+    """What does one of torch's functions promise for a call with these arguments?"""
+
+    operator: str = Field(examples=["torch.nn.functional.conv2d"])
+    inputs: list[Shape] | None = Field(
+        default=None,
+        description="the shapes of the call's tensors, in order; null for one that is left out; "
+        "null for all: an example call",
+        examples=[["n, 64, 56, 56", "128, 64, 3, 3"]],
+    )
+    arguments: dict[str, Argument | list[Argument]] = Field(
+        default={}, description="all that is no tensor, by name", examples=[{"stride": 2}]
+    )
+
+
 class ParseItem(ParseQuestion):
     """A question of a batch."""
 
@@ -144,8 +159,15 @@ class ProveItem(ProveQuestion):
     verb: Literal["prove"]
 
 
+class AnnotateItem(AnnotateQuestion):
+    """A question of a batch."""
+
+    verb: Literal["annotate"]
+
+
 BatchItem: TypeAlias = Annotated[
-    ParseItem | InferItem | CheckItem | LegalPartsItem | ProveItem, Field(discriminator="verb")
+    ParseItem | InferItem | CheckItem | LegalPartsItem | ProveItem | AnnotateItem,
+    Field(discriminator="verb"),
 ]
 
 

@@ -40,6 +40,15 @@ _EXAMPLES: dict[str, Json] = {
     },
     "/v1/prove": {"claim": "n*(n + 1) % 2 == 0"},
     "/v1/plan": {"example": "llama:tiny", "mesh": {"tp": 2}},
+    "/v1/annotate": {
+        "operator": "torch.nn.functional.conv2d",
+        "inputs": ["n, 64, 56, 56", "128, 64, 3, 3"],
+        "arguments": {"stride": 2, "padding": 1},
+    },
+    "/v1/model": {
+        "config": {"model_type": "gpt2", "n_embd": 48, "n_head": 6, "n_layer": 4},
+        "mesh": {"dp": 2, "tp": 3},
+    },
     "/v1/batch": {"questions": [{"verb": "prove", "claim": "n > 0"}]},
 }
 """A question per route, which the service answers with 200; a test asks them all."""

@@ -19,6 +19,9 @@ from pydantic import BaseModel
 from dimsolve.api.results import Problem
 from dimsolve.ir.errors import DimsolveError
 
+OF_MODELS = ("plan", "model")
+"""The verbs that take long: they have their own deadline and places."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -52,11 +55,11 @@ class Limits:
 
     def bytes_of(self, verb: str) -> int:
         """How long the body of a question may be."""
-        return self.plan_bytes if verb == "plan" else self.question_bytes
+        return {"plan": self.plan_bytes, "model": self.batch_bytes}.get(verb, self.question_bytes)
 
     def seconds_of(self, verb: str) -> float:
         """How long a question may take with its waiting."""
-        return self.plan_seconds if verb == "plan" else self.deadline_seconds
+        return self.plan_seconds if verb in OF_MODELS else self.deadline_seconds
 
     def wait_seconds_of(self, verb: str) -> float:
         """How long a question may wait for a worker; the rest of its time is for the work."""
@@ -168,6 +171,58 @@ REFUSALS: dict[str, Row] = {
         "this graph cannot be planned",
         "{error} at {place}",
         "if Graph.to_json wrote it, this is a defect of dimsolve: please report it",
+    ),
+    "no-such-model-type": Row(
+        422,
+        "this is no config of transformers",
+        "its model_type is '{called}'; transformers has no such one",
+        "{hint}",
+    ),
+    "no-head": Row(
+        422,
+        "this model is not planned here",
+        "'{called}' has no class for language modelling or for the classification of images",
+        "trace it yourself: dimsolve.trace(model, kwargs=example)",
+    ),
+    "no-such-dtype": Row(422, "there is no such dtype", "it is '{called}'", "write {known}"),
+    "too-many-layers": Row(
+        422, "this config is too large", "{called} has more than {most:,}", "make it smaller"
+    ),
+    "no-such-model": Row(
+        422, "transformers builds no model of this config", "{model}: {error}", "mend the config"
+    ),
+    "model-fails": Row(
+        422, "the model does not run on its example", "{model}: {error}", "mend the config"
+    ),
+    "not-alike": Row(
+        422,
+        "the layers of this model are not alike",
+        "a part of {model} has other parameters than its whole would have",
+        "trace it yourself: dimsolve.trace(model, kwargs=example)",
+    ),
+    "no-such-axis": Row(
+        422, "there is no such axis", "'{called}' is no axis here; there are {known}"
+    ),
+    "no-such-size": Row(
+        422, "there is no such size", "'{called}' is no size of the inputs; they are {known}"
+    ),
+    "no-such-operator": Row(
+        422, "the library does not have this callable", "there is no '{called}'", "{hint}"
+    ),
+    "no-such-argument": Row(
+        422,
+        "there is no such argument",
+        "'{called}' is no parameter of this function; its parameters are {known}",
+        "{hint}",
+    ),
+    "no-example-call": Row(
+        422, "there is no example call", "the library has none of {path}", "give the shapes"
+    ),
+    "too-many-tensors": Row(
+        422,
+        "the number of tensors is another",
+        "{path} takes at most {most} tensors, and {given} shapes are given",
+        "leave all shapes out to see an example call",
     ),
     "no-such-example": Row(422, "there is no such example", "there are {examples}"),
     "not-installed": Row(

@@ -15,6 +15,9 @@ from importlib import import_module
 from typing import Any
 
 RENDERERS: dict[str, dict[str, str]] = {
+    "dimsolve.exec.engines.audit.Audit": {
+        "svg": "audit:audit_svg",
+    },
     "dimsolve.exec.verification.verification.Verification": {
         "svg": "verification:verification_svg",
     },

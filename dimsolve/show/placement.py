@@ -390,6 +390,8 @@ def says(placement: Placement) -> str:
     'dimension 1 is 3 blocks; a rank has an equal part of each'
     """
     match placement:
+        case Shard(dim, 1, (), of) if of:
+            return f"dimension {dim}, of length {of}, is cut into parts, one a rank"
         case Shard(dim, 1, ()):
             return f"dimension {dim} is cut into equal parts, one a rank"
         case Shard(dim, blocks, ()):

@@ -70,6 +70,8 @@ def explain(plan: Plan) -> str:
     lines = _head(plan)
     lines += _table(f"operators {len(plan.operators)}, split {len(split)}", map(_operator, split))
     lines += _table(f"conversions {len(plan.conversions)}", map(_conversion, plan.conversions))
+    inside = list(_inside(plan))
+    lines += _table(f"communicated inside operators {len(inside)}", inside)
     lines += _table(f"run again in the backward pass {len(plan.regions)}", region_texts(plan))
     return "\n".join(lines)
 
@@ -109,6 +111,10 @@ def collectives(plan: Plan) -> Iterator[tuple[str, str, Collective]]:
         if conversion.backward_runs == "always":
             for collective in _sent(conversion.backward):
                 yield conversion.axis, "backward", collective
+    for operator in plan.operators:
+        for each in operator.sends:
+            if each.runs == "always":
+                yield each.axis, each.direction, each.collective
 
 
 def _sent(names: Iterable[Collective]) -> list[Collective]:
@@ -155,6 +161,19 @@ def _conversion(conversion: ConversionPlan) -> Row:
         f"{conversion.bytes_forward} + {conversion.bytes_backward} bytes",
         f"for {', '.join(conversion.uses)}" if conversion.uses else "",
     )
+
+
+def _inside(plan: Plan) -> Iterator[Row]:
+    for operator in plan.operators:
+        for each in operator.sends:
+            if_asked = " if an input requires a gradient" if each.runs == "inputs" else ""
+            yield (
+                operator.node,
+                operator.module,
+                each.axis,
+                f"{each.collective} {each.direction}{if_asked}",
+                f"{each.bytes} bytes",
+            )
 
 
 def shape_text(shape: Sequence[str | None] | None) -> str:

@@ -136,7 +136,7 @@ Tell = Callable[[int, dict[str, Any]], None]
 """Hears an answer and the number of its question; from any thread."""
 SECONDS = 10.0
 """How long all questions of a batch may take together."""
-_VERBS: tuple[Verb, ...] = ("parse", "infer", "check", "legal-parts", "prove")
+_VERBS: tuple[Verb, ...] = ("parse", "infer", "check", "legal-parts", "prove", "annotate")
 
 
 class Answering:

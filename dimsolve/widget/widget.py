@@ -95,9 +95,13 @@ class Explorer(anywidget.AnyWidget):
         """
         state, names = self.state, self.solution.layout.marks
         asked, known = (state["annotation"], _inputs(state)), _known(state)
-        contiguous = bool(state.get("contiguous"))
+        manner = {
+            "contiguous": bool(state.get("contiguous")),
+            "value_split": state.get("summands", ()),
+            "partial": state.get("partial", "sum"),
+        }
         return {
-            name: check(*asked, name, parts, contiguous=contiguous, **known)
+            name: check(*asked, name, parts, **manner, **known)
             for name, parts in state.get("splits", {}).items()
             if name in names
         }

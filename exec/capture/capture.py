@@ -66,6 +66,7 @@ from .dynamic import (
 )
 from .errors import TraceError, nothing_captured, refused
 from .side_effects import Settling, refusal_of, unchanged
+from .torch_python import read_through
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -618,6 +619,7 @@ def _settings(device: str | None) -> Iterator[None]:
         fixed = {"automatic_dynamic_shapes": False, "specialize_float": True}
         stack.enter_context(config.patch({name: ignored, **fixed}))
         stack.enter_context(shapes.patch(backed_size_oblivious=True, use_duck_shape=False))
+        stack.enter_context(read_through())
         if device is not None:
             stack.enter_context(torch.device("meta"))
         stack.enter_context(torch.enable_grad())
@@ -630,7 +632,7 @@ def _settings(device: str | None) -> Iterator[None]:
 @contextmanager
 def _tensors_on_meta(device: str | None) -> Iterator[None]:
     """On meta torch.tensor makes no stand-in, and what it makes fits no other. An empty one, with
-    which transformers' caches begin, is made by torch.empty.
+    which transformers' caches begin, is made by torch.zeros.
     """
     import torch
 
@@ -641,7 +643,7 @@ def _tensors_on_meta(device: str | None) -> Iterator[None]:
 
     def tensor(data: Any, *, dtype: Any = None, device: Any = None, **rest: Any) -> Any:
         if isinstance(data, list) and len(data) == 0 and not rest:
-            return torch.empty(0, dtype=dtype, device=device)
+            return torch.zeros(0, dtype=dtype, device=device)
         return plain(data, dtype=dtype, device=device, **rest)
 
     setattr(torch, "tensor", tensor)  # noqa: B010

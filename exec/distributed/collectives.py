@@ -41,7 +41,15 @@ from dimsolve.ir.errors import DimsolveError, Problem
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 
 from .communicator import Communicator
-from .sharding import cut_rows, join_parts, neutral, products_of_others, slice_part
+from .sharding import (
+    cut_off,
+    cut_rows,
+    filled_up,
+    join_parts,
+    neutral,
+    products_of_others,
+    slice_part,
+)
 
 _UNKNOWN_REDUCTION = Problem(
     DimsolveError,
@@ -113,7 +121,7 @@ def _sliced(tensor: Tensor, shard: Shard, end: Communicator) -> Tensor:
 
 
 def _gathered(tensor: Tensor, shard: Shard, end: Communicator, *_: Any) -> Tensor:
-    return join_parts(end.all_gather(tensor.contiguous()), shard)
+    return join_parts(end.all_gather(filled_up(tensor, shard, end.size).contiguous()), shard)
 
 
 def _gathered_late(tensor: Tensor, begun: Callable[[], Tensor], shard: Shard, *_: Any) -> Tensor:
@@ -121,7 +129,8 @@ def _gathered_late(tensor: Tensor, begun: Callable[[], Tensor], shard: Shard, *_
 
 
 def _scattered(tensor: Tensor, shard: Shard, end: Communicator) -> Tensor:
-    return end.reduce_scatter(cut_rows(tensor, shard, end.size).contiguous())
+    part = end.reduce_scatter(cut_rows(tensor, shard, end.size).contiguous())
+    return cut_off(part, shard, end.rank, end.size)
 
 
 def _exchanged(tensor: Tensor, source: Shard, target: Shard, end: Communicator) -> Tensor:

@@ -306,6 +306,22 @@ class TorchCommunicator:
 
         return finish
 
+    def begin_scatter(self, tensor: Tensor) -> Callable[[], Tensor]:
+        """Begins a reduce-scatter of a sum; returns what waits for this rank's row. The tensor must
+        not change meanwhile.
+        """
+        given = tensor.detach().contiguous()
+        mine = given.new_empty(given.shape[1:])
+        options = dist.ReduceScatterOptions()
+        call, flat = self.group._reduce_scatter_base, (mine.view(-1), given.view(-1))
+        work = self._begun("reduce-scatter", tensor, call, *flat, options)
+
+        def finish() -> Tensor:
+            self._finish("reduce-scatter", given, work)
+            return mine
+
+        return finish
+
     def _reduce(self, tensor: Tensor, operation: Any) -> None:
         self._do("all-reduce", tensor, self.group.allreduce, [tensor], _options(operation))
 

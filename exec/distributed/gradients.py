@@ -88,10 +88,10 @@ class _Pass:
                 if bucket.finish is not None:
                     bucket.finish()
                 for parameter, place in bucket.members.values():
-                    _accumulate(parameter, place)
+                    add_to_gradient(parameter, place)
 
 
-def _accumulate(parameter: Tensor, gradient: Tensor) -> None:
+def add_to_gradient(parameter: Tensor, gradient: Tensor) -> None:
     """Does what autograd's own node of a parameter does."""
     if parameter.grad is None:
         parameter.grad = gradient
@@ -124,7 +124,7 @@ class ShareGradientLater(Function):
 
     @staticmethod
     def forward(ctx: Any, parameter: Tensor, buckets: GradientBuckets) -> Tensor:
-        ctx.given = parameter if _is_ours(parameter) else None, buckets
+        ctx.given = parameter if is_ours(parameter) else None, buckets
         return parameter.view_as(parameter)
 
     @staticmethod
@@ -133,14 +133,14 @@ class ShareGradientLater(Function):
         if torch.is_grad_enabled():
             again: Any = AllReduce.apply
             return again(gradient, buckets.end, False), None
-        if parameter is None or not _is_unwatched(parameter, gradient, ctx.next_functions[0][0]):
+        if parameter is None or not is_unwatched(parameter, gradient, ctx.next_functions[0][0]):
             return buckets.end.all_reduce(gradient.contiguous()), None
         if parameter.requires_grad:
             buckets.add(parameter, gradient)
         return None, None
 
 
-def _is_ours(parameter: Tensor) -> bool:
+def is_ours(parameter: Tensor) -> bool:
     """Whether nobody but an optimiser manages the parameter, as far as can be known."""
     from torch.nn.parallel import DistributedDataParallel
 
@@ -148,7 +148,7 @@ def _is_ours(parameter: Tensor) -> bool:
     return parameter.is_leaf and hasattr(parameter, "_dimsolve_part") and not wrapped
 
 
-def _is_unwatched(parameter: Tensor, gradient: Tensor, node: Any) -> bool:
+def is_unwatched(parameter: Tensor, gradient: Tensor, node: Any) -> bool:
     """Whether the gradient goes to ``parameter.grad`` as it is, and nobody looks at it on the way.
 
     node: autograd's own node of the parameter.

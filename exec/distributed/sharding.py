@@ -3,6 +3,7 @@
     whole (4, 6), S(1) over 2 ranks            rank 0 has [:, 0:3], rank 1 has [:, 3:6]
     whole (6,), S(0, blocks=3) over 2 ranks    rank 0 has elements 0, 2, 4: one half of each block
     whole (6,), S(0, segments=2:1) over 2      rank 0 has elements 0, 1, 4: one half of each segment
+    whole (5,), S(0, of=5) over 4 ranks        2, 2, 1 and 0 elements; all send 2
     whole x, P(sum) over 2 ranks               rank 0 has x, rank 1 zeros
 
 Nothing is communicated: tests, `verify` and the loading of parameters use it. Of several mesh axes
@@ -60,6 +61,32 @@ def _segments(tensor: Tensor, shard: Shard, unit: int) -> list[Tensor]:
     return list(blocks.split([n * unit for n in shard.segments], dim + 1))
 
 
+def run_of(shard: Shard, index: int, count: int) -> tuple[int, int]:
+    """Returns where an unequal part starts, and its length, as torch's ``chunk`` cuts.
+
+    >>> [run_of(Shard(0, of=5), index, 4) for index in range(4)]
+    [(0, 2), (2, 2), (4, 1), (5, 0)]
+    """
+    most = -(-shard.of // count)
+    start = min(index * most, shard.of)
+    return start, min(most, shard.of - start)
+
+
+def filled_up(part: Tensor, shard: Shard, count: int) -> Tensor:
+    """Returns a part with zeros at its end, as long as the longest: parts that move are alike."""
+    missing = -(-shard.of // count) - part.shape[shard.dim] if shard.of else 0
+    if not missing:
+        return part
+    shape = list(part.shape)
+    shape[shard.dim] = missing
+    return joined([part, part.new_zeros(shape)], shard.dim)
+
+
+def cut_off(part: Tensor, shard: Shard, index: int, count: int) -> Tensor:
+    """Returns part ``index`` without the zeros at its end."""
+    return part.narrow(shard.dim, 0, run_of(shard, index, count)[1]) if shard.of else part
+
+
 def joined(tensors: Sequence[Tensor], dim: int) -> Tensor:
     """Returns tensors of one dtype one after another, in that dtype also under autocast.
 
@@ -79,6 +106,8 @@ def cut_rows(whole: Tensor, shard: Shard, count: int) -> Tensor:
     Raises ShapeError where there are no equal parts.
     """
     dim = shard.dim
+    if shard.of:
+        whole, shard = _with_zeros(whole, shard, count), Shard(dim)
     if not shard.segments:
         cut = whole.reshape(cut_shape(whole.shape, shard, count))
         return cut.movedim(dim + 1, 0).flatten(dim + 1, dim + 2)
@@ -90,8 +119,21 @@ def cut_rows(whole: Tensor, shard: Shard, count: int) -> Tensor:
     return joined(parts, dim + 2).flatten(dim + 1, dim + 2)
 
 
+def _with_zeros(whole: Tensor, shard: Shard, count: int) -> Tensor:
+    """The whole with zeros at the end of the cut dimension, so that it has equal parts."""
+    if not 0 <= shard.dim < whole.dim() or whole.shape[shard.dim] != shard.of:
+        raise _uncuttable(whole.shape, shard, count)
+    shape = list(whole.shape)
+    shape[shard.dim] = -(-shard.of // count) * count - shard.of
+    return joined([whole, whole.new_zeros(shape)], shard.dim)
+
+
 def slice_part(whole: Tensor, shard: Shard, index: int, count: int) -> Tensor:
     """Returns part ``index`` of ``count``; a view where the part is one run of memory."""
+    if shard.of:
+        if not 0 <= shard.dim < whole.dim() or whole.shape[shard.dim] != shard.of:
+            raise _uncuttable(whole.shape, shard, count)
+        return whole.narrow(shard.dim, *run_of(shard, index, count))
     if shard.segments:
         unit = _cuttable(whole.shape, shard, count) // int(shard.units)  # type: ignore[arg-type]
         dim = shard.dim + 1
@@ -109,7 +151,11 @@ def slice_part(whole: Tensor, shard: Shard, index: int, count: int) -> Tensor:
 
 
 def join_parts(stacked: Tensor, shard: Shard) -> Tensor:
-    """Returns the whole tensor of parts stacked along dimension 0, (count, ...)."""
+    """Returns the whole tensor of parts stacked along dimension 0, (count, ...); unequal ones are
+    filled up.
+    """
+    if shard.of:
+        return join_parts(stacked, Shard(shard.dim)).narrow(shard.dim, 0, shard.of).contiguous()
     count, shape = stacked.shape[0], list(stacked.shape[1:])
     blocks, dim = blocks_of(shard), shard.dim
     if shard.segments:
@@ -165,7 +211,8 @@ def assemble(parts: Sequence[Tensor], placement: Placement) -> Tensor:
     """Returns the whole tensor that the ranks' parts stand for."""
     match placement:
         case Shard():
-            return join_parts(torch.stack(list(parts)), placement)
+            alike = [filled_up(part, placement, len(parts)) for part in parts]
+            return join_parts(torch.stack(alike), placement)
         case Replicate():
             return parts[0]
         case Partial(reduction):

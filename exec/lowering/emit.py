@@ -28,6 +28,7 @@ from torch.fx import Node as Step
 
 from dimsolve.partition.placement import Placement, Shard
 
+from ..distributed.gathering import Block, gathered
 from ..modes import is_switch
 from .calls import RankCall
 from .lengths import ceil_divide
@@ -146,6 +147,10 @@ class _Emission:
             self._step(step)
         if self.program.switches:
             self._restores()
+        mark = "@restoring\n" if self.program.switches else ""
+        if self.program.gathers:
+            self.imports.add("from dimsolve.exec.distributed.gathering import regathering")
+            mark = f"@regathering()\n{mark}"
         head = f'"""{self.title or "The program of one rank."}"""'
         imports = sorted(self.imports, key=lambda line: (line.startswith("from"), line))
         ends = sorted(self.program.axes)
@@ -153,7 +158,6 @@ class _Emission:
         wrapped = textwrap.fill(signature, 92, initial_indent=" " * 4, subsequent_indent=" " * 4)
         parts = [head, "\n".join(imports), *self.copied.values()]
         body = "\n".join(f"    {line}" if line else "" for line in self.lines)
-        mark = "@restoring\n" if self.program.switches else ""
         parts.append(f"{mark}def forward(\n{wrapped}\n):\n{body}")
         return "\n\n\n".join(parts).replace("\n\n\n", "\n\n", 1) + "\n"
 
@@ -211,6 +215,13 @@ class _Emission:
     def _expression(self, step: Step, origin: Origin | None) -> str:
         if origin is not None and origin.region is not None and step.target is not operator.getitem:
             return self._region(step, origin.region)
+        if origin is not None and origin.block is not None:
+            return self._block(step, origin.block)
+        if origin is not None and origin.kind == "changed":
+            self.imports.add("from dimsolve.exec.distributed.gathering import have_changed")
+            return f"have_changed([{self._arguments(step, [])}], {origin.label})"
+        if step.target is gathered:
+            return self._function(step, step.target)
         if origin is not None and origin.move is not None:
             return self._conversion(step, origin)
         if origin is not None and origin.call is not None:
@@ -221,6 +232,18 @@ class _Emission:
         if step.op == "call_method":
             return self._method(step, str(step.target))
         return self._function(step, step.target)
+
+    def _block(self, step: Step, block: Block) -> str:
+        """What begins to gather a block of parameters."""
+        self.imports.add("from dimsolve.exec.distributed.gathering import begin_block, block_of")
+        cuts = [
+            ", ".join(f'("{cut.shard}", {cut.axis}, {cut.shared})' for cut in each)
+            for each in block.cuts
+        ]
+        flags = [f"{name}=True" for name in ("again", "keeps") if getattr(block, name)]
+        made = ", ".join([*(f"[{cut}]" for cut in cuts), *flags])
+        parts, *rest = (value_text(value) for value in step.args)
+        return f"begin_block({', '.join([parts, f'block_of({made})', *rest])})"
 
     def _conversion(self, step: Step, origin: Origin) -> str:
         assert origin.move is not None

@@ -51,11 +51,21 @@ from ..calls import Arguments, resolve
 from ..distributed.communicator import Communicator
 from ..distributed.sharding import slice_part
 from ..modes import is_switch
+from .blocks import gather_in_blocks
 from .calls import Draws, RankCall, is_wide, on_whole_operands, rank_call, refuse_sparse
 from .lengths import Length
 from .program import Origin, Program, Slot
 from .regions import Regions
-from .setting import CALLS_FUNCTION, NO_MATCH, NOT_KNOWN, Setting, dim_of, identifier, reserve
+from .setting import (
+    CALLS_FUNCTION,
+    NO_MATCH,
+    NOT_KNOWN,
+    Returned,
+    Setting,
+    dim_of,
+    identifier,
+    reserve,
+)
 from .values import Symbols, Values, overlap, with_own_memory
 
 if TYPE_CHECKING:
@@ -70,19 +80,30 @@ def lower(
     device: torch.device | str = "cpu",
     given: Mapping[str, Layout] | None = None,
     kept: Sequence[str] = (),
+    stored: Mapping[str, Layout] | None = None,
+    returned: Returned | None = None,
 ) -> Program:
     """Returns the program of this rank.
 
     communicators: this rank's end of every mesh axis, by the axis' name. device: what the model's
     own device stands for. given: the layouts of inputs that callers do not give whole, by name.
     kept: axes along which outputs are returned in the parts that they are made in; along the others
-    they are returned whole. Raises LoweringError for a graph that no program can be made of, and
-    PlanError for a plan that does not follow from the graph.
+    they are returned whole. stored: the layouts of parameters and buffers that ranks hold otherwise
+    than the plan says, by name. returned: says of outputs by name that they stay in parts, or are
+    left out. Raises LoweringError for a graph that no program can be made of, and PlanError for a
+    plan that does not follow from the graph.
     """
     check_derived(plan, graph)
     ends = {axis: communicators[axis] for axis in plan.mesh}
     setting = Setting(
-        inlined(graph), plan, ends, torch.device(device), given=given or {}, kept=tuple(kept)
+        inlined(graph),
+        plan,
+        ends,
+        torch.device(device),
+        given=given or {},
+        kept=tuple(kept),
+        stored=stored or {},
+        returned=returned or Returned(),
     )
     return _Lowering(setting).program()
 
@@ -121,6 +142,7 @@ class _Lowering:
             self._node(node)
             checkpoints.end(around.get(node.id))
         absent = self._output()
+        gathers = gather_in_blocks(self.setting)
         checkpoints.take_out()
         overlap(self.setting, gather=self.values.recorded)
         return Program.of(
@@ -135,6 +157,7 @@ class _Lowering:
             objects=self.graph.objects,
             absent=absent,
             axes=tuple(self.plan.mesh),
+            gathers=gathers,
             switches=any(is_switch(step.target) for step in self.fx.nodes),
             draws=self.draws if any(o.randomness for o in self.plan.operators) else None,
         )
@@ -207,8 +230,11 @@ class _Lowering:
         self.env[name] = self.given[name]
         if entry.kind == "constant":
             self.constants[entry.target] = self._constant(entry, held)
-        elif entry.kind == "input" and held is not None and name in self.used:
-            self.env[name] = self.values.cut(self.given[name], held)
+        elif held is not None and name in self.used:
+            setting, own = self.setting, self.setting.layout(held.placements)
+            is_input = entry.kind == "input"
+            source = setting.given_as(held.name) if is_input else setting.stored.get(held.name, own)
+            self.env[name] = self.values.cut(self.given[name], source, held)
 
     def _constant(self, entry: Input, held: InputPlan | None) -> Any:
         """The part of a tensor that belongs to the program, on this device."""

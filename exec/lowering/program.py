@@ -20,6 +20,7 @@ import torch
 from dimsolve.ir.graph import Left, Made, Node, Place, Region
 from dimsolve.partition.placement import Placement
 
+from ..distributed.gathering import Block, regathering
 from ..modes import restoring
 from .calls import Draws, RankCall
 from .lengths import InputLengths
@@ -41,9 +42,10 @@ class Origin:
     """Where a step of the program comes from.
 
     kind: a slot's, ``operator``, ``part`` (one of several results), ``conversion``, ``begun`` (of a
-    conversion), ``share`` (of a gradient), ``region`` or ``size``. label: the node, the conversion,
-    the axis, the region, or the symbol. move: the conversion's axis, its placements before and
-    after, and whether its gradient is shared. region: what is called, of a region.
+    conversion), ``block`` (of gathers), ``share`` (of a gradient), ``region`` or ``size``. label:
+    the node, the conversion, the axis, the region, or the symbol. move: the conversion's axis, its
+    placements before and after, and whether its gradient is shared. region: what is called, of a
+    region. block: the parameters that a ``block`` gathers.
     """
 
     kind: str
@@ -52,6 +54,7 @@ class Origin:
     call: RankCall | None = None
     move: tuple[str, Placement, Placement, bool] | None = None
     region: Body | None = None
+    block: Block | None = None
 
 
 def origin_of(step: fx.Node) -> Origin | None:
@@ -107,8 +110,8 @@ class Program:
     class that the model returns, as an import path. left: what the model leaves of its arguments;
     objects: which of what is handed out are objects. absent: classes of what the model returned and
     the program cannot return. draws: None where nothing draws random numbers. axes: of the mesh.
-    switches: whether it switches modes of torch. bodies: its own function, and those of its
-    regions.
+    switches: whether it switches modes of torch. gathers: whether it gathers parameters that are
+    stored in parts. bodies: its own function, and those of its regions.
     """
 
     bodies: tuple[Body, ...]
@@ -122,6 +125,7 @@ class Program:
     draws: Draws | None
     axes: tuple[str, ...]
     switches: bool
+    gathers: bool = False
 
     def __repr__(self) -> str:
         kinds = [slot.kind for slot in self.slots]
@@ -156,9 +160,13 @@ class Program:
         """
         if self.draws is not None:
             self.draws.begin()
-        if self.switches and not torch.compiler.is_compiling():
-            return self._switching(self.module, *values)
-        return self._forward(self.module, *values)
+        if torch.compiler.is_compiling():
+            return self._forward(self.module, *values)
+        forward = self._switching if self.switches else self._forward
+        if not self.gathers:
+            return forward(self.module, *values)
+        with regathering():
+            return forward(self.module, *values)
 
     @property
     def code(self) -> str:

@@ -213,6 +213,8 @@ def _is_held(step: fx.Node) -> bool:
         return False
     if origin.kind == "conversion":
         return all(_is_held(given) for given in step.all_input_nodes)
+    if origin.kind == "block":
+        return True
     return origin.kind in HELD
 
 

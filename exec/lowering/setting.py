@@ -7,12 +7,13 @@ parts(["S(0)", "R"], 0)                how many parts dimension 0 is cut in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from keyword import iskeyword
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import torch
 
@@ -156,9 +157,29 @@ def other_mesh(plan: Plan, ranks: Mapping[str, int], reason: str) -> LoweringErr
 EMITTED = (
     *("draws", "device", "torch", "forward", "restoring", "convert", "placed", "Shard"),
     *("part_of", "partial", "modified", "made_by_shards", "operator"),
-    *("checkpoint",),
+    *("checkpoint", "block_of", "begin_block", "gathered", "regathering"),
+    *("have_changed",),
 )
 """Names in the text of a program that are no variables."""
+
+
+Kept: TypeAlias = Literal["whole", "placed", "none"]
+
+
+@dataclass(frozen=True)
+class Returned:
+    """How outputs are handed out: whole; ``"placed"``, in the parts that they are made in; or not
+    at all. ``by_pattern``: in the order in which the patterns are tried; others are whole.
+    as_placed: makes of this rank's part, in a layout, what is handed out.
+    """
+
+    by_pattern: tuple[tuple[str, Kept], ...] = ()
+    as_placed: Callable[[Layout], Callable[[torch.Tensor], torch.Tensor]] | None = None
+
+    def __call__(self, name: str) -> Kept:
+        """Returns how an output of this name is handed out."""
+        found = (kept for pattern, kept in self.by_pattern if fnmatchcase(name, pattern))
+        return next(found, "whole")
 
 
 def _graph() -> fx.Graph:
@@ -172,7 +193,8 @@ class Setting:
     """``fx``: the program as it grows. held: what its ``get_attr`` nodes name, by that name.
 
     given: the layouts of the inputs that callers do not give whole, by the input's name. kept: the
-    axes along which outputs stay in the parts that they are made in.
+    axes along which outputs stay in the parts that they are made in. returned: see `Returned`.
+    stored: the layouts of parameters and buffers that ranks hold otherwise than the plan says.
     """
 
     graph: Graph
@@ -182,7 +204,9 @@ class Setting:
     fx: fx.Graph = field(default_factory=_graph)
     held: dict[str, object] = field(default_factory=dict)
     given: Mapping[str, Layout] = field(default_factory=dict)
+    stored: Mapping[str, Layout] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
+    returned: Returned = field(default_factory=Returned)
 
     @property
     def mesh(self) -> dict[str, int]:

@@ -203,10 +203,9 @@ class Values:
             return [self.source(value.name) for value in node.operands()]
         return [self.source(operand.source) for operand in plan.operands]
 
-    def cut(self, node: fx.Node, held: InputPlan) -> fx.Node:
-        """Returns the part of an input that the plan wants of what callers give."""
-        source, target = self._setting.given_as(held.name), self._setting.layout(held.placements)
-        return self._moved(node, source, target, held)
+    def cut(self, node: fx.Node, source: Layout, held: InputPlan) -> fx.Node:
+        """Returns the part of an input that the plan wants of what there is."""
+        return self._moved(node, source, self._setting.layout(held.placements), held)
 
     def returned(self, name: str, entry: OutputPlan | None) -> Any:
         """Returns what an output is handed out as: whole, but along the axes that are kept in the
@@ -214,17 +213,25 @@ class Values:
         """
         if entry is None:
             return self.source(name)
-        made = self._setting.layout(entry.placements)
+        how = self._setting.returned(entry.name)
+        if how == "none":
+            return None
+        made, placing = self._setting.layout(entry.placements), self._setting.returned.as_placed
+        placed = how == "placed" and placing is not None
         target = tuple(
             placement
-            if axis in self._setting.kept and isinstance(placement, Shard)
+            if isinstance(placement, Shard)
+            and (placement.contiguous if placed else axis in self._setting.kept)
             else Replicate()
             for axis, placement in zip(self._setting.plan.mesh, made, strict=True)
         )
-        if not any(isinstance(placement, Shard) for placement in target):
+        if not placed and not any(isinstance(placement, Shard) for placement in target):
             return self.source(entry.source)
         if name not in self._returned:
-            self._returned[name] = self._moved(self.source(entry.value), made, target, entry)
+            part = self._moved(self.source(entry.value), made, target, entry)
+            if placed and placing is not None:
+                part = self._setting.fx.call_function(placing(target), (part,))
+            self._returned[name] = part
         return self._returned[name]
 
     def _moved(

@@ -176,6 +176,7 @@ class Agreement:
     ) -> None:
         self.plan = plan
         self.way = way
+        self._device_mesh = device_mesh
         self.timeout = TIMEOUT if timeout is None else timeout
         self.patience = 0.0
         self.ranks = [0]
@@ -188,7 +189,6 @@ class Agreement:
         if timeout is None:
             self.timeout = self._watch.timeout or chosen_timeout() or TIMEOUT
             self.patience = 0.0 if self._watch.timeout else _group_timeout()
-        self._device_mesh = device_mesh
         self.rank = dist.get_rank()
         self.ranks = (
             list(range(dist.get_world_size()))
@@ -200,6 +200,10 @@ class Agreement:
         self._store = self._watch.store(prefix)
         if len(self.ranks) > 1:
             self._watch.tasks.append(self._answer)
+
+    def another(self, plan: Plan) -> Agreement:
+        """Returns the agreement of the same ranks on another plan of the same part."""
+        return Agreement(plan, self._device_mesh, way=self.way)
 
     @property
     def alone(self) -> bool:
@@ -317,8 +321,7 @@ class Agreement:
         """What is wrong with the inputs of this rank, whatever those of others are."""
         try:
             inputs.check_dtypes({name: tensor.dtype for name, tensor in tensors.items()})
-            wholes = {name: given.whole(name, shape) for name, shape in shapes.items()}
-            check_conditions(self.plan, {**inputs.sizes(wholes), **mesh})
+            check_conditions(self.plan, {**inputs.sizes(given.wholes(tensors)), **mesh})
         except DimsolveError as error:
             return given.in_words(error, shapes)
         return None

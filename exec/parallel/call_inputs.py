@@ -27,7 +27,7 @@ from dimsolve.ir.graph import Constant, Device, Left, Made, Place
 
 from ..calls import resolve
 from ..capture.argument_objects import class_path, fill, is_plain_container, setting_of
-from ..capture.dynamic import parts_and_leaves
+from ..capture.dynamic import Leaf, parts_and_leaves
 
 
 class Rebuilder:
@@ -161,9 +161,6 @@ def _maker(path: str) -> Callable[[Any], Any]:
     return rebuild
 
 
-_FLAT = (Tensor, int, float, str, bool, type(None))
-
-
 class CallError(DimsolveError):
     """A call that the program was not made for."""
 
@@ -187,30 +184,16 @@ class CallInputs:
         self.names = tuple(names)
         self.settings = dict(settings)
         self.defaults = _defaults(forward)
-        self._ways: dict[Any, list[int]] = {}
 
     def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """Returns the tensors; CallError where the call has other arguments than the program."""
-        given = [*args, *kwargs.values()]
-        if not all(isinstance(value, _FLAT) for value in given):
-            found = self._read(args, kwargs)
-            return [found[name] for name in self.names]
-        kinds = [Tensor if isinstance(v, Tensor) else (v.__class__, v) for v in given]
-        way = (len(args), *kwargs, *kinds)
-        places = self._ways.get(way)
-        if places is None:
-            order = list(self._read(args, kwargs))
-            places = self._ways[way] = [order.index(name) for name in self.names]
-        return [given[place] for place in places]
+        found = self.read(parts_and_leaves(self.forward, args, kwargs, None))
+        return [found[name] for name in self.names]
 
-    def objects(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[Place, Any]:
-        """Returns the objects and containers of a call's arguments, by their places."""
-        parts = parts_and_leaves(self.forward, args, kwargs, None)
-        return {part.place: part.value for part in parts if part.whole}
-
-    def _read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The leaves of the arguments by name, in order, once they are known to fit."""
-        parts = parts_and_leaves(self.forward, args, kwargs, None)
+    def read(self, parts: Sequence[Leaf]) -> dict[str, Any]:
+        """Returns the leaves of a call's arguments by name, in order, once they are known to fit;
+        CallError where they do not.
+        """
         given = {part.name for part in parts}
         for part in parts:
             if part.whole:

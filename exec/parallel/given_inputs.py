@@ -39,7 +39,7 @@ from ..distributed.digests import digest
 from ..distributed.sharding import blocks_of
 from ..lowering.lower import lower
 from ..lowering.program import Program
-from ..lowering.setting import mesh_sizes, placement_of
+from ..lowering.setting import Returned, mesh_sizes, placement_of
 from ..lowering.values import labelled
 from .call_inputs import CallError
 from .mesh import RankMesh
@@ -138,6 +138,18 @@ class GivenInputs:
             if isinstance(placement, Shard) and placement.dim < len(found):
                 found[placement.dim] *= count
         return tuple(found)
+
+    def wholes(self, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+        """Returns the shapes of the whole inputs of which a rank was given these."""
+        return {name: self.whole(name, tensor.shape) for name, tensor in tensors.items()}
+
+    def rows(self, shapes: Mapping[str, Sequence[int]]) -> dict[int, int]:
+        """Returns how many ranks give parts of the first dimension, by the length of a part."""
+        found: dict[int, int] = {}
+        for name, shape in shapes.items():
+            if shape and self.is_cut(name, 0):
+                found[shape[0]] = self.whole(name, shape)[0] // shape[0]
+        return found
 
     def with_layouts(self, layouts: Mapping[str, Layout]) -> GivenInputs:
         """Returns the same with other layouts of some inputs."""
@@ -321,24 +333,43 @@ class Form:
     """One way in which inputs are given, and its program.
 
     layouts: of the DTensors, by name. admitted: the sizes and dtypes that all ranks agreed on.
+    fitting: those that the plan is known to have been made for.
     """
 
     program: Program
     given: GivenInputs
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     admitted: set[Any] = field(default_factory=set)
+    fitting: set[Any] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.text = "; ".join(f"{n} {layout_text(each)}" for n, each in self.layouts.items())
 
 
-def lower_for(plan: Plan, ends: RankMesh, given: GivenInputs) -> Program:
-    """Returns this rank's program for inputs that are given so. The plan has its graph."""
+def lower_for(
+    plan: Plan,
+    ends: RankMesh,
+    given: GivenInputs,
+    *,
+    stored: Mapping[str, Layout] | None = None,
+    returned: Returned | None = None,
+) -> Program:
+    """Returns this rank's program for inputs that are given so. The plan has its graph.
+
+    stored, returned: as of `dimsolve.exec.lowering.lower.lower`.
+    """
     graph = plan.planned
     assert graph is not None
     kept = plan.data_axes if given.way == "local" else ()
     return lower(
-        graph, plan, ends.communicators, device=ends.device, given=given.layouts, kept=kept
+        graph,
+        plan,
+        ends.communicators,
+        device=ends.device,
+        given=given.layouts,
+        kept=kept,
+        stored=stored,
+        returned=returned,
     )
 
 

@@ -21,6 +21,7 @@ such as Adafactor, is refused; of the user's own nobody knows, which is said onc
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, wraps
@@ -277,7 +278,7 @@ def _whole_norms(
             groups.setdefault(key, []).append(place)
     found = list(tensors)
     for places in groups.values():
-        norms = torch.stack([torch.linalg.vector_norm(tensors[i], order) for i in places])
+        norms = torch.stack([_norm(tensors[i], order) for i in places])
         for end in cuts[id(tensors[places[0]])]:
             rows = end.all_gather(norms)
             # The norm of order 0 counts what is not zero.
@@ -285,6 +286,13 @@ def _whole_norms(
         for place, norm in zip(places, norms.unbind(), strict=True):
             found[place] = norm
     return found
+
+
+def _norm(part: Tensor, order: float) -> Tensor:
+    """The norm of a part; of an empty one the number that changes nothing."""
+    if part.numel():
+        return torch.linalg.vector_norm(part, order)
+    return part.new_full((), math.inf if order < 0 else 0.0)
 
 
 def _with_shared_overflow(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,46 +17,42 @@ Either way the loss and the gradients are those of the whole batch.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from functools import lru_cache, wraps
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FunctionType, new_class
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from dimsolve.ir.errors import DimsolveError, Problem
-from dimsolve.ir.graph import Place
+from dimsolve.partition.layout import Layout
+from dimsolve.partition.placement import Replicate
 from dimsolve.partition.plan import Plan
 from dimsolve.partition.plan_data import no_plan
 
 from ..distributed.communicator import Communicator
 from ..lowering.program import Program
-from ..lowering.setting import LoweringError, mesh_sizes, placement_of
-from ..modes import autocast_now
-from .agreement import Agreement, AgreementError
-from .call_inputs import CallError, CallInputs, Rebuilder
-from .faults import explain, is_failure
+from ..lowering.setting import LoweringError, Returned, mesh_sizes, placement_of
+from .agreement import Agreement
 from .files import load_safetensors
-from .given_inputs import (
-    Form,
-    GivenInputs,
-    Way,
-    is_compared,
-    is_dtensor,
-    local_parts,
-    lower_for,
-    told_by_all,
-)
+from .given_inputs import Form, GivenInputs, Way, is_dtensor, local_parts, lower_for
 from .mesh import RankMesh, rank_mesh
+from .on_demand import Names, OnDemand
 from .optimizers import mark_parameters, watch_gradients, watch_optimizers
-from .same_model import check_model, depends_on_mode
+from .programs import Entry, Programs
+from .same_model import check_model
 from .state import NOT_PICKLED, Held, add_state, copied, give_state, take_state
 from .wrapped import OTHER_TRAINER, watch_wrappers
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
+Outputs: TypeAlias = str | Mapping[str, str] | Sequence[str]
 
 _NOT_HELD = Problem(
     LoweringError,
@@ -79,6 +75,20 @@ _NO_WAY = Problem(
     "inputs is {inputs!r:.60}",
     'write "whole", the whole batch on every rank, or "local", its own part',
 )
+_NO_SUCH_KEPT = Problem(
+    LoweringError,
+    "no-such-outputs",
+    "there is no such way to hand out outputs",
+    "outputs says {kept!r:.60}",
+    'write "whole", "placed", {{"logits": "placed", "hidden_states*": "none"}}, or ["loss"]',
+)
+_NO_OUTPUT = Problem(
+    LoweringError,
+    "no-such-output",
+    "the plan has no output named {name}",
+    "it has {listed}",
+    "plan.outputs lists them",
+)
 _NO_DATA_AXIS = Problem(
     LoweringError,
     "no-data-axis",
@@ -86,13 +96,6 @@ _NO_DATA_AXIS = Problem(
     "along {axes} this one cuts no input, or parameters too: all ranks work on the same batch",
     'give the same batch on all ranks, inputs="whole", or plan for a data axis as well, '
     "such as {{'dp': 2, 'tp': 2}}",
-)
-_OTHER_MODE = Problem(
-    CallError,
-    "other-mode",
-    "the model was traced in {traced} mode and is called in {called} mode",
-    "{operator} computes something else there",
-    "trace and parallelize the model once more, in {called} mode",
 )
 
 
@@ -102,6 +105,7 @@ def parallelize(
     device_mesh: DeviceMesh | None = None,
     *,
     inputs: Way = "whole",
+    outputs: Outputs = "whole",
 ) -> ParallelModule:
     """Returns this rank's part of a model, an ``nn.Module``.
 
@@ -128,6 +132,12 @@ def parallelize(
 
     A DTensor on the mesh of the plan (or on some of its axes: it is the same along the others) is
     taken as the whole that it stands for, and converted where its placements are not the plan's.
+
+    outputs: what of the model's outputs every rank is handed, by the names that the plan lists.
+    ``"whole"``: all of each, as above. ``"placed"``: DTensors, of which a rank has the part that it
+    has made, so that nothing is gathered. A mapping from patterns to ``"whole"``, ``"placed"`` or
+    ``"none"``, which leaves out: ``{"logits": "placed"}``; the first pattern that fits counts, and
+    what none fits is whole. A list of patterns: these whole, and nothing else: ``["loss"]``.
 
     Inputs that must be equal are compared between ranks, by a digest of the contents, in the first
     4 calls, in calls whose number is a power of two or a multiple of 1024, and with sizes that were
@@ -157,8 +167,11 @@ def parallelize(
         raise _NO_DATA_AXIS(axes=" and ".join(plan.mesh))
     if given.unusual():
         warnings.warn(_unusual(given), stacklevel=2)
-    program = lower_for(plan, ends, given)
-    return ParallelModule(model, plan, program, ends, agreement, given)
+    returned = returned_as(outputs, ends, [output.name for output in plan.outputs])
+    program = lower_for(plan, ends, given, returned=returned)
+    on_demand = OnDemand(model, plan, given)
+    make = class_of(type(model))
+    return make(model, plan, program, ends, agreement, given, on_demand, returned)
 
 
 class ParallelModule(torch.nn.Module):
@@ -174,44 +187,48 @@ class ParallelModule(torch.nn.Module):
         ends: RankMesh,
         agreement: Agreement,
         given: GivenInputs | None = None,
+        on_demand: OnDemand | None = None,
+        returned: Returned | None = None,
     ) -> None:
-        super().__init__()
+        torch.nn.Module.__init__(self)
         self.training = model.training
         self.plan = plan
         self.program = program
         self.ends = ends
-        self._agreement = agreement
         self._held = held_by(plan, ends.communicators)
-        traced = getattr(plan.planned, "traced", {}).get("")
-        self._traced_in_training = model.training if traced is None else traced.training
-        self._depends_on_mode = depends_on_mode(plan)
-        self._mesh_sizes = mesh_sizes(plan, ends.communicators)
         add_state(self, model, self._held, ends)
         self._know_parameters()
         watch_optimizers()
         watch_wrappers()
-        names = [slot.target for slot in program.slots if slot.kind == "input"]
-        graph = plan.planned
-        self._rebuild = Rebuilder(program.container, program.left, program.objects, ends.device)
-        self._arguments = CallInputs(
-            model.forward, names, getattr(graph, "settings", {}), ends.device
-        )
         given = given or GivenInputs.of(plan, ends.communicators, "whole")
-        self._form = Form(program, given)
-        self._forms: dict[Any, Form] = {}
+        forward = signature_of(model)
+        self._returned = self._usual = returned or Returned()
+        first = Entry(plan, given, agreement, ends, forward, self._usual, program=program)
+        self._programs = Programs(forward, first, on_demand, self._add)
         hooks: Any = self
         hooks.register_state_dict_post_hook(give_state)
         hooks.register_load_state_dict_pre_hook(take_state)
         hooks.register_load_state_dict_post_hook(_loaded)
+        if on_demand is not None and on_demand.model is not None:
+            _give_attributes(self, on_demand.model)
         if program.absent:
             _warn_absent(program.absent)
 
     def _know_parameters(self) -> None:
-        """Notes where the program finds its tensors, and at each parameter that it is a part."""
+        """Notes where programs find their tensors, and at each parameter that it is a part."""
         mark_parameters(self)
         watch_gradients(self)
-        state = [slot for slot in self.program.slots if slot.kind != "input"]
-        self._places = [_place_of(self, slot.kind, slot.target, self.program) for slot in state]
+        self._places: dict[int, list[tuple[Any, Any]]] = {}
+        self._moded = {path: vars(module) for path, module in self.named_modules()}
+
+    def tensors_of(self, program: Program) -> list[Any]:
+        """The model's tensors that a program takes, as they are now."""
+        places = self._places.get(id(program))
+        if places is None:
+            state = [slot for slot in program.slots if slot.kind != "input"]
+            places = [_place_of(self, slot.kind, slot.target, program) for slot in state]
+            self._places[id(program)] = places
+        return [owner[key] for owner, key in places]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ParallelModule:
         made: ParallelModule = copied(self, memo)
@@ -224,6 +241,11 @@ class ParallelModule(torch.nn.Module):
     def device_mesh(self) -> DeviceMesh | None:
         """The mesh of the plan's axes; None where one process runs alone."""
         return self.ends.mesh
+
+    @property
+    def programs(self) -> tuple[Entry, ...]:
+        """The programs that there are by now, that of the plan first."""
+        return tuple(self._programs.entries)
 
     def source(self) -> str:
         """Returns the program of this rank as the text of a Python module."""
@@ -262,77 +284,109 @@ class ParallelModule(torch.nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Returns what the model returns for these arguments, which are the model's own."""
-        inputs = self._arguments(args, kwargs)
-        given = self._arguments.objects(args, kwargs) if self._rebuild.takes_objects else {}
-        for value in inputs:
-            if type(value) is not Tensor and is_dtensor(value):
-                return self._called_with_dtensors(inputs, given)
+        modes = {path: held["training"] for path, held in self._moded.items()}
+        entry, inputs, objects = self._programs.find(args, kwargs, modes)
+        form = entry.first
+        if self._returned is not self._usual or any([_is_placed(value) for value in inputs]):
+            inputs, form = self._placed(entry, inputs)
+        if not entry.fits(inputs, form):
+            entry, inputs, objects = self._programs.made_wider(entry, args, kwargs, modes)
+            inputs, form = self._placed(entry, inputs)
         if torch.compiler.is_compiling():
-            self._admit_compiled(inputs)
+            _admit_compiled(entry, inputs, form)
         else:
-            self._admit(inputs, self._form)
-        return self._run(inputs, self.program, given)
+            entry.admit(inputs, form)
+        return entry.run(inputs, self.tensors_of(form.program), form, objects)
 
     @torch.compiler.disable
-    def _called_with_dtensors(self, inputs: list[Tensor], given: Mapping[Place, Any]) -> Any:
-        """The same for inputs of which some are DTensors: a program for each way they are cut."""
-        locals, layouts = local_parts(inputs, self._arguments.names, self.ends)
-        key = tuple(layouts.items())
-        if key not in self._forms:
-            cut = self._form.given.with_layouts(layouts)
-            self._forms[key] = Form(lower_for(self.plan, self.ends, cut), cut, layouts)
-        form = self._forms[key]
-        self._admit(locals, form)
-        return self._run(locals, form.program, given)
+    def _placed(self, entry: Entry, inputs: list[Tensor]) -> tuple[list[Tensor], Form]:
+        """This rank's parts of inputs of which some are DTensors, and the program for them."""
+        parts, layouts = local_parts(inputs, entry.arguments.names, self.ends)
+        return parts, entry.form(layouts, self._returned)
 
-    def _run(self, inputs: list[Tensor], program: Program, given: Mapping[Place, Any]) -> Any:
+    def _add(self, make: Callable[[], Plan], names: Names | None) -> Entry:
+        """Makes the program of another plan, on all ranks together."""
+        first, problem = self._programs.entries[0], None
         try:
-            result = program.run([*inputs, *[owner[key] for owner, key in self._places]])
-        except Exception as error:
-            if is_failure(error):
-                explain(error, program, self.ends)
-            raise
-        return self._rebuild(result, given)
+            plan = make()
+        except DimsolveError as error:
+            problem = error
+        agreement = first.agreement.another(self.plan if problem else plan)
+        agreement.agree_on_plan("" if problem is None else str(problem))
+        if problem is not None:
+            raise problem
+        given = GivenInputs.of(plan, self.ends.communicators, first.first.given.way)
+        stored = stored_otherwise(plan, self._held, self.ends)
+        forward, usual = self._programs.forward, self._usual
+        return Entry(plan, given, agreement, self.ends, forward, usual, stored=stored, names=names)
 
-    def _admit(self, inputs: list[Tensor], form: Form) -> None:
-        """Checks with all ranks what was not seen before, and now and then the contents."""
-        agreement, names = self._agreement, self._arguments.names
-        agreement.calls += 1
-        if self.training is not self._traced_in_training and self._depends_on_mode:
-            traced, called = "training", "evaluation"
-            if self.training:
-                traced, called = called, traced
-            raise _OTHER_MODE(traced=traced, called=called, operator=self._depends_on_mode)
-        cast = autocast_now()
-        sizes = tuple([(value.shape, value.dtype) for value in inputs])
-        key = (sizes, *cast.items())
-        if key in form.admitted:
-            agreement.note((names, sizes, form.text, cast))
-            if is_compared(agreement.calls) and not agreement.alone:
-                self._compare(inputs, form)
-            return
-        tensors = dict(zip(names, inputs, strict=True))
-        agreement.agree_on_inputs(
-            form.given,
-            tensors,
-            form.program.inputs,
-            self._mesh_sizes,
-            layouts=form.text,
-            cast=cast,
+    @contextmanager
+    def returning(self, outputs: Outputs) -> Iterator[None]:
+        """Calls within hand out these outputs instead of those that `parallelize` was told."""
+        before, self._returned = self._returned, returned_as(outputs, self.ends)
+        try:
+            yield
+        finally:
+            self._returned = before
+
+
+def _is_placed(value: Tensor) -> bool:
+    return type(value) is not Tensor and is_dtensor(value)
+
+
+@torch.compiler.disable
+def _admit_compiled(entry: Entry, inputs: list[Tensor], form: Form) -> None:
+    entry.admit(inputs, form)
+
+
+@lru_cache(maxsize=256)
+def class_of(kind: type[torch.nn.Module]) -> type[ParallelModule]:
+    """Returns the class of the parts of a class of models, which is both: what the model's methods
+    do with ``self`` they do with the part. Its parameters are the part's.
+    """
+    plain: Any = ParallelModule.forward
+    forward: Any = FunctionType(plain.__code__, plain.__globals__, "forward", None, None)
+    with suppress(TypeError, ValueError):
+        forward.__signature__ = signature(kind.forward)
+    members = {"forward": forward, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    if callable(getattr(kind, "generate", None)):
+        members["generate"] = _generating(kind)
+    try:
+        return new_class(
+            kind.__name__, (ParallelModule, kind), exec_body=lambda n: n.update(members)
         )
-        form.admitted.add(key)
+    except TypeError:  # a class of which none can be derived
+        return ParallelModule
 
-    def _compare(self, inputs: list[Tensor], form: Form) -> None:
-        """Raises AgreementError on all ranks where contents differ that must be equal."""
-        tensors = dict(zip(self._arguments.names, inputs, strict=True))
-        told = told_by_all(tensors, self.ends)
-        different = form.given.different_contents(told, form.given.places(list(told)))
-        if different is not None:
-            raise AgreementError(different)
 
-    @torch.compiler.disable
-    def _admit_compiled(self, inputs: list[Tensor]) -> None:
-        self._admit(inputs, self._form)
+CACHES = ("past_key_values*", "cache_params*")
+"""What transformers' models return to be given again."""
+
+
+def _generating(kind: Any) -> Callable[..., Any]:
+    """Returns the model's ``generate`` for a part: a cache stays cut, as DTensors, from call to
+    call; and where ranks generate from their own prompts they all go on until the last is done.
+    """
+
+    @wraps(kind.generate)
+    def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        way = self._programs.entries[0].first.given.way
+        if way == "local" and "synced_gpus" in signature(kind.generate).parameters:
+            kwargs.setdefault("synced_gpus", True)
+        with self.returning(dict.fromkeys(CACHES, "placed")):
+            return kind.generate(self, *args, **kwargs)
+
+    return generate
+
+
+_OWN = frozenset(vars(torch.nn.Module())) | {"forward"}
+
+
+def _give_attributes(part: ParallelModule, model: torch.nn.Module) -> None:
+    """Gives a part what a model's methods find at it, but for what it has itself."""
+    for name, value in vars(model).items():
+        if name not in _OWN and not isinstance(value, Tensor):
+            part.__dict__.setdefault(name, value)
 
 
 def _loaded(module: ParallelModule, keys: Any) -> None:
@@ -349,6 +403,63 @@ def held_by(plan: Plan, communicators: Mapping[str, Communicator]) -> dict[str, 
         for entry in plan.inputs
         if entry.kind in ("parameter", "buffer")
     }
+
+
+def returned_as(outputs: Outputs, ends: RankMesh, names: Sequence[str] | None = None) -> Returned:
+    """Returns how outputs are handed out. names: of the plan's outputs, of which a word without
+    ``*`` must be one. Raises LoweringError for what says nothing about outputs.
+    """
+    if isinstance(outputs, str):
+        pairs = [("*", outputs)]
+    elif isinstance(outputs, Mapping):
+        pairs = list(outputs.items())
+    else:
+        pairs = [*[(name, "whole") for name in outputs], ("*", "none")]
+    for pattern, kept in pairs:
+        if kept not in ("whole", "placed", "none"):
+            raise _NO_SUCH_KEPT(kept=kept)
+        if names is not None and "*" not in pattern and pattern not in names:
+            listed = ", ".join(get_close_matches(pattern, names) or names[:5])
+            raise _NO_OUTPUT(name=pattern, listed=listed)
+    mesh = ends.mesh
+
+    def as_placed(layout: Layout) -> Callable[[Tensor], Tensor]:
+        held = Held(layout, tuple(ends.communicators.values()))
+
+        def as_dtensor(part: Tensor) -> Tensor:
+            return part if mesh is None else held.dtensor(part, mesh)
+
+        return as_dtensor
+
+    found: list[Any] = [
+        (pattern, kept) for pattern, kept in pairs if pattern != "*" or kept != "whole"
+    ]
+    return Returned(tuple(found), as_placed)
+
+
+def stored_otherwise(plan: Plan, held: Mapping[str, Held], ends: RankMesh) -> dict[str, Layout]:
+    """Returns the layouts of parameters and buffers that are held otherwise than a plan says."""
+    sizes = tuple(mesh_sizes(plan, ends.communicators).items())
+    whole = (Replicate(),) * len(ends.communicators)
+    found: dict[str, Layout] = {}
+    for entry in plan.inputs:
+        if entry.kind in ("parameter", "buffer"):
+            layout = held[entry.name].placements or whole
+            if layout != tuple(placement_of(text, sizes) for text in entry.placements):
+                found[entry.name] = layout
+    return found
+
+
+def signature_of(model: torch.nn.Module) -> Callable[..., Any]:
+    """Returns a function with the signature of a model's, which does not hold the model."""
+
+    def forward(*args: Any, **kwargs: Any) -> None:
+        return None
+
+    made: Any = forward
+    with suppress(TypeError, ValueError):
+        made.__signature__ = signature(model.forward)
+    return forward
 
 
 def _device_of(model: torch.nn.Module) -> torch.device | None:

@@ -9,7 +9,7 @@ so would a hook that tracing has not seen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -178,11 +178,57 @@ def _probability(node: Node) -> object:
 
 
 class PartModule(torch.nn.Module):
-    """A module of a part: it holds parameters and buffers under their names, and is not called."""
+    """A module of a part: it holds parameters and buffers under their names, and is not called.
+
+    kind: the name of the model's class there.
+    """
+
+    kind = "Module"
+
+    def _get_name(self) -> str:
+        return self.kind
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Raises LoweringError: only the whole part can be called."""
         raise _MODULE_CALL()
+
+
+class PartList(PartModule):
+    """A module of a part whose items are found by their places: of a list, or a sequence."""
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[torch.nn.Module | None]:
+        return iter(self._modules.values())
+
+    def __getitem__(self, place: int | slice) -> Any:
+        return list(self._modules.values())[place]
+
+
+class PartDict(PartModule):
+    """A module of a part whose items are found by their names."""
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._modules[name]
+
+
+def part_module(original: torch.nn.Module) -> PartModule:
+    """Returns a module of a part for one of the model, in the mode of that one."""
+    made = PartModule()
+    if isinstance(original, torch.nn.ModuleList | torch.nn.Sequential):
+        made = PartList()
+    elif isinstance(original, torch.nn.ModuleDict):
+        made = PartDict()
+    made.kind = type(original).__name__
+    made.training = original.training
+    return made
 
 
 def _refusing(what: str) -> Any:

@@ -44,10 +44,10 @@ from dimsolve.partition.torch_placements import layout_to_torch
 
 from ..distributed.collectives import convert_axes
 from ..distributed.communicator import Communicator, common_number, end_text
-from ..distributed.sharding import blocks_of, local_part
+from ..distributed.sharding import blocks_of, local_part, run_of
 from ..lowering.setting import LoweringError
 from .mesh import RankMesh
-from .same_model import PartModule
+from .same_model import part_module
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -119,7 +119,7 @@ class Held:
         shape = list(local)
         for placement, end in self._cuts():
             if isinstance(placement, Shard):
-                shape[placement.dim] *= end.size
+                shape[placement.dim] = placement.of or shape[placement.dim] * end.size
         return tuple(shape)
 
     def runs(self, shape: Sequence[int]) -> list[Run]:
@@ -181,6 +181,9 @@ def _cut(
     runs: Sequence[tuple[int, int]], shard: Shard, rank: int, size: int
 ) -> list[tuple[int, int]]:
     """What a rank has of runs that together are cut over ``size`` ranks."""
+    if shard.of:
+        start, length = run_of(shard, rank, size)
+        return list(_between(runs, start, start + length))
     blocks, segments = blocks_of(shard), shard.segments or (1,)
     unit = sum(run for _, run in runs) // (blocks * sum(segments))
     found: list[tuple[int, int]] = []
@@ -352,7 +355,7 @@ def _number(path: str) -> int:
 
 
 _SHARED = frozenset(
-    {"plan", "program", "ends", "_agreement", "_held", "_arguments", "_rebuild", "_form", "_forms"}
+    {"plan", "program", "ends", "_held", "_returned", "_usual", "config", "generation_config"}
 )
 """What belongs to the plan and to the world, and not to the parameters."""
 
@@ -379,8 +382,9 @@ def copied(module: Any, memo: dict[int, Any]) -> Any:
     made: Any = object.__new__(type(module))
     memo[id(module)] = made
     for name, value in module.__dict__.items():
-        if name != "_places":
+        if name not in ("_places", "_moded", "_programs"):
             made.__dict__[name] = value if name in _SHARED else copy.deepcopy(value, memo)
+    made._programs = module._programs.for_copy(made._add)
     made._know_parameters()
     return made
 
@@ -394,6 +398,8 @@ def add_state(
     """
     whole = Held((), ())
     made: dict[int, Tensor] = {}
+    for path, _ in model.named_modules():
+        _owner(module, path, model)
     tied = _tied(model, held)
     for path, owner, name, tensor in materialized(model, ends):
         qualified = f"{path}.{name}" if path else name
@@ -430,8 +436,7 @@ def _owner(module: torch.nn.Module, path: str, model: torch.nn.Module) -> torch.
     for place, name in enumerate(path.split(".") if path else ()):
         child = module._modules.get(name)
         if child is None:
-            child = PartModule()
-            child.training = model.get_submodule(".".join(path.split(".")[: place + 1])).training
+            child = part_module(model.get_submodule(".".join(path.split(".")[: place + 1])))
             module.add_module(name, child)
         module = child
     return module

@@ -194,10 +194,11 @@ def _ranks(
         elif slot.kind == "constant":
             values.append(_double(part.program.constants[slot.target]))
     given = mapped(batch, _own_double)
-    inputs = part._arguments((), given)
+    modes = {path: module.training for path, module in part.named_modules()}
+    entry, inputs, objects = part._programs.find((), given, modes)
     with without_narrowing():
         tree = part.program.run([*inputs, *values])
-        result = part._rebuild(tree, part._arguments.objects((), given))
+        result = entry.rebuild(tree, objects)
         loss = loss_of(result)
         if loss is not None and loss.requires_grad:
             loss.backward()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from dimsolve.ir.annotation import Number, Star, Tensor
 from dimsolve.ir.graph import Value
@@ -23,6 +23,7 @@ from ..layout import Layout, local_dims
 from ..mesh import Mesh
 from ..placement import Shard
 from ..plan_data import (
+    Gradient,
     GraphId,
     InputPlan,
     Made,
@@ -32,25 +33,40 @@ from ..plan_data import (
     PlanData,
     Randomness,
     RegionPlan,
+    Sent,
     Split,
+    State,
 )
+from ..reshard import item_bytes, sends
 from ..sizes import essential
 from .axis_state import AxisState, stored
 from .choices import Choice, OperatorClass, R
 from .conversions import SharedConversions, Use, shape_text
 from .network import Edge, Network, Operator
 from .requirements import Requirements
+from .storage import Storage
 
 P = TypeVar("P", bound=PlanData)
+_UNCOUNTED = (
+    "what {} communicates inside its transform rule is not counted: "
+    'say it, TransformRule(..., sends=(Message("n"),))'
+)
 Decided: TypeAlias = Sequence[tuple[AxisState, Requirements]]
 """The axes, outer axis first, all operators decided, with what decides their requirements."""
 
 
 class Assembly:
-    """Makes the plan of decided axes. classes: of every operator, as all axes left it."""
+    """Makes the plan of decided axes. classes: of every operator, as all axes left it. state: how
+    parameters are stored, by axis.
+    """
 
     def __init__(
-        self, network: Network, mesh: Mesh, decided: Decided, classes: Sequence[OperatorClass]
+        self,
+        network: Network,
+        mesh: Mesh,
+        decided: Decided,
+        classes: Sequence[OperatorClass],
+        state: Mapping[str, State],
     ) -> None:
         self.network = network
         self.mesh = mesh
@@ -59,10 +75,12 @@ class Assembly:
         self.classes = classes
         self.counts: tuple[Dim, ...] = tuple(size for _, size in mesh.axes)
         self.whole: Layout = (R,) * len(self.states)
+        self.storage = Storage(network, mesh, state)
         self.made = [self._made(edge) for edge in network.edges]
         self.conversions = SharedConversions(network, mesh.axes)
         self._texts: dict[Any, tuple[list[str], list[str | None] | None]] = {}
         self.draws = 0
+        self.uncounted: dict[str, None] = {}
 
     def plan(
         self,
@@ -75,12 +93,13 @@ class Assembly:
         """Returns the plan, of this class. policy, notes: who decided, and its remarks. regions:
         what is run again in the backward pass; None: the regions of the graph.
         """
-        for edge in self.network.edges:
-            uses = self._uses(edge)
-            if uses:
-                self.conversions.add(edge, self.made[edge.number], uses)
         graph = self.network.graph
         found = regions_of(graph) if regions is None else list(regions)
+        blocks, state = self.storage.blocks(found), dict(self.storage.states)
+        for edge in self.network.edges:
+            uses = self._uses(edge, blocks)
+            if uses:
+                self.conversions.add(edge, self.made[edge.number], uses, state)
         operators = [self._operator(operator) for operator in self.network.operators]
         reasons = reasons_of(self.network, self.decided)
         plan = make(
@@ -95,9 +114,10 @@ class Assembly:
             operators=operators,
             conversions=self.conversions.plans,
             outputs=[self._output(name, value) for name, value in graph.outputs.items()],
-            notes=list(dict.fromkeys(notes)),
-            version=2 if found else 1,
+            notes=list(dict.fromkeys([*notes, *map(_UNCOUNTED.format, self.uncounted)])),
+            version=3 if state or any(e.sends for e in operators) else 2 if found else 1,
             regions=found,
+            state=state,
         )
         plan._planned = graph
         return plan
@@ -107,18 +127,22 @@ class Assembly:
 
     def _made(self, edge: Edge) -> Layout:
         if edge.producer is None:
-            return tuple([stored(state.needs[edge.number]) for state in self.states])
+            used = tuple([stored(state.needs[edge.number]) for state in self.states])
+            return self.storage.layout(edge, used)
         number, output = edge.producer
         return tuple([choice.outputs[output] for choice in self._choices(number)])
 
-    def _uses(self, edge: Edge) -> list[Use]:
-        """The uses of a value; one that is returned is used whole."""
+    def _uses(self, edge: Edge, blocks: Mapping[tuple[int, int], int]) -> list[Use]:
+        """The uses of a value; one that is returned is used whole. blocks: in which parameters are
+        gathered.
+        """
         found = []
         for number, place in edge.uses:
             needs = [choice.needs[place] for choice in self._choices(number)]
             flags = tuple([shared and edge.gradient != "never" for _, shared in needs])
             node = self.network.operators[number].node.id
-            found.append(Use(tuple([wanted for wanted, _ in needs]), flags, f"{node}:{place}"))
+            layout, block = tuple([wanted for wanted, _ in needs]), blocks.get((number, place))
+            found.append(Use(layout, flags, f"{node}:{place}", block))
         if edge.returned:
             unshared = (False,) * len(self.states)
             found.append(Use(self.whole, unshared, f"return:{edge.value.name}"))
@@ -183,7 +207,56 @@ class Assembly:
             },
             randomness=self._randomness(operator, choices),
             skipped=operator.skipped,
+            sends=self._sends(operator, op_class, choices),
         )
+
+    def _sends(
+        self, operator: Operator, op_class: OperatorClass, choices: Sequence[Choice]
+    ) -> list[Sent]:
+        """What the rules of an operator communicate, outer axis first."""
+        found: list[Sent] = []
+        for (axis, count), choice in zip(self.mesh.axes, choices, strict=True):
+            rule = None if choice.rule is None else op_class.rules[choice.rule]
+            if rule is None:
+                continue
+            if rule.sends is None and (rule.local or rule.modifier):
+                self.uncounted[operator.node.name] = None
+            for message in rule.sends or ():
+                item = item_bytes(self._dtype(operator, message.like))
+                lengths = dims_of_row(message.row, op_class.lengths, op_class.solution.layout.star)
+                size = sends(("all-reduce",), product([*lengths, item]), count)
+                ways: list[tuple[Literal["forward", "backward"], Gradient]] = []
+                if message.forward:
+                    ways.append(("forward", "always"))
+                if message.backward:
+                    ways.append(("backward", self._gradient(operator, message.of)))
+                found.extend(
+                    Sent(
+                        axis=axis,
+                        direction=way,
+                        collective="all-reduce",
+                        runs=runs,
+                        bytes=str(size),
+                    )
+                    for way, runs in ways
+                    if runs != "never"
+                )
+        return found
+
+    def _dtype(self, operator: Operator, like: str) -> str | None:
+        if like == "count":
+            return "int64"
+        numbers = operator.inputs if like.endswith("input") else operator.outputs
+        number = next((number for number in numbers if number is not None), None)
+        dtype = None if number is None else self.network.edges[number].dtype
+        few = like.startswith("wide") and dtype in ("float16", "bfloat16")
+        return "float32" if few else dtype
+
+    def _gradient(self, operator: Operator, inputs: Sequence[int]) -> Gradient:
+        """Whether one of these inputs has a gradient in training."""
+        edges = [operator.inputs[n] for n in inputs if n < len(operator.inputs)]
+        flags = {self.network.edges[edge].gradient for edge in edges if edge is not None}
+        return "always" if "always" in flags else "inputs" if "inputs" in flags else "never"
 
     def _operands(self, operator: Operator, choices: Sequence[Choice]) -> list[Operand]:
         places = {
@@ -237,13 +310,17 @@ def size_texts(row: str, lengths: Mapping[str, Dim], star: Sequence[str]) -> lis
     >>> size_texts("b 8 (h d)", {"b": 2, "h": 3, "d": 4}, ())
     ['2', '8', '12']
     """
-    found: list[str] = []
+    return [str(dim) for dim in dims_of_row(row, lengths, star)]
+
+
+def dims_of_row(row: str, lengths: Mapping[str, Dim], star: Sequence[str]) -> list[Dim]:
+    """Returns the same lengths as polynomials."""
+    found: list[Dim] = []
     for atoms in _row(row):
         if atoms is None:
-            found.extend(str(lengths[name]) for name in star)
+            found.extend(lengths[name] for name in star)
         else:
-            dims = [lengths[atom] if isinstance(atom, str) else atom for atom in atoms]
-            found.append(str(product(dims)))
+            found.append(product([lengths[a] if isinstance(a, str) else a for a in atoms]))
     return found
 
 

@@ -132,6 +132,21 @@ def stored(needs: Iterable[Need]) -> Placement:
     return R
 
 
+def data_axes(states: Iterable[AxisState]) -> list[str]:
+    """Returns the axes along which some input of the caller is cut, and no parameter is used in
+    parts.
+    """
+    found = []
+    for state in states:
+        cut = {"input": False, "parameter": False}
+        for edge in state.network.edges:
+            if edge.kind in cut and any(isinstance(p, Shard) for p, _ in state.needs[edge.number]):
+                cut[edge.kind] = True
+        if cut["input"] and not cut["parameter"]:
+            found.append(state.axis)
+    return found
+
+
 def _gathered(made: Placement, needs: Iterable[Need]) -> bool:
     return isinstance(made, Shard) and any(isinstance(wanted, Replicate) for wanted, _ in needs)
 

@@ -10,16 +10,16 @@ together once, and the gradient of the second use is summed by a conversion of i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from dimsolve.solver.algebra.poly import Dim, product
 
 from ..layout import Layout, Step, local_dims, priced_path
-from ..placement import Shard
-from ..plan_data import ConversionPlan
-from ..reshard import conversion, item_bytes, sends
+from ..placement import Replicate, Shard
+from ..plan_data import ConversionPlan, State
+from ..reshard import Collective, conversion, item_bytes, sends
 from .axis_state import NOMINAL_COUNT
 from .network import Edge, Network
 
@@ -40,11 +40,14 @@ Flags: TypeAlias = tuple[bool, ...]
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One use of a value: what it needs on every axis, and its name in the plan."""
+    """One use of a value: what it needs on every axis, and its name in the plan. block: in which a
+    parameter is gathered that is stored in parts.
+    """
 
     layout: Layout
     shared: Flags
     name: str
+    block: int | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -55,6 +58,12 @@ class _Conversion:
     source: str
     step: Step
     uses: list[str] = field(default_factory=list)
+
+
+def is_gather(step: Step) -> bool:
+    """Whether a step gathers what is in parts."""
+    before, after = step.before[step.axis], step.after[step.axis]
+    return isinstance(before, Shard) and isinstance(after, Replicate)
 
 
 class SharedConversions:
@@ -69,48 +78,58 @@ class SharedConversions:
         self.plans: list[ConversionPlan] = []
         self.sources: dict[str, str] = {}
 
-    def add(self, edge: Edge, made: Layout, uses: Sequence[Use]) -> None:
-        """Adds the conversions of one value."""
-        one = _OfOneValue(edge, made, self.nominal)
-        for layout in dict.fromkeys(use.layout for use in uses):
-            alike = [use for use in uses if use.layout == layout]
-            common = tuple([all(flags) for flags in zip(*(u.shared for u in alike), strict=True)])
-            whole = one.bring(layout, common)
-            for use in alike:
-                source = whole
-                for axis, (flag, done) in enumerate(zip(use.shared, common, strict=True)):
-                    if flag and not done:
-                        source = one.step(source, Step(axis, layout, layout, True))
-                self.sources[use.name] = source
-                if source in one.by_id:
-                    one.by_id[source].uses.append(use.name)
+    def add(
+        self, edge: Edge, made: Layout, uses: Sequence[Use], state: Mapping[str, State]
+    ) -> None:
+        """Adds the conversions of one value: of a parameter that is stored in parts, those of each
+        block by themselves.
+        """
+        number = 0
+        for block in dict.fromkeys(use.block for use in uses):
+            alike = [use for use in uses if use.block == block]
+            number += self._add(edge, made, alike, state, number)
+
+    def _add(
+        self, edge: Edge, made: Layout, uses: Sequence[Use], state: Mapping[str, State], number: int
+    ) -> int:
+        """Adds conversions, ``number`` of the value being there; returns how many."""
+        one, block = _OfOneValue(edge, made, self.nominal, number), uses[0].block
+        self.sources.update(one.serve(uses))
+        shared = "shared" in {
+            state.get(self.names[each.step.axis])
+            for each in one.by_id.values()
+            if is_gather(each.step)
+        }
         for each in one.by_id.values():
-            key = (edge.dims, edge.dtype, edge.gradient, each.step)
+            gathers = block is not None and is_gather(each.step)
+            again = gathers and shared
+            key = (edge.dims, edge.dtype, edge.gradient, each.step, again)
             if key not in self._fields:
-                self._fields[key] = self._fields_of(edge, each.step)
+                self._fields[key] = self._fields_of(edge, each.step, again)
             self.plans.append(
                 ConversionPlan(
                     id=each.id,
                     value=edge.value.name,
                     source=each.source,
                     uses=each.uses,
+                    block=block if gathers else None,
                     **self._fields[key],
                 )
             )
+        return len(one.by_id)
 
-    def _fields_of(self, edge: Edge, step: Step) -> dict[str, Any]:
-        """What a plan says of a step from one layout to another of such a value."""
+    def _fields_of(self, edge: Edge, step: Step, again: bool) -> dict[str, Any]:
+        """What a plan says of a step from one layout to another of such a value. again: whether it
+        is gathered again on the way back.
+        """
         before, after = step.before[step.axis], step.after[step.axis]
         found = conversion(before, after, step.shared)
+        backward: tuple[Collective, ...] = ("all-gather",) * again + found.backward
         facts, count, runs = self.network.facts, self.counts[step.axis], edge.gradient
         shapes = [
             local_dims(edge.dims, each, self.counts, facts) for each in (step.before, step.after)
         ]
-        size: Dim = item_bytes(edge.dtype)
-        if shapes[0] is not None and None not in shapes[0]:
-            size = size * product(dim for dim in shapes[0] if dim is not None)
-        if isinstance(before, Shard):
-            size = size * count
+        size = self.bytes_at(edge, step)
         return {
             "axis": self.names[step.axis],
             "before": [str(placement) for placement in step.before],
@@ -118,21 +137,39 @@ class SharedConversions:
             "shared_gradient": step.shared,
             "gradient": (str(found.gradient[0]), str(found.gradient[1])),
             "forward": list(found.forward),
-            "backward": list(found.backward),
+            "backward": list(backward),
             "backward_runs": runs,
             "dtype": edge.dtype,
             "shape_before": shape_text(shapes[0]),
             "shape_after": shape_text(shapes[1]),
             "bytes_forward": str(sends(found.forward, size, count)),
-            "bytes_backward": "0" if runs == "never" else str(sends(found.backward, size, count)),
+            "bytes_backward": "0" if runs == "never" else str(sends(backward, size, count)),
         }
+
+    def bytes_at(self, edge: Edge, step: Step) -> Dim:
+        """Returns the bytes of what the ranks of the step's axis have together before it."""
+        shape = local_dims(edge.dims, step.before, self.counts, self.network.facts)
+        size: Dim = item_bytes(edge.dtype)
+        if shape is not None and None not in shape:
+            size = size * product(dim for dim in shape if dim is not None)
+        return size * self.counts[step.axis] if isinstance(step.before[step.axis], Shard) else size
+
+    def steps(self, edge: Edge, made: Layout, uses: Sequence[Use]) -> list[Step]:
+        """Returns the conversions that these uses of a value make."""
+        one = _OfOneValue(edge, made, self.nominal, 0)
+        one.serve(uses)
+        return [each.step for each in one.by_id.values()]
 
 
 class _OfOneValue:
-    """The conversions of one value. ``reached``: layouts that other uses may start from."""
+    """The conversions of one value, counted from ``number``. ``reached``: layouts that other uses
+    may start from.
+    """
 
-    def __init__(self, edge: Edge, made: Layout, nominal: tuple[int, ...]) -> None:
+    def __init__(self, edge: Edge, made: Layout, nominal: tuple[int, ...], number: int) -> None:
         self.edge = edge
+        self.number = number
+        self.made = made
         self.nominal = nominal
         self.reached: dict[Layout, str] = {made: edge.value.name}
         self.by_step: dict[tuple[str, Step], _Conversion] = {}
@@ -142,9 +179,36 @@ class _OfOneValue:
         """Adds one conversion, if it is not there yet; returns its id."""
         key = (source, step)
         if key not in self.by_step:
-            name = f"{self.edge.value.name}@{len(self.by_step) + 1}"
+            name = f"{self.edge.value.name}@{self.number + len(self.by_step) + 1}"
             self.by_step[key] = self.by_id[name] = _Conversion(name, source, step)
         return self.by_step[key].id
+
+    def serve(self, uses: Sequence[Use]) -> dict[str, str]:
+        """Adds the conversions of all uses; returns for every use where it takes its value. What
+        is made does not depend on the order of the uses: near layouts come first.
+        """
+        sources: dict[str, str] = {}
+        gradient = self.edge.gradient != "never"
+        layouts = sorted(
+            dict.fromkeys(use.layout for use in uses),
+            key=lambda each: (
+                priced_path(self.made, each, self.nominal, gradient)[0],
+                tuple(map(str, each)),
+            ),
+        )
+        for layout in layouts:
+            alike = [use for use in uses if use.layout == layout]
+            common = tuple([all(flags) for flags in zip(*(u.shared for u in alike), strict=True)])
+            whole = self.bring(layout, common)
+            for use in alike:
+                source = whole
+                for axis, (flag, done) in enumerate(zip(use.shared, common, strict=True)):
+                    if flag and not done:
+                        source = self.step(source, Step(axis, layout, layout, True))
+                sources[use.name] = source
+                if source in self.by_id:
+                    self.by_id[source].uses.append(use.name)
+        return sources
 
     def bring(self, layout: Layout, shared: Flags) -> str:
         """Adds the steps to a layout from the nearest one that there is already, and notes the

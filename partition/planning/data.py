@@ -20,6 +20,7 @@ A note of the plan says which dimension it is. Parameters stay whole; their grad
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dimsolve.solver.graphs.problems import place
@@ -42,9 +43,10 @@ PREFIX = "batch"
 
 
 @dataclass(eq=False, slots=True)
-class _Candidate:
+class Candidate:
     """A dimension of an input. bytes: of the inputs that it cuts. first: of how many inputs it is
-    the first dimension. is_named: whether its length has the name of a batch.
+    the first dimension. is_named: whether its length has the name of a batch. names: the lengths
+    that it cuts.
     """
 
     edge: int
@@ -56,13 +58,23 @@ class _Candidate:
     bytes: float
     first: int
     is_named: bool
+    names: list[str]
 
 
 def data(state: AxisState, requirements: Requirements) -> list[str]:
     """Decides the operators that work on the batch. Raises PlanError where the count cannot cut it,
     and where no input has a dimension that can be cut.
     """
-    candidates, boundaries = _candidates(state)
+    return decided(state, requirements, batch_of(state)[0], "batch")
+
+
+def batch_of(
+    state: AxisState, taken: Sequence[bool] | None = None
+) -> tuple[Candidate, list[Candidate]]:
+    """Returns the batch, and all dimensions that may be cut. taken: the operators that are decided;
+    None: those that are.
+    """
+    candidates, boundaries = _candidates(state, state.fixed if taken is None else taken)
     if not candidates:
         raise _no_batch(state, boundaries)
     most = max(candidate.work for candidate in candidates)
@@ -80,6 +92,11 @@ def data(state: AxisState, requirements: Requirements) -> list[str]:
             c.dim,
         ),
     )
+    return batch, candidates
+
+
+def decided(state: AxisState, requirements: Requirements, batch: Candidate, what: str) -> list[str]:
+    """Decides the operators that work on a dimension; returns the note. what: it is."""
     choices = dict.fromkeys(batch.propagation.choices.values())
     unmet = [
         requirement
@@ -100,13 +117,13 @@ def data(state: AxisState, requirements: Requirements) -> list[str]:
     state.accept(batch.change)
     assert entry.dims is not None
     length = entry.dims[batch.dim]
-    return [f"{state.axis}: the batch is {length}, dimension {batch.dim} of {entry.target}"]
+    return [f"{state.axis}: the {what} is {length}, dimension {batch.dim} of {entry.target}"]
 
 
-def _candidates(state: AxisState) -> tuple[list[_Candidate], list[Boundary]]:
+def _candidates(state: AxisState, taken: Sequence[bool]) -> tuple[list[Candidate], list[Boundary]]:
     """The propagations of all dimensions of all inputs, and where they ended."""
     network = state.network
-    found: list[_Candidate] = []
+    found: list[Candidate] = []
     boundaries: list[Boundary] = []
     reached: set[tuple[int, Shard]] = set()
     for edge in network.edges:
@@ -120,7 +137,7 @@ def _candidates(state: AxisState) -> tuple[list[_Candidate], list[Boundary]]:
                 network,
                 state.classes,
                 [seed],
-                state.fixed,
+                taken,
                 enter=lambda w: not network.edges[w].parameter,
                 past_pinned=True,
             )
@@ -131,7 +148,7 @@ def _candidates(state: AxisState) -> tuple[list[_Candidate], list[Boundary]]:
     return found, boundaries
 
 
-def _weighed(state: AxisState, edge: int, dim: int, spread: Propagation) -> _Candidate:
+def _weighed(state: AxisState, edge: int, dim: int, spread: Propagation) -> Candidate:
     change = state.change(spread.choices)
     network = state.network
     activations = [w for w in change.touched if not network.edges[w].parameter]
@@ -141,7 +158,7 @@ def _weighed(state: AxisState, edge: int, dim: int, spread: Propagation) -> _Can
     names = [
         str((network.edges[w].dims or ())[p.dim]) for w, p in cut.items() if isinstance(p, Shard)
     ]
-    return _Candidate(
+    return Candidate(
         edge,
         dim,
         spread,
@@ -151,6 +168,7 @@ def _weighed(state: AxisState, edge: int, dim: int, spread: Propagation) -> _Can
         sum(state.bytes[w] for w in cut),
         len(first),
         any(_is_batch(name, bool(first)) for name in names),
+        names,
     )
 
 
@@ -174,7 +192,7 @@ def _no_batch(state: AxisState, boundaries: list[Boundary]) -> PlanError:
     )
 
 
-def _illegal(state: AxisState, batch: _Candidate, number: int, choice: Choice) -> PlanError:
+def _illegal(state: AxisState, batch: Candidate, number: int, choice: Choice) -> PlanError:
     entry = state.network.edges[batch.edge]
     legality = legality_of(state, number, choice)
     node = state.network.operators[number].node

@@ -61,13 +61,23 @@ tensor.
 """
 
 
-def check_derived(plan: PlanData, graph: Graph) -> None:
-    """Raises PlanError where the plan is not the one that the planner's rules derive from the graph
+def check_derived(plan: P, graph: Graph) -> P:
+    """Returns the plan, in the version of today: one of version 1 or 2 says nothing of what rules
+    communicate.
+
+    Raises PlanError where the plan is not the one that the planner's rules derive from the graph
     with this mesh and these splits: where it was edited, or made for another graph.
     """
-    difference = next(differences(plan, derive(plan, graph)), None)
+    derived = derive(plan, graph)
+    older = plan.version < derived.version == 3
+    if older:
+        sends = {entry.node: entry.sends for entry in derived.operators}
+        entries = [e.model_copy(update={"sends": sends.get(e.node, [])}) for e in plan.operators]
+        plan = plan.model_copy(update={"version": 3, "operators": entries})
+    difference = next(differences(plan, derived), None)
     if difference is not None:
         raise NOT_DERIVED(reason=difference)
+    return plan
 
 
 def derive(plan: P, graph: Graph) -> P:
@@ -94,7 +104,7 @@ def derive(plan: P, graph: Graph) -> P:
             _Axis(plan, number, state, requirements).decide()
             classes = state.local_classes()
             decided.append((state, requirements))
-        assembly = Assembly(network, mesh, decided, classes)
+        assembly = Assembly(network, mesh, decided, classes, dict(plan.state))
         return assembly.plan(type(plan), identity, plan.policy, plan.notes, plan.regions)
 
 
@@ -251,6 +261,7 @@ def _offered(op_class: OperatorClass, split: Split, texts: Texts) -> Iterator[Ch
         patterns = op_class.tensors[tensor]
         if (
             isinstance(placement, Shard)
+            and not placement.of
             and patterns is not None
             and placement.dim < len(patterns)
             and _at_least_one(placement.blocks, op_class.facts)

@@ -7,16 +7,20 @@ Policies: who decides what is cut along which axis.
 
 "data"           every axis cuts the batch
 "tensor"         every axis cuts parameters
-"data+tensor"    axes whose names begin with dp cut the batch, the others parameters (the default)
+"sequence"       every axis cuts the sequence
+"data+tensor"    every axis does what its name means (the default)
+"tensor+sequence"    the same, and axes that cut parameters cut the sequence between them
 "replicate"      nothing is cut
+{"data": "data", "model": "tensor"}    a policy by its name for every axis
 {"*.q_proj": {"tp": "n"}}      splits by name
 PAS(graph, resource)           a function that calls graph.partition
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from dimsolve.ir.graph import Graph
@@ -25,25 +29,47 @@ from ..fingerprint import graph_id
 from ..gc_paused import gc_paused
 from ..inlining import inlined
 from ..mesh import Mesh, MeshLike
-from ..plan_data import PlanData, plan_error
+from ..plan_data import PlanData, plan_error, problem
 from .assemble import Assembly
-from .axis_state import AxisState
+from .axis_state import AxisState, data_axes
 from .completion import complete
 from .data import data
 from .network import Network
+from .remarks import remarks
 from .requests import obey, requests_from, requests_of
 from .requirements import Requirements
+from .sequence import sequence, tensor_and_sequence
+from .storage import states_of
 from .tensor import tensor
 
 DEFAULT = "data+tensor"
-DATA_AXIS = "dp"
+BY_MEANING = (DEFAULT, "tensor+sequence")
 
 P = TypeVar("P", bound=PlanData)
 Decide: TypeAlias = Callable[[AxisState, Requirements], list[str]]
 
 
 def _data_and_tensor(state: AxisState, requirements: Requirements) -> list[str]:
-    return (data if state.axis.startswith(DATA_AXIS) else tensor)(state, requirements)
+    return _meant(state.axis)(state, requirements)
+
+
+def _tensor_and_sequence(state: AxisState, requirements: Requirements) -> list[str]:
+    """What an axis means, and the sequence between the parameters that it cuts."""
+    decide = _meant(state.axis)
+    return (tensor_and_sequence if decide is tensor else decide)(state, requirements)
+
+
+def _meant(axis: str) -> Decide:
+    """What an axis of this name does; PlanError for a name that means nothing."""
+    found = _KIND.match(axis)
+    if found is None:
+        word = _LIKELY.get(axis, "tensor")
+        reason = _NO_PIPELINE if axis == "pp" else ""
+        raise NO_MEANING(axis=axis, word=word, reason=reason)
+    decide = MEANING[found[1]]
+    if decide is None:
+        raise NO_MEANING(axis=axis, word="tensor", reason=_NO_EXPERTS)
+    return decide
 
 
 def _replicate(state: AxisState, requirements: Requirements) -> list[str]:
@@ -53,20 +79,47 @@ def _replicate(state: AxisState, requirements: Requirements) -> list[str]:
 NAMED: dict[str, Decide] = {
     "data": data,
     "tensor": tensor,
+    "sequence": sequence,
     "data+tensor": _data_and_tensor,
+    "tensor+sequence": _tensor_and_sequence,
     "replicate": _replicate,
 }
 """Policies by name."""
+
+MEANING: dict[str, Decide | None] = {
+    "fsdp": data,
+    "dp": data,
+    "tp": tensor,
+    "sp": sequence,
+    "cp": sequence,
+    "ep": None,
+}
+"""What axes do whose names are these, or begin with one and a digit or an underscore."""
+
+_KIND = re.compile(rf"({'|'.join(MEANING)})(?=[\d_]|$)")
+_LIKELY = {"data": "data", "batch": "data", "ddp": "data", "hsdp": "data", "seq": "sequence"}
+"""What people call axes otherwise."""
+
+_NO_PIPELINE = "; a plan has no pipeline stages: give it the mesh without them"
+_NO_EXPERTS = "; an axis of experts is not planned by its name"
+NO_MEANING = problem(
+    "no-such-axis",
+    "nothing says what the axis {axis} cuts",
+    "axes named dp and fsdp cut the batch, tp cuts parameters, cp and sp cut the sequence, and "
+    "'{axis}' is none of these{reason}",
+    'say it for every axis: dimsolve.plan(graph, mesh, {{..., "{axis}": "{word}"}})',
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """Decides operators along one axis; returns notes on what was decided. ``name``: what the plan
-    says about it.
+    says about it. by_axis: what decides along each axis, where that was said.
     """
 
     name: str
     decide: Decide
+    by_axis: Mapping[str, Decide | None] = field(default_factory=dict)
 
     def __call__(self, state: AxisState, requirements: Requirements) -> list[str]:
         return self.decide(state, requirements)
@@ -74,8 +127,8 @@ class Policy:
     def decides(self, axis: str) -> Decide:
         """Returns what decides along an axis."""
         if self.decide is _data_and_tensor:
-            return data if axis.startswith(DATA_AXIS) else tensor
-        return self.decide
+            return _meant(axis)
+        return self.by_axis.get(axis) or self.decide
 
 
 def policy_of(policy: Any, network: Network, mesh: Mesh) -> Policy:
@@ -87,7 +140,12 @@ def policy_of(policy: Any, network: Network, mesh: Mesh) -> Policy:
     if isinstance(policy, str):
         if policy not in NAMED:
             raise _unknown(policy)
+        if policy in BY_MEANING:
+            for axis in mesh.names:
+                _meant(axis)
         return Policy(policy, NAMED[policy])
+    if isinstance(policy, Mapping) and policy and all(a in mesh.names for a in policy):
+        return _by_axis(policy, mesh)
     if isinstance(policy, Mapping):
         requests = requests_of(policy, network, mesh)
         name = ", ".join(f"{pattern}: {dict(splits)}" for pattern, splits in policy.items())
@@ -104,17 +162,35 @@ def policy_of(policy: Any, network: Network, mesh: Mesh) -> Policy:
     return Policy(name, decide)
 
 
-def _unknown(policy: object) -> Exception:
+def _by_axis(policy: Mapping[str, Any], mesh: Mesh) -> Policy:
+    """The policy that has a name for every axis."""
+    of_axis = {**NAMED, "tensor+sequence": tensor_and_sequence}
+    found = {axis: of_axis.get(name) for axis, name in policy.items() if isinstance(name, str)}
+    for axis in mesh.names:
+        if found.get(axis) is None:
+            raise _unknown(policy.get(axis), f" for the axis {axis}")
+
+    def decide(state: AxisState, requirements: Requirements) -> list[str]:
+        made = found[state.axis]
+        assert made is not None
+        return made(state, requirements)
+
+    return Policy(", ".join(f"{axis}: {policy[axis]}" for axis in mesh.names), decide, found)
+
+
+def _unknown(policy: object, place: str = "") -> Exception:
     return plan_error(
         "unknown-policy",
-        "there is no such policy",
+        f"there is no such policy{place}",
         f"{policy!r:.60} is none",
         f"write {', '.join(NAMED)}, a mapping from node patterns to splits, or a function "
         "PAS(graph, resource)",
     )
 
 
-def plan_as(make: type[P], graph: Graph, mesh: MeshLike, policy: Any = None) -> P:
+def plan_as(
+    make: type[P], graph: Graph, mesh: MeshLike, policy: Any = None, state: Any = None
+) -> P:
     """Returns how the graph is cut over the mesh, as data of this class; see `dimsolve.plan`."""
     require_graph(graph)
     with gc_paused():
@@ -127,14 +203,17 @@ def plan_as(make: type[P], graph: Graph, mesh: MeshLike, policy: Any = None) -> 
         conditions: dict[str, str] = {}
         notes: list[str] = []
         for axis, count in devices.axes:
-            state = AxisState(network, axis, count, classes)
+            along = AxisState(network, axis, count, classes)
             requirements = Requirements(count, network.facts, conditions)
-            notes += decide(state, requirements)
-            complete(state, requirements)
-            classes = state.local_classes()
-            decided.append((state, requirements))
-        assembly = Assembly(network, devices, decided, classes)
-        return assembly.plan(make, graph_id(graph), decide.name, notes)
+            notes += decide(along, requirements)
+            complete(along, requirements)
+            classes = along.local_classes()
+            decided.append((along, requirements))
+        states = states_of(state, devices, data_axes([along for along, _ in decided]))
+        assembly = Assembly(network, devices, decided, classes, states)
+        found = assembly.plan(make, graph_id(graph), decide.name, notes)
+        found.notes.extend(note for note in remarks(found, decided) if note not in found.notes)
+        return found
 
 
 def require_graph(graph: object) -> None:

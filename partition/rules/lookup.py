@@ -45,7 +45,7 @@ def row_rules(
     if "^" in declaration.annotation.replace("v^", "v"):
         return ()
     inputs = ("S(0)", "R") if table == 0 else ("R", "S(0)")
-    return (TransformRule(inputs, ("P(sum)",), local=local, split="v"),)
+    return (TransformRule(inputs, ("P(sum)",), local=local, split="v", sends=()),)
 
 
 @cast_as_torch()
@@ -96,7 +96,9 @@ def pick_rules(local: Callable[..., Any], declaration: Declaration) -> tuple[Tra
     if "^" in str(index) or len(frozen) != 1:
         return ()
     ((place, name),) = frozen
-    return (TransformRule((Shard(place), Replicate()), ("P(sum)",), local=local, split=name),)
+    return (
+        TransformRule((Shard(place), Replicate()), ("P(sum)",), local=local, split=name, sends=()),
+    )
 
 
 @cast_as_torch()

@@ -22,24 +22,32 @@ from dimsolve.solver.operators.nn.losses import COUNTED, reduction_of
 
 from .autocast import ALL, cast_as_torch
 from .lookup import here
-from .rule import Part, TransformRule
+from .rule import Message, Part, TransformRule
 
 if TYPE_CHECKING:
     import torch
 
 
-def class_rules(local: Callable[..., Any], declaration: Declaration) -> tuple[TransformRule, ...]:
+def class_rules(
+    local: Callable[..., Any], logits: bool, declaration: Declaration
+) -> tuple[TransformRule, ...]:
     """Returns the rules of a loss over classes: over the batch where its mean is counted, and over
-    the classes.
+    the classes. logits: whether it takes them, not their logarithms.
     """
     row = read_annotation(declaration.annotation).inputs[0]
     assert isinstance(row, Tensor)
     atoms = [dim.atoms[0] for dim in row.dims if isinstance(dim, Dim)]
     batch = tuple(atom.name for atom in atoms if isinstance(atom, Identifier) and atom.name != "c")
-    over_classes = TransformRule(split="c", outputs=("P(sum)",), local=local)
+    over_batch = (Message("()", "output"),) if declaration.frozen == COUNTED else ()
+    rows = " ".join(batch) or "()"
+    shifted = (Message(rows, "output"), Message(rows, "output", backward=True)) if logits else ()
+    over_classes = TransformRule(
+        split="c", outputs=("P(sum)",), local=local, sends=(*shifted, *over_batch)
+    )
     if declaration.frozen != COUNTED or not batch:
         return (over_classes,)
-    return TransformRule(split=batch, outputs=("P(sum)",), local=local), over_classes
+    over_rows = TransformRule(split=batch, outputs=("P(sum)",), local=local, sends=over_batch)
+    return over_rows, over_classes
 
 
 @cast_as_torch(ALL)
@@ -133,7 +141,8 @@ def mean_rules(local: Callable[..., Any], declaration: Declaration) -> tuple[Tra
     names = tuple(identifiers_of(read_annotation(declaration.annotation)))
     if declaration.frozen != COUNTED or not names:
         return ()
-    return (TransformRule(split=names, outputs=("P(sum)",), local=local),)
+    weighed = Message("()", "output", backward=True, of=(2,))
+    return (TransformRule(split=names, outputs=("P(sum)",), local=local, sends=(weighed,)),)
 
 
 def _share_of_mean(loss: Any, part: Part, input: Any, target: Any, weight: Any) -> Any:

@@ -11,17 +11,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from dimsolve.ir.annotation import Tensor
 from dimsolve.ir.operator import Declaration
+from dimsolve.ir.read_annotation import read_annotation
 
 from ..placement import Shard
 from .autocast import cast_as_torch
-from .rule import Part, TransformRule, frozen_dims
+from .rule import Message, Part, TransformRule, frozen_dims
 
 
 def batch_norm_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
     """Returns the rule of batch_norm in training; by running statistics it needs none."""
+    row = read_annotation(declaration.annotation).inputs[0]
+    channels = str(row.dims[1]) if isinstance(row, Tensor) else "()"
+    moment = Message(channels, "wide input", backward=True)
     return tuple(
-        TransformRule(split=name, outputs=(Shard(place),), local=batch_norm_parts)
+        TransformRule(
+            split=name, outputs=(Shard(place),), local=batch_norm_parts, sends=(moment, moment)
+        )
         for place, name in frozen_dims(declaration)
     )
 
@@ -75,7 +82,7 @@ def _move(running: Any, found: Any, momentum: float) -> None:
 
 def group_norm_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
     """Returns the rule of group_norm over the batch."""
-    return (TransformRule(split="n", local=group_norm_parts),)
+    return (TransformRule(split="n", local=group_norm_parts, sends=()),)
 
 
 def group_norm_parts(

@@ -14,6 +14,7 @@ them, and only all ranks together know how many they are.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.layout import fresh_names, identifiers_of
 
 from .autocast import cast_as_torch
-from .rule import Part, TransformRule
+from .rule import Message, Part, TransformRule
 
 if TYPE_CHECKING:
     import torch
@@ -36,11 +37,15 @@ def extreme_rules(local: Callable[..., Any], declaration: Declaration) -> tuple[
     real = str(declaration.dtypes[:1]).startswith(("('float", "('bfloat"))
     if not real or declaration.reduction not in ("max", "min"):
         return ()
-    return _whole_result(declaration, Mark.SUM, local)
+    return _whole_result(declaration, Mark.SUM, local, EXTREME)
 
 
 def spread_rules(
-    local: Callable[..., Any], declaration: Declaration, *, extremes_only: bool = False
+    local: Callable[..., Any],
+    sends: Sends,
+    declaration: Declaration,
+    *,
+    extremes_only: bool = False,
 ) -> tuple[TransformRule, ...]:
     """Over what is reduced and has no reduction, and over extremes: elements of several ranks that
     tie share the gradient, which P(max) does not know of.
@@ -48,15 +53,35 @@ def spread_rules(
     extreme = declaration.reduction in ("max", "min")
     if (extremes_only and not extreme) or len(read_annotation(declaration.annotation).outputs) != 1:
         return ()
-    return _whole_result(declaration, Mark.SUM if extreme else Mark.FROZEN, local)
+    if extreme:
+        return _whole_result(declaration, Mark.SUM, local, EXTREME)
+    return _whole_result(declaration, Mark.FROZEN, local, sends)
+
+
+Sends = tuple[Message, ...]
+"""Messages of the shape of the result, whose row is filled in."""
+
+EXTREME: Sends = (
+    Message("", "output"),
+    Message("", "output", forward=False, backward=True, of=(0, 1)),
+    Message("", "count", forward=False, backward=True, of=(0, 1)),
+)
+MOMENTS: Sends = (Message("", "wide input"), Message("", "wide output", backward=True))
+POWERS: Sends = (
+    Message("", "wide output"),
+    Message("", "output", forward=False, backward=True),
+)
+PLACE: Sends = (Message("", "input"), Message("", "count"))
 
 
 def _whole_result(
-    declaration: Declaration, mark: Mark, local: Callable[..., Any]
+    declaration: Declaration, mark: Mark, local: Callable[..., Any], sends: Sends
 ) -> tuple[TransformRule, ...]:
-    found = identifiers_of(read_annotation(declaration.annotation)).items()
+    annotation = read_annotation(declaration.annotation)
+    found = identifiers_of(annotation).items()
     names = tuple(name for name, identifier in found if identifier.mark is mark)
-    return (TransformRule(split=names, outputs=("R",), local=local),) if names else ()
+    each = tuple([replace(message, row=str(annotation.outputs[0])) for message in sends])
+    return (TransformRule(split=names, outputs=("R",), local=local, sends=each),) if names else ()
 
 
 @cast_as_torch()

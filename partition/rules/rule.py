@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from dimsolve.ir.annotation import Dim as Dimension
 from dimsolve.ir.annotation import Identifier, Mark, Tensor
@@ -42,7 +42,15 @@ from dimsolve.solver.algebra.poly import product
 from dimsolve.solver.layout import Layout, Pattern
 from dimsolve.solver.solution import Solution
 
-from ..placement import Partial, Placement, Reduction, Replicate, Shard, read_placement
+from ..placement import (
+    NOT_A_PLACEMENT,
+    Partial,
+    Placement,
+    Reduction,
+    Replicate,
+    Shard,
+    read_placement,
+)
 
 SPLITS_NOTHING = Problem(
     OperatorError,
@@ -207,6 +215,26 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Message:
+    """One ``part.all_reduce`` of a rule's function, made along every axis that the rule splits.
+
+    row: its shape in identifiers of the annotation, each as long as on a rank; ``"()"`` is one
+    number. like: what its dtype is that of: ``"input"`` or ``"output"``, the first of the call;
+    ``"wide ..."``, the one that torch adds these up in; ``"count"``, int64. forward, backward:
+    whether it is sent there. of: the inputs, by number, that must have a gradient for what is sent
+    backward.
+
+    cross_entropy, c cut: Message("n"), forward a maximum; Message("n", backward=True), a sum
+    """
+
+    row: str
+    like: Literal["input", "output", "wide input", "wide output", "count"] = "input"
+    forward: bool = True
+    backward: bool = False
+    of: tuple[int, ...] = (0,)
+
+
+@dataclass(frozen=True, slots=True)
 class TransformRule(Displayed):
     """Placements in, placements out, a change of arguments, what a rank runs instead.
 
@@ -214,6 +242,8 @@ class TransformRule(Displayed):
     modifier: ``(arguments, part) -> arguments`` on the call's arguments by name, defaults included.
     local: ``(part, *args, **kwargs)``, called as the function is. split: the identifiers that the
     rule splits, ``"*"`` for every dimension of ``*``; None: the one that the placements cut.
+    sends: what ``local`` and ``modifier`` communicate, for the plan's figures; None: not said, and
+    a plan notes that it does not count it.
 
     >>> print(TransformRule(("S(0)", "R"), ("P(sum)",)))
     S(0), R -> P(sum)
@@ -224,6 +254,7 @@ class TransformRule(Displayed):
     modifier: Callable[[dict[str, Any], Part], Mapping[str, Any]] | None = None
     local: Callable[..., Any] | None = None
     split: str | tuple[str, ...] | None = None
+    sends: tuple[Message, ...] | None = None
 
     def __post_init__(self) -> None:
         for side in ("inputs", "outputs"):
@@ -263,10 +294,12 @@ class TransformRule(Displayed):
 
 
 def _read(placement: object) -> Placement:
+    if isinstance(placement, str):
+        placement = read_placement(placement)
+    if isinstance(placement, Shard) and placement.of:
+        raise NOT_A_PLACEMENT(given=str(placement))  # how parameters are stored, and not used
     if isinstance(placement, Shard | Replicate | Partial):
         return placement
-    if isinstance(placement, str):
-        return read_placement(placement)
     hint = "write S(0), S(0, blocks=3), R, or P(sum)"
     raise wrong_type("an entry of a transform rule", placement, "a placement", hint)
 

@@ -38,8 +38,10 @@ RULES: dict[str, RuleSet] = {
     "torch.embedding": partial(lookup.row_rules, lookup.table_rows, 0),
     "torch.index_select": partial(lookup.pick_rules, lookup.selected_slices),
     "torch.gather": partial(lookup.pick_rules, lookup.gathered_elements),
-    "torch.nn.functional.cross_entropy": partial(losses.class_rules, losses.cross_entropy_parts),
-    "torch.nn.functional.nll_loss": partial(losses.class_rules, losses.nll_parts),
+    "torch.nn.functional.cross_entropy": partial(
+        losses.class_rules, losses.cross_entropy_parts, True
+    ),
+    "torch.nn.functional.nll_loss": partial(losses.class_rules, losses.nll_parts, False),
     "torch.nn.functional.mse_loss": partial(losses.mean_rules, losses.weighted_mse),
     "torch.nn.functional.l1_loss": partial(losses.mean_rules, losses.weighted_l1),
     "torch.nn.functional.batch_norm": normalization.batch_norm_rules,
@@ -48,14 +50,16 @@ RULES: dict[str, RuleSet] = {
     "torch.amin": partial(reductions.extreme_rules, reductions.amin_parts),
     "torch.max": partial(reductions.extreme_rules, reductions.max_parts),
     "torch.min": partial(reductions.extreme_rules, reductions.min_parts),
-    "torch.var": partial(reductions.spread_rules, reductions.var_parts),
-    "torch.std": partial(reductions.spread_rules, reductions.std_parts),
-    "torch.norm": partial(reductions.spread_rules, reductions.norm_parts),
-    "torch.linalg.vector_norm": partial(reductions.spread_rules, reductions.vector_norm_parts),
-    "torch.linalg.norm": partial(_extremes_only, reductions.linalg_norm_parts),
-    "torch.dist": partial(_extremes_only, reductions.dist_parts),
-    "torch.argmax": partial(reductions.spread_rules, reductions.argmax_parts),
-    "torch.argmin": partial(reductions.spread_rules, reductions.argmin_parts),
+    "torch.var": partial(reductions.spread_rules, reductions.var_parts, reductions.MOMENTS),
+    "torch.std": partial(reductions.spread_rules, reductions.std_parts, reductions.MOMENTS),
+    "torch.norm": partial(reductions.spread_rules, reductions.norm_parts, reductions.POWERS),
+    "torch.linalg.vector_norm": partial(
+        reductions.spread_rules, reductions.vector_norm_parts, reductions.POWERS
+    ),
+    "torch.linalg.norm": partial(_extremes_only, reductions.linalg_norm_parts, ()),
+    "torch.dist": partial(_extremes_only, reductions.dist_parts, ()),
+    "torch.argmax": partial(reductions.spread_rules, reductions.argmax_parts, reductions.PLACE),
+    "torch.argmin": partial(reductions.spread_rules, reductions.argmin_parts, reductions.PLACE),
     "torch.tril": partial(triangles.triangle_rules, triangles.tril_parts),
     "torch.triu": partial(triangles.triangle_rules, triangles.triu_parts),
 }

@@ -21,7 +21,7 @@ def triangle_rules(
 ) -> tuple[TransformRule, ...]:
     """Returns the rules of tril and triu: one for rows, one for columns."""
     return tuple(
-        TransformRule((Shard(place),), (Shard(place),), local=local, split=name)
+        TransformRule((Shard(place),), (Shard(place),), local=local, split=name, sends=())
         for place, name in frozen_dims(declaration)
     )
 

@@ -36,19 +36,20 @@ _FAMILIES = {
         rrelu glu softmax log_softmax softmin gumbel_softmax dropout alpha_dropout dropout1d
         dropout2d dropout3d feature_alpha_dropout
         torch. softmax log_softmax dropout
+        torch.ops.aten. _safe_softmax _softmax_backward_data native_dropout_backward
     """,
     "elementwise.conversion": """
         torch.Tensor. to float double half bfloat16 int long short char byte bool cfloat cdouble
         type type_as contiguous clone detach cpu cuda pin_memory requires_grad_ resolve_neg
-        retain_grad
+        retain_grad chalf
         torch. clone detach view_as_complex view_as_real
     """,
     "elementwise.pointwise": """
         torch. asinh atan cos cosh deg2rad erf erfc exp exp2 expm1 rad2deg sin sinc sinh tan tanh i0
-        digamma lgamma log log10 log1p log2 reciprocal rsqrt sqrt acos asin atanh erfinv acosh ceil
-        conj_physical floor frac sgn sign square trunc isfinite isinf isnan isneginf isposinf isreal
-        logical_not signbit maximum minimum fmax fmin hypot logaddexp logaddexp2 nextafter fmod
-        remainder floor_divide heaviside bitwise_and bitwise_or bitwise_xor bitwise_left_shift
+        digamma lgamma log log10 log1p log2 reciprocal rsqrt sqrt acos asin atanh erfinv acosh fill
+        ceil conj_physical floor frac sgn sign square trunc isfinite isinf isnan isneginf isposinf
+        isreal logical_not signbit maximum minimum fmax fmin hypot logaddexp logaddexp2 nextafter
+        fmod remainder floor_divide heaviside bitwise_and bitwise_or bitwise_xor bitwise_left_shift
         bitwise_right_shift gcd lcm atan2 copysign xlogy eq ge gt le lt ne logical_and logical_or
         logical_xor add sub rsub mul igamma igammac mvlgamma frexp float_power div true_divide neg
         positive abs angle conj resolve_conj real imag bitwise_not logit polygamma ldexp isclose
@@ -76,6 +77,12 @@ _FAMILIES = {
         torch.amp.autocast_mode. _enter_autocast _exit_autocast
         torch.autograd.grad_mode. inference_mode
     """,
+    "linalg.factors": """
+        torch. cholesky cholesky_inverse lu lu_unpack lu_solve geqrf ormqr qr svd svd_lowrank
+        pca_lowrank pinverse triangular_solve
+        torch.linalg. cholesky_ex inv_ex ldl_factor ldl_factor_ex ldl_solve lu lu_factor_ex lu_solve
+        solve_ex householder_product vander tensorinv tensorsolve
+    """,
     "linalg.einsum": "torch. einsum",
     "linalg.linalg": """
         torch.linalg. inv det slogdet cholesky eigh eigvalsh eig eigvals matrix_exp matrix_power svd
@@ -92,10 +99,9 @@ _FAMILIES = {
     "linalg.spectral": """
         torch.fft. fft fft2 fftn ifft ifft2 ifftn rfft rfft2 rfftn irfft irfft2 irfftn hfft hfft2
         hfftn ihfft ihfft2 ihfftn fftshift ifftshift
+        torch. stft istft
     """,
-    "nn.attention": """
-        torch.nn.functional. scaled_dot_product_attention multi_head_attention_forward
-    """,
+    "nn.attention": "torch.nn.functional. scaled_dot_product_attention",
     "nn.convolution": """
         torch.nn.functional. conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
         pixel_shuffle pixel_unshuffle channel_shuffle unfold fold
@@ -112,7 +118,9 @@ _FAMILIES = {
     "nn.normalization": """
         torch.nn.functional. layer_norm rms_norm group_norm instance_norm batch_norm
         local_response_norm normalize
-        torch. batch_norm
+        torch. batch_norm native_layer_norm native_group_norm native_batch_norm
+        _native_batch_norm_legit
+        torch.ops.aten. _batch_norm_with_update
     """,
     "nn.pooling": """
         torch.nn.functional. adaptive_avg_pool1d adaptive_max_pool1d
@@ -122,30 +130,43 @@ _FAMILIES = {
         max_pool1d max_pool1d_with_indices avg_pool1d lp_pool1d max_pool2d max_pool2d_with_indices
         avg_pool2d lp_pool2d max_pool3d max_pool3d_with_indices avg_pool3d lp_pool3d
         torch. adaptive_max_pool1d max_pool1d max_pool2d max_pool3d
+        torch.ops.aten. max_pool2d_with_indices_backward
     """,
     "nn.recurrent": """
         torch. lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
     """,
-    "nn.vision": "torch.nn.functional. interpolate grid_sample affine_grid",
+    "nn.vision": """
+        torch.nn.functional. interpolate upsample_nearest upsample_bilinear grid_sample affine_grid
+        torch. grid_sampler_2d grid_sampler_3d
+        torch.ops.aten. _upsample_bilinear2d_aa
+    """,
+    "reductions.masked": """
+        torch.masked. sum prod amax amin argmax argmin mean median var std norm logsumexp cumsum
+        cumprod softmax log_softmax softmin normalize logaddexp
+    """,
     "reductions.reductions": """
         torch. norm dist _weight_norm norm_except_dim max min argmax argmin median nanmedian mode
-        kthvalue aminmax quantile sum nansum mean amax amin any all prod var std var_mean std_mean
+        kthvalue aminmax quantile nanquantile hash_tensor segment_reduce
+        sum nansum mean amax amin any all prod var std var_mean std_mean
         logsumexp count_nonzero nanmean trace allclose
         torch.linalg. vector_norm norm matrix_norm
         torch.Tensor. sum_to_size
     """,
     "reductions.sorting": """
-        torch. searchsorted bucketize histc bincount unique unique_consecutive nonzero argwhere isin
-        cumsum cumprod cummax cummin logcumsumexp sort argsort msort topk trapezoid
-        cumulative_trapezoid renorm
+        torch. searchsorted bucketize histc histogram bincount nonzero_static unique
+        unique_consecutive nonzero argwhere unravel_index isin cumsum cumprod cummax cummin
+        logcumsumexp sort argsort msort topk trapezoid cumulative_trapezoid renorm
     """,
     "shape.creation": """
         torch. zeros ones empty full rand randn randint randperm normal zeros_like ones_like
         empty_like full_like rand_like randn_like randint_like bernoulli multinomial tensor
         as_tensor poisson binomial arange linspace logspace eye hann_window hamming_window
-        blackman_window bartlett_window combinations meshgrid cartesian_prod vander
+        blackman_window bartlett_window scalar_tensor empty_permuted empty_strided
+        combinations meshgrid cartesian_prod vander
         torch.Tensor. new_empty new_zeros new_ones new_full new_tensor zero_ fill_ normal_ uniform_
-        bernoulli_ random_ cauchy_ log_normal_ geometric_ exponential_ copy_
+        bernoulli_ random_ cauchy_ log_normal_ geometric_ exponential_ copy_ new_empty_strided
+        torch.signal.windows. bartlett blackman cosine exponential gaussian general_cosine
+        general_hamming hamming hann kaiser nuttall
     """,
     "shape.expansion": """
         torch.Tensor. expand expand_as repeat
@@ -163,19 +184,20 @@ _FAMILIES = {
     """,
     "shape.moving": """
         torch. tril triu tril_indices triu_indices diagonal diag diag_embed diagflat
-        diagonal_scatter roll flip fliplr flipud rot90 narrow select diff
+        diagonal_scatter roll flip fliplr flipud rot90 narrow select diff gradient constant_pad_nd
         torch.linalg. diagonal
         torch.nn.functional. pad
         torch.Tensor. flip
+        torch.ops.aten. slice
     """,
     "shape.reshape": """
         torch.Tensor. view reshape view_as unfold permute
         torch. reshape flatten ravel unflatten squeeze unsqueeze permute transpose swapaxes t
-        adjoint movedim atleast_1d atleast_2d atleast_3d
+        adjoint movedim view_copy as_strided as_strided_scatter atleast_1d atleast_2d atleast_3d
     """,
     "shape.scattering": """
         torch. scatter scatter_add scatter_reduce index_add index_copy index_fill index_put
-        masked_scatter select_scatter slice_scatter
+        masked_scatter select_scatter slice_scatter index_reduce put
     """,
 }
 
@@ -201,12 +223,17 @@ PREFIXES = (
     ("torch._C._special.special_", "torch.special."),
     ("torch._C._linalg.linalg_", "torch.linalg."),
     ("torch._C._fft.fft_", "torch.fft."),
+    ("torch._C._VariableFunctions._grouped_mm", "torch.nn.functional.grouped_mm"),
     ("torch._C._VariableFunctions.", "torch."),
+    ("torch._grouped_mm", "torch.nn.functional.grouped_mm"),
     ("torch._C.TensorBase.", "torch.Tensor."),
     ("torch._C._TensorBase.", "torch.Tensor."),
     ("torch._tensor.Tensor.", "torch.Tensor."),
     ("torch._VF.", "torch."),
     ("torch.functional.", "torch."),
+    ("torch._lowrank.", "torch."),
+    ("torch.masked._ops.", "torch.masked."),
+    ("torch.signal.windows.windows.", "torch.signal.windows."),
     ("torch._ops.", "torch.ops."),
 )
 """Where builtins say that they live, and where people import them from."""
@@ -215,17 +242,22 @@ _RECORD = re.compile(r"\bpybind11_detail_function_record_\w+\.")
 """What pybind11 writes into the names of functions that it binds."""
 
 
+_OVERLOAD = re.compile(r"^(torch\.ops\.aten\.\w+)\.\w+$")
+"""What torch writes behind an operator of its own: which of its overloads is called."""
+
+
 def canonical_path(path: str) -> str:
     """Returns the path with the place where people import it from.
 
-    >>> canonical_path("torch._C._nn.gelu")
-    'torch.nn.functional.gelu'
+    >>> canonical_path("torch._C._nn.gelu"), canonical_path("torch.ops.aten.slice.Tensor")
+    ('torch.nn.functional.gelu', 'torch.ops.aten.slice')
     """
-    path = _RECORD.sub("", path)
+    path = _RECORD.sub("", path).replace("::", ".")
     for prefix, place in PREFIXES:
         if path.startswith(prefix):
-            return place + path[len(prefix) :]
-    return path
+            path = place + path[len(prefix) :]
+            break
+    return _OVERLOAD.sub(r"\1", path)
 
 
 _METHODS = """
@@ -289,6 +321,9 @@ multiply=mul negative=neg not_equal=ne subtract=sub
 """Two names of one function, of the method, and of the method in place."""
 
 _SAME_FUNCTION = """
+alias_copy=clone diagonal_copy=diagonal narrow_copy=narrow permute_copy=permute
+split_with_sizes_copy=split_with_sizes squeeze_copy=squeeze t_copy=t transpose_copy=transpose
+unbind_copy=unbind unsqueeze_copy=unsqueeze as_strided_copy=as_strided
 concat=cat concatenate=cat ger=outer moveaxis=movedim row_stack=vstack swapdims=swapaxes
 trapz=trapezoid unsafe_chunk=chunk unsafe_split_with_sizes=split_with_sizes
 """
@@ -306,7 +341,11 @@ math.trunc=builtins.int torch.inverse=torch.linalg.inv torch.Tensor.inverse=torc
 torch.Tensor.reshape_as=torch.Tensor.view_as torch.Tensor.detach_=torch.detach
 torch.Tensor.unsafe_chunk=torch.chunk torch.Tensor.unsafe_split_with_sizes=torch.split_with_sizes
 torch.special.expit=torch.sigmoid torch.Tensor.__abs__=torch.abs torch.Tensor.__neg__=torch.neg
-torch.Tensor.__invert__=torch.bitwise_not
+torch.Tensor.__radd__=torch.add torch.Tensor.__rmul__=torch.mul torch.zero_=torch.Tensor.zero_
+torch.Tensor.__invert__=torch.bitwise_not torch.Tensor.__rand__=torch.bitwise_and
+torch.Tensor.__ror__=torch.bitwise_or torch.Tensor.__rxor__=torch.bitwise_xor
+torch.expand_copy=torch.broadcast_to
+torch.unfold_copy=torch.Tensor.unfold
 """
 """Two paths of one function."""
 

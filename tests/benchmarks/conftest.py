@@ -1,4 +1,4 @@
-"""The table of figures: `pytest tests/benchmarks` ends with it, and the README quotes it."""
+"""The table of figures: `pytest tests/benchmarks` ends with it, and `docs/figures.md` quotes it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     pytest tests/benchmarks/test_speed.py -s
 
-Prints medians of one run in which the three take turns, and a table that the README quotes; on gloo
+Prints medians of one run in which the three take turns, and a table for `docs/figures.md`; on gloo
 it decides nothing. On one GPU a step of the program is held against one of the plain model.
 """
 

@@ -32,7 +32,7 @@ def part(mesh: dict[str, int], policy: Any) -> ParallelModule:
     model = Small()
     graph = ds.trace(model, kwargs={"x": torch.ones(4, 8)}, dynamic={"x": {0: "batch"}})
     module = ds.parallelize(model, ds.plan(graph, mesh, policy))
-    module._agreement.timeout = 10.0
+    module.programs[0].agreement.timeout = 10.0
     return module
 
 

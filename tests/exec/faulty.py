@@ -132,7 +132,7 @@ def model() -> tuple[Any, dict[str, Any], dict[str, Any]]:
     return Model(), {"x": torch.randn(4, 8)}, {"x": {0: "batch"}}
 
 
-def train_until_killed(delay: float) -> str:
+def train_until_killed(delay: float, mesh: dict[str, int]) -> str:
     """Trains without end; rank 1 is killed so many seconds after the first step. Returns what the
     other rank raised.
     """
@@ -140,12 +140,12 @@ def train_until_killed(delay: float) -> str:
 
     whole, example, names = model()
     graph = ds.trace(whole, kwargs=example, dynamic=names)
-    part = ds.parallelize(whole, ds.plan(graph, {"tp": 2}, "tensor"))
+    part = ds.parallelize(whole, ds.plan(graph, mesh))
     optimizer = torch.optim.SGD(part.parameters(), lr=0.1)
     try:
         for number in range(1_000_000):
             optimizer.zero_grad()
-            part(torch.randn(2 + number % 7, 8)).square().mean().backward()
+            part(torch.randn(2 + 2 * (number % 4), 8)).square().mean().backward()
             optimizer.step()
             if number == 0 and dist.get_rank() == 1:
                 kill = (os.getpid(), signal.SIGKILL)

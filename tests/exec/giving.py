@@ -337,13 +337,13 @@ def sent(way: str) -> tuple[list[int], list[int]]:
     """Of calls 1 to 9: how many collectives torch's profiler sees, and how many exchanges."""
     part, rows = part_of("sequences", {"dp": 2}, way)
     start, stop = (0, 8) if way == "whole" else (4 * dist.get_rank(), 4 * dist.get_rank() + 4)
-    exchange, exchanges = part._agreement._exchange, [0]
+    exchange, exchanges = part.programs[0].agreement._exchange, [0]
 
     def counted(*args: Any) -> Any:
         exchanges[0] += 1
         return exchange(*args)
 
-    part._agreement._exchange = counted  # type: ignore[method-assign]
+    part.programs[0].agreement._exchange = counted  # type: ignore[method-assign]
     collectives, agreements = [], []
     for _ in range(9):
         exchanges[0] = 0
@@ -388,11 +388,11 @@ class Scaled(nn.Module):
 def late_rank() -> tuple[str, str]:
     """A rank that is alive and late is waited for; a rank that never comes is named."""
     part, rows = part_of("sequences", {"tp": 2})
-    part._agreement.timeout, part._agreement.patience = 1.0, 30.0
+    part.programs[0].agreement.timeout, part.programs[0].agreement.patience = 1.0, 30.0
     if dist.get_rank():
         time.sleep(4.0)
     first = raised(part, **rows(0, 4))
-    part._agreement.timeout, part._agreement.patience = 1.0, 2.5
+    part.programs[0].agreement.timeout, part.programs[0].agreement.patience = 1.0, 2.5
     if dist.get_rank():
         time.sleep(6.0)
         return first, ""
@@ -454,7 +454,7 @@ def dtensors(way: str) -> dict[str, tuple[float, int]]:
 
 def counted(part: ParallelModule, batch: dict[str, Any]) -> tuple[int, Any]:
     """How many collectives a step takes whose inputs are not compared, and what it returns."""
-    part._agreement.calls += 1025 - part._agreement.calls % 1024
+    part.programs[0].agreement.calls += 1025 - part.programs[0].agreement.calls % 1024
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         found = part(**batch)
         found["loss"].backward()

@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import torch
+from torch import nn
 
 import dimsolve as ds
 
 from . import seed_models
+
+
+def stored(
+    folder: str, mesh: dict[str, int], policy: Any, state: Any, *, save: bool
+) -> list[float]:
+    """Returns three losses after AdamW steps that were saved, or loaded, with their optimiser."""
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+
+    torch.manual_seed(0)
+    layers = nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 5)
+    model = nn.Sequential(*layers).double()
+    example = {"input": torch.randn(8, 6, dtype=torch.float64)}
+    graph = ds.trace(model, kwargs=example)
+    part = ds.parallelize(model, ds.plan(graph, mesh, policy, state))
+    optimizer = torch.optim.AdamW(part.parameters(), lr=0.1)
+
+    def step() -> float:
+        loss = part(**example).square().mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(part.parameters(), 0.5, norm_type=math.inf)
+        optimizer.step()
+        optimizer.zero_grad()
+        return float(loss.detach())
+
+    if save:
+        step(), step()
+    weights, steps = get_state_dict(part, optimizer)
+    both = {"model": weights, "optimizer": steps}
+    if save:
+        dcp.save(both, checkpoint_id=folder)
+    else:
+        dcp.load(both, checkpoint_id=folder)
+        set_state_dict(part, optimizer, model_state_dict=weights, optim_state_dict=steps)
+    return [step() for _ in range(3)]
 
 
 def losses(folder: str, mesh: dict[str, int], *, save: bool) -> list[float]:

@@ -1,15 +1,9 @@
-"""What the tests' ranks train with: Hugging Face's Trainer, accelerate, DDP around a part.
-
-Run as a script this is one Trainer, under torchrun: ``python -m tests.exec.trained FOLDER MESH WAY
-STEPS``, with ``one`` for the mesh on one device. It prints the log of its steps as JSON.
-"""
+"""What the tests' ranks train with: Hugging Face's Trainer, accelerate, DDP around a part."""
 
 from __future__ import annotations
 
 import copy
-import json
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -172,7 +166,6 @@ def refused(folder: str) -> list[str]:
 
     part = part_of("llama", {"dp": 2}, "local")
     return [
-        _raised(lambda: Trainer(model=part, args=arguments(folder, 1))),
         _raised(
             lambda: Trainer(model=part, args=arguments(folder, 1, gradient_checkpointing=True))
         ),
@@ -324,17 +317,3 @@ def with_ddp(over_all: bool) -> Any:
         dist.all_reduce(mean, group=mesh["outer"].get_group())
         worst = max(worst, relative(mean / 2, losses[1]))
     return worst
-
-
-def main() -> None:
-    folder, text, way, steps = sys.argv[1:5]
-    mesh = {axis: int(size) for axis, size in (part.split("=") for part in text.split(","))}
-    dist.init_process_group("gloo")
-    found = curve(folder, mesh, way, int(steps))
-    if dist.get_rank() == 0:
-        Path(folder, "curve.json").write_text(json.dumps(found))
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()

@@ -14,10 +14,9 @@ import { fill, h } from "./dom.js";
 import { isExample } from "./examples.js";
 import { Notice } from "./notice.js";
 import { Presets } from "./presets.js";
-import { operatorOf } from "./question.js";
 import { Ranks } from "./ranks.js";
 import { remembering } from "./remembering.js";
-import { equations, openEnds, tensorTable } from "./shapes.js";
+import { equations, ofCall, openEnds, tensorTable } from "./shapes.js";
 import { solve } from "./solve.js";
 import { Splits } from "./splits.js";
 import { EMPTY, entriesOf } from "./state.js";
@@ -154,6 +153,7 @@ class App {
     try {
       const result = await solve(this._ask, this._state, this._pending.signal, {
         fitting: (state, parsed) => (isMine() ? this._fitting(parsed) : state),
+        call: (told) => isMine() && this._asking.showInputs(told.tensors.map(tensorOfCall)),
         rows: (rows) => isMine() && this._hearRows(rows),
         row: (row) => isMine() && this._isSlow && this._showRow(row),
       });
@@ -212,13 +212,13 @@ class App {
       return;
     }
     const stars = Object.values(result.solution?.expansions ?? {}).flat();
-    const colors = colorsOf(this._state.annotation, stars);
-    if (result.parsed) {
-      this._asking.showInputs(result.parsed.inputs);
-      const operator = operatorOf(this._state, result.parsed.inputs.length);
+    const colors = colorsOf(result.operator?.annotation ?? this._state.annotation, stars);
+    if (result.parsed && !result.call) this._asking.showInputs(result.parsed.inputs);
+    if (result.operator) {
       const known = result.names?.map((row) => row.name) ?? Object.keys(result.parsed.identifiers);
       const splits = Object.entries(this._state.splits).filter(([name]) => known.includes(name));
-      this._copy.show(textsOf(operator, splits, this._state.contiguous, this._address));
+      const about = result.call ? this._state : null;
+      this._copy.show(textsOf(result.operator, splits, result.manner, this._address, about));
     }
     const isPlaced = this._asking.showProblem(result.problem);
     this._showProblem(result.problem, isPlaced);
@@ -227,12 +227,13 @@ class App {
     this._answers.hidden = false;
     this._summary.show(result);
     this._say(this._summary.spoken);
-    fill(this._tensors, tensorTable(result, colors), openEnds(result));
+    fill(this._tensors, ofCall(result.call, colors), tensorTable(result, colors), openEnds(result));
     fill(this._equations, equations(result, colors));
     this._splits.show(result.names, colors);
     this._ranks.show(result, this._state, colors);
     const styles = { illegal: "bad", conditional: "maybe", unknown: "maybe" };
     const marked = result.joint.axes.map((row) => [row.name, styles[row.check.verdict]]);
+    if (result.call) return;
     this._asking.mark(
       marked.filter(([, style]) => style),
       result.parsed,
@@ -283,6 +284,9 @@ class App {
     if (this._live.textContent !== text) this._live.textContent = text;
   }
 }
+
+/** A tensor of a call, as the field of its shape names it. */
+const tensorOfCall = (name) => ({ text: name, kind: "tensor", named: true });
 
 function panel(title, content) {
   const head = h("div", { class: "panel-head" }, h("h2", {}, title));

@@ -8,7 +8,8 @@ import { colorsOf, tokensOf } from "./colors.js";
 import { fill, h } from "./dom.js";
 import { EXAMPLES } from "./examples.js";
 import { Field } from "./field.js";
-import { EMPTY, argumentsOf, entriesOf } from "./state.js";
+import { isPath } from "./question.js";
+import { EMPTY, REDUCTIONS, argumentsOf, entriesOf } from "./state.js";
 
 export class Asking {
   /** change(patch, source): hears what is typed; restart(state): hears that an example is taken. */
@@ -18,6 +19,7 @@ export class Asking {
     this.count = 0;
     this.annotation = new Field({
       label: "Annotation",
+      note: "or one of torch's functions",
       placeholder: "m k+, k+ n -> m n",
       className: "annotation",
       paint: coloured,
@@ -25,7 +27,7 @@ export class Asking {
     });
     this.args = new Field({
       label: "Arguments",
-      note: "same-named arguments of the operator",
+      note: "same-named arguments of the operator, or of the function",
       placeholder: "h=8, e=64",
       oninput: (text) => change({ args: text }, "args"),
     });
@@ -43,6 +45,13 @@ export class Asking {
       onchange: (event) => change({ contiguous: event.target.checked }, "contiguous"),
     });
     const contiguous = h("label", { class: "check" }, this._contiguous, "contiguous parts only");
+    this._summands = h("fieldset", { class: "check summands" });
+    this._partial = h(
+      "select",
+      { onchange: (event) => change({ partial: event.target.value }, "partial") },
+      REDUCTIONS.map((name) => h("option", { value: name }, name)),
+    );
+    const partial = h("label", { class: "check" }, "the parts of a + split are joined by ", this._partial);
     const clear = h(
       "button",
       {
@@ -57,7 +66,8 @@ export class Asking {
       "Clear",
     );
     this.annotation.head.append(clear);
-    const facts = [this.args.element, this.facts.element, contiguous];
+    this._manner = h("div", { class: "manner" }, this._summands, partial);
+    const facts = [this.args.element, this.facts.element, contiguous, this._manner];
     this.element = h("div", {}, this.annotation.element, this._shapes, facts, examplesOf(restart));
   }
 
@@ -68,6 +78,9 @@ export class Asking {
     this.args.setValue(state.args);
     this.facts.setValue(state.facts);
     this._contiguous.checked = state.contiguous;
+    this._partial.value = state.partial;
+    this._showSummands();
+    this._manner.hidden = isPath(state.annotation);
     this.inputs.forEach((field, index) => field.setValue(state.inputs[index] ?? ""));
   }
 
@@ -86,12 +99,33 @@ export class Asking {
         this.inputs.map((field) => field.element),
       );
       this.inputs.forEach((field, index) => field.setValue(this.state.inputs[index] ?? ""));
+      this._showSummands();
     }
     operands.forEach((operand, index) => {
       const text = h("code", {}, operand.text);
       fill(this.inputs[index].label, h("span", { class: "which" }, `input ${index}`), " ", text);
-      this.inputs[index].input.placeholder = operand.kind === "opaque" ? "not looked at" : "open";
+      const empty = operand.named ? "left out" : "open";
+      this.inputs[index].input.placeholder = operand.kind === "opaque" ? "not looked at" : empty;
     });
+  }
+
+  /** Which inputs are summands: a box each. */
+  _showSummands() {
+    const boxes = this.inputs.map((_, index) => {
+      const box = h("input", {
+        type: "checkbox",
+        "aria-label": `summand ${index}`,
+        onchange: (event) => {
+          const others = this.state.summands.filter((number) => number !== index);
+          const summands = event.target.checked ? [...others, index].sort((a, b) => a - b) : others;
+          this._change({ summands }, "summands");
+        },
+      });
+      box.checked = this.state.summands.includes(index);
+      return h("label", { class: "check" }, box, String(index));
+    });
+    const legend = h("legend", {}, "inputs that are summands where a + name is split");
+    fill(this._summands, boxes.length ? [legend, boxes] : null);
   }
 
   _shape(index) {
@@ -132,6 +166,10 @@ export class Asking {
   /** The fields whose text the problem is about, and the places there. */
   _placesOf(problem) {
     if (problem.field === "args") return [[this.args, [problem.place]]];
+    if (/^(unknown|no-such)-argument$/.test(problem.code)) {
+      const wrong = argumentsOf(this.args.value).filter((a) => problem.detail.includes(`'${a.name}'`));
+      if (wrong.length) return [[this.args, wrong.map(({ name, entry }) => nameIn(this.args, name, entry))]];
+    }
     const text = problem.text;
     if (text === undefined || (text === "" && problem.code !== "no-arrow")) return [];
     if (text === this.annotation.value) return [[this.annotation, problem.spans]];
@@ -155,7 +193,14 @@ export class Asking {
   }
 }
 
+/** The place of an argument's name, in characters. */
+function nameIn(field, name, entry) {
+  const start = Array.from(field.value.slice(0, entry.start)).length;
+  return [start, start + Array.from(name).length];
+}
+
 function coloured(text) {
+  if (isPath(text)) return [{ text, class: "" }];
   const colors = colorsOf(text);
   return tokensOf(text).map((token) => ({
     text: token.text,

@@ -7,41 +7,67 @@
 import { fill, freshId, h } from "./dom.js";
 import { lengthOf } from "./state.js";
 
-/** Returns the three texts; operator as `operatorOf` makes it, cuts `[name, parts]`, address of a service. */
-export function textsOf(operator, cuts, contiguous, address) {
-  const lines = (one, none) =>
-    (cuts.length ? cuts.map(([name, parts]) => one(name, parts)) : [none]).join("\n");
-  const cut = (split, parts) => ({ ...operator, split, parts: lengthOf(parts), contiguous });
+/**
+ * Returns the three texts; operator as `operatorOf` makes it, cuts `[name, parts]`, manner as
+ * `mannerOf` makes it, address of a service. about: the state, where it is a call of a function.
+ * Several splits are one question: all of them on one mesh.
+ */
+export function textsOf(operator, cuts, manner, address, about = null) {
+  const asked = cuts.map(([split, parts]) => ({
+    ...operator,
+    split,
+    parts: lengthOf(parts),
+    ...odd(manner),
+  }));
+  const call = about && [about.annotation.trim(), about.args.trim()].filter(Boolean).join(" with ");
   return {
-    Python: `import dimsolve as ds\n\n${lines(
-      (name, parts) =>
-        `print(${python("check", operator, [quoted(name), count(parts)], contiguous)}.explain())`,
-      `print(${python("infer", operator, [], false)}.explain())`,
-    )}`,
-    "command line": lines(
-      (name, parts) =>
-        command("check", operator, ["--split", name, "--parts", parts.trim()], contiguous),
-      command("infer", operator, [], false),
-    ),
-    curl: lines(
-      (name, parts) => curl(address, "check", cut(name, parts)),
-      curl(address, "infer", operator),
-    ),
+    Python: [call && `# ${call}`, "import dimsolve as ds", "", python(operator, cuts, manner)]
+      .filter((line) => line !== null)
+      .join("\n"),
+    "command line": command(operator, cuts, manner),
+    curl:
+      cuts.length > 1
+        ? curl(address, "batch", { questions: asked.map((each) => ({ verb: "check", ...each })) })
+        : cuts.length
+          ? curl(address, "check", asked[0])
+          : curl(address, "infer", operator),
   };
 }
 
-function python(verb, operator, cut, contiguous) {
+/** What of the manner is not as usual. */
+function odd({ contiguous, value_split, partial }) {
+  return {
+    ...(contiguous ? { contiguous } : {}),
+    ...(value_split.length ? { value_split } : {}),
+    ...(partial === "sum" ? {} : { partial }),
+  };
+}
+
+function python(operator, cuts, manner) {
   const shapes = operator.inputs === null ? [] : [list(operator.inputs)];
-  if (!shapes.length && cut.length) shapes.push("None");
+  if (!shapes.length && cuts.length) shapes.push("None");
+  const place = [quoted(operator.annotation), ...shapes];
   const args = Object.entries(operator.arguments).map(
     ([name, size]) => `${quoted(name)}: ${count(size)}`,
   );
-  const named = [
-    args.length ? `arguments={${args.join(", ")}}` : null,
-    operator.facts.length ? `facts=${list(operator.facts)}` : null,
-    contiguous ? "contiguous=True" : null,
-  ].filter(Boolean);
-  return `ds.${verb}(${[quoted(operator.annotation), ...shapes, ...cut, ...named].join(", ")})`;
+  const known = [
+    ["arguments", args.length && `{${args.join(", ")}}`],
+    ["facts", operator.facts.length && list(operator.facts)],
+  ];
+  const how = [
+    ["contiguous", manner.contiguous && "True"],
+    ["value_split", manner.value_split.length && `[${manner.value_split.join(", ")}]`],
+    ["partial", manner.partial !== "sum" && quoted(manner.partial)],
+  ];
+  const named = (pairs) =>
+    pairs.filter(([, text]) => text).map(([name, text]) => `${name}=${text}`);
+  const splits = cuts.map(([name, parts]) => [quoted(name), count(parts)]);
+  const [verb, words] = [
+    ["infer", named(known)],
+    ["check", [...splits.flat(), ...named([...known, ...how])]],
+    ["check_mesh", [`{${splits.map((pair) => pair.join(": ")).join(", ")}}`, ...named([...known, ...how])]],
+  ][Math.min(cuts.length, 2)];
+  return `print(ds.${verb}(${[...place, ...words].join(", ")}).explain())`;
 }
 
 const list = (texts) =>
@@ -55,19 +81,21 @@ function count(parts) {
   return typeof length === "number" ? String(length) : quoted(length);
 }
 
-function command(verb, operator, cut, contiguous) {
+function command(operator, cuts, { contiguous, value_split, partial }) {
   const options = [
     ...(operator.inputs ?? []).flatMap((text) => ["--input", text ?? "?"]),
     ...Object.entries(operator.arguments).flatMap(([name, size]) => ["--arg", `${name}=${size}`]),
     ...operator.facts.flatMap((fact) => ["--fact", fact]),
-    ...cut,
-    ...(contiguous ? ["--contiguous"] : []),
+    ...cuts.flatMap(([name, parts]) => ["--split", name, "--parts", parts.trim()]),
+    ...(cuts.length && contiguous ? ["--contiguous"] : []),
+    ...(cuts.length ? value_split.flatMap((number) => ["--summand", String(number)]) : []),
+    ...(cuts.length && partial !== "sum" ? ["--partial", partial] : []),
   ];
   const isOption = operator.annotation.trimStart().startsWith("-");
   const words = isOption
     ? [...options, "--", operator.annotation]
     : [operator.annotation, ...options];
-  return ["dimsolve", verb, ...words.map(shell)].join(" ");
+  return ["dimsolve", cuts.length ? "check" : "infer", ...words.map(shell)].join(" ");
 }
 
 function curl(address, verb, question) {

@@ -43,9 +43,16 @@ export const EXAMPLES = [
     inputs: ["batch, seq, 4096", "4096", "4096"],
     splits: { a: "2" },
   }),
-  example("convolution", "a value that is only replicated, and channels that are summed", {
-    annotation: "n c+ h^ w^, o c+ 3 3, ? -> n o h^ w^",
-    inputs: ["batch, 64, 56, 56", "128, 64, 3, 3"],
-    splits: { n: "2", c: "4" },
+  example("convolution", "one of torch's functions, with its arguments: a stride of 2", {
+    annotation: "torch.nn.functional.conv2d",
+    inputs: ["batch, 64, 56, 56", "128, 64, 3, 3", "128"],
+    args: "stride=2, padding=1",
+    splits: { a: "2", b: "4" },
+  }),
+  example("linear with bias", "the bias is a summand where the sum is split", {
+    annotation: "* k+, n k+, n -> * n",
+    inputs: ["batch, seq, 4096", "1024, 4096", "1024"],
+    summands: [2],
+    splits: { k: "4" },
   }),
 ];

@@ -18,6 +18,14 @@ export class Refused extends Error {
   }
 }
 
+/** Returns the answer to one question that takes long; Refused, with the problem, where there is none. */
+export async function askOne(base, verb, question, signal) {
+  const response = await posted(`${base}v1/${verb}`, JSON.stringify(question), signal);
+  const data = await dataOf(response);
+  if (!response.ok) throw new Refused(inWords(response.status, data), response.status);
+  return data;
+}
+
 /** Returns the `ask` of a service at this address, such as "". waiting: told when it is busy. */
 export function overHttp(base, waiting = () => {}) {
   return async (questions, signal) => {

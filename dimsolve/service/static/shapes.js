@@ -13,6 +13,16 @@ export function painted(text, colors) {
     .map((piece) => (colors.has(piece) ? h("span", { class: colors.get(piece) }, piece) : piece));
 }
 
+/** Returns what a call of one of torch's functions promises, or nothing where none is asked about. */
+export function ofCall(call, colors) {
+  if (!call) return null;
+  const needs = call.conditions.length > 0 && [" where ", codes(call.conditions, " and ")];
+  return [
+    h("p", { class: "called" }, "for this call ", h("code", {}, painted(call.annotation, colors)), needs),
+    call.note && h("p", { class: "note" }, call.note),
+  ];
+}
+
 /** Returns the table of tensors. */
 export function tensorTable({ names, joint }, colors) {
   const axes = joint.axes;
@@ -37,10 +47,10 @@ export function tensorTable({ names, joint }, colors) {
       "tr",
       {},
       h("th", { scope: "row" }, tensor.label),
-      h("td", {}, h("code", {}, painted(tensor.operand.text, colors))),
-      h("td", {}, shape(tensor.whole, tensor.operand)),
-      isCut && tensor.placements.map((placement) => h("td", {}, h("code", {}, placement ?? "?"))),
-      isCut && h("td", { class: "local" }, shape(tensor.local, tensor.operand)),
+      cell("annotated", h("code", {}, painted(tensor.operand.text, colors))),
+      cell("whole", shape(tensor.whole, tensor.operand)),
+      isCut && tensor.placements.map((p, k) => cell(axes[k].name, h("code", {}, p ?? "?"))),
+      isCut && cell("on one rank", shape(tensor.local, tensor.operand), "local"),
     ),
   );
   return scroller(
@@ -53,6 +63,11 @@ export function tensorTable({ names, joint }, colors) {
       h("tbody", {}, rows),
     ),
   );
+}
+
+/** A cell with the head of its column, which narrow pages show beside it. */
+function cell(head, content, name = "") {
+  return h("td", { "data-head": head, class: name }, content);
 }
 
 function shape(dims, operand) {

@@ -1,6 +1,7 @@
 /**
  * Asks for everything that is shown, in as few rounds as there are dependencies:
  *
+ *   0  annotate, for one of torch's functions  the annotation of the call
  *   1  parse                                   the tensors and the identifiers
  *   2  infer, check and legal-parts per name   shapes, counts, what every rank holds
  *   3  the dimensions of `*`, and all splits together
@@ -12,7 +13,17 @@
 
 import { onPage } from "./hints.js";
 import { at, has } from "./names.js";
-import { checkOf, countsOf, inferOf, misread, operatorOf } from "./question.js";
+import {
+  annotateOf,
+  checkOf,
+  countsOf,
+  inferOf,
+  isPath,
+  mannerOf,
+  misread,
+  operatorOf,
+  operatorOfCall,
+} from "./question.js";
 import { entriesOf } from "./state.js";
 
 const MAX_NAMES = 40;
@@ -26,19 +37,27 @@ const MAX_NAMES = 40;
  */
 export async function solve(ask, state, signal, hear) {
   if (!state.annotation.trim()) return { empty: true };
-  const [read] = await ask([{ verb: "parse", annotation: state.annotation }], signal);
+  const path = { inputs: [{ text: state.annotation }] };
+  if (isPath(state.annotation)) state = hear.fitting(state, path);
+  const call = isPath(state.annotation) ? await called(ask, state, signal, hear) : null;
+  if (call?.problem) return call;
+  const annotation = call?.annotation ?? state.annotation;
+  const [read] = await ask([{ verb: "parse", annotation }], signal);
   if (!read.answer) return { problem: onPage(read.problem) };
   const parsed = read.answer;
-  state = hear.fitting(state, parsed);
+  if (!call) state = hear.fitting(state, parsed);
   const wrong = misread(state);
   if (wrong) return { parsed, problem: { ...wrong, field: "args" } };
 
-  const operator = operatorOf(state, parsed.inputs.length);
+  const operator = call ? operatorOfCall(call, state) : operatorOf(state, parsed.inputs.length);
+  const manner = mannerOf(state, call);
+  const asked = { call, parsed, operator, manner };
   const marks = parsed.identifiers;
   const names = rowsOf(Object.keys(marks), state, marks);
   hear.rows(names);
-  const [inferred] = await askRows(ask, [inferOf(operator)], operator, names, state, signal, hear);
-  if (!inferred.answer) return { parsed, problem: onPage(inferred.problem) };
+  const question = { operator, manner, upTo: state.upTo };
+  const [inferred] = await askRows(ask, [inferOf(operator)], question, names, signal, hear);
+  if (!inferred.answer) return { ...asked, problem: onPage(inferred.problem) };
   const solution = inferred.answer;
 
   const stars = Object.values(solution.expansions)
@@ -48,10 +67,20 @@ export async function solve(ask, state, signal, hear) {
     const rest = rowsOf(stars, state, marks);
     names.push(...rest);
     hear.rows(names);
-    await askRows(ask, [], operator, rest, state, signal, hear);
+    await askRows(ask, [], question, rest, signal, hear);
   }
   const joint = await jointly(ask, operator, parsed, solution, names, signal);
-  return { parsed, operator, solution, names, joint };
+  return { ...asked, solution, names, joint };
+}
+
+/** The annotation of a call of one of torch's functions, or the problem why there is none. */
+async function called(ask, state, signal, hear) {
+  const wrong = misread(state);
+  if (wrong) return { problem: { ...wrong, field: "args" } };
+  const [told] = await ask([annotateOf(state)], signal);
+  if (!told.answer) return { problem: onPage(told.problem) };
+  hear.call(told.answer);
+  return told.answer;
 }
 
 /** The rows of identifiers, none answered. Of very many the first are shown, and all that are split. */
@@ -71,11 +100,11 @@ function rowsOf(names, state, marks) {
 }
 
 /** Asks first what else there is, then all checks, then all counts: those take longer. */
-async function askRows(ask, first, operator, rows, state, signal, hear) {
+async function askRows(ask, first, { operator, manner, upTo }, rows, signal, hear) {
   const questions = [
     ...first,
-    ...rows.map((row) => checkOf(operator, row.name, row.parts, state.contiguous)),
-    ...rows.map((row) => countsOf(operator, row.name, state.upTo, state.contiguous)),
+    ...rows.map((row) => checkOf(operator, row.name, row.parts, manner)),
+    ...rows.map((row) => countsOf(operator, row.name, upTo, manner)),
   ];
   const take = (index, { answer = null, problem = null }) => {
     const number = index - first.length;

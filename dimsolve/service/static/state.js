@@ -9,12 +9,16 @@
 
 export const MAX_COUNTS = [8, 16, 32, 64, 128, 256];
 
+export const REDUCTIONS = ["sum", "max", "min", "prod", "avg"];
+
 export const EMPTY = Object.freeze({
   annotation: "",
   inputs: [],
   args: "",
   facts: "",
   contiguous: false,
+  summands: [],
+  partial: "sum",
   splits: {},
   upTo: 16,
   rank: 0,
@@ -29,6 +33,8 @@ export function toFragment(state) {
   if (state.args) pairs.append("arg", state.args);
   if (state.facts) pairs.append("fact", state.facts);
   if (state.contiguous) pairs.append("contiguous", "1");
+  for (const number of state.summands) pairs.append("summand", String(number));
+  if (state.partial !== EMPTY.partial) pairs.append("partial", state.partial);
   for (const [name, parts] of Object.entries(state.splits))
     pairs.append("split", `${name}:${parts}`);
   if (state.upTo !== EMPTY.upTo) pairs.append("to", String(state.upTo));
@@ -48,10 +54,16 @@ export function fromFragment(fragment) {
     args: pairs.get("arg") ?? "",
     facts: pairs.get("fact") ?? "",
     contiguous: pairs.get("contiguous") === "1",
+    summands: pairs.getAll("summand").map(Number).filter(isPlace),
+    partial: REDUCTIONS.includes(pairs.get("partial")) ? pairs.get("partial") : EMPTY.partial,
     splits: Object.fromEntries(pairs.getAll("split").map(splitOf).filter(Boolean)),
     upTo: MAX_COUNTS.includes(upTo) ? upTo : EMPTY.upTo,
     rank: Number.isSafeInteger(rank) && rank > 0 ? rank : 0,
   };
+}
+
+function isPlace(number, index, all) {
+  return Number.isSafeInteger(number) && number >= 0 && all.indexOf(number) === index;
 }
 
 function splitOf(text) {
@@ -98,4 +110,19 @@ export function argumentsOf(text) {
 /** Returns the number that a text writes out, or else the text: an expression for the service. */
 export function lengthOf(text) {
   return /^[0-9]{1,15}$/.test(text.trim()) ? Number(text.trim()) : text.trim();
+}
+
+const WORDS = { true: true, false: false, none: null };
+
+/**
+ * Returns the value that was typed for an argument of a function: a number, a word, a list.
+ *
+ *   valueOf("2")  2      valueOf("(1, 0)")  [1, 0]      valueOf("'nearest'")  "nearest"
+ */
+export function valueOf(text) {
+  const word = text.trim();
+  if (Object.hasOwn(WORDS, word.toLowerCase())) return WORDS[word.toLowerCase()];
+  if (/^-?\d+(\.\d+)?(e-?\d{1,3})?$/i.test(word)) return Number(word);
+  if (/^[([].*[)\]]$/.test(word)) return entriesOf(word.slice(1, -1)).map((e) => valueOf(e.text));
+  return word.replace(/^(['"])(.*)\1$/, "$2");
 }

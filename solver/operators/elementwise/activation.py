@@ -17,7 +17,20 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.poly import divide_exactly
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, floating
-from ..declare.entry import Entry, Form, between, entries, entry, example, functional, shapes, t
+from ..declare.entry import (
+    DType,
+    Entry,
+    Form,
+    between,
+    constant,
+    entries,
+    entry,
+    example,
+    functional,
+    mask,
+    shapes,
+    t,
+)
 from ..declare.forms import declared, words
 from ..declare.writing import Names, annotation, axis, dims_of, freeze_some, group
 from .pointwise import Pointwise, laid_on
@@ -74,6 +87,20 @@ def plain_softmax(input: Any, dim: int, dtype: Any = None) -> Declaration:
     return softmax(input, dim, dtype=dtype)
 
 
+def softmax_backward(grad_output: Any, output: Any, dim: int, input_dtype: Any) -> Declaration:
+    """Declares the gradient of a softmax, from its result."""
+    rank = len(dims_of(grad_output))
+    row = words(rank, [axis(dim, rank)])
+    return declared(
+        (grad_output, output),
+        [row, row],
+        [row],
+        dtypes=(dtype_name(input_dtype),),
+        linear=((0,),),
+        frozen="" if rank > 1 else "every element depends on the whole row",
+    )
+
+
 def gumbel_softmax(
     logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Declaration:
@@ -97,13 +124,13 @@ def glu(input: Any, dim: int = -1) -> Declaration:
 
 def prelu(input: Any, weight: Any) -> Declaration:
     """Declares a leaky ReLU with a slope per channel, or one for all."""
-    dims, (count,) = dims_of(input), dims_of(weight, "the weight")
-    if count == 1 or len(dims) < 2:
-        text = "*, 1 -> *"
+    dims, slope = dims_of(input), dims_of(weight, "the weight")
+    if slope in ((), (1,)) or len(dims) < 2:
+        text = f"*, {'1' if slope else '()'} -> *"
     else:
         names = Names()
         row = names.take(len(dims))
-        slopes, whole = laid_on((count,), (dims[1],), [row[1]], names)
+        slopes, whole = laid_on(slope, (dims[1],), [row[1]], names)
         text = freeze_some(annotation([row, slopes], [row]), whole)
     return Declaration(text, (input, weight), dtypes=(dtype_of(input),))
 
@@ -167,6 +194,7 @@ def spatial_dropout(spatial: int) -> Form:
 
 
 _ROWS = (example(t(12, 24), dim=-1), example(t(12, 6, 4), 1))
+_SAFE = (example(t(12, 24), -1), example(t(12, 6, 4), 1))
 _MASKED = (example(t(12, 24), 0.5, False), example(t(12, 24), p=0.0))
 _CHANNELS = (example(t(12, 6, 4, 2), 0.5, False), example(t(12, 6, 4, 2), p=0.0))
 
@@ -190,6 +218,17 @@ ENTRIES = (
     functional(glu, *shapes("12 24"), example(t(12, 24, 4), 1)),
     *entries("torch.nn.functional. softmax log_softmax softmin", softmax, *_ROWS),
     *entries("torch. softmax log_softmax", plain_softmax, *_ROWS),
+    entry("torch.ops.aten._safe_softmax", plain_softmax, *_SAFE),
+    entry(
+        "torch.ops.aten._softmax_backward_data",
+        softmax_backward,
+        example(constant(t(12, 24)), constant(t(12, 24)), 1, DType("float64")),
+    ),
+    entry(
+        "torch.ops.aten.native_dropout_backward",
+        Pointwise(("grad_output", "mask", "scale"), 2, "first", "first"),
+        example(t(12, 24), mask(12, 24), 2.0),
+    ),
     functional(gumbel_softmax, *shapes("12 24"), note="random: never compared by value"),
     *entries(
         "torch.nn.functional. dropout alpha_dropout",

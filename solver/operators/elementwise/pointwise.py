@@ -360,6 +360,13 @@ def divide(input: Any, other: Any, *, rounding_mode: str | None = None) -> Decla
     return form(input, other)
 
 
+def fill(input: Any, value: Any) -> Declaration:
+    """Declares one value everywhere, of the tensor's shape and dtype."""
+    tensors = [input, value] if is_tensor(value) else [input]
+    text = "*, () -> *" if len(tensors) > 1 else "* -> *"
+    return Declaration(text, tuple(tensors), dtypes=(dtype_of(input),))
+
+
 def frexp(input: Any) -> Declaration:
     """Declares mantissas and exponents."""
     return Declaration("* -> *, *", (input,), dtypes=(dtype_of(input), "int32"), returns="tuple")
@@ -434,6 +441,7 @@ ENTRIES = (
     *_rows("torch.mvlgamma", "input p", example(between(2, 5, 12, 24), 3), dtype="real"),
     *_rows("torch.round", "input decimals", *_ANY, example(t(12, 24), decimals=1)),
     *_rows("torch.nan_to_num", "input nan posinf neginf", *_ANY, example(t(12, 24), nan=0.5)),
+    torch_entry(fill, example(t(12, 24), 2.0), *shapes("12 24, ()")),
     torch_entry(frexp, example(constant(t(12, 24)))),
     *_pairs("torch. add sub rsub", *_TWO, parameters="input other alpha", linear="together"),
     *_pairs("torch.mul", *_TWO, linear="each"),

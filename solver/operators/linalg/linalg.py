@@ -76,7 +76,7 @@ def matrices(
     )
 
 
-def _square(
+def square(
     *outputs: str, real: Sequence[int] = (), whole: Sequence[int] = (), whole_as: str = "int32"
 ) -> Any:
     """Declares a function of one square matrix; ``real`` results have real
@@ -94,7 +94,7 @@ def _square(
     return declare
 
 
-def _shortest(A: Any, arguments: dict[str, Any]) -> str:
+def shortest(A: Any, arguments: dict[str, Any]) -> str:
     """The word for the smaller side of a matrix."""
     rows, columns = dims_of(A)[-2:]
     if rows is None or columns is None:
@@ -105,7 +105,7 @@ def _shortest(A: Any, arguments: dict[str, Any]) -> str:
 def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> Declaration:
     """Declares the singular value decomposition."""
     arguments: dict[str, Any] = {}
-    k = _shortest(A, arguments)
+    k = shortest(A, arguments)
     left, right = ("m^", "n^") if full_matrices else (k, k)
     dtype = dtype_of(A)
     outputs = [["m^", left], [k], [right, "n^"]]
@@ -115,14 +115,14 @@ def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> Declaratio
 def svdvals(A: Any, *, driver: Any = None) -> Declaration:
     """Declares the singular values."""
     arguments: dict[str, Any] = {}
-    k = _shortest(A, arguments)
+    k = shortest(A, arguments)
     return matrices([A], [["m^", "n^"]], [[k]], [real_of(dtype_of(A))], arguments)
 
 
 def qr(A: Any, mode: str = "reduced") -> Declaration:
     """Declares the QR decomposition."""
     arguments: dict[str, Any] = {}
-    k = _shortest(A, arguments)
+    k = shortest(A, arguments)
     if mode == "r":
         raise NotKnown("qr without q is not supported")
     side = "m^" if mode == "complete" else k
@@ -202,7 +202,7 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Declaration:
 def lu_factor(A: Any, *, pivot: bool = True) -> Declaration:
     """Declares an LU decomposition in one matrix, with its pivots."""
     arguments: dict[str, Any] = {}
-    k = _shortest(A, arguments)
+    k = shortest(A, arguments)
     return matrices([A], [["m^", "n^"]], [["m^", "n^"], [k]], [dtype_of(A), "int32"], arguments)
 
 
@@ -211,47 +211,47 @@ def matrix_power(A: Any, n: int) -> Declaration:
     return matrices([A], [["n^", "n^"]], [["n^", "n^"]], [dtype_of(A)])
 
 
-def _definite(*shape: int) -> Sample:
+def definite(*shape: int) -> Sample:
     return Sample(shape, kind="definite")
 
 
-_A = (example(_definite(12, 4, 4)), example(_definite(3, 3)))
-_RECTANGLES = shapes("12 4 3", "2 3 4")
+SQUARES = (example(definite(12, 4, 4)), example(definite(3, 3)))
+RECTANGLES = shapes("12 4 3", "2 3 4")
 _EACH = constant(between(0.2, 0.9, 12))
-_TOLERANT = (*_RECTANGLES, example(t(12, 4, 3), atol=_EACH))
+_TOLERANT = (*RECTANGLES, example(t(12, 4, 3), atol=_EACH))
 _BOTH = example(t(2, 12, 3, 4), atol=constant(between(0.2, 0.9, 2, 1)), rtol=_EACH)
 
 
 def _entries() -> list[Entry]:
     one: list[tuple[str, Any, Sequence[Any]]] = [
-        ("inv", _square("n^ n^"), _A),
-        ("det", _square(""), _A),
-        ("slogdet", _square("", "", real=(1,)), _A),
-        ("cholesky", _square("n^ n^"), _A),
-        ("eigh", _square("n^", "n^ n^", real=(0,)), _A),
-        ("eigvalsh", _square("n^", real=(0,)), _A),
+        ("inv", square("n^ n^"), SQUARES),
+        ("det", square(""), SQUARES),
+        ("slogdet", square("", "", real=(1,)), SQUARES),
+        ("cholesky", square("n^ n^"), SQUARES),
+        ("eigh", square("n^", "n^ n^", real=(0,)), SQUARES),
+        ("eigvalsh", square("n^", real=(0,)), SQUARES),
         ("eig", eig("n^", "n^ n^"), (example(constant(t(12, 4, 4))),)),
-        ("eigvals", eig("n^"), _A),
-        ("matrix_exp", _square("n^ n^"), _A),
+        ("eigvals", eig("n^"), SQUARES),
+        ("matrix_exp", square("n^ n^"), SQUARES),
         ("matrix_power", matrix_power, (example(t(12, 4, 4), 3),)),
-        ("svd", svd, (*_RECTANGLES[1:], example(t(12, 4, 3), full_matrices=False))),
-        ("svdvals", svdvals, _RECTANGLES),
-        ("qr", qr, _RECTANGLES[:1]),
+        ("svd", svd, (*RECTANGLES[1:], example(t(12, 4, 3), full_matrices=False))),
+        ("svdvals", svdvals, RECTANGLES),
+        ("qr", qr, RECTANGLES[:1]),
         ("pinv", pinv, (*_TOLERANT, _BOTH)),
         ("matrix_rank", matrix_rank, _TOLERANT),
-        ("cond", condition, _RECTANGLES),
-        ("lu_factor", lu_factor, _RECTANGLES),
+        ("cond", condition, RECTANGLES),
+        ("lu_factor", lu_factor, RECTANGLES),
         (
             "solve",
             solve,
-            (example(_definite(2, 4, 4), t(2, 4, 12)), example(_definite(12, 4, 4), t(12, 4))),
+            (example(definite(2, 4, 4), t(2, 4, 12)), example(definite(12, 4, 4), t(12, 4))),
         ),
         (
             "solve_triangular",
             solve_triangular,
             (
-                example(_definite(2, 4, 4), t(2, 4, 12), upper=True),
-                example(_definite(4, 4), t(12, 4), upper=False, left=False),
+                example(definite(2, 4, 4), t(2, 4, 12), upper=True),
+                example(definite(4, 4), t(12, 4), upper=False, left=False),
             ),
         ),
     ]
@@ -260,6 +260,6 @@ def _entries() -> list[Entry]:
 
 ENTRIES = (
     *_entries(),
-    entry("torch.logdet", _square(""), *_A),
-    torch_entry(cholesky_solve, example(t(2, 4, 12), _definite(2, 4, 4))),
+    entry("torch.logdet", square(""), *SQUARES),
+    torch_entry(cholesky_solve, example(t(2, 4, 12), definite(2, 4, 4))),
 )

@@ -17,8 +17,7 @@ from dimsolve.ir.operator import Declaration
 from ..declare import errors
 from ..declare.dtypes import dtype_of
 from ..declare.entry import example, functional, mask, shapes, t
-from ..declare.forms import declared
-from ..declare.needs import EQ, GE, need, need_multiple, quotient
+from ..declare.needs import quotient
 from ..declare.writing import (
     Lengths,
     Names,
@@ -28,7 +27,6 @@ from ..declare.writing import (
     dims_of,
     freeze_some,
     group,
-    is_dim,
 )
 from ..elementwise.pointwise import broadcast, laid_on
 
@@ -131,78 +129,6 @@ def _mask_row(
     return laid_on(dims, lengths, scores, names)
 
 
-def multi_head_attention_forward(
-    query: Any,
-    key: Any,
-    value: Any,
-    embed_dim_to_check: int,
-    num_heads: int,
-    in_proj_weight: Any,
-    in_proj_bias: Any,
-    bias_k: Any,
-    bias_v: Any,
-    add_zero_attn: bool,
-    dropout_p: float,
-    out_proj_weight: Any,
-    out_proj_bias: Any,
-    training: bool = True,
-    key_padding_mask: Any = None,
-    need_weights: bool = True,
-    attn_mask: Any = None,
-    use_separate_proj_weight: bool = False,
-    q_proj_weight: Any = None,
-    k_proj_weight: Any = None,
-    v_proj_weight: Any = None,
-    static_k: Any = None,
-    static_v: Any = None,
-    average_attn_weights: bool = True,
-    is_causal: bool = False,
-) -> Declaration:
-    """Declares the whole layer as one function: only the batch can be cut, see the note."""
-    unusual = (bias_k, bias_v, q_proj_weight, static_k, static_v, key_padding_mask, in_proj_weight)
-    if any(x is not None for x in unusual[:-1]) or add_zero_attn or unusual[-1] is None:
-        raise NotKnown("only one joint projection without further biases is supported")
-    if len(dims_of(query)) != 3 or (attn_mask is not None and len(dims_of(attn_mask)) != 2):
-        raise NotKnown("only a batch of sequences with a shared mask is supported")
-    _need_heads(dims_of(query)[-1], embed_dim_to_check, num_heads, in_proj_weight)
-    rows = [["l^", "n", "e^"], ["s^", "n", "e^"], ["s^", "n", "e^"], ["f^", "e^"]]
-    inputs = [query, key, value, in_proj_weight]
-    for tensor, row in (
-        (in_proj_bias, ["f^"]),
-        (out_proj_weight, ["e^", "e^"]),
-        (out_proj_bias, ["e^"]),
-        (attn_mask, ["l^", "s^"]),
-    ):
-        if tensor is not None:
-            inputs.append(tensor)
-            rows.append(row)
-    weights = ["n", "l^", "s^"] if average_attn_weights else ["n", str(num_heads), "l^", "s^"]
-    outputs: list[list[str] | None] = [["l^", "n", "e^"], weights if need_weights else None]
-    dtype = dtype_of(query)
-    return declared(
-        inputs,
-        rows,
-        outputs,
-        dtypes=(dtype, dtype if need_weights else None),
-        random=bool(training and dropout_p),
-        returns="tuple",
-    )
-
-
-def _need_heads(width: Any, checked: Any, heads: Any, in_proj_weight: Any) -> None:
-    """Says that the width is the one that is checked, a multiple of the heads, and a third of the
-    joint projection.
-    """
-    if width is None or not is_dim(heads) or not is_dim(checked):
-        return
-    need(width, EQ, checked)
-    need(heads, GE, 1)
-    need_multiple(width, heads)
-    joint = dims_of(in_proj_weight, "the projection")[0]
-    if joint is not None:
-        need(joint, EQ, 3 * width)
-
-
 _Q, _K, _V = t(2, 4, 12, 6), t(2, 4, 8, 6), t(2, 4, 8, 12)
 
 ENTRIES = (
@@ -215,24 +141,5 @@ ENTRIES = (
         example(t(2, 12, 8, 6), t(2, 4, 8, 6), t(2, 4, 8, 6), enable_gqa=True),
         example(t(2, 12, 8, 6), t(2, 2, 8, 6), t(2, 2, 8, 6), t(2, 12, 8, 8), enable_gqa=True),
         *shapes("12 8 6, 12 4 6, 12 4 6"),
-    ),
-    functional(
-        multi_head_attention_forward,
-        example(
-            t(6, 12, 4),
-            t(6, 12, 4),
-            t(6, 12, 4),
-            4,
-            2,
-            t(12, 4),
-            t(12),
-            None,
-            None,
-            False,
-            0.0,
-            t(4, 4),
-            t(4),
-        ),
-        note="heads are counted inside it: scaled_dot_product_attention can be cut by heads",
     ),
 )

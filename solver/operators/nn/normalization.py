@@ -10,6 +10,7 @@ batch_norm in training       n^ c h^, c, c, c, c -> n^ c h^    writes the runnin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from dimsolve.ir.operator import Declaration
@@ -17,10 +18,10 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import floor_div, surely_positive
 from ...algebra.poly import Dim, divide_exactly, product
 from ..declare import errors
-from ..declare.entry import between, constant, entry, example, functional, shapes, t
+from ..declare.entry import between, constant, entry, example, functional, shapes, t, torch_entry
 from ..declare.forms import declared, words
 from ..declare.needs import EQ, GE, NE, need, need_multiple, never_equal
-from ..declare.writing import Names, Pattern, axes, dims_of, group, is_dim, known
+from ..declare.writing import Names, Pattern, axes, dims_of, freeze_text, group, is_dim, known
 
 
 def _with_optional(
@@ -185,6 +186,81 @@ def torch_batch_norm(
     )
 
 
+def native_layer_norm(
+    input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float
+) -> Declaration:
+    """Declares a norm over the last dimensions with its means and inverse deviations."""
+    found = layer_norm(input, normalized_shape, weight, bias)
+    row = found.annotation.split(" -> ")[1].split(" ")
+    statistics = " ".join("1" if word.endswith("^") else word for word in row)
+    return _with_statistics(found, [statistics] * 2)
+
+
+def native_group_norm(
+    input: Any, weight: Any, bias: Any, N: Any, C: Any, HxW: Any, group: Any, eps: float
+) -> Declaration:
+    """Declares a norm over each group of channels with its statistics."""
+    dims = known(dims_of(input))
+    for given, length in ((N, dims[0]), (C, dims[1]), (HxW, product(dims[2:]))):
+        need(given, EQ, length, errors.lengths_differ("a length that is given", given, length))
+    found = group_norm(input, group, weight, bias)
+    row = found.annotation.split(" -> ")[1]
+    channels = row.partition(" ")[2][: -2 * (len(dims) - 2)].strip() or "1"
+    groups = "g" if "g" in channels else "1"
+    return replace(
+        _with_statistics(found, [f"n {groups}"] * 2),
+        sizes={"N": "n", "C": channels.replace("^", ""), "group": groups},
+    )
+
+
+def _with_statistics(found: Declaration, outputs: Sequence[str], *dtypes: str) -> Declaration:
+    """The declaration with further results."""
+    return replace(
+        found,
+        annotation=", ".join([found.annotation, *outputs]),
+        dtypes=(*found.dtypes * len(outputs), *found.dtypes)[: len(outputs) + 1 - len(dtypes)]
+        + dtypes,
+        returns="tuple",
+    )
+
+
+def _with_empty(found: Declaration, outputs: Sequence[str], *dtypes: str) -> Declaration:
+    """The declaration with further results of which one is empty: no part of it is of a rank."""
+    made = _with_statistics(found, outputs, *dtypes)
+    return replace(made, annotation=freeze_text(made.annotation), frozen="a result is empty")
+
+
+def native_batch_norm(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Declaration:
+    """Declares torch.batch_norm with the statistics that it used: none in evaluation."""
+    found = torch_batch_norm(
+        input, weight, bias, running_mean, running_var, training, momentum, eps, False
+    )
+    return _with_statistics(found, ["c", "c"]) if training else _with_empty(found, ["0", "0"])
+
+
+def batch_norm_legit(input: Any, weight: Any, bias: Any, *rest: Any) -> Declaration:
+    """Declares native_batch_norm, with running statistics or without any."""
+    statistics = rest if len(rest) > 3 else (None, None, *rest)
+    return native_batch_norm(input, weight, bias, *statistics)
+
+
+def batch_norm_with_update(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, *rest: Any
+) -> Declaration:
+    """Declares a batch norm in training that keeps bytes for its gradient."""
+    found = torch_batch_norm(input, weight, bias, running_mean, running_var, True, 0.1, 1e-5, False)
+    return _with_empty(found, ["c", "c", "0"], "uint8")
+
+
 def local_response_norm(
     input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Declaration:
@@ -240,6 +316,27 @@ ENTRIES = (
         "torch.batch_norm",
         torch_batch_norm,
         example(_IMAGE, t(6), t(6), *_STATISTICS, False, 0.1, 1e-5, False),
+    ),
+    torch_entry(native_layer_norm, example(t(2, 12, 24), (24,), t(24), t(24), 1e-5)),
+    torch_entry(
+        native_group_norm,
+        example(t(2, 24, 6), t(24), t(24), 2, 24, 6, 12, 1e-5),
+        example(t(12, 8, 4), t(8), t(8), 12, 8, 4, 1, 1e-5),
+    ),
+    torch_entry(
+        native_batch_norm,
+        *(example(_IMAGE, t(6), t(6), *_STATISTICS, train, 0.1, 1e-5) for train in (False, True)),
+    ),
+    entry(
+        "torch._native_batch_norm_legit",
+        batch_norm_legit,
+        example(_IMAGE, t(6), t(6), *_STATISTICS, True, 0.1, 1e-5),
+        example(_IMAGE, t(6), t(6), True, 0.1, 1e-5),
+    ),
+    entry(
+        "torch.ops.aten._batch_norm_with_update",
+        batch_norm_with_update,
+        example(constant(_IMAGE), *_STATISTICS, *_STATISTICS, 0.1, 1e-5),
     ),
     functional(local_response_norm, example(t(12, 6, 4), 2)),
     functional(normalize, *shapes("12 6"), example(t(12, 6, 4), p=1.0, dim=-1)),

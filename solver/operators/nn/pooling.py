@@ -19,9 +19,9 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.poly import Dim, divide_exactly
 from ..declare import errors
 from ..declare.dtypes import dtype_of
-from ..declare.entry import Entry, Form, distinct, entry, example, places, t
+from ..declare.entry import Entry, Form, constant, distinct, entry, example, places, t
 from ..declare.forms import declared
-from ..declare.needs import GE, LE, need
+from ..declare.needs import EQ, GE, GT, LE, LT, need
 from ..declare.writing import (
     Lengths,
     Names,
@@ -229,12 +229,15 @@ def max_unpool(spatial: int) -> Form:
         output_size: Any = None,
     ) -> Declaration:
         dims, names, leading = image_words(input, spatial)
+        sizes: list[Any] = [None] * spatial
         if output_size is not None:
-            raise NotKnown("max_unpool with an output_size is not supported")
+            sizes = list(output_size)[-spatial:]
+            if not all(map(is_dim, sizes)) or len(sizes) < spatial:
+                raise NotKnown("a size of the result is not known")
         arguments: dict[str, Any] = {}
         source, target = [], []
         windows = windows_of(kernel_size, stride, padding, 1, False, spatial)
-        for length, window in zip(dims[-spatial:], windows, strict=True):
+        for length, window, size in zip(dims[-spatial:], windows, sizes, strict=True):
             if length is None:
                 raise NotKnown("the length of a dimension with windows is not known")
             if spatial == 3:  # in one and two dimensions torch takes an empty window
@@ -242,7 +245,11 @@ def max_unpool(spatial: int) -> Form:
                 need(window.size, GE, 1, refusal)
             source.append("1" if length == 1 else names.one("^"))
             result = (length - 1) * window.stride - 2 * window.before + window.size
-            target.append(length_word(names, arguments, result))
+            if size is not None:
+                refusal = errors.out_of_range("the output_size", size, result)
+                need(size, GT, result - window.stride, refusal)
+                need(size, LT, result + window.stride, refusal)
+            target.append(length_word(names, arguments, result if size is None else size))
         row = [*leading, *source]
         return declared(
             (input, indices),
@@ -252,6 +259,30 @@ def max_unpool(spatial: int) -> Form:
         )
 
     return declare
+
+
+def max_pool2d_backward(
+    grad_output: Any,
+    input: Any,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    indices: Any,
+) -> Declaration:
+    """Declares the gradient of a max_pool2d, given back to the places of the maxima."""
+    dims, names, leading = image_words(input, 2)
+    image = ["1" if length == 1 else names.one("^") for length in dims[-2:]]
+    given = dims_of(grad_output)[-2:]
+    windows = windows_of(kernel_size, stride, padding, dilation, ceil_mode, 2)
+    for length, window, result in zip(dims[-2:], windows, given, strict=True):
+        if length is not None and result is not None:
+            wanted = window.result(length)
+            need(result, EQ, wanted, errors.lengths_differ("the gradient", result, wanted))
+    pooled_image = ["1" if d == 1 else names.one("^") for d in given]
+    row, small = [*leading, *image], [*leading, *pooled_image]
+    return declared((grad_output, input, indices), [small, row, small], [row], linear=((0,),))
 
 
 def fractional(spatial: int) -> Form:
@@ -326,6 +357,20 @@ def _entries(n: int) -> list[Entry]:
 
 
 ENTRIES = (
+    entry(
+        "torch.ops.aten.max_pool2d_with_indices_backward",
+        max_pool2d_backward,
+        example(
+            constant(t(2, 12, 4, 3)),
+            constant(distinct(2, 12, 8, 6)),
+            [2, 2],
+            [2, 2],
+            [0, 0],
+            [1, 1],
+            False,
+            places(2, 2, 12, 4, 3),
+        ),
+    ),
     *_entries(1),
     *_entries(2),
     *_entries(3),

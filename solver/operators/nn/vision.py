@@ -17,7 +17,7 @@ from dimsolve.ir.operator import Declaration
 from ...algebra.dims import floor_div
 from ...algebra.poly import Dim, divide_exactly
 from ..declare import errors
-from ..declare.entry import between, example, functional, t
+from ..declare.entry import Form, between, entries, entry, example, functional, t
 from ..declare.forms import declared, moved
 from ..declare.needs import EQ, GE, need
 from ..declare.writing import Names, NotKnown, dims_of, is_dim, length_word, per_dim
@@ -58,6 +58,29 @@ def interpolate(
     if size is not None and any("^" not in word for word in source):
         source, target, arguments = _whole(dims[2:], per_dim(size, spatial))
     return moved(input, [*leading, *source], [*leading, *target], arguments=arguments)
+
+
+def upsample(mode: str) -> Form:
+    """Declares upsample_nearest and upsample_bilinear: interpolate with one mode."""
+
+    def declare(input: Any, size: Any = None, scale_factor: Any = None) -> Declaration:
+        return interpolate(input, size, scale_factor, mode)
+
+    return declare
+
+
+def upsample_aa(
+    input: Any,
+    output_size: Any,
+    align_corners: bool,
+    scales_h: Any = None,
+    scales_w: Any = None,
+    *,
+    scale_factors: Any = None,
+) -> Declaration:
+    """Declares a resized image whose scales are given beside its size, or in its place."""
+    scale = scale_factors if output_size is None else None
+    return interpolate(input, output_size, scale, "bilinear")
 
 
 def _factor(length: Dim | None, number: int, size: Any, scale: Any, spatial: int) -> int | None:
@@ -126,6 +149,13 @@ def grid_sample(
     )
 
 
+def grid_sampler(
+    input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Declaration:
+    """Declares grid_sample as torch has it inside."""
+    return grid_sample(input, grid)
+
+
 def affine_grid(theta: Any, size: Any, align_corners: Any = None) -> Declaration:
     """Declares the places of an image under affine maps, one map per image."""
     spatial = len(size) - 2
@@ -156,6 +186,30 @@ ENTRIES = (
         example(t(2, 6, 4, 3), scale_factor=1.5, mode="bilinear"),
         example(t(2, 6, 12), scale_factor=4, mode="nearest-exact"),
         example(t(2, 6, 4, 4), size=8, mode="bicubic"),
+    ),
+    entry(
+        "torch.nn.functional.upsample_nearest",
+        upsample("nearest"),
+        example(t(2, 6, 4, 3), scale_factor=2),
+        example(t(2, 6, 4, 3), (7, 5)),
+    ),
+    entry(
+        "torch.nn.functional.upsample_bilinear",
+        upsample("bilinear"),
+        example(t(2, 6, 4, 3), scale_factor=2),
+    ),
+    entry(
+        "torch.ops.aten._upsample_bilinear2d_aa", upsample_aa, example(t(2, 6, 4, 3), (7, 5), False)
+    ),
+    *entries(
+        "torch.grid_sampler_2d",
+        grid_sampler,
+        example(t(2, 6, 4, 3), between(-1, 1, 2, 12, 6, 2), 0, 0, False),
+    ),
+    *entries(
+        "torch.grid_sampler_3d",
+        grid_sampler,
+        example(t(2, 6, 4, 3, 2), between(-1, 1, 2, 4, 6, 2, 3), 0, 0, False),
     ),
     functional(grid_sample, example(t(2, 6, 4, 3), between(-1, 1, 2, 12, 6, 2))),
     functional(affine_grid, example(t(12, 2, 3), (12, 3, 4, 6))),

@@ -24,6 +24,7 @@ from ..declare.dtypes import dtype_name, dtype_of, floating, real_of, summed
 from ..declare.entry import (
     Form,
     between,
+    constant,
     distinct,
     entries,
     entry,
@@ -229,7 +230,7 @@ _OVER = (
 )
 
 
-_NORMS: dict[Any, tuple[str, ReductionName]] = {
+NORMS: dict[Any, tuple[str, ReductionName]] = {
     1: ("+", "sum"),
     0: ("+", "sum"),
     float("inf"): ("+", "max"),
@@ -242,7 +243,7 @@ def vector_norm(
     x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Declaration:
     """Declares a norm of vectors."""
-    mark, reduction = _NORMS.get(ord, ("^", "sum"))
+    mark, reduction = NORMS.get(ord, ("^", "sum"))
     result = dtype_name(dtype) or RULES["abs"](dtype_of(x))
     return reduced(x, dim, keepdim, mark=mark, reduction=reduction, dtype=result)
 
@@ -257,7 +258,8 @@ def norm(
 ) -> Declaration:
     """Declares torch.norm: a vector norm, or the Frobenius norm, which is one."""
     if p == "nuc":
-        raise NotKnown("the nuclear norm is not supported")
+        made = dtype_name(dtype) or RULES["abs"](dtype_of(input))
+        return reduced(input, dim, keepdim, mark="^", dtype=made)
     return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 
@@ -283,7 +285,7 @@ def matrix_norm(
 
 def dist(input: Any, other: Any, p: Any = 2) -> Declaration:
     """Declares the norm of a difference."""
-    mark, reduction = _NORMS.get(p, ("^", "sum"))
+    mark, reduction = NORMS.get(p, ("^", "sum"))
     spread = broadcast([dims_of(input), dims_of(other, "the other tensor")], Names(), mark)
     return declared(
         (input, other),
@@ -396,6 +398,45 @@ def quantile(
     return replace(found, annotation=f"{left}, {word} -> {target}", inputs=(input, q), frozen="")
 
 
+def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Declaration:
+    """Declares an exclusive or of the bits of elements."""
+    return reduced(input, dim, keepdim, mark="^", dtype="uint64")
+
+
+def segment_reduce(
+    data: Any,
+    reduce: str,
+    *,
+    lengths: Any = None,
+    indices: Any = None,
+    offsets: Any = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: Any = None,
+) -> Declaration:
+    """Declares a reduction of rows one after the other, as many each as ``lengths`` say."""
+    counts = lengths if lengths is not None else offsets
+    if counts is None or indices is not None:
+        raise NotKnown("only lengths or offsets are supported")
+    rank, places = len(dims_of(data)), dims_of(counts, "the lengths")
+    if len(places) > rank or (len(places) != axis + 1):
+        raise NotKnown("the axis of other lengths is not supported")
+    names = Names()
+    row = [names.one("^" if n == axis else "") for n in range(rank)]
+    last, arguments = places[-1], dict[str, Any]()
+    if last is None:
+        raise NotKnown("how many segments there are is not known")
+    given = "1" if last == 1 else names.one("^")
+    count = given if lengths is not None else length_word(names, arguments, last - 1)
+    return declared(
+        (data, counts),
+        [row, [*row[:axis], given]],
+        [[*row[:axis], count, *row[axis + 1 :]]],
+        arguments=arguments,
+        frozen="" if rank > 1 else "the result needs all elements at once",
+    )
+
+
 _ONE_DIM = (example(distinct(12, 6), -1), example(distinct(2, 12, 6), 1, keepdim=True))
 
 
@@ -439,6 +480,7 @@ ENTRIES = (
         *shapes("12 6"),
         example(t(12, 6), 1, -1),
         example(distinct(12, 6), float("inf"), 0, True),
+        example(t(2, 12, 6), "nuc", (0, 1)),
     ),
     entry(
         "torch.linalg.vector_norm",
@@ -472,7 +514,14 @@ ENTRIES = (
         kthvalue, example(distinct(12, 6), 2), example(distinct(12, 6), 3, 0, keepdim=True)
     ),
     torch_entry(aminmax, example(distinct(12, 6)), example(distinct(12, 6), dim=-1)),
+    torch_entry(hash_tensor, *[example(constant(x.args[0]), *x.args[1:]) for x in _DISTINCT]),
     torch_entry(
+        segment_reduce,
+        example(t(6, 12), "sum", lengths=whole(3, 3, low=2), axis=0),
+        example(t(6, 12), "max", offsets=whole(1, 1), axis=0, unsafe=True),
+    ),
+    *entries(
+        "torch. quantile nanquantile",
         quantile,
         example(distinct(12, 6), 0.3, -1),
         example(distinct(12, 6), between(0.1, 0.9, 2), 0),

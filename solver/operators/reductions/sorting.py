@@ -17,7 +17,17 @@ from dimsolve.ir.operator import Declaration
 
 from ..declare import errors
 from ..declare.dtypes import dtype_name, dtype_of, summed
-from ..declare.entry import ascending, distinct, entry, example, shapes, t, torch_entry, whole
+from ..declare.entry import (
+    ascending,
+    constant,
+    distinct,
+    entry,
+    example,
+    shapes,
+    t,
+    torch_entry,
+    whole,
+)
 from ..declare.forms import declared, words
 from ..declare.needs import GE, LE, need
 from ..declare.writing import (
@@ -25,6 +35,7 @@ from ..declare.writing import (
     NotKnown,
     annotation,
     axis,
+    bare,
     dims_of,
     is_dim,
     is_tensor,
@@ -87,6 +98,54 @@ def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0) -> Declaratio
     )
 
 
+def histogram(
+    input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
+) -> Declaration:
+    """Declares counts and the edges between them. Between written bounds counts are summed, but
+    the edges are whole on every rank: one split cannot do both.
+    """
+    row = Names().take(len(dims_of(input)), "^")
+    names, arguments = Names(map(bare, row)), dict[str, Any]()
+    inputs, rows = [input], [row]
+    if is_tensor(bins):
+        edges = dims_of(bins)[0]
+        if edges is None:
+            raise NotKnown("how many edges there are is not known")
+        inputs, rows = [input, bins], [row, ["1" if edges == 1 else names.one("^")]]
+        need(edges, GE, 2, errors.not_understood("histogram", f"there are {edges} edges"))
+        edge = rows[1][0]
+        count = length_word(names, arguments, edges - 1)
+    else:
+        need(bins, GE, 1, errors.not_understood("histogram", f"bins is {bins}"))
+        count = length_word(names, arguments, bins)
+        edge = length_word(names, arguments, bins + 1)
+    if weight is not None:
+        inputs, rows = [*inputs, weight], [*rows, row]
+    return declared(
+        inputs,
+        rows,
+        [[count], [edge]],
+        arguments=arguments,
+        frozen="counts and edges are no sums together",
+        returns="tuple",
+    )
+
+
+def nonzero_static(input: Any, *, size: Any, fill_value: int = -1) -> Declaration:
+    """Declares as many places of nonzero elements as are asked for."""
+    row = Names().take(len(dims_of(input)), "^")
+    arguments: dict[str, Any] = {}
+    word = length_word(Names(map(bare, row)), arguments, size)
+    return declared(
+        (input,),
+        [row],
+        [[word, str(len(row))]],
+        arguments=arguments,
+        dtypes=("int64",),
+        frozen="which places there are depends on all of the data",
+    )
+
+
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Declaration:
     """Declares counts of whole numbers: how many there are, only running can tell."""
     inputs = [input] if weights is None else [input, weights]
@@ -144,6 +203,17 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Declaration:
         dtypes=("int64",) * len(outputs),
         frozen="how many places there are depends on the data",
         returns="tuple" if as_tuple else "tensor",
+    )
+
+
+def unravel_index(indices: Any, shape: Any) -> Declaration:
+    """Declares places in each dimension of places counted in a whole."""
+    count = len(shape) if isinstance(shape, list | tuple) else 1
+    results = ", ".join(["*"] * count)
+    for length in shape if isinstance(shape, list | tuple) else (shape,):
+        need(length, GE, 0, errors.negative_length(length))
+    return Declaration(
+        f"* -> {results}", (indices,), dtypes=(dtype_of(indices),) * count, returns="tuple"
     )
 
 
@@ -288,11 +358,18 @@ ENTRIES = (
     torch_entry(searchsorted, example(ascending(6), t(12, 4))),
     torch_entry(bucketize, example(t(12, 4), ascending(6))),
     torch_entry(histc, example(t(12, 6), 8, -2, 2), example(t(12, 6), 4)),
+    torch_entry(
+        histogram,
+        example(constant(t(12, 6)), 8, range=(-2.0, 2.0)),
+        example(constant(t(12)), constant(ascending(5))),
+    ),
+    torch_entry(nonzero_static, example(whole(2, 12, 6), size=5)),
     torch_entry(bincount, example(whole(9, 12))),
     torch_entry(unique, example(whole(9, 12, 6)), example(whole(9, 12), return_counts=True)),
     torch_entry(unique_consecutive, example(whole(3, 12))),
     torch_entry(nonzero, example(whole(2, 12, 6)), example(whole(2, 12, 6), as_tuple=True)),
     entry("torch.argwhere", nonzero, example(whole(2, 12, 6))),
+    torch_entry(unravel_index, example(whole(20, 12, 6), (4, 5))),
     torch_entry(isin, example(whole(9, 12, 6), whole(9, 4))),
     torch_entry(cumsum, *_ROWS, example(whole(9, 12, 6), 0)),
     torch_entry(cumprod, *_ROWS),

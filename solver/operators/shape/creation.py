@@ -234,6 +234,7 @@ def copy(input: Any, src: Any, non_blocking: bool = False) -> Declaration:
     return in_place(spread([input, src]))
 
 
+_STRIDES = "the strides are written for the whole"
 _EMPTY = "what is in it is not determined, so it is not compared"
 _SIZES = (example(12, 6), example((2, 12)), example(12, dtype=DType("int64")))
 
@@ -279,8 +280,11 @@ def _ceil(value: float) -> int:
 def linspace(
     start: Any, end: Any, steps: Any, *rest: Any, dtype: Any = None, **more: Any
 ) -> Declaration:
-    """Declares linspace and logspace."""
-    return made((steps,), "", dtype_name(dtype) or DEFAULT, mark="^", frozen=POSITIONS)
+    """Declares linspace and logspace; a bound may be a tensor that is one number."""
+    found = made((steps,), "", dtype_name(dtype) or DEFAULT, mark="^", frozen=POSITIONS)
+    bounds = tuple(x for x in (start, end) if is_tensor(x))
+    given = ", ".join(["()"] * len(bounds))
+    return replace(found, annotation=f"{given} {found.annotation}".strip(), inputs=bounds)
 
 
 def eye(n: Any, m: Any = None, *, dtype: Any = None, **rest: Any) -> Declaration:
@@ -292,6 +296,40 @@ def eye(n: Any, m: Any = None, *, dtype: Any = None, **rest: Any) -> Declaration
 def window(window_length: Any, *args: Any, dtype: Any = None, **rest: Any) -> Declaration:
     """Declares hann_window and its kin."""
     return made((window_length,), "", dtype_name(dtype) or DEFAULT, mark="^", frozen=POSITIONS)
+
+
+def empty_permuted(
+    size: Any, physical_layout: Any, *, dtype: Any = None, **rest: Any
+) -> Declaration:
+    """Declares empty with its dimensions in another order in memory."""
+    return filled(size, dtype=dtype)
+
+
+def empty_strided(size: Any, stride: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
+    """Declares empty with strides, which are written for the whole."""
+    for step in stride:
+        need(step, GE, 0, errors.negative_size(step, stride))
+    return made(listed((size,)), "", dtype_name(dtype) or DEFAULT, mark="^", frozen=_STRIDES)
+
+
+def new_empty_strided(
+    input: Any, size: Any, stride: Any, *, dtype: Any = None, **rest: Any
+) -> Declaration:
+    """Declares Tensor.new_empty_strided."""
+    return replace(empty_strided(size, stride), dtypes=(dtype_name(dtype) or dtype_of(input),))
+
+
+def scalar_tensor(s: Any, *, dtype: Any = None, **rest: Any) -> Declaration:
+    """Declares a number as a tensor."""
+    return made((), "", dtype_name(dtype) or DEFAULT)
+
+
+_WINDOWS: dict[str, dict[str, Any]] = {
+    **{name: {} for name in ["bartlett", "blackman", "cosine", "exponential", "gaussian"]},
+    **{name: {} for name in ["general_hamming", "hamming", "hann", "kaiser", "nuttall"]},
+    "general_cosine": {"a": [0.5, 0.5]},
+}
+"""Windows of torch.signal with what they must be given."""
 
 
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Declaration:
@@ -400,6 +438,24 @@ ENTRIES = (
     *(
         entry(f"torch.{name}_window", window, example(12))
         for name in ("hann", "hamming", "blackman", "bartlett")
+    ),
+    torch_entry(scalar_tensor, example(2.5)),
+    *(
+        entry(f"torch.{form.__name__}", uninitialised(form), example(*sizes), note=_EMPTY)
+        for form, sizes in (
+            (empty_permuted, ((12, 6), (1, 0))),
+            (empty_strided, ((12, 6), (1, 12))),
+        )
+    ),
+    entry(
+        "torch.Tensor.new_empty_strided",
+        uninitialised(new_empty_strided),
+        example(t(2), (12, 6), (6, 1)),
+        note=_EMPTY,
+    ),
+    *(
+        entry(f"torch.signal.windows.{name}", window, example(12, **more))
+        for name, more in _WINDOWS.items()
     ),
     torch_entry(combinations, *shapes("6"), example(t(4), 3, True)),
     torch_entry(

@@ -120,6 +120,8 @@ def _stacked(dim: int, least: int) -> Form:
         if min(ranks) < least:
             if ranks == {1} and least == 2 and dim == 0:
                 return stack(tensors, 0)
+            if ranks == {2} and least == 3:
+                return stack(tensors, 2)
             raise NotKnown(f"tensors with fewer than {least} dimensions are not supported")
         return cat(tensors, 0 if ranks == {1} else dim)
 
@@ -314,7 +316,12 @@ ENTRIES = (
     torch_entry(stack, example([t(12, 6), t(12, 6)]), example([t(12, 6), t(12, 6), t(12, 6)], -1)),
     entry("torch.hstack", _stacked(1, 1), example([t(12, 6), t(12, 6)]), example([t(12), t(6)])),
     entry("torch.vstack", _stacked(0, 2), example([t(4, 6), t(8, 6)]), example([t(6), t(6)])),
-    entry("torch.dstack", _stacked(2, 3), example([t(2, 4, 6), t(2, 4, 6)])),
+    entry(
+        "torch.dstack",
+        _stacked(2, 3),
+        example([t(2, 4, 6), t(2, 4, 6)]),
+        example([t(12, 6), t(12, 6)]),
+    ),
     torch_entry(column_stack, example([t(12), t(12)]), example([t(12, 4), t(12, 2)])),
     torch_entry(broadcast_tensors, *shapes("12 1, 6", "12, 12")),
     torch_entry(

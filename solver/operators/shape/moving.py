@@ -29,6 +29,7 @@ from ..declare.needs import EQ, GE, GT, LE, at_least, less, need
 from ..declare.writing import (
     Names,
     NotKnown,
+    as_tuple,
     axes,
     axis,
     bare,
@@ -160,6 +161,21 @@ def narrow(input: Any, dim: int, start: Any, length: Any) -> Declaration:
     return moved(input, source, target, arguments=arguments, sizes=sizes)
 
 
+def aten_slice(
+    input: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
+) -> Declaration:
+    """Declares a slice given by its bounds and its step."""
+    dims = dims_of(input)
+    place = axis(dim, len(dims))
+    names, arguments = Names(), dict[str, Any]()
+    row = names.take(len(dims))
+    cut = slice_dim(dims[place], slice(start, end, step), names, arguments)
+    source, target = list(row), list(row)
+    source[place], target[place] = cut.before, cut.after
+    sizes = {key.replace("stop", "end"): text for key, text in cut.sizes.items()}
+    return moved(input, source, target, arguments=arguments, sizes=sizes)
+
+
 def select(input: Any, dim: int, index: Any) -> Declaration:
     """Declares one element of a dimension."""
     dims = dims_of(input)
@@ -201,6 +217,36 @@ def diff(
         linear=(tuple(range(len(order))),) if dtype != "bool" else (),
         frozen="" if len(dims) > 1 else "every difference needs the element before it",
     )
+
+
+def gradient(
+    input: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1
+) -> Declaration:
+    """Declares central differences along dimensions, a result for each."""
+    dims = dims_of(input)
+    if is_tensor(spacing) or any(is_tensor(x) for x in as_tuple(spacing)):
+        raise NotKnown("places in tensors are not supported")
+    places = axes(dim, len(dims))
+    for n in places:
+        if (length := dims[n]) is not None:
+            need(length, GE, edge_order + 1, errors.out_of_range("edge_order", edge_order, length))
+    row = words(len(dims), places)
+    return declared(
+        (input,),
+        [row],
+        [row] * len(places),
+        dtypes=(dtype_of(input),) * len(places),
+        linear=((0,),),
+        returns="tuple",
+    )
+
+
+def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Declaration:
+    """Declares a padding with one value."""
+    return _pad(input, pad, "constant", value)
+
+
+_pad = pad
 
 
 def _triangle_indices(*, lower: bool) -> Form:
@@ -347,8 +393,16 @@ ENTRIES = (
         example(t(12, 24), 1, 8, 8),
         example(t(12, 24), 0, 1, 5),
     ),
+    entry(
+        "torch.ops.aten.slice",
+        aten_slice,
+        example(t(12, 24), 1, 8, 16),
+        example(t(12, 24), 0, 1, 5, 2),
+    ),
     torch_entry(select, example(t(12, 6), 1, 2), example(t(12, 6, 4), -1, -1)),
     torch_entry(diff, *shapes("12 6"), example(t(12, 6), 1, -1, t(12, 1)), example(t(12, 6), 2, 1)),
+    torch_entry(gradient, *shapes("12 6"), example(t(2, 12, 6), dim=-1, spacing=0.5)),
+    torch_entry(constant_pad_nd, example(t(12, 6), (1, 2)), example(t(12, 6), (0, 0, 1, 0), 2.0)),
     entry("torch.tril", triangle, *shapes("12 4 6"), example(t(6, 6), -1)),
     entry("torch.triu", triangle, example(t(12, 4, 6), 1), *shapes("6 6")),
     entry("torch.tril_indices", _triangle_indices(lower=True), example(4, 6), example(6, 4, -1)),

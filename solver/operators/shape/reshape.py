@@ -38,6 +38,7 @@ from ..declare.writing import (
     as_tuple,
     axes,
     axis,
+    bare,
     dims_of,
     group,
     is_dim,
@@ -361,6 +362,11 @@ def view(input: Any, *size: Any, **named: Any) -> Declaration:
     return reshaped(input, sizes, "size")
 
 
+def view_copy(input: Any, size: Any) -> Declaration:
+    """Declares torch.view_copy, with sizes or with a dtype."""
+    return view(input, size)
+
+
 def view_dtype(input: Any, dtype: Any) -> Declaration:
     """Declares a view with another dtype: bytes of the last dimension are read anew."""
     old, new = dtype_of(input), dtype_name(dtype)
@@ -447,6 +453,34 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Declaration:
     return moved(input, source, target, arguments=arguments)
 
 
+_PLACES = "elements are taken by their places in memory"
+
+
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Declaration:
+    """Declares elements read by their places in memory, which a part does not know."""
+    if not all(is_dim(length) for length in size):
+        raise NotKnown("a size is not known")
+    row = Names().take(len(dims_of(input)), "^")
+    names, arguments = Names(map(bare, row)), dict[str, Any]()
+    target = [length_word(names, arguments, length) for length in size]
+    return moved(input, row, target, arguments=arguments, frozen=_PLACES)
+
+
+def as_strided_scatter(
+    input: Any, src: Any, size: Any, stride: Any, storage_offset: Any = None
+) -> Declaration:
+    """Declares elements written by their places in memory."""
+    given = dims_of(src, "the source")
+    if len(given) != len(size):
+        raise errors.wrong_number("sizes", len(size), len(given))
+    for length, wanted in zip(given, size, strict=True):
+        if length is not None and is_dim(wanted):
+            need(length, EQ, wanted, errors.lengths_differ("the source and size", length, wanted))
+    names = Names()
+    row, source = (names.take(len(dims_of(x)), "^") for x in (input, src))
+    return declared((input, src), [row, source], [row], frozen=_PLACES)
+
+
 def ravel(input: Any) -> Declaration:
     """Declares flatten without parameters."""
     return flatten(input)
@@ -490,8 +524,11 @@ ENTRIES = (
     entry("torch.Tensor.view", view, *_VIEWS, example(t(12, 6), DType("int32"))),
     entry("torch.Tensor.reshape", reshape, *_VIEWS),
     torch_entry(reshape, example(t(2, 12, 24), (2, 12, 4, 6)), example(t(2, 3, 4, 6), (6, -1))),
+    torch_entry(view_copy, example(t(2, 12, 24), (2, 12, 4, 6)), example(t(6, 4), (4, 6))),
     entry("torch.Tensor.view_as", view_as, *shapes("12 24, 12 4 6", "2 6 4, 12 4")),
     torch_entry(flatten, *shapes("12 4 6"), example(t(12, 4, 6), 1), example(t(2, 3, 4, 6), 1, 2)),
+    torch_entry(as_strided, example(t(12, 6), (4, 3), (6, 1), 2)),
+    torch_entry(as_strided_scatter, example(t(12, 6), t(4, 3), (4, 3), (6, 1), 2)),
     torch_entry(ravel, *shapes("12 4")),
     torch_entry(unflatten, example(t(24, 12), 0, (4, 6)), example(t(12, 24), -1, (-1, 6))),
     entry("torch.Tensor.unfold", unfold, example(t(12, 24), 1, 4, 4), example(t(12, 24), 1, 5, 2)),

@@ -14,6 +14,7 @@ from typing import Any
 
 from dimsolve.ir.operator import Declaration
 
+from ...algebra.poly import product
 from ..declare import errors
 from ..declare.dtypes import dtype_of
 from ..declare.entry import Sample, example, mask, t, torch_entry, whole
@@ -29,6 +30,7 @@ from ..declare.writing import (
     freeze,
     is_dim,
     is_tensor,
+    known,
 )
 from ..elementwise.pointwise import broadcast
 from .indexing import _rows, need_place, setitem, slice_length
@@ -124,6 +126,9 @@ def _sliced(
     names = Names()
     row = names.take(len(dims))
     place = axis(dim, len(dims))
+    if not dims:  # one number, and slices that are one number
+        given = dims_of(source, "the source") if is_tensor(source) else ()
+        return [], ["1"] * len(dims_of(index, "the index")), ["1"] * len(given)
     word = names.one(mark)
     whole_row = [*row[:place], f"{row[place]}^", *row[place + 1 :]]
     return whole_row, [word], [*row[:place], word, *row[place + 1 :]]
@@ -141,6 +146,25 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Declaration:
     """Declares slices written along a dimension."""
     row, word, slices = _sliced(input, dim, index, source, "^")
     return declared((input, index, source), [row, word, slices], [row])
+
+
+def index_reduce(
+    input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+) -> Declaration:
+    """Declares slices joined with those of a dimension."""
+    return index_copy(input, dim, index, source)
+
+
+def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Declaration:
+    """Declares elements written to places counted in the whole tensor."""
+    names = Names()
+    row, places = (names.take(len(dims_of(x)), "^") for x in (input, index))
+    values = names.take(len(dims_of(source, "the source")), "^")
+    count, given = (product(known(dims_of(x))) for x in (index, source))
+    need(count, EQ, given, errors.lengths_differ("the index and the source", count, given))
+    return declared(
+        (input, index, source), [row, places, values], [row], frozen="the places may be anywhere"
+    )
 
 
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Declaration:
@@ -233,6 +257,12 @@ ENTRIES = (
         example(t(6, 12), 0, _columns(1, 1), t(1, 12)),
         example(t(12, 6), 1, _columns(1, 1), t(12, 1)),
     ),
+    torch_entry(
+        index_reduce,
+        example(t(6, 12), 0, whole(6, 4), t(4, 12), "amax"),
+        example(t(12, 6), 1, whole(6, 4), t(12, 4), "mean", include_self=False),
+    ),
+    torch_entry(put, example(t(12, 6), whole(72, 4), t(4), True)),
     torch_entry(index_fill, example(t(12, 6), 1, whole(6, 2), 0.5)),
     torch_entry(
         index_put,

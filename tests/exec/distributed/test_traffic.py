@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 import dimsolve as ds
 from dimsolve.exec.distributed.simulated import Member, SimulatedWorld
@@ -17,6 +18,7 @@ from dimsolve.exec.lowering.lower import lower
 from dimsolve.exec.parallel.agreement import Agreement
 from dimsolve.exec.parallel.mesh import RankMesh
 from dimsolve.exec.parallel.parallelize import ParallelModule
+from dimsolve.partition.rules.table import RULES
 
 SENT: dict[str, str] = {
     "all_reduce": "all-reduce",
@@ -98,3 +100,159 @@ def test_the_table_says_what_only_an_input_needs() -> None:
     )
     assert left == {("forward", "all-reduce"): 2, ("backward", "all-reduce"): 1}
     assert all_ == {("forward", "all-reduce"): 2, ("backward", "all-reduce"): 2}
+
+
+class Meter:
+    """A communicator that counts what it is asked for, and the bytes that a rank sends for it."""
+
+    def __init__(
+        self, end: Any, axis: str, sent: Counter[tuple[str, str]], phase: list[str]
+    ) -> None:
+        self._end, self._axis, self._sent, self._phase = end, axis, sent, phase
+        self.rank, self.size = end.rank, end.size
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._end, name)
+        if name != "all_reduce":
+            return method
+
+        def metered(tensor: Tensor, *more: Any) -> Tensor:
+            size = tensor.numel() * tensor.element_size()
+            key = (self._phase[0], self._axis)
+            self._sent[key, "count"] += 1  # type: ignore[index]
+            self._sent[key, "bytes"] += 2 * (self.size - 1) * size // self.size  # type: ignore[index]
+            made: Tensor = method(tensor, *more)
+            return made
+
+        return metered
+
+
+class Moments(nn.Module):
+    """Batch norm of what has a gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(8, dtype=torch.bfloat16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(x * 1)
+
+
+class Calls(nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+        self.function = function
+
+    def forward(self, x: Tensor, **more: Tensor) -> Any:
+        return self.function(x * self.scale.to(x.dtype), **more)
+
+
+def _classes() -> dict[str, Tensor]:
+    return {"x": torch.randn(4, 8), "y": torch.randint(8, (4,))}
+
+
+def _rows(dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+    return {"x": torch.randn(4, 8).to(dtype)}
+
+
+BOTH = {"dp": "n", "tp": "c"}
+CASES: dict[str, tuple[Any, dict[str, Tensor], dict[str, str]]] = {
+    "cross_entropy": (Calls(lambda x, y: functional.cross_entropy(x, y)), _classes(), BOTH),
+    "cross_entropy weighted": (
+        Calls(lambda x, y: functional.cross_entropy(x, y, weight=torch.arange(1.0, 9))),
+        _classes(),
+        BOTH,
+    ),
+    "cross_entropy summed": (
+        Calls(lambda x, y: functional.cross_entropy(x, y, reduction="sum")),
+        _classes(),
+        {"tp": "c"},
+    ),
+    "nll_loss": (Calls(lambda x, y: functional.nll_loss(x, y)), _classes(), BOTH),
+    "mse_loss": (
+        Calls(lambda x, y: functional.mse_loss(x, y * 0, weight=y)),
+        {"x": torch.randn(4, 8), "y": torch.rand(4, 8)},
+        {"dp": "a", "tp": "b"},
+    ),
+    "l1_loss": (
+        Calls(lambda x, y: functional.l1_loss(y, y + 1, weight=x * x)),
+        {"x": torch.randn(4, 8), "y": torch.rand(4, 8)},
+        {"dp": "a", "tp": "b"},
+    ),
+    "batch_norm": (Moments(), _rows(torch.bfloat16), {"dp": "n"}),
+    "amax": (Calls(lambda x: x.amax(1)), _rows(), {"tp": "b"}),
+    "amin": (Calls(lambda x: x.amin(0, keepdim=True)), _rows(), {"dp": "a"}),
+    "max": (Calls(lambda x: x.max()), _rows(), {"dp": "a", "tp": "b"}),
+    "min": (Calls(lambda x: x.min()), _rows(), {"tp": "b"}),
+    "var": (Calls(lambda x: x.var(1)), _rows(torch.bfloat16), {"tp": "b"}),
+    "std": (Calls(lambda x: x.std()), _rows(), {"dp": "a", "tp": "b"}),
+    "norm": (Calls(lambda x: x.norm()), _rows(torch.bfloat16), {"dp": "a", "tp": "b"}),
+    "vector_norm": (
+        Calls(lambda x: torch.linalg.vector_norm(x, 3, 0, dtype=torch.float64)),
+        _rows(),
+        {"dp": "a"},
+    ),
+    "vector_norm of largest": (
+        Calls(lambda x: torch.linalg.vector_norm(x, float("inf"), 0)),
+        _rows(),
+        {"dp": "a"},
+    ),
+    "linalg_norm": (Calls(lambda x: torch.linalg.norm(x, float("inf"), 1)), _rows(), {"tp": "b"}),
+    "dist": (
+        Calls(lambda x, y: torch.dist(y, x, float("inf"))),
+        {"x": torch.randn(4, 8), "y": torch.rand(4, 8)},
+        {"tp": "b"},
+    ),
+    "argmax": (Calls(lambda x: x.argmax(1)), _rows(), {"tp": "b"}),
+    "argmin": (Calls(lambda x: x.argmin()), _rows(), {"dp": "a", "tp": "b"}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_rules_communicate_themselves_is_counted(name: str) -> None:
+    model, inputs, cut = CASES[name]
+    torch.manual_seed(0)
+    graph = ds.trace(model, kwargs=inputs, dynamic={"x": {0: "rows"}} if len(inputs) == 1 else None)
+    operator = next(
+        n
+        for n in graph.nodes()
+        if n.signature.rsplit(".", 1)[1].removeprefix("linalg_")
+        == name.split()[0].removeprefix("linalg_")
+    )
+    mesh = dict.fromkeys(cut, 2)
+    plan = ds.plan(graph, mesh, {operator.name: cut})
+    assert any(entry.sends for entry in plan.operators)
+    assert type(plan).from_json(plan.to_json()).for_graph(graph) == plan
+
+    def step(member: Member) -> Counter[Any]:
+        sent: Counter[Any] = Counter()
+        phase = ["forward"]
+        ends = RankMesh(
+            {axis: Meter(member[axis], axis, sent, phase) for axis in mesh}, torch.device("cpu")
+        )
+        part = ParallelModule(
+            model, plan, lower(graph, plan, ends.communicators), ends, Agreement(plan, None)
+        )
+        sent.clear()
+        result = part(**inputs)
+        phase[0] = "backward"
+        if result.is_floating_point():
+            result.sum().backward()
+        return sent
+
+    counted: Counter[Any] = Counter()
+    for traffic in plan.communication({"rows": 4} if len(inputs) == 1 else None):
+        has_way = traffic.direction == "forward" or not name.startswith("arg")
+        if traffic.collective == "all-reduce" and has_way:
+            counted[(traffic.direction, traffic.axis), "count"] += traffic.count
+            counted[(traffic.direction, traffic.axis), "bytes"] += traffic.bytes
+    for sent in SimulatedWorld[Counter[Any]](mesh).run(step):
+        assert sent == counted
+
+
+def test_every_rule_that_communicates_is_among_the_cases() -> None:
+    silent = {"embedding", "index_select", "gather", "group_norm", "tril", "triu"}
+    assert {path.rsplit(".", 1)[1] for path in RULES} - silent == {
+        name.split()[0].removeprefix("linalg_") for name in CASES
+    }

@@ -280,7 +280,7 @@ def test_emitted_source_is_the_program(
         path = tmp_path / f"rank_{part.ends.rank}.py"
         path.write_text(part.source())
         emitted = _imported(path)
-        state = [owner[key] for owner, key in part._places]
+        state = part.tensors_of(part.program)
         ends: Any = part.ends.communicators
         return torch.equal(emitted.forward(example["x"], *state, **ends), part(**example))
 

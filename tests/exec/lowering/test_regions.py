@@ -223,7 +223,7 @@ def test_the_emitted_program_runs_it_again(name: str) -> None:
     def work(part: Any) -> None:
         space: dict[str, Any] = {}
         exec(compile(part.source(), "emitted", "exec"), space)  # what a reader of it would run
-        state = [owner[key] for owner, key in part._places]
+        state = part.tensors_of(part.program)
         ends = part.ends.communicators
         one = recomputed.step(part, x)
         wanted = {n: None if p.grad is None else p.grad.clone() for n, p in part.named_parameters()}

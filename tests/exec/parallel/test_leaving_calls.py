@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import dimsolve as ds
-from dimsolve.exec.parallel import parallelize
+from dimsolve.exec.parallel import programs
 
 
 class Scaled(nn.Module):
@@ -25,7 +25,7 @@ class Scaled(nn.Module):
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
     found: list[BaseException] = []
-    monkeypatch.setattr(parallelize, "explain", lambda error, *_: found.append(error))
+    monkeypatch.setattr(programs, "explain", lambda error, *_: found.append(error))
     return found
 
 

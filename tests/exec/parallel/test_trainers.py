@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -49,39 +48,46 @@ def test_a_trainer_gives_the_curve_of_one_device(
         assert_equal(found, of_one_device)
 
 
-def test_two_nodes_of_two_go_on_from_a_checkpoint_of_another_mesh(
-    tmp_path: Path, of_one_device: trained.Curve
-) -> None:
-    """A script under torchrun, as on two machines: dp between them, tp inside."""
-    world(2).run(trained.curve, str(tmp_path), {"tp": 2}, "whole", STEPS // 2)
-    run_on_nodes(2, 2, "tests.exec.trained", str(tmp_path), "dp=2,tp=2", "local", str(STEPS))
-    assert_equal(json.loads((tmp_path / "curve.json").read_text()), of_one_device)
+SCRIPT = Path(__file__).parents[3] / "docs" / "scripts" / "hf.py"
 
 
-def run_on_nodes(nodes: int, ranks: int, module: str, *arguments: str) -> None:
-    """Runs a module by one torchrun for each node, and waits for all of them."""
+def test_the_script_of_the_docs_runs_on_two_nodes_and_goes_on_alone(tmp_path: Path) -> None:
+    """As on two machines: dp between them, tp inside; then one process from its checkpoint."""
+    run(tmp_path / "nodes", nodes=2, ranks=2, dp=2, tp=2, steps=2)
+    found = run(tmp_path / "nodes", steps=4)
+    wanted = run(tmp_path / "alone", steps=4)
+    assert [line.split()[1] for line in found] == ["1", "2", "3", "4"]
+    for one, other in zip(found, wanted, strict=True):
+        assert float(one.split()[-1]) == pytest.approx(float(other.split()[-1]), abs=3e-5)
+
+
+def run(folder: Path, nodes: int = 1, ranks: int = 1, **options: int) -> list[str]:
+    """What the script's first rank says, which is started by one torchrun for each node, or by
+    python.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={nodes}"]
-    command += [f"--nproc-per-node={ranks}", "--master-addr=127.0.0.1", f"--master-port={port}"]
-    root = Path(__file__).parents[3]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    environment["PYTHONPATH"] = os.pathsep.join(
-        filter(None, [os.environ.get("PYTHONPATH"), str(root)])
-    )
+    given = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    torchrun = ["-m", "torch.distributed.run", f"--nnodes={nodes}", f"--nproc-per-node={ranks}"]
+    torchrun += ["--master-addr=127.0.0.1", f"--master-port={port}"]
     launched = [
         subprocess.Popen(
-            [*command, f"--node-rank={node}", "-m", module, *arguments],
-            env=environment,
+            [
+                sys.executable,
+                *([*torchrun, f"--node-rank={node}"] if ranks > 1 else []),
+                *(str(SCRIPT), "--folder", str(folder), *given),
+            ],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.PIPE,
             text=True,
         )
         for node in range(nodes)
     ]
-    texts = [each.communicate()[0] for each in launched]
-    assert [each.returncode for each in launched] == [0] * nodes, "\n".join(texts)
+    told = [each.communicate() for each in launched]
+    assert [each.returncode for each in launched] == [0] * nodes, told[0][1][-3000:]
+    return [line for line in told[0][0].splitlines() if line.startswith("step ")]
 
 
 def test_what_a_trainer_saves_is_read_by_one_device(
@@ -114,15 +120,17 @@ def test_the_stock_trainer_is_refused_where_it_would_be_wrong(tmp_path: Path) ->
 
 
 def test_settings_that_parts_cannot_have_are_refused(tmp_path: Path) -> None:
-    for accumulated, regions, smoothed in world(2).run(trained.refused, str(tmp_path)):
-        assert accumulated == (
-            "LoweringError: a Trainer of parts cannot do with gradient_accumulation_steps=2\n"
-            "  the loss of accumulated batches is divided by the number of all of their items, "
-            "num_items_in_batch, and the model was traced without it\n"
-            '  hint: trace it with kwargs={..., "num_items_in_batch": torch.tensor(1.0)}'
+    for regions, smoothed in world(2).run(trained.refused, str(tmp_path)):
+        assert regions == (
+            "LoweringError: a Trainer of parts cannot do with gradient_checkpointing\n"
+            "  which regions are run again is part of the trace\n"
+            "  hint: call model.gradient_checkpointing_enable() before ds.trace"
         )
-        assert "call model.gradient_checkpointing_enable() before ds.trace" in regions
-        assert "a loss computed outside of the model is that of a rank's rows" in smoothed
+        assert smoothed == (
+            "LoweringError: a Trainer of parts cannot do with label_smoothing_factor\n"
+            '  with inputs="local" a loss computed outside of the model is that of a rank\'s rows\n'
+            '  hint: let the model compute its loss, or give inputs="whole" to parallelize'
+        )
 
 
 @pytest.mark.parametrize(("mesh", "way"), [({"tp": 2}, "whole"), ({"dp": 2}, "local")], ids=str)

@@ -114,13 +114,15 @@ def test_killed_anywhere() -> None:
     assert report["error"]["rank"] == 1
 
 
-@pytest.mark.parametrize("number", range(6))
-def test_killed_at_any_point_of_a_step(number: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "mesh"), [(number, {("tp", "fsdp")[number % 2]: 2}) for number in range(6)]
+)
+def test_killed_at_any_point_of_a_step(number: int, mesh: dict[str, int]) -> None:
     """The other rank says so, in time, and its process ends."""
     ranks = Ranks(2)
     try:
         delay = random.Random(f"{os.getpid()} {number}").uniform(0.0, 0.5)
-        text = ranks.answer_of(0, faulty.train_until_killed, delay)
+        text = ranks.answer_of(0, faulty.train_until_killed, delay, mesh)
         assert text.startswith("RankFailure: rank 1 failed"), text
         # In an agreement no connection breaks that would tell a killed rank from a stopped one.
         assert "or its machine is gone" in text

@@ -149,6 +149,28 @@ def test_an_illegal_split_says_why() -> None:
     assert "write 'a+' if they are summed" in run.out
 
 
+def test_several_splits_are_one_question() -> None:
+    words = ("check", "a b -> b a", "--input", "x, x + 1")
+    splits = ("--split", "a", "--parts", "2", "--split", "b", "--parts", "2")
+    run = ask(*words, *splits)
+    assert run.code == 1
+    assert run.out.endswith(
+        "illegal  each split has a condition, and no sizes satisfy all of them\n"
+    )
+    told = json.loads(ask(*words, *splits, "--json").out)
+    assert told["verdict"] == "illegal"
+    assert [axis["verdict"] for axis in told["axes"]] == ["conditional", "conditional"]
+    fewer = ask(*words, *splits[:-2])
+    assert fewer.code == 2 and "2 --split and 1 --parts" in fewer.err
+
+
+def test_a_summand_and_what_joins_the_parts_are_told() -> None:
+    linear = ("check", "m k+, n k+, n -> m n", "--split", "k", "--parts", "2", "--json")
+    assert json.loads(ask(*linear).out)["inputs"][2] == "R"
+    assert json.loads(ask(*linear, "--summand", "2").out)["inputs"][2] == "P(sum)"
+    assert json.loads(ask(*linear, "--partial", "max").out)["outputs"] == ["P(max)"]
+
+
 def test_contiguous_asks_for_one_block_per_rank() -> None:
     split = (VIEW, "--input", "8*s, k", "--arg", "h=8", "--split", "t", "--parts", "4")
     facts = ("--fact", "s % 4 == 0")

@@ -27,6 +27,24 @@ QUESTIONS: dict[str, dict[str, Any]] = {
         "split": ["h:4", "k:2"],
         "contiguous": 1,
     },
+    "two splits that exclude each other": {
+        "a": "a b -> b a",
+        "i": ["x, x + 1"],
+        "split": ["a:2", "b:2"],
+    },
+    "a bias": {
+        "a": "m k+, n k+, n -> m n",
+        "i": ["m, 8", "n, 8", "n"],
+        "summand": [2],
+        "split": "k:2",
+    },
+    "a maximum": {"a": "m k+ -> m", "i": "m, k", "partial": "max", "split": "k:2"},
+    "a call": {
+        "a": "torch.nn.functional.conv2d",
+        "i": ["n, 64, 56, 56", "128, 64, 3, 3", "128"],
+        "arg": "stride=2, padding=1",
+        "split": ["a:2", "b:4"],
+    },
     "infer": {"a": "(h t) k -> h t k", "i": "8*s, k", "arg": "h=8"},
     "no shapes": {"a": "(h t) -> t h"},
     "no shapes, split": {"a": "(h t) -> t h", "split": "t:n*2"},
@@ -60,8 +78,18 @@ def copied(page: Page, kind: str) -> str:
     return text
 
 
-def answers(question: dict[str, Any]) -> list[Any]:
-    """What dimsolve answers in Python, a legality per split, or else a solution or an error."""
+CALL = {
+    "a": "a b+ d^ f^, c b+ 3 3, c -> a c e^ g^",
+    "arg": "e=28, g=28",
+    "value_split": [2],
+}
+"""What the convolution promises with a stride of 2."""
+
+
+def answers(question: dict[str, Any]) -> Any:
+    """What dimsolve answers in Python: the legality of all splits, a solution, an error."""
+    if "." in question["a"]:
+        question = question | CALL
     texts = question.get("i", [])
     texts = [texts] if isinstance(texts, str) else texts
     inputs = [text or None for text in texts] or None
@@ -72,17 +100,19 @@ def answers(question: dict[str, Any]) -> list[Any]:
         "facts": [facts.partition(", ")[0], facts.partition(", ")[2]] if facts else [],
     }
     splits = question.get("split", [])
-    found: list[Any] = []
+    asked = (text.partition(":") for text in ([splits] if isinstance(splits, str) else splits))
+    cuts = {name: parts for name, _, parts in asked if name in question["a"]}
+    manner = {
+        "contiguous": "contiguous" in question,
+        "value_split": question.get("value_split", question.get("summand", [])),
+        "partial": question.get("partial", "sum"),
+    }
     try:
-        for split in [splits] if isinstance(splits, str) else splits:
-            name, _, parts = split.partition(":")
-            if name not in question["a"]:
-                continue
-            cut = {"contiguous": True} if "contiguous" in question else {}
-            found.append(ds.check(question["a"], inputs, name, parts, **known, **cut))
-        return found or [ds.infer(question["a"], inputs, **known)]
+        if cuts:
+            return ds.check_mesh(question["a"], inputs, cuts, **known, **manner)
+        return ds.infer(question["a"], inputs, **known)
     except ds.DimsolveError as error:
-        return [error]
+        return error
 
 
 def run(program: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
@@ -98,19 +128,23 @@ def test_what_is_copied_runs_and_asks_the_same(
     page.goto("about:blank")
     page.goto(f"{service.url}/{fragment(**question)}")
     run_python(copied(page, "Python"), wanted, tmp_path)
-    for line, answer in zip(copied(page, "command line").splitlines(), wanted, strict=True):
-        compare(run_command(line, tmp_path), answer)
-    for line, answer in zip(copied(page, "curl").splitlines(), wanted, strict=True):
-        compare(json.loads(run(["sh", "-c", line], tmp_path).stdout), answer)
+    (line,) = copied(page, "command line").splitlines()
+    compare(run_command(line, tmp_path), wanted)
+    (line,) = copied(page, "curl").splitlines()
+    answer = json.loads(run(["sh", "-c", line], tmp_path).stdout)
+    compare(
+        {"axes": [row["answer"] for row in answer["answers"]]} if "answers" in answer else answer,
+        wanted,
+    )
     assert list(tmp_path.iterdir()) == []  # no part of a text was taken for a command
 
 
 def run_python(text: str, wanted: list[Any], directory: Path) -> None:
     done = run([sys.executable, "-P", "-c", text], directory)
-    if isinstance(wanted[0], ds.DimsolveError):
-        assert done.stderr.endswith(f"{type(wanted[0]).__name__}: {wanted[0]}\n")
+    if isinstance(wanted, ds.DimsolveError):
+        assert done.stderr.endswith(f"{type(wanted).__name__}: {wanted}\n")
     else:
-        assert done.stdout == "".join(f"{each.explain()}\n" for each in wanted), done.stderr
+        assert done.stdout == f"{wanted.explain()}\n", done.stderr
 
 
 def run_command(line: str, directory: Path) -> Any:
@@ -126,6 +160,12 @@ def compare(answer: dict[str, Any], wanted: Any) -> None:
     if isinstance(wanted, ds.DimsolveError):
         assert answer["error"] == type(wanted).__name__
         assert answer["detail"] == wanted.diagnostic.reason
+    elif isinstance(wanted, ds.MeshLegality):
+        axes = answer.get("axes", [answer])
+        for axis, legality in zip(axes, wanted.axes, strict=True):
+            compare(axis, legality)
+        if "verdict" in answer:
+            assert answer["verdict"] == wanted.verdict
     elif isinstance(wanted, ds.Legality):
         assert answer["verdict"] == wanted.verdict
         assert answer["reason"] == wanted.reason

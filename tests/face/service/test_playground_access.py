@@ -95,7 +95,7 @@ CONTRAST = """
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", ["", "docs"])
+@pytest.mark.parametrize("path", ["", "docs", "models", "operators"])
 def test_all_text_has_contrast(browser: Browser, service: Service, scheme: str, path: str) -> None:
     """WCAG AA: at least 4.5 to 1, also for every colour of an identifier."""
     ids = "a b c d e f g h"

@@ -27,4 +27,4 @@ def test_schemathesis_finds_nothing(service: Service) -> None:
         text=True,
     )
     assert found.returncode == 0, found.stdout + found.stderr
-    assert "11 selected / 11 total" in found.stdout
+    assert "13 selected / 13 total" in found.stdout

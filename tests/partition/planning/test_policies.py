@@ -210,8 +210,8 @@ MAPPINGS: list[tuple[Any, str]] = [
     (
         7,
         "there is no such policy\n  7 is none\n"
-        "  hint: write data, tensor, data+tensor, replicate, a mapping from node patterns to "
-        "splits, or a function PAS(graph, resource)",
+        "  hint: write data, tensor, sequence, data+tensor, tensor+sequence, replicate, a mapping "
+        "from node patterns to splits, or a function PAS(graph, resource)",
     ),
 ]
 
@@ -327,3 +327,40 @@ def test_a_symbolic_count_leaves_conditions() -> None:
     assert made.conditions == ["128 % n == 0"]
     assert operator(made, "linear").outputs[0].shape == ["batch", "seq", "128//n"]
     assert equal(made, g, n=4)
+
+
+@pytest.mark.parametrize(
+    ("axis", "more", "word"),
+    [
+        ("data", "", "data"),
+        ("model", "", "tensor"),
+        ("pp", "; a plan has no pipeline stages: give it the mesh without them", "tensor"),
+        ("ep", "; an axis of experts is not planned by its name", "tensor"),
+        ("tpu", "", "tensor"),
+    ],
+)
+def test_an_axis_whose_name_means_nothing_is_told_what_it_cuts(
+    axis: str, more: str, word: str
+) -> None:
+    graph = two_linears()
+    with pytest.raises(ds.PlanError) as caught:
+        ds.plan(graph, {"dp": 2, axis: 2})
+    assert str(caught.value) == (
+        f"nothing says what the axis {axis} cuts\n"
+        "  axes named dp and fsdp cut the batch, tp cuts parameters, cp and sp cut the sequence, "
+        f"and '{axis}' is none of these{more}\n"
+        f'  hint: say it for every axis: dimsolve.plan(graph, mesh, {{..., "{axis}": "{word}"}})'
+    )
+    told = ds.plan(graph, {"dp": 2, axis: 2}, {"dp": "data", axis: word})
+    assert told.policy == f"dp: data, {axis}: {word}"
+
+
+@pytest.mark.parametrize("axis", ["tp", "tp1", "tp_inner"])
+def test_an_axis_does_what_its_name_means(axis: str) -> None:
+    named, told = (ds.plan(two_linears(), {axis: 2}, policy) for policy in (None, "tensor"))
+    assert named.operators == told.operators
+
+
+def test_a_policy_by_axis_is_told_for_every_axis() -> None:
+    with pytest.raises(ds.PlanError, match="there is no such policy for the axis tp"):
+        ds.plan(two_linears(), {"dp": 2, "tp": 2}, {"dp": "data"})

@@ -28,6 +28,20 @@ UNCHECKED = {
     "torch._weight_norm": "torch reads beyond the scales where their lengths do not fit",
     "torch.nn.functional.cosine_embedding_loss": "documented for one shape, broadcast all the same",
     "torch.nn.functional.multilabel_soft_margin_loss": "the same",
+    **dict.fromkeys(
+        [
+            "torch.native_batch_norm",
+            "torch._native_batch_norm_legit",
+            "torch.ops.aten._batch_norm_with_update",
+        ],
+        "torch reads beyond the statistics where their lengths do not fit",
+    ),
+    **dict.fromkeys(
+        ["torch.as_strided", "torch.as_strided_scatter"], "no shape tells how large a memory is"
+    ),
+    "torch.istft": "whether the windows overlap enough is in the data",
+    "torch.lu_unpack": "torch reads beyond the pivots where there are too few",
+    "torch.segment_reduce": "the lengths are in the data",
     "torch.linalg.solve": "whether the right side is a matrix depends on its lengths",
 }
 """Callables that torch itself does not check, and why."""
@@ -39,14 +53,11 @@ NO_SIZE: dict[str, tuple[Place, ...]] = {
     "torch.linalg.matrix_power": ((0, 1),),
     "torch.linalg.matrix_norm": ((0, 1),),
     "torch.renorm": ((0, 1),),
+    "torch.empty_permuted": ((0, 1, 0), (0, 1, 1)),
+    **{f"torch.grid_sampler_{n}d": ((0, 2), (0, 3)) for n in (2, 3)},
     **{f"torch.nn.functional.lp_pool{n}d": ((0, 1),) for n in (1, 2, 3)},
 }
 """Whole numbers among the arguments that are no sizes: orders, degrees and exponents."""
-
-BIAS = {
-    "torch.nn.functional.multi_head_attention_forward": ((0, 6, 0), (0, 12, 0)),
-}
-"""A bias of length 1, which torch broadcasts and its documentation does not know."""
 
 UNREAD = {"torch.nn.functional.scaled_dot_product_attention": ((0, 1, 2), (0, 2, 2))}
 """Lengths of keys and values, which torch does not compare with each other for grouped heads."""
@@ -55,8 +66,7 @@ UNREAD = {"torch.nn.functional.scaled_dot_product_attention": ((0, 1, 2), (0, 2,
 def checked(path: str, sizes: dict[Place, Dim]) -> bool:
     places = set(sizes)
     numbers = set(NO_SIZE.get(path, ()))
-    lone = set(BIAS.get(path, ())) | set(UNREAD.get(path, ()))
-    return not places & (numbers | lone)
+    return not places & (numbers | set(UNREAD.get(path, ())))
 
 
 @cache

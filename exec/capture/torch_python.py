@@ -1,0 +1,112 @@
+"""torch's own Python, as a capture reads it: also what torch.compile keeps as one step or refuses.
+
+    nn.MultiheadAttention     linear, view, bmm, softmax, ...: its heads can be cut
+    nn.LSTM                   one call of torch.lstm
+    nn.TransformerEncoder     its layers, and no look into the mask, whether it is the causal one
+
+torch.compile keeps functions of ``torch.nn.functional`` as one step, refuses RNNs, and takes ways
+that are there for speed alone, such as fused kernels. `read_through` has it read functions without
+an annotation like the user's, RNNs too, and has it take the plain way, which gives the same values.
+
+What torch cannot run without data has a stand-in that tells the shape of the result. A program
+calls torch's function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from types import FunctionType
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch._dynamo import config, trace_rules
+from torch._dynamo.variables import TorchInGraphFunctionVariable, UserFunctionVariable
+from torch.nn import functional
+from torch.nn.modules import transformer
+
+from dimsolve.solver.graphs.names import path_of
+from dimsolve.solver.operators import canonical
+
+
+@contextmanager
+def read_through() -> Iterator[None]:
+    """A block in which torch.compile reads through torch's Python."""
+    stand_ins = _stand_ins()
+    in_graph = dict.fromkeys(stand_ins.values(), TorchInGraphFunctionVariable)
+    rules = trace_rules.get_torch_obj_rule_map()
+    fast = torch.backends.mha.get_fastpath_enabled()
+    with ExitStack() as stack:
+        stack.enter_context(config.patch(allow_rnn=True))
+        stack.enter_context(patch.dict(rules, {**_plain_functions(), **in_graph}))
+        stack.enter_context(patch.object(transformer, "_detect_is_causal_mask", _is_causal))
+        stack.enter_context(patch.object(functional, "_check_key_padding_mask", _check_padding))
+        for (home, name), stand_in in stand_ins.items():
+            stack.enter_context(patch.object(home, name, stand_in))
+        stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
+        torch.backends.mha.set_fastpath_enabled(False)
+        yield
+
+
+@lru_cache(maxsize=1)
+def _plain_functions() -> dict[Any, Any]:
+    """Functions without an annotation that torch.compile would keep as one step, as plain ones."""
+    return {
+        function: UserFunctionVariable
+        for function, kind in trace_rules.get_torch_obj_rule_map().items()
+        if kind is TorchInGraphFunctionVariable
+        and isinstance(function, FunctionType)
+        and function.__module__ == functional.__name__
+        and canonical(path_of(function)) is None
+    }
+
+
+def _is_causal(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+    """What torch.nn asks about a mask. Only what the caller says is taken: a mask that is not known
+    to be causal is added as any other.
+    """
+    return is_causal is True
+
+
+def _check_padding(key_padding_mask: Any, src_len: int, bsz: int) -> None:
+    """What torch.nn asks of a padding mask; torch's own has a message that cannot be captured."""
+    shape = key_padding_mask.shape
+    if shape[0] != bsz or shape[1] != src_len:
+        raise AssertionError(f"the padding mask has {tuple(shape)}, the keys {(bsz, src_len)}")
+
+
+def _ctc_loss(log_probs: Any, *args: Any, **kwargs: Any) -> Any:
+    """The shape of ``torch.ctc_loss``, whose number of alignments depends on data."""
+    reduction = args[4] if len(args) > 4 else kwargs.get("reduction", 1)
+    rows = log_probs.sum((0, -1))
+    return rows if reduction in (0, "none") else rows.sum()
+
+
+def _gaussian_nll_loss(
+    input: Any,
+    target: Any,
+    var: Any,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Any:
+    """The shape of ``gaussian_nll_loss``, which looks whether a variance is negative."""
+    if not isinstance(var, float) and var.dim() < input.dim():
+        var = var.unsqueeze(-1)
+    each = input + target + var
+    return each if reduction == "none" else each.sum()
+
+
+@lru_cache(maxsize=1)
+def _stand_ins() -> dict[tuple[Any, str], Callable[..., Any]]:
+    """Stand-ins by where torch has the function; each is named as the function is."""
+    found = {
+        (torch, "ctc_loss"): _ctc_loss,
+        (functional, "gaussian_nll_loss"): _gaussian_nll_loss,
+    }
+    for (home, name), stand_in in found.items():
+        stand_in.__module__, stand_in.__name__ = home.__name__, name
+        stand_in.__qualname__ = name
+    return found

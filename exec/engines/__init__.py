@@ -1,0 +1,1 @@
+"""Plans of other engines held against a model: what every rank would compute, followed, proved."""

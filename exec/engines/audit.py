@@ -1,0 +1,555 @@
+"""`audit`: is a plan of another engine right for a model, and for which counts?
+
+    ds.audit(model, {"layers.*.q_proj": "colwise", ...}, kwargs={"input_ids": ids})
+
+    tp = 2    legal      outputs and gradients are those of one device
+    tp = 3    illegal    self_attn: 12 key heads ...; rank 0 raised RuntimeError ...
+
+For every count the ranks' programs run as threads of this process, at the boundaries what the
+styles do, on the model's own code; every call is laid beside that of one device. *Legal* is proved
+call by call from our rules; *illegal* has a counterexample: an error that a rank raises, or numbers
+that differ. What is equal here and not proved is *unknown*. The answers hold for these sizes of
+inputs.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from dimsolve.ir.display import Displayed
+from dimsolve.ir.errors import Problem
+from dimsolve.partition.engines.tp_plan import (
+    EXPERT_STYLES,
+    RETIRED,
+    STYLES,
+    TpPlanError,
+    generic,
+    read_tp_plan,
+    resolve,
+)
+from dimsolve.partition.placement import Replicate
+from dimsolve.solver.graphs.names import source
+
+from ..distributed.simulated import Member, RankError, SimulatedWorld
+from .boundary import BoundaryError, Rank, part_of
+from .follow import Doubt, Follow, Followed, same
+from .gradients import parameter_gradients, right
+from .loading import loaded_placements
+from .record import At, Refused, tensors_in
+
+Verdict: TypeAlias = Literal["legal", "illegal", "unknown"]
+VERDICT_WORDS: tuple[Verdict, ...] = ("legal", "illegal", "unknown")
+About: TypeAlias = Literal["forward", "gradients", "style"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong, or not proved: where, why, and what would work.
+
+    about: ``forward``, ``gradients``, or ``style`` for a rule that cannot be applied. line: of the
+    model. change: rules that would mend it, a style by the name of a module.
+    """
+
+    verdict: Verdict
+    about: About
+    module: str
+    line: str
+    reason: str
+    hint: str = ""
+    change: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        where = " ".join(filter(None, [self.module, f"({self.line})" if self.line else ""]))
+        return f"{where}: {self.reason}" if where else self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The answer for one count: are outputs, are gradients those of one device?
+
+    calls, proved: how many calls a rank makes, and how many of them are proved. bytes_per_rank: of
+    the parameters. collectives: how many a training step makes, forward and backward; saved: how
+    many of them are for one value, where one would do. corrected: a plan that is legal for this
+    count, where the given one is not and changing the rules that are to blame mends it.
+    """
+
+    count: int
+    forward: Verdict
+    gradients: Verdict
+    findings: tuple[Finding, ...] = ()
+    bytes_per_rank: int = 0
+    calls: int = 0
+    proved: int = 0
+    collectives: int = 0
+    saved: int = 0
+    corrected: Mapping[str, str] | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of both together."""
+        verdicts = (self.forward, self.gradients)
+        return "illegal" if "illegal" in verdicts else max(verdicts)
+
+
+@dataclass(frozen=True)
+class Audit(Displayed):
+    """Made by `dimsolve.audit`. sizes: the shapes of the inputs, for which the answers hold.
+    unused: rules that match nothing. whole: parameters that no rule cuts, with their bytes.
+    """
+
+    model: str
+    plan: Mapping[str, str]
+    counts: tuple[Count, ...]
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+    whole: Mapping[str, int] = field(default_factory=dict)
+    bytes_whole: int = 0
+
+    def at(self, count: int) -> Count:
+        """Returns the answer for one count; KeyError for one that was not asked."""
+        found = {each.count: each for each in self.counts}
+        return found[count]
+
+    def having(self, verdict: Verdict) -> tuple[int, ...]:
+        """Returns the counts with this verdict."""
+        return tuple(each.count for each in self.counts if each.verdict == verdict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the plan is right for every count that was asked."""
+        return all(each.verdict == "legal" for each in self.counts)
+
+    def __str__(self) -> str:
+        return "\n".join(audit_lines(self))
+
+    def __repr__(self) -> str:
+        found = ((word, self.having(word)) for word in VERDICT_WORDS)
+        said = "; ".join(f"{word} {', '.join(map(str, n))}" for word, n in found if n)
+        return f"<Audit {self.model}: {said}>"
+
+
+def audit_lines(audit: Audit) -> list[str]:
+    """Returns what was found as lines of text; counts with the same findings stand together."""
+    groups: dict[tuple[str, str, str], list[Count]] = {}
+    for each in audit.counts:
+        first = each.findings[0] if each.findings else None
+        key = (first.about, first.module, first.line) if first else ("", "", "")
+        groups.setdefault((each.verdict, "|".join(key), ""), []).append(each)
+    lines = [f"{audit.model}, {len(audit.plan)} rules, at {_sizes_text(audit)}"]
+    for (verdict, _, _), counts in groups.items():
+        numbers = ", ".join(str(each.count) for each in counts)
+        lines.append(f"  tp = {numbers}: {verdict}")
+        one = counts[0]
+        if verdict == "legal":
+            lines.append("    outputs and gradients are those of one device: all calls are proved")
+        for finding in one.findings:
+            lines.append(f"    {finding.about}: {finding}")
+            if finding.hint:
+                lines.append(f"      hint: {finding.hint}")
+        if one.corrected is not None:
+            changes = ", ".join(f"{k}: {v}" for k, v in _changes(audit.plan, one.corrected))
+            lines.append(f"    corrected for {one.count}: {changes}")
+    legal = next((each for each in audit.counts if each.verdict != "illegal"), None)
+    if legal is not None:
+        lines.append(
+            f"  parameters: {legal.bytes_per_rank:,} of {audit.bytes_whole:,} bytes on a rank of "
+            f"{legal.count}; {len(audit.whole)} are left whole, {sum(audit.whole.values()):,} bytes"
+        )
+        extra = f", {legal.saved} of them for values that have one already" if legal.saved else ""
+        lines.append(f"  collectives: {legal.collectives} in a training step{extra}")
+    lines += [f"  {name} matches nothing" for name in audit.unused]
+    return lines
+
+
+def _sizes_text(audit: Audit) -> str:
+    return ", ".join(f"{name} {shape}" for name, shape in audit.sizes.items()) or "no inputs"
+
+
+def _changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(name, style) for name, style in new.items() if old.get(name) != style]
+
+
+@dataclass
+class _Run:
+    """What a rank, or one device, ended with."""
+
+    rank: Rank
+    outputs: list[Tensor] = field(default_factory=list)
+    gradients: dict[str, Tensor | None] = field(default_factory=dict)
+
+
+def audit(
+    model: nn.Module,
+    tp_plan: Mapping[str, str] | None = None,
+    *,
+    counts: Sequence[int] = tuple(range(2, 17)),
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    correct: bool = True,
+) -> Audit:
+    """Returns for which counts a plan is right for a model, and why not for the others.
+
+    tp_plan: styles of transformers by the names of modules and parameters; None: the model's own.
+    It is all of the plan: nothing is added to it. counts: of ranks. args, kwargs: an example of the
+    inputs. correct: whether to look for changes that make the plan legal. The model stays as it is:
+    copies run, their parameters changed so that all of them matter. Raises TpPlanError for what is
+    no plan, and for a model that has none.
+    """
+    own = getattr(model, "tp_plan", None) if tp_plan is None else tp_plan
+    if tp_plan is None and not own:
+        raise NO_TP_PLAN(model=type(model).__name__)
+    return _Audit(model, read_tp_plan(own), args, dict(kwargs or {})).run(counts, correct)
+
+
+NO_TP_PLAN = Problem(
+    TpPlanError,
+    "no-tp-plan",
+    "there is no tp_plan to audit",
+    "{model} has no tp_plan of its own",
+    'give one: dimsolve.audit(model, {{"layers.*.mlp.up_proj": "colwise"}}, ...), or let '
+    "dimsolve.plan make one",
+)
+
+ROUNDS = 5
+"""So often a plan is changed, to make it legal."""
+
+
+class _Audit:
+    def __init__(
+        self, model: nn.Module, plan: dict[str, str], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self.model = prepared(model)
+        self.original = model
+        self.args = args
+        self.kwargs = kwargs
+        self.weights: list[Tensor] = []
+        self.partly: list[_Run | None] = []
+        self.use(plan)
+
+    def use(self, plan: dict[str, str]) -> None:
+        """Reads a plan."""
+        self.plan = plan
+        names = [
+            (name, [short for short, _ in module.named_parameters(recurse=False)])
+            for name, module in self.model.named_modules()
+        ]
+        self.found = resolve(plan, names)
+        self.loaded = loaded_placements(self.original, self.found)
+        self.one: list[_Run] | RankError | None = None
+
+    def run(self, counts: Sequence[int], correct: bool) -> Audit:
+        plan, found = self.plan, self.found
+        parameters = dict(self.model.named_parameters())
+        size = {name: p.numel() * p.element_size() for name, p in parameters.items()}
+        whole = {name: n for name, n in size.items() if name not in found.parameters}
+        answers = [self.count(n) for n in counts]
+        if correct:
+            answers = [
+                replace(each, corrected=self.corrected(each, plan))
+                if each.verdict == "illegal"
+                else each
+                for each in answers
+            ]
+        given = [*enumerate(self.args), *self.kwargs.items()]
+        sizes = {str(n): tuple(t.shape) for n, t in given if isinstance(t, Tensor)}
+        name = type(self.original).__name__
+        return Audit(name, plan, tuple(answers), sizes, found.unused, whole, sum(size.values()))
+
+    def corrected(self, answer: Count, plan: dict[str, str]) -> dict[str, str] | None:
+        """Returns a plan that is legal for the count, by the changes that the findings ask for."""
+        seen = [plan]
+        while answer.verdict == "illegal" and len(seen) <= ROUNDS:
+            changes = [finding.change for finding in answer.findings if finding.change]
+            if not changes:
+                return None
+            changed = {**seen[-1], **changes[0]}
+            if changed in seen:
+                return None
+            seen.append(changed)
+            self.use(changed)
+            answer = self.count(answer.count)
+        return seen[-1] if answer.verdict == "legal" else None
+
+    def count(self, count: int) -> Count:
+        """Returns the answer for one count."""
+        refused = tuple(self._refused())
+        if refused:
+            return Count(count, "illegal", "illegal", refused)
+        if self.one is None:
+            self.plain = _outputs(self.model, self._inputs())
+            self.one = self._world(1)
+        answer = self._count(count, self.one, self.plain)
+        self.partly = []
+        return answer
+
+    def _inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The inputs, for a rank to have as its own."""
+        given: tuple[tuple[Any, ...], dict[str, Any]] = copy.deepcopy((self.args, self.kwargs))
+        return given
+
+    def _refused(self) -> Iterator[Finding]:
+        for key, text in self.plan.items():
+            if text in EXPERT_STYLES:
+                reason = f"{text} is a style of an ep_plan: it deals out whole experts"
+                yield Finding(
+                    "illegal", "style", key, "", reason, "write it in ep_plan", {key: "replicate"}
+                )
+            elif text not in STYLES:
+                today = RETIRED.get(text)
+                hint = f"write {today}" if today else f"known are {', '.join(STYLES)}"
+                reason = f"transformers has no style {text!r}"
+                yield Finding(
+                    "illegal", "style", key, "", reason, hint, {key: today} if today else {}
+                )
+
+    def _world(self, count: int) -> list[_Run] | RankError:
+        """The runs of all ranks."""
+        runs: list[_Run | None] = [None] * count
+        self.partly = runs
+
+        def program(member: Member) -> _Run:
+            loaded = self.loaded if count > 1 else {}
+            rank = Rank(copy.deepcopy(self.model), self.found, member.world, loaded)
+            run = runs[member.rank] = _Run(rank)
+            inputs = self._inputs()
+            with rank.recorder.inside():
+                run.outputs = _outputs(rank.model, inputs)
+            self._backward(run)
+            return run
+
+        try:
+            return SimulatedWorld(count).run(program)
+        except RankError as error:
+            return error
+
+    def _backward(self, run: _Run) -> None:
+        floats = [t for t in run.outputs if t.requires_grad and not t.is_meta]
+        if not floats:
+            return
+        if not self.weights:
+            generator = torch.Generator().manual_seed(1)
+            self.weights = [torch.randn(t.shape, generator=generator).to(t) for t in floats]
+        if [t.shape for t in floats] != [w.shape for w in self.weights]:
+            return
+        loss = sum((t * w).sum() for t, w in zip(floats, self.weights, strict=True))
+        assert isinstance(loss, Tensor)
+        loss.backward()
+        end = run.rank.end
+        for name, parameter in run.rank.model.named_parameters():
+            gradient = parameter.grad
+            if name in run.rank.summed and gradient is not None:
+                gradient = end.all_reduce(gradient)
+            run.gradients[name] = gradient
+
+    def _count(self, count: int, one: list[_Run] | RankError, plain: list[Tensor]) -> Count:
+        if isinstance(one, RankError):
+            return self._failed(count, one)
+        whole = one[0]
+        if not all(map(same, plain, whole.outputs)):
+            raise AssertionError("in a world of one rank the styles change the model's outputs")
+        ranks = self._world(count)
+        if isinstance(ranks, RankError):
+            return self._failed(count, ranks)
+        recorders = [run.rank.recorder for run in ranks]
+        held = {**ranks[0].rank.placements, **self.loaded}
+        found = Follow(whole.rank.recorder, recorders, held).run()
+        refused = recorders[0].refused
+        forward, findings = self._forward(whole, ranks, found)
+        findings += [_refusal("forward", each) for each in refused if not each.training][:1]
+        forward = "illegal" if any(not each.training for each in refused) else forward
+        gradients, more = self._gradients(whole, ranks, found, forward)
+        if forward != "illegal" and refused:
+            gradients, more = "illegal", [*more, _refusal("gradients", refused[0])]
+        if forward != "illegal" and self.loaded:
+            gradients, more = "illegal", [*more, *self._reordered(ranks[0].rank)]
+        size = sum(p.numel() * p.element_size() for p in ranks[0].rank.model.parameters())
+        steps = whole.rank.recorder.steps
+        proved = len(steps) - len(found.doubts)
+        made = [step for step in steps if step.kind in ("share", "sum", "gather", "slice", "rope")]
+        shares = [step.before for step in made if step.kind == "share"]
+        return Count(
+            count,
+            forward,
+            gradients,
+            (*findings, *more),
+            size,
+            len(steps),
+            proved,
+            len(made),
+            len(shares) - len(set(shares)),
+        )
+
+    def _failed(self, count: int, error: RankError) -> Count:
+        cause = error.__cause__ or error
+        if isinstance(cause, BoundaryError):
+            said, module = cause.diagnostic, cause.module
+            reason, change = f"{said.title}: {said.reason}", {generic(module): "replicate"}
+            finding = Finding("illegal", "style", module, "", reason, said.hint, change)
+            return Count(count, "illegal", "illegal", (finding,))
+        run = self.partly[error.rank]
+        at = run.rank.recorder.failed_at() if run is not None else At("", "", 0)
+        first = str(cause).partition("\n")[0]
+        reason = f"rank {error.rank} raised {type(cause).__name__}: {first}"
+        change, hint = self._left_whole(at.module)
+        finding = Finding("illegal", "forward", at.module, _line(at), reason, hint, change)
+        return Count(count, "illegal", "illegal", (finding,))
+
+    def _left_whole(self, module: str) -> tuple[dict[str, str], str]:
+        """The change that leaves a module whole, with all that its own module has."""
+        home = generic(module)
+        while home:
+            own = [
+                key
+                for key, style in self.plan.items()
+                if (key == home or key.startswith(f"{home}.")) and style != "replicate"
+            ]
+            if own:
+                return dict.fromkeys(
+                    own, "replicate"
+                ), f"leave {home} whole, or take a count that fits"
+            home = home.rpartition(".")[0]
+        return {}, ""
+
+    def _forward(
+        self, whole: _Run, ranks: Sequence[_Run], found: Followed
+    ) -> tuple[Verdict, list[Finding]]:
+        different = [
+            place
+            for place, output in enumerate(whole.outputs)
+            if not all(
+                len(run.outputs) == len(whole.outputs) and same(output, run.outputs[place])
+                for run in ranks
+            )
+        ]
+        first = next((d for d in found.doubts if d.refuted), next(iter(found.doubts), None))
+        if different:
+            found_here = _finding("illegal", "forward", first, "its outputs differ")
+            change, hint = self._left_whole(found_here.module)
+            return "illegal", [replace(found_here, hint=hint, change=change)]
+        if first is not None:
+            return "unknown", [_finding("unknown", "forward", first, "it is not proved")]
+        return "legal", []
+
+    def _gradients(
+        self, whole: _Run, ranks: Sequence[_Run], found: Followed, forward: Verdict
+    ) -> tuple[Verdict, list[Finding]]:
+        if forward == "illegal":
+            return "illegal", []
+        wrong = [
+            name
+            for name, gradient in whole.gradients.items()
+            if not self._same_gradient(name, gradient, ranks)
+        ]
+        if wrong:
+            return "illegal", [self._wrong(wrong, whole, found)]
+        if forward == "unknown":
+            return "unknown", []
+        rank = ranks[0].rank
+        follows = parameter_gradients(whole.rank.recorder, found)
+        doubtful = [
+            name
+            for name, gradient in follows.items()
+            if not right(gradient, rank.placements.get(name, Replicate()), name in rank.summed)
+        ]
+        if doubtful:
+            module = doubtful[0].rpartition(".")[0]
+            reason = f"the gradient of {doubtful[0]} is equal here, and not proved"
+            return "unknown", [Finding("unknown", "gradients", module, "", reason)]
+        return "legal", []
+
+    def _same_gradient(self, name: str, gradient: Tensor | None, ranks: Sequence[_Run]) -> bool:
+        parts = [run.gradients.get(name) for run in ranks]
+        if gradient is None:
+            return all(part is None or not part.any() for part in parts)
+        said = ranks[0].rank.placements.get(name, Replicate())
+        placement, count = self.loaded.get(name, said), len(ranks)
+        for number, part in enumerate(parts):
+            wanted = part_of(gradient, placement, number, count)
+            scale = float(gradient.abs().max())
+            if part is None or part.shape != wanted.shape:
+                return False
+            if part.numel() and float((part - wanted).abs().max()) > 2e-3 * scale + 1e-9:
+                return False
+        return True
+
+    def _reordered(self, rank: Rank) -> Iterator[Finding]:
+        for name, held in self.loaded.items():
+            said = rank.placements[name]
+            reason = (
+                f"the loader makes the rows of {name} of several tensors: ranks have {held}, and "
+                f"the style says {said}: gradients and what is saved are in another order"
+            )
+            hint = f'write "{generic(name)}": "packed_colwise"'
+            change = {generic(name): "packed_colwise"}
+            module = name.rpartition(".")[0]
+            yield Finding("illegal", "gradients", module, "", reason, hint, change)
+            return
+
+    def _wrong(self, names: Sequence[str], whole: _Run, found: Followed) -> Finding:
+        follows = parameter_gradients(whole.rank.recorder, found)
+        lone = [name for name in names if follows.get(name) == "summand"]
+        name = (lone or list(names))[-1]
+        module = name.rpartition(".")[0]
+        if lone:
+            reason = (
+                f"every rank has a summand of the gradient of {name} "
+                "(it is whole, and its work is cut), and nothing sums them"
+            )
+            hint = f'add "{generic(module)}": "replicated_with_grad_allreduce"'
+            change = {generic(module): "replicated_with_grad_allreduce"}
+        else:
+            reason = f"the gradient of {name} differs from that of one device"
+            hint, change = "", {}
+        if len(names) > 1:
+            reason += f"; so do {len(names) - 1} more"
+        return Finding("illegal", "gradients", module, "", reason, hint, change)
+
+
+def _finding(verdict: Verdict, about: About, doubt: Doubt | None, reason: str) -> Finding:
+    if doubt is None:
+        return Finding(verdict, about, "", "", reason)
+    return Finding(
+        verdict, about, doubt.at.module, _line(doubt.at), f"{doubt.operator}: {doubt.reason}"
+    )
+
+
+def _refusal(about: About, refused: Refused) -> Finding:
+    return Finding("illegal", about, refused.at.module, _line(refused.at), refused.reason)
+
+
+def _line(at: At) -> str:
+    return str(source(at.file, at.line)) if at.file else ""
+
+
+def prepared(model: nn.Module) -> nn.Module:
+    """A copy whose parameters all matter: none is constant, all are float32."""
+    ours = copy.deepcopy(model).eval()
+    generator = torch.Generator().manual_seed(0)
+    for tensor in (*ours.parameters(), *ours.buffers()):
+        if tensor.is_floating_point() and tensor.dtype in (torch.float16, torch.bfloat16):
+            tensor.data = tensor.data.float()
+    with torch.no_grad():
+        for parameter in ours.parameters():
+            if parameter.is_floating_point() and not parameter.is_meta:
+                noise = torch.randn(parameter.shape, generator=generator)
+                scale = float(parameter.std()) if parameter.numel() > 1 else 0.0
+                parameter.add_(noise.to(parameter) * (scale or 0.2))
+    return ours
+
+
+def _outputs(model: nn.Module, inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> list[Tensor]:
+    args, kwargs = inputs
+    return list(tensors_in(returned(model(*args, **kwargs))))
+
+
+def returned(result: Any) -> Any:
+    """What is compared: everything but caches, which are a rank's own."""
+    if isinstance(result, Mapping):
+        return {k: v for k, v in result.items() if "past_key_values" not in k and "cache" not in k}
+    return result

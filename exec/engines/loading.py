@@ -1,0 +1,64 @@
+"""Weights that a loader makes of several tensors of a checkpoint: which rows a rank then has.
+
+    checkpoint   experts.0.w1 (I, H), experts.0.w3 (I, H), ...
+    parameter    gate_up_proj (E, 2 I, H): concatenated while loading
+    a rank       its part of w1, then its part of w3: S(1, blocks=2), whatever the style says
+
+transformers cuts what it reads from the checkpoint and converts the parts. So a contiguous cut of a
+parameter that is concatenated along the same dimension gives every rank a part of each piece. The
+numbers that a rank computes with are then right where the model splits the pieces again, and wrong
+where the engine takes the parts for one run of rows: in gradients that are gathered, in what is
+saved.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from torch import nn
+
+from dimsolve.partition.engines.tp_plan import STYLES, Resolved
+from dimsolve.partition.placement import Placement, Shard
+
+
+def loaded_placements(model: nn.Module, plan: Resolved) -> dict[str, Placement]:
+    """Returns how parameters lie that a loader of transformers makes otherwise than their style
+    says, by name; {} for a model that is none of transformers'.
+    """
+    if not type(model).__module__.startswith("transformers."):
+        return {}
+    from transformers.conversion_mapping import get_model_conversion_mapping
+
+    shapes = {name: p.ndim for name, p in model.named_parameters()}
+    found: dict[str, Placement] = {}
+    for transform in get_model_conversion_mapping(model):
+        pieces = dict(_pieces(transform))
+        for name, style in plan.parameters.items() if pieces else ():
+            if style not in STYLES or name not in shapes:
+                continue
+            said = STYLES[style].placement(name.rpartition(".")[2], shapes[name])
+            if isinstance(said, Shard) and said.dim in pieces and _makes(transform, name):
+                merged = any(type(op).__name__ == "MergeModulelist" for op in transform.operations)
+                units = 1 if merged else said.blocks
+                held = Shard(said.dim, units * pieces[said.dim])
+                if held != said:
+                    found[name] = held
+    return found
+
+
+def _pieces(transform: Any) -> list[tuple[int, int]]:
+    """The dimensions along which a converter puts tensors together, and of how many."""
+    found = []
+    for operation in getattr(transform, "operations", ()):
+        match type(operation).__name__:
+            case "Concatenate":
+                found.append((operation.dim, len(transform.source_patterns)))
+            case "Interleave":
+                found.append((operation.dim, 2))
+    return [pair for pair in found if pair[1] > 1]
+
+
+def _makes(transform: Any, name: str) -> bool:
+    """Whether a converter makes this parameter."""
+    return any(re.search(pattern, name) for pattern in transform.target_patterns)

@@ -1,0 +1,356 @@
+"""The programs of one part: training, evaluation, prefill, decoding, each for its way of calling.
+
+    part(input_ids=ids, labels=ids)         the program of the plan that parallelize was given
+    part.eval(); part(input_ids=ids)        another one, traced when it is first asked for
+    part(input_ids=token, past_key_values=cache)      a third
+
+All use the parameters and buffers that the part holds: a program takes them as arguments, and a
+plan that wants one in other parts than it is held in converts it where the program begins. A program
+is found by the mode of the model's modules, by which arguments are tensors and which objects of
+which classes, and by the values of all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from dimsolve.ir.errors import DimsolveError, Problem
+from dimsolve.ir.graph import Place
+from dimsolve.partition.layout import Layout
+from dimsolve.partition.plan import Plan
+from dimsolve.partition.sizes import check_conditions
+
+from ..capture.argument_objects import class_path, is_plain_container, setting_of
+from ..capture.dynamic import Leaf, parts_and_leaves
+from ..lowering.program import Program
+from ..lowering.setting import Returned, mesh_sizes
+from ..modes import autocast_now
+from .agreement import Agreement, AgreementError
+from .call_inputs import CallError, CallInputs, Rebuilder
+from .faults import explain, is_failure
+from .given_inputs import Form, GivenInputs, is_compared, lower_for, told_by_all
+from .mesh import RankMesh
+from .on_demand import Modes, Names, OnDemand, widened
+from .same_model import depends_on_mode
+
+LIMIT = 8
+"""So many programs are made for calls that differ in values only that are no tensors."""
+
+_FLAT = (Tensor, int, float, str, bool, type(None))
+
+_OTHER_MODE = Problem(
+    CallError,
+    "other-mode",
+    "the model was traced in {traced} mode and is called in {called} mode",
+    "{operator} computes something else there",
+    "trace and parallelize the model once more, in {called} mode",
+)
+_TOO_MANY = Problem(
+    CallError,
+    "too-many-programs",
+    "{name} has another value in every call",
+    "the part has {count} programs that differ in what is no tensor, the last ones with {values}; "
+    "each is traced and planned, and kept",
+    "give a tensor: torch.tensor({name})",
+)
+
+
+class Entry:
+    """One program of a part, and all that a call of it needs.
+
+    given, stored: how inputs are given, and which parameters are held otherwise than the plan says.
+    names: of dynamic dimensions, where it was made on demand, else None. modes: of the modules when
+    the model was traced; {} where nobody knows.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        given: GivenInputs,
+        agreement: Agreement,
+        ends: RankMesh,
+        forward: Callable[..., Any],
+        returned: Returned,
+        *,
+        program: Program | None = None,
+        stored: Mapping[str, Layout] | None = None,
+        names: Names | None = None,
+    ) -> None:
+        self.plan = plan
+        self.ends = ends
+        self.agreement = agreement
+        self.names = names
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self._stored = stored or {}
+        self._forms: dict[Any, Form] = {}
+        self._returned = returned
+        program = program or lower_for(plan, ends, given, stored=stored, returned=returned)
+        self.first = Form(program, given)
+        graph = plan.planned
+        inputs = [slot.target for slot in program.slots if slot.kind == "input"]
+        settings = getattr(graph, "settings", {})
+        self.rebuild = Rebuilder(program.container, program.left, program.objects, ends.device)
+        self.arguments = CallInputs(forward, inputs, settings, ends.device)
+        self.mesh_sizes = mesh_sizes(plan, ends.communicators)
+        self.depends_on_mode = depends_on_mode(plan)
+        traced: Mapping[str, Any] = getattr(graph, "traced", {})
+        self.modes = {path: module.training for path, module in traced.items()}
+
+    def __repr__(self) -> str:
+        mode = {True: "training", False: "evaluation"}.get(self.modes.get(""), "any mode")
+        return f"Entry({mode}: {', '.join(self.arguments.names) or 'no tensors'})"
+
+    def form(self, layouts: Mapping[str, Layout], returned: Returned) -> Form:
+        """Returns the program for DTensors in these layouts, and for what is to be returned."""
+        if not layouts and returned is self._returned:
+            return self.first
+        key = (tuple(layouts.items()), returned.by_pattern)
+        if key not in self._forms:
+            given = self.first.given.with_layouts(layouts)
+            program = lower_for(self.plan, self.ends, given, stored=self._stored, returned=returned)
+            self._forms[key] = Form(program, given, layouts)
+        return self._forms[key]
+
+    def fits(self, inputs: Sequence[Tensor], form: Form) -> bool:
+        """Whether the plan was made for tensors of these sizes. They are as a form takes them."""
+        if self.names is None or _sizes(inputs) in form.fitting:
+            return True
+        tensors = dict(zip(self.arguments.names, inputs, strict=True))
+        lengths, wholes = form.program.inputs, form.given.wholes(tensors)
+        try:
+            lengths.check_dtypes({name: tensor.dtype for name, tensor in tensors.items()})
+            check_conditions(self.plan, {**lengths.sizes(wholes), **self.mesh_sizes})
+        except DimsolveError:
+            return False
+        form.fitting.add(_sizes(inputs))
+        return True
+
+    def admit(self, inputs: Sequence[Tensor], form: Form) -> None:
+        """Checks with all ranks what was not seen before, and now and then the contents."""
+        agreement, names = self.agreement, self.arguments.names
+        agreement.calls += 1
+        cast = autocast_now()
+        sizes = _sizes(inputs)
+        key = (sizes, *cast.items())
+        if key in form.admitted:
+            agreement.note((names, sizes, form.text, cast))
+            if is_compared(agreement.calls) and not agreement.alone:
+                self._compare(inputs, form)
+            return
+        tensors = dict(zip(names, inputs, strict=True))
+        agreement.agree_on_inputs(
+            form.given,
+            tensors,
+            form.program.inputs,
+            self.mesh_sizes,
+            layouts=form.text,
+            cast=cast,
+        )
+        form.admitted.add(key)
+
+    def _compare(self, inputs: Sequence[Tensor], form: Form) -> None:
+        """Raises AgreementError on all ranks where contents differ that must be equal."""
+        tensors = dict(zip(self.arguments.names, inputs, strict=True))
+        told = told_by_all(tensors, self.ends)
+        different = form.given.different_contents(told, form.given.places(list(told)))
+        if different is not None:
+            raise AgreementError(different)
+
+    def run(
+        self, inputs: Sequence[Tensor], tensors: Sequence[Any], form: Form, objects: Any
+    ) -> Any:
+        """Returns what the model returns. tensors: the model's, in the order of the slots."""
+        try:
+            result = form.program.run([*inputs, *tensors])
+        except Exception as error:
+            if is_failure(error):
+                explain(error, form.program, self.ends)
+            raise
+        return self.rebuild(result, objects)
+
+
+def _sizes(inputs: Sequence[Tensor]) -> tuple[Any, ...]:
+    return tuple([(value.shape, value.dtype) for value in inputs])
+
+
+class Call:
+    """A call's arguments, and what they hold."""
+
+    def __init__(self, forward: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        self.args, self.kwargs = args, kwargs
+        self.parts = parts_and_leaves(forward, args, kwargs, None)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells programs apart: what each leaf is, and the value of what is no tensor."""
+        return tuple([(part.name, *_kind(part)) for part in self.parts])
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the tensors, by leaf."""
+        return {p.name: tuple(p.value.shape) for p in self.parts if isinstance(p.value, Tensor)}
+
+    @property
+    def objects(self) -> dict[Place, Any]:
+        """The objects and containers, by their places."""
+        return {part.place: part.value for part in self.parts if part.whole}
+
+
+def _kind(part: Leaf) -> tuple[Any, ...]:
+    if part.whole:
+        plain = is_plain_container(part.value)
+        return (type(part.value) if plain else class_path(type(part.value)),)
+    if isinstance(part.value, Tensor):
+        return (Tensor,)
+    value = setting_of(part.value)
+    return (type(value), value if value.__hash__ is not None else id(value))
+
+
+class Programs:
+    """The table of a part's programs.
+
+    forward: has the signature of the model's. on_demand: makes plans for other calls; None: there
+    are none but those that were given. add: makes the entry of a plan, on all ranks together.
+    """
+
+    def __init__(
+        self,
+        forward: Callable[..., Any],
+        first: Entry,
+        on_demand: OnDemand | None,
+        add: Callable[[Callable[[], Plan], Names | None], Entry],
+    ) -> None:
+        self.forward = forward
+        self.entries = [first]
+        self.on_demand = on_demand
+        self._add = add
+        self._ways: dict[Any, tuple[Entry, list[int]]] = {}
+        self._found: dict[Any, Entry] = {}
+        self._counts: dict[Any, list[tuple[Any, ...]]] = {}
+
+    def for_copy(self, add: Callable[[Callable[[], Plan], Names | None], Entry]) -> Programs:
+        """Returns the table of a copy of the part: the same programs, and more of its own."""
+        made = Programs(self.forward, self.entries[0], self.on_demand, add)
+        made.entries += self.entries[1:]
+        return made
+
+    def find(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], modes: Modes
+    ) -> tuple[Entry, list[Any], dict[Place, Any]]:
+        """Returns the program of a call, its tensors, and the objects among its arguments. Raises
+        CallError where there is no program, and none can be made.
+
+        modes: of the part's modules, the values in one order.
+        """
+        given = [*args, *kwargs.values()]
+        mode = tuple(modes.values())
+        way: Any = None
+        if all([isinstance(value, _FLAT) for value in given]):
+            kinds = [Tensor if isinstance(v, Tensor) else (v.__class__, v) for v in given]
+            way = (mode, len(args), *kwargs, *kinds)
+            found = self._ways.get(way)
+            if found is not None:
+                entry, places = found
+                return entry, [given[place] for place in places], {}
+        call = Call(self.forward, args, kwargs)
+        key = (mode, call.key)
+        entry = self._found.get(key) or self._entry_of(key, call, modes)
+        self._found[key] = entry
+        leaves = {part.name: part.value for part in call.parts if not part.whole}
+        if way is not None:
+            order = list(leaves)
+            self._ways[way] = entry, [order.index(name) for name in entry.arguments.names]
+        objects = call.objects if entry.rebuild.takes_objects else {}
+        return entry, [leaves[name] for name in entry.arguments.names], objects
+
+    def _entry_of(self, key: Any, call: Call, modes: Modes) -> Entry:
+        refusal: CallError | None = None
+        for entry in self.entries:
+            try:
+                entry.arguments.read(call.parts)
+                self._check_mode(entry, modes)
+            except CallError as error:
+                refusal = refusal or error
+                continue
+            return entry
+        assert refusal is not None
+        if self.on_demand is None or self.on_demand.model is None:
+            raise refusal
+        self._count(key)
+        whole = self._whole(call)
+        return self._made(key, whole, modes, self.on_demand.names(whole.parts), refusal)
+
+    def _whole(self, call: Call) -> Call:
+        """The call as one device would be given it."""
+        assert self.on_demand is not None
+        return Call(self.forward, *self.on_demand.whole(call.args, call.kwargs, call.parts))
+
+    def _made(
+        self,
+        key: Any,
+        call: Call,
+        modes: Modes,
+        names: Names,
+        refusal: CallError | None = None,
+    ) -> Entry:
+        assert self.on_demand is not None
+        maker = self.on_demand
+
+        def plan() -> Plan:
+            try:
+                return maker.plan_for(key, call.args, call.kwargs, modes, names, call.shapes)
+            except DimsolveError as error:
+                if refusal is None:
+                    raise
+                raise refusal from error
+
+        entry = self._add(plan, names)
+        entry.shapes = call.shapes
+        self.entries.append(entry)
+        return entry
+
+    def made_wider(
+        self, entry: Entry, args: Any, kwargs: Any, modes: Modes
+    ) -> tuple[Entry, list[Any], dict[Place, Any]]:
+        """Returns a program of the same call for more sizes than the one that was made for it, in
+        place of that one.
+        """
+        call = Call(self.forward, args, kwargs)
+        whole = self._whole(call)
+        assert entry.names is not None
+        names = widened(entry.names, entry.shapes, whole.shapes)
+        self.entries.remove(entry)
+        self._ways = {way: found for way, found in self._ways.items() if found[0] is not entry}
+        self._found = {key: found for key, found in self._found.items() if found is not entry}
+        key = (tuple(modes.values()), call.key)
+        self._found[key] = self._made(key, whole, modes, names)
+        return self.find(args, kwargs, modes)
+
+    def _check_mode(self, entry: Entry, modes: Modes) -> None:
+        """Raises CallError where the model was traced in another mode than it is called in."""
+        if self.on_demand is not None and self.on_demand.model is not None:
+            other = any(entry.modes.get(path, mode) != mode for path, mode in modes.items())
+        else:
+            other = entry.modes.get("", modes[""]) != modes[""] and bool(entry.depends_on_mode)
+        if other:
+            traced, called = "training", "evaluation"
+            if modes[""]:
+                traced, called = called, traced
+            operator = entry.depends_on_mode or "what it reads of its modules' modes"
+            raise _OTHER_MODE(traced=traced, called=called, operator=operator)
+
+    def _count(self, key: Any) -> None:
+        """Raises CallError for one program too many that differs in values only."""
+        mode, leaves = key
+        group = (mode, *[leaf[:2] for leaf in leaves])
+        made = self._counts.setdefault(group, [])
+        if len(made) >= LIMIT:
+            for number, leaf in enumerate(leaves):
+                values = [each[number][-1] for each in made]
+                if len(leaf) > 2 and len(set(map(repr, values))) > LIMIT // 2:
+                    shown = ", ".join(f"{value!r:.20}" for value in values[-3:])
+                    raise _TOO_MANY(name=leaf[0], count=len(made), values=shown)
+        made.append(leaves)

@@ -1,0 +1,199 @@
+"""A ``tp_plan``: the format in which transformers, vLLM and SGLang say how a model is cut.
+
+    {"layers.*.self_attn.q_proj": "colwise", "layers.*.self_attn.o_proj": "rowwise"}
+
+A key is the name of a module or of a parameter, every number between dots written ``*``. A style
+says where the module's parameters lie and what happens at its boundary, in the words of
+transformers 5.23:
+
+    style        weight, bias          input                     output
+    colwise      S(out), S(0)          R, gradient all-reduced   S(-1), as it is
+    rowwise      S(in), R              S(-1), as it is           all-reduced, then the bias
+
+Between two such modules every rank runs the model's own code on what it has. Whether that is the
+same as one device is asked in `dimsolve.exec.engines`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from dimsolve.ir.errors import DimsolveError, Problem
+
+from ..placement import Placement, Replicate, Shard
+
+Entry: TypeAlias = Literal["", "share", "slice", "experts", "divide"]
+Exit: TypeAlias = Literal["", "gather", "sum", "rope"]
+Kind: TypeAlias = Literal["", "linear", "dtensor", "local"]
+Cut: TypeAlias = Literal["", "out", "in", "rows", "columns", "out in 2", "in in 2", "first"]
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What a style does to one module.
+
+    cut: which dimension of its parameters is cut. entry: what happens to its first input:
+    ``share`` (all-reduce of the gradient), ``slice``, ``experts`` (shares the tokens and their
+    weights), ``divide`` (by the number of ranks). exit: what happens to its output: ``gather``,
+    ``sum``, or ``rope`` (the gradient of its last part is summed). summed: the gradients of its own
+    parameters are summed over the ranks. needs: an attribute that the module must have. kind: what
+    the module's code sees: its parameters' ``local`` parts; DTensors, the input too (``dtensor``;
+    ``linear``: not so in a linear layer that records no gradients); else the parameters as they
+    are.
+    """
+
+    cut: Cut = ""
+    entry: Entry = ""
+    exit: Exit = ""
+    summed: bool = False
+    needs: str = ""
+    kind: Kind = ""
+
+    def placement(self, name: str, ndim: int) -> Placement:
+        """Returns where a parameter of this name lies: of a matrix, or of a stack of matrices."""
+        last = ndim - 1
+        match self.cut:
+            case "out":
+                return Shard(max(ndim - 2, 0))
+            case "in":
+                return Replicate() if name == "bias" else Shard(last)
+            case "rows" | "first":
+                return Shard(0)
+            case "columns":
+                return Shard(1)
+            case "out in 2":
+                return Shard(0) if ndim == 1 else Shard(ndim - 2, 2)
+            case "in in 2":
+                return Replicate() if ndim == 1 else Shard(last, 2)
+            case _:
+                return Replicate()
+
+
+_GATHERED = Style("out", "share", "gather", needs="out_features", kind="linear")
+_SLICED = Style("in", "slice", "sum", needs="in_features", kind="linear")
+
+STYLES: Mapping[str, Style] = {
+    "colwise": Style("out", "share", needs="out_features", kind="linear"),
+    "colwise_gather_output": _GATHERED,
+    "colwise_rep": _GATHERED,
+    "rowwise": Style("in", "", "sum", needs="in_features", kind="linear"),
+    "rowwise_split_input": _SLICED,
+    "rowwise_rep": _SLICED,
+    "embedding_rowwise": Style("rows", "", "sum", kind="dtensor"),
+    "embedding_colwise": Style("columns", "", "gather", kind="dtensor"),
+    "packed_colwise": Style("out in 2", "share", kind="local"),
+    "packed_rowwise": Style("in in 2"),
+    "sequence_parallel": Style(summed=True, kind="dtensor"),
+    "replicated_with_grad_allreduce": Style(summed=True),
+    "mla_kv_a_proj": Style("", "", "rope"),
+    "all_reduce": Style("", "", "sum"),
+    "moe_tp_experts": Style("", "experts", "sum", kind="local"),
+    "moe_identity_expert": Style("", "divide"),
+    "local_params": Style(kind="local"),
+    "replicate": Style(),
+}
+"""The tensor-parallel styles of transformers 5.23, its aliases among them."""
+
+RETIRED: Mapping[str, str] = {
+    "local_colwise": "colwise",
+    "local_rowwise": "rowwise",
+    "local_packed_rowwise": "packed_rowwise",
+    "local": "local_params",
+    "gather": "all_reduce",
+    "isolated": "replicate",
+    "ep_router": "replicate",
+    "sequence_parallel_rep": "sequence_parallel",
+}
+"""Styles that transformers had, and what says the same today."""
+
+EXPERT_STYLES = frozenset({"grouped_gemm", "ep_dispatch_experts"})
+"""Styles of an ``ep_plan``: whole experts are dealt out, and tokens travel."""
+
+
+class TpPlanError(DimsolveError):
+    """A ``tp_plan`` that cannot be read."""
+
+
+NOT_A_TP_PLAN = Problem(
+    TpPlanError,
+    "not-a-tp-plan",
+    "this is not a tp_plan",
+    "{reason}",
+    'write {{"layers.*.self_attn.q_proj": "colwise"}}: names of modules or parameters, and styles',
+)
+
+
+def read_tp_plan(plan: Any) -> dict[str, str]:
+    """Returns the plan as a dict of texts. Raises TpPlanError for anything else.
+
+    >>> read_tp_plan({"layers.*.mlp.up_proj": "colwise"})
+    {'layers.*.mlp.up_proj': 'colwise'}
+    """
+    if not isinstance(plan, Mapping):
+        raise NOT_A_TP_PLAN(reason=f"{plan!r:.60} is a {type(plan).__name__}")
+    for name, style in plan.items():
+        if not isinstance(name, str) or not isinstance(style, str):
+            raise NOT_A_TP_PLAN(reason=f"{name!r:.60}: {style!r:.60} is no pair of texts")
+    return dict(plan)
+
+
+def read_tp_plan_file(path: Path) -> dict[str, str]:
+    """Returns the plan in a file of JSON. Raises TpPlanError where it cannot be read."""
+    try:
+        return read_tp_plan(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise NOT_A_TP_PLAN(reason=f"{path}: {error}") from error
+
+
+def generic(name: str) -> str:
+    """Returns a name with every number between dots written ``*``.
+
+    >>> generic("layers.11.mlp.w1.weight"), generic("experts.0")
+    ('layers.*.mlp.w1.weight', 'experts.*')
+    """
+    return re.sub(r"\.\d+(?=\.|$)", ".*", name)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A plan with the names of one model. ``modules``, ``parameters``: their styles by name;
+    ``unused``: the keys that name nothing.
+    """
+
+    modules: dict[str, str]
+    parameters: dict[str, str]
+    unused: tuple[str, ...]
+
+
+def resolve(plan: Mapping[str, str], modules: Iterable[tuple[str, Iterable[str]]]) -> Resolved:
+    """Returns the style of every module and parameter that a plan names.
+
+    modules: the name of every module with those of its own parameters. A parameter has the style of
+    its own key, else that of its module's; a module has that of its own key only.
+
+    >>> found = resolve({"a.*": "colwise", "b": "rowwise"}, [("a.0", ["weight"]), ("c", [])])
+    >>> found.modules, found.parameters, found.unused
+    ({'a.0': 'colwise'}, {'a.0.weight': 'colwise'}, ('b',))
+    """
+    found = Resolved({}, {}, ())
+    used: set[str] = set()
+    for module, own in modules:
+        key = generic(module)
+        if module and key in plan:
+            found.modules[module] = plan[key]
+            used.add(key)
+        for parameter in own:
+            name = f"{module}.{parameter}" if module else parameter
+            exact = generic(name)
+            above = exact.rpartition(".")[0]
+            style = exact if exact in plan else above if "." in exact else ""
+            if style in plan:
+                found.parameters[name] = plan[style]
+                used.add(style)
+    unused = tuple(name for name in plan if name not in used)
+    return Resolved(found.modules, found.parameters, unused)

@@ -1,0 +1,148 @@
+"""What a plan costs without being asked: outputs gathered on every rank, heavy operators that a
+count leaves whole or cuts another way. Each with its bytes, and with what would remove it.
+
+    logits is returned whole: every rank gathers 4*batch*seq*128256 bytes along dp
+    tp: n = 50257 of logits (lm_head) is not cut, because 2 does not divide it (50258 would be):
+        k is cut instead, and 402056*batch*seq bytes are sent
+    tp: b = 7 of attention (layers.*.self_attn) is not cut, because 2 does not divide it (8 would
+        be): every rank computes all of it, 112*batch*seq bytes
+
+Operators that differ in the number of their layer are one remark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from dimsolve.solver.algebra.poly import Dim, product
+from dimsolve.solver.shapes import dim_of_text
+
+from ..plan_data import ConversionPlan, OperatorPlan, PlanData
+from ..reshard import SENT, item_bytes
+from .axis_state import AxisState
+from .choices import Choice, OperatorClass
+from .network import Operator
+from .requirements import Requirements
+
+HEAVY = 4
+"""An operator is heavy if it does so many times more work than its largest tensor has elements."""
+SMALL = 1024
+"""Bytes below which a number is not worth a note."""
+
+_LAYER = re.compile(r"\b\d+\b")
+
+
+def remarks(plan: PlanData, decided: Sequence[tuple[AxisState, Requirements]]) -> list[str]:
+    """Returns the notes on what costs: of outputs, then of operators, axis by axis."""
+    found = dict.fromkeys(_gathered_outputs(plan))
+    for state, requirements in decided:
+        found.update(dict.fromkeys(_Axis(plan, state, requirements).remarks()))
+    return list(found)
+
+
+def _gathered_outputs(plan: PlanData) -> Iterator[str]:
+    conversions = {entry.id: entry for entry in plan.conversions}
+    for output in plan.outputs:
+        source = output.source
+        while (entry := conversions.get(source)) is not None:
+            if "all-gather" in entry.forward and _is_much(entry.bytes_forward):
+                yield (
+                    f"{output.name} is returned whole: every rank gathers {entry.bytes_forward} "
+                    f'bytes along {entry.axis}; parallelize(..., outputs="placed") leaves it cut'
+                )
+            source = entry.source
+
+
+def _is_much(text: str) -> bool:
+    found = dim_of_text(text)
+    return not isinstance(found, int) or found > SMALL
+
+
+class _Axis:
+    """The remarks on one axis."""
+
+    def __init__(self, plan: PlanData, state: AxisState, requirements: Requirements) -> None:
+        self.state, self.requirements = state, requirements
+        self.entries = plan.operators
+        self.sent: dict[str, list[ConversionPlan]] = {}
+        for conversion in plan.conversions:
+            if conversion.axis == state.axis:
+                self.sent.setdefault(conversion.value, []).append(conversion)
+        self._lost: dict[tuple[OperatorClass, Choice], tuple[str, Dim] | None] = {}
+
+    def remarks(self) -> Iterator[str]:
+        state = self.state
+        cuts = any(edge.parameter and self._is_cut(edge.number) for edge in state.network.edges)
+        if not cuts or not isinstance(state.count, int):
+            return
+        for operator, choice in zip(state.network.operators, state.choices, strict=True):
+            lost = self._not_cut(operator, choice)
+            if lost is not None:
+                yield from self._remark(self.entries[operator.number], choice, *lost)
+
+    def _is_cut(self, edge: int) -> bool:
+        return any(str(need).startswith("S") for need, _ in self.state.needs[edge])
+
+    def _not_cut(self, operator: Operator, choice: Choice) -> tuple[str, Dim] | None:
+        """The identifier of the model's own length that the count does not divide, and that is not
+        cut for that reason.
+        """
+        op_class = self.state.classes[operator.number]
+        key = (op_class, choice)
+        if key not in self._lost:
+            self._lost[key] = next(self._illegal(op_class, choice), None)
+        return self._lost[key] if self._is_heavy(operator, op_class) else None
+
+    def _illegal(self, op_class: OperatorClass, choice: Choice) -> Iterator[tuple[str, Dim]]:
+        """What a whole operator would be cut along is its first identifier of fixed length: of an
+        attention the heads.
+        """
+        for other in op_class.choices():
+            if other.name in (None, choice.name) or not isinstance(
+                op_class.lengths[other.name], int
+            ):
+                continue
+            unmet = self.requirements.first_illegal(other)
+            if unmet is not None and isinstance(unmet.length, int):
+                yield other.name, unmet.length
+            elif choice.whole:
+                return
+
+    def _is_heavy(self, operator: Operator, op_class: OperatorClass) -> bool:
+        network = self.state.network
+        numbers = [number for number in operator.inputs if number is not None]
+        if any(network.edges[n].weight and len(network.edges[n].dims or ()) > 1 for n in numbers):
+            return True
+        dims = [op_class.dims(number) for number in range(len(op_class.tensors))]
+        largest = max((network.elements(each) for each in dims if each), default=0.0)
+        return self.state.work(operator.number) > HEAVY * largest
+
+    def _remark(self, entry: OperatorPlan, choice: Choice, name: str, length: Dim) -> Iterator[str]:
+        count, axis = self.state.count, self.state.axis
+        assert isinstance(count, int) and isinstance(length, int)
+        module = _LAYER.sub("*", entry.module)
+        function = _LAYER.sub("*", entry.operator.rpartition(".")[2])
+        more = (-length) % count
+        what = (
+            f"{axis}: {name} = {length} of {function} ({module or 'the model'}) is not cut, "
+            f"because {count} does not divide it ({length + more} would be cut)"
+        )
+        if choice.whole:
+            size = sum(_bytes(each.shape, each.dtype) for each in entry.outputs)
+            yield f"{what}: every rank computes all of it, {size} bytes"
+            return
+        sent = sum(
+            dim_of_text(conversion.bytes_forward)
+            for made in entry.outputs
+            for conversion in self.sent.get(made.value, ())
+            if any(SENT[each][0] for each in conversion.forward)
+        )
+        if sent:
+            yield f"{what}: {choice} is cut instead, and {sent} bytes are sent"
+
+
+def _bytes(shape: Sequence[str | None] | None, dtype: str | None) -> Dim:
+    if shape is None:
+        return 0
+    return product([item_bytes(dtype), *(dim_of_text(t) for t in shape if t is not None)])

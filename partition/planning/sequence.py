@@ -1,0 +1,120 @@
+"""The policies ``"sequence"``: what is not the batch is cut, and ``"tensor+sequence"``: parameters
+are, and the sequence where they are not used.
+
+    sequence           everything works on its part of the sequence (context parallelism); keys and
+                       values, which all positions need, are gathered
+
+    tensor             norm R      q, k, v S(2) .. o P(sum)      all-reduce       norm R
+    tensor+sequence    norm S(1)   q, k, v S(2) .. o P(sum)      reduce-scatter   norm S(1)
+                               all-gather                        before q, k, v of the next layer
+
+Of the dimensions of the inputs the sequence is the one that is named so (its name begins with
+``s``, ``length`` or ``time``), else the one with the most work, then the least communication.
+
+With ``"tensor+sequence"`` parameters are cut first, as ``"tensor"`` cuts them. What else works on
+the sequence then works on parts of it, where that saves memory of values that are kept for the
+backward pass and sends hardly more: an all-reduce sends as much as a reduce-scatter and an
+all-gather.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..placement import Shard
+from ..plan_data import problem
+from .axis_state import AxisState
+from .choices import Choice
+from .data import Candidate, batch_of, decided
+from .requirements import Requirements
+from .tensor import tensor
+
+NAMES = ("s", "length", "time")
+"""How names of a sequence begin."""
+
+SENT = 0.1
+"""Bytes that may be sent more for a byte of activations that is saved."""
+
+NO_SEQUENCE = problem(
+    "no-sequence",
+    "no sequence to cut along {axis}",
+    "the batch is {batch}, and no input has another dimension that can be cut",
+    'trace with the sequence as a symbol: dynamic={{"x": {{0: "batch", 1: "seq"}}}}',
+)
+
+
+def sequence(state: AxisState, requirements: Requirements) -> list[str]:
+    """Decides the operators that work on the sequence. Raises PlanError where the count cannot cut
+    it, and where inputs have no dimension but the batch.
+    """
+    return decided(state, requirements, _sequence(state), "sequence")
+
+
+def _sequence(state: AxisState) -> Candidate:
+    """The sequence, as far as it could be cut were nothing decided."""
+    batch, candidates = batch_of(state, [False] * len(state.fixed))
+    others = [each for each in candidates if not set(each.names) & set(batch.names)]
+    if not others:
+        raise NO_SEQUENCE(axis=state.axis, batch=batch.names[0])
+    return min(others, key=lambda c: (not _is_named(c), -c.work, c.sent, -c.first, c.edge, c.dim))
+
+
+def _is_named(found: Candidate) -> bool:
+    return any(name.casefold().startswith(NAMES) for name in found.names)
+
+
+def tensor_and_sequence(state: AxisState, requirements: Requirements) -> list[str]:
+    """Decides the operators that use parameters in parts, and those between them. Raises PlanError
+    as ``"tensor"`` and ``"sequence"`` do.
+    """
+    notes = tensor(state, requirements)
+    found = _sequence(state)
+    open_ = {
+        number: choice
+        for number, choice in found.propagation.choices.items()
+        if not state.fixed[number] and requirements.first_illegal(choice) is None
+    }
+    taken = 0
+    for choices in _connected(state, open_):
+        change = state.change(choices)
+        if change.cost()[0] <= SENT * _saved(state, choices):
+            for choice in dict.fromkeys(choices.values()):
+                requirements.rely(choice, f"{state.axis} cuts the sequence")
+            state.accept(change)
+            taken += len(choices)
+    return [*notes, f"{state.axis}: {taken} operators work on parts of {found.names[0]}"]
+
+
+def _connected(state: AxisState, open_: Mapping[int, Choice]) -> Iterator[dict[int, Choice]]:
+    """The operators in groups that hand each other what they cut."""
+    network, left = state.network, dict(open_)
+    while left:
+        first = next(iter(left))
+        group, queue = {first: left.pop(first)}, [first]
+        while queue:
+            operator = network.operators[queue.pop()]
+            beside = [
+                number
+                for edge in (*operator.inputs, *operator.outputs)
+                if edge is not None and not network.edges[edge].kind
+                for number in (
+                    *[user for user, _ in network.edges[edge].uses],
+                    *[each[0] for each in (network.edges[edge].producer,) if each is not None],
+                )
+            ]
+            for number in beside:
+                if number in left:
+                    group[number] = left.pop(number)
+                    queue.append(number)
+        yield group
+
+
+def _saved(state: AxisState, choices: Mapping[int, Choice]) -> float:
+    """The bytes of values that have a gradient, and that a rank would no longer hold."""
+    total, part = 0.0, 1 - 1 / state.nominal
+    for number, choice in choices.items():
+        for edge, made in zip(state.network.operators[number].outputs, choice.outputs, strict=True):
+            if edge is not None and isinstance(made, Shard):
+                kept = state.network.edges[edge].gradient == "always"
+                total += kept * state.bytes[edge] * part
+    return total

@@ -1,0 +1,1 @@
+"""One exact search over pure data: options, costs, memory over time, and a proof of the answer."""

@@ -1,0 +1,209 @@
+"""Lower bounds of a priced core: exact elimination where its tables are small, messages elsewhere.
+
+A priced core is one without a limit: what is held at a time costs its price. Both ways say for every
+option what a choice with it costs at least, so that what lies above the target goes.
+
+    Elimination   nodes one after the other, each into a table over its neighbours; exact. The work
+                  is the largest table, so the order takes the smallest first (Bertele and Brioschi)
+    Messages      costs move between edges and their ends until the sum of all minima rises no more:
+                  tree-reweighted message passing, in its form of diffusion (Kolmogorov, 2006)
+"""
+
+from __future__ import annotations
+
+import heapq
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .core import Core, Empty, Table
+
+Costs: TypeAlias = dict[int, Table]
+Edges: TypeAlias = dict[int, dict[int, Table]]
+
+
+def elimination_order(core: Core, most: float) -> list[int] | None:
+    """Returns the nodes in an order of small tables; None where they have more entries than that
+    together.
+    """
+    sizes = {i: len(c) for i, c in core.costs.items()}
+    near = {i: set(each) for i, each in core.edges.items()}
+    weight = {i: sizes[i] * prod(sizes[j] for j in near[i]) for i in near}
+    heap = [(w, i) for i, w in weight.items()]
+    heapq.heapify(heap)
+    order: list[int] = []
+    total = 0
+    while heap:
+        w, i = heapq.heappop(heap)
+        if i not in near or weight[i] != w:
+            continue
+        total += w
+        if total > most:
+            return None
+        order.append(i)
+        around = near.pop(i)
+        for j in around:
+            near[j] |= around
+            near[j] -= {i, j}
+        for j in around:
+            weight[j] = sizes[j] * prod(sizes[k] for k in near[j])
+            heapq.heappush(heap, (weight[j], j))
+    return order
+
+
+class Elimination:
+    """The exact minimum of nodes and edges. ``least``: infinite where there is none."""
+
+    def __init__(self, order: list[int], costs: Costs, edges: Edges) -> None:
+        self.order = order
+        place = {i: n for n, i in enumerate(order)}
+        self.children: dict[int, list[int]] = {i: [] for i in order}
+        self.tables: dict[int, tuple[tuple[int, ...], Table]] = {}
+        self.sent: dict[int, Table] = {}
+        self.least = 0.0
+        for i in order:
+            parts = [((i,), costs[i])]
+            parts += [((i, j), t) for j, t in edges[i].items() if place[j] > place[i]]
+            parts += [(self.tables[c][0][1:], self.sent[c]) for c in self.children[i]]
+            names = {n for own, _ in parts for n in own} - {i}
+            scope = (i, *sorted(names, key=place.__getitem__))
+            table: Any = 0.0
+            for own, part in sorted(parts, key=lambda p: len(p[0])):
+                table = table + spread(part, own, scope)
+            self.tables[i] = scope, table
+            self.sent[i] = table.min(0)
+            if len(scope) > 1:
+                self.children[scope[1]].append(i)
+            else:
+                self.least += float(self.sent[i])
+
+    def chosen(self) -> dict[int, int]:
+        """Returns the options of a choice of least cost, the first ones of equals."""
+        found: dict[int, int] = {}
+        for i in reversed(self.order):
+            scope, table = self.tables[i]
+            found[i] = int(table[(slice(None), *[found[n] for n in scope[1:]])].argmin())
+        return found
+
+    def marginals(self) -> Costs:
+        """Returns for every option the least cost of a choice with it."""
+        found: Costs = {}
+        down: dict[int, Any] = {}
+        for i in reversed(self.order):
+            scope, table = self.tables[i]
+            rest = down[i] if len(scope) > 1 else self.least - self.sent[i]
+            belief = table + rest
+            axes = tuple(range(1, belief.ndim))
+            found[i] = belief.min(axes) if axes else belief
+            for child in self.children[i]:
+                own = self.tables[child][0][1:]
+                axes = tuple(n for n, name in enumerate(scope) if name not in own)
+                least = belief.min(axes) if axes else belief
+                with np.errstate(invalid="ignore"):
+                    difference = least - self.sent[child]
+                down[child] = np.where(np.isnan(difference), np.inf, difference)
+        return found
+
+
+def spread(table: Table, own: tuple[int, ...], scope: tuple[int, ...]) -> Table:
+    """Returns the table with axes for a larger scope, in its order."""
+    axes = sorted(range(len(own)), key=lambda n: scope.index(own[n]))
+    present = set(own)
+    return table.transpose(axes)[tuple(slice(None) if n in present else None for n in scope)]
+
+
+class Messages:
+    """What moves between edges and their ends. ``given[i, j]``: what the edge gives its end j."""
+
+    def __init__(
+        self, costs: Costs, edges: Edges, given: dict[tuple[int, int], Table] | None = None
+    ):
+        self.costs = costs
+        self.edges = edges
+        self.order = sorted(costs)
+        known = given or {}
+        self.given: dict[tuple[int, int], Table] = {}
+        for i in self.order:
+            for j, table in edges[i].items():
+                before = known.get((i, j))
+                fresh = before is None or len(before) != table.shape[1]
+                self.given[i, j] = np.zeros(table.shape[1]) if fresh else before
+
+    def sweep(self, *, forward: bool) -> None:
+        """Goes over all nodes once; each gives what it knows on to those that come later."""
+        for i in self.order if forward else reversed(self.order):
+            near = self.edges[i]
+            if not near:
+                continue
+            own = self.costs[i]
+            for j, table in near.items():
+                rest = table - self.given[i, j][None, :]
+                self.given[j, i] = rest.min(1)
+                own = own + self.given[j, i]
+            later = [j for j in near if (j > i) == forward]
+            if later:
+                share = own / max(len(later), len(near) - len(later))
+                for j in later:
+                    self.given[j, i] = self.given[j, i] - share
+
+    def bound(self) -> float:
+        """Returns the sum of all minima, a lower bound."""
+        total = 0.0
+        for i, own in self.costs.items():
+            near = self.edges[i]
+            total += float((own + sum(self.given[j, i] for j in near)).min())
+            for j, table in near.items():
+                if i < j:
+                    rest = table - self.given[j, i][:, None] - self.given[i, j][None, :]
+                    total += float(rest.min())
+        return total
+
+    def decoded(self, *, forward: bool) -> dict[int, int]:
+        """Returns a choice: each node the best beside those before it and what later ones say, who
+        were swept just before.
+        """
+        found: dict[int, int] = {}
+        for i in self.order if forward else reversed(self.order):
+            own = self.costs[i]
+            for j, table in self.edges[i].items():
+                said = (table - self.given[i, j][None, :]).min(1) if j not in found else None
+                own = own + (table[:, found[j]] if said is None else said)
+            found[i] = int(own.argmin())
+        return found
+
+
+def drop_above(core: Core, costs: Costs, edges: Edges, given: Any, most: float) -> bool:
+    """Drops options and pairs of them with which nothing below the target is left, by messages of
+    whole numbers; whether the bound itself lies above. Raises Empty.
+    """
+    nodes = {i: c + sum(given[j, i] for j in edges[i]) for i, c in costs.items()}
+    least = {i: float(c.min()) for i, c in nodes.items()}
+    over = {i: c - least[i] for i, c in nodes.items()}
+    rest = {}
+    for i in edges:
+        for j in edges[i]:
+            if i < j:
+                table = edges[i][j] - given[j, i][:, None] - given[i, j][None, :]
+                own = float(table.min())
+                least[i, j] = own  # type: ignore[index]
+                rest[i, j] = table - own
+    bound = sum(least.values())
+    if bound > most:
+        return True
+    more = dict(over)
+    for (i, j), table in rest.items():
+        to_j, to_i = table + over[i][:, None], table + over[j][None, :]
+        more[i], more[j] = more[i] + to_i.min(1), more[j] + to_j.min(0)
+        dead = to_j + over[j][None, :] > most - bound
+        if (dead & np.isfinite(core.edges[i][j])).any():
+            core.edges[i][j] = np.where(dead, np.inf, core.edges[i][j])
+            core.edges[j][i] = core.edges[i][j].T
+    for i, each in more.items():
+        kept = each <= most - bound
+        if not kept.all():
+            core.keep(i, kept)
+    return False
+
+
+__all__ = ["Elimination", "Empty", "Messages", "drop_above", "elimination_order", "spread"]

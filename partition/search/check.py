@@ -1,0 +1,377 @@
+"""Checks a certificate: a proof that no choice costs less than a bound. Shares no code with the search.
+
+A proof is a list of steps. Each keeps the law: *the least cost of the problem is at least the
+smaller of the claimed bound and the least cost of what is left*. At the end nothing is left.
+
+    ["arc", i, j]               options of i that have no partner in j go
+    ["row", i]                  options of i go that with the least of all others exceed the limit
+    ["slack"]                   times at which even the most of all nodes fits are looked at no more
+    ["better", i, [[a, b]]]     option a of i goes: b costs no more beside all neighbours' options,
+                                and holds no more
+    ["absorb", i, j]            an edge whose costs are a sum of a part for i and one for j
+    ["follow", i, j]            every option of j leaves i one option: i becomes a part of j
+    ["bound", {...}]            prices per time, and messages per edge end or an order in which nodes
+                                are eliminated: what a choice must cost at least; options (and pairs)
+                                with which nothing below the target is left go
+    ["split", i, [[...], ...]]  cases: the options of i in groups, each with a proof of its own
+
+Of "bound": with weight w and prices p >= 0, every choice that fits and costs at most target - 1 has
+w cost + sum p (usage - limit) <= w (target - 1), whose left side is a sum of functions of single
+nodes and edges. Messages move costs between an edge and its ends, which changes no total; then the
+sum of all minima is a lower bound (linear programming duality, as in Wainwright and Jaakkola).
+Eliminating node after node gives the exact minimum. weight 0 shows that nothing fits.
+
+All numbers are integers, of magnitude below 2**61 as long as they are not infinite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+INFINITE = 1 << 61
+TOO_LARGE = 1 << 26  # entries of one table
+
+
+class NotProved(Exception):
+    """The certificate does not prove its claim."""
+
+
+def _add(*parts: Any) -> Any:
+    """A sum in which infinite stays infinite, and finite below it."""
+    total = parts[0]
+    for part in parts[1:]:
+        infinite = (total >= INFINITE) | (part >= INFINITE)
+        total = np.where(
+            infinite, INFINITE, np.where(infinite, 0, total) + np.where(infinite, 0, part)
+        )
+        if np.abs(np.where(total >= INFINITE, 0, total)).max(initial=0) >= INFINITE // 2:
+            raise NotProved("a number is too large")
+    return total
+
+
+def _times(table: Any, factor: int) -> Any:
+    finite = np.where(table >= INFINITE, 0, table)
+    if int(np.abs(finite).max(initial=0)) * factor >= INFINITE // 2:
+        raise NotProved("a number is too large")
+    return np.where(table >= INFINITE, INFINITE, finite * factor)
+
+
+class _State:
+    """What is left of a problem: options by their first numbers, dead ones at infinite cost."""
+
+    def __init__(self, problem: Any, bound: int) -> None:
+        self.bound = bound
+        self.limit = problem.limit
+        infinite = lambda t: np.where(t >= 1 << 60, INFINITE, t)  # noqa: E731
+        self.costs = {i: infinite(np.asarray(c)) for i, c in enumerate(problem.costs)}
+        self.edges: dict[int, dict[int, Any]] = {i: {} for i in self.costs}
+        for (i, j), table in problem.edges.items():
+            self.join(i, j, infinite(np.asarray(table)))
+        limited = self.limit is not None
+        self.usages = {i: list(u) if limited else [] for i, u in enumerate(problem.usages)}
+        ends = sorted({t for each in self.usages.values() for a, b, _ in each for t in (a, b)})
+        self.times = {t: n for n, t in enumerate(ends)}
+        self.tight = np.ones(len(ends), bool)
+
+    def copy(self) -> _State:
+        new = object.__new__(_State)
+        new.__dict__.update(self.__dict__)
+        new.costs, new.usages = dict(self.costs), dict(self.usages)
+        new.edges = {i: dict(each) for i, each in self.edges.items()}
+        return new
+
+    def join(self, i: int, j: int, table: Any) -> None:
+        if j in self.edges[i]:
+            table = _add(self.edges[i][j], table)
+        self.edges[i][j], self.edges[j][i] = table, table.T
+
+    def part(self, i: int, j: int) -> None:
+        del self.edges[i][j], self.edges[j][i]
+
+    def alive(self, i: int) -> Any:
+        return self.costs[i] < INFINITE
+
+    def drop(self, i: int, dead: Any) -> None:
+        self.costs[i] = np.where(dead, INFINITE, self.costs[i])
+
+    def held(self, i: int) -> list[tuple[slice, Any]]:
+        """What the options of a node hold, in stretches of time."""
+        ends = sorted({self.times[t] for a, b, _ in self.usages[i] for t in (a, b)})
+        found = []
+        for a, b in zip(ends, ends[1:], strict=False):
+            parts = [u for s, e, u in self.usages[i] if self.times[s] <= a < self.times[e]]
+            if parts:
+                found.append((slice(a, b), sum(parts)))
+        return found
+
+    def extremes(self, function: Any) -> Any:
+        """For every time the least, or the most, of all nodes together."""
+        total = np.zeros(len(self.times), np.int64)
+        for i in self.costs:
+            if self.usages[i]:
+                alive = self.alive(i)
+                for when, usage in self.held(i):
+                    total[when] += function(usage[alive]) if alive.any() else 0
+        return total
+
+    # the steps -----------------------------------------------------------------------------------
+
+    def arc(self, i: int, j: int) -> None:
+        possible = _add(self.edges[i][j], self.costs[j][None, :]) < INFINITE
+        self.drop(i, ~possible.any(1))
+
+    def row(self, nodes: Sequence[int]) -> None:
+        least = self.extremes(np.min)
+        for i in nodes:
+            for when, usage in self.held(i):
+                if self.alive(i).any():
+                    own = usage[self.alive(i)].min()
+                    self.drop(i, usage + (least[when].max() - own) > self.limit)
+                    least[when] += usage[self.alive(i)].min(initial=INFINITE) - own
+
+    def slack(self) -> None:
+        self.tight &= self.extremes(np.max) > (self.limit or 0)
+
+    def better(self, i: int, pairs: Sequence[Sequence[int]]) -> None:
+        held = [u for when, u in self.held(i) if self.tight[when].any()]
+        for a, b in pairs:
+            if a == b or not self.alive(i)[b]:
+                raise NotProved(f"option {b} of {i} is no other one")
+            if not self.alive(i)[a]:
+                continue
+            more = int(self.costs[i][b] - self.costs[i][a])
+            for j, table in self.edges[i].items():
+                usable = (table[a] < INFINITE) & self.alive(j)
+                if (table[b][usable] >= INFINITE).any():
+                    raise NotProved(f"option {b} of {i} has fewer partners")
+                more += int((table[b] - table[a])[usable].max(initial=-INFINITE))
+            if more > 0 or any(u[b] > u[a] for u in held):
+                raise NotProved(f"option {b} of {i} is not better than {a}")
+            self.drop(i, np.arange(len(self.costs[i])) == a)
+
+    def absorb(self, i: int, j: int) -> None:
+        rows, columns = np.flatnonzero(self.alive(i)), np.flatnonzero(self.alive(j))
+        table = self.edges[i][j]
+        if not len(rows) or not len(columns):
+            return
+        block = table[np.ix_(rows, columns)]
+        left, right = block[:, 0], block[0] - block[0, 0]
+        if (block >= INFINITE).any() or (left[:, None] + right[None, :] != block).any():
+            raise NotProved(f"the edge {i}, {j} is no sum")
+        for node, index, part in ((i, rows, left), (j, columns, right)):
+            whole = np.zeros(len(self.costs[node]), np.int64)
+            whole[index] = part
+            self.costs[node] = _add(self.costs[node], whole)
+        self.part(i, j)
+
+    def follow(self, i: int, j: int) -> None:
+        table = _add(self.edges[i][j], self.costs[i][:, None])
+        if ((table < INFINITE)[:, self.alive(j)].sum(0) > 1).any():
+            raise NotProved(f"{i} does not follow {j}")
+        pick = table.argmin(0)
+        self.costs[j] = _add(self.costs[j], table[pick, np.arange(table.shape[1])])
+        self.usages[j] = self.usages[j] + [(a, b, u[pick]) for a, b, u in self.usages[i]]
+        for k in list(self.edges[i]):
+            table = self.edges[i][k]
+            self.part(i, k)
+            if k != j:
+                self.join(j, k, table[pick])
+        del self.costs[i], self.edges[i], self.usages[i]
+
+    # the bound -----------------------------------------------------------------------------------
+
+    def limits(self, weight: int, prices: Any, target: int, messages: Any, order: Any) -> bool:
+        """Drops what has no part in a choice below the target; whether nothing is left."""
+        if weight < 0 or target < self.bound:
+            raise NotProved("the target lies below the bound")
+        if any(not self.alive(i).any() for i in self.costs):
+            return True
+        priced = np.zeros(len(self.times), np.int64)
+        for time, price in prices:
+            if price < 0:
+                raise NotProved("a price is negative")
+            priced[self.times[time]] += price
+        constant = -int(priced.sum()) * (self.limit or 0)
+        costs = {}
+        for i, own in self.costs.items():
+            parts = [_times(own, weight)]
+            for a, b, u in self.usages[i]:
+                price = int(priced[self.times[a] : self.times[b]].sum())
+                parts += [_times(u, price)] if price else []
+            costs[i] = _add(*parts)
+        most = weight * (target - 1)
+        if order is not None:
+            return self._eliminated(costs, constant, most, weight, order)
+        return self._passed(costs, constant, most, weight, messages)
+
+    def _passed(self, costs: Any, constant: int, most: int, weight: int, messages: Any) -> bool:
+        tables = {}
+        for i in self.edges:
+            for j in self.edges[i]:
+                if i < j:
+                    tables[i, j] = _times(self.edges[i][j], weight)
+        for i, j, to_i, to_j in messages:
+            whole = []
+            for node, part in ((i, to_i), (j, to_j)):
+                each = np.zeros(len(costs[node]), np.int64)
+                each[self.alive(node)] = part
+                whole.append(each)
+                costs[node] = _add(costs[node], each)
+            tables[i, j] = _add(tables[i, j], -whole[0][:, None], -whole[1][None, :])
+        least: Any = {i: c.min() for i, c in costs.items()}
+        for (i, j), table in tables.items():
+            own = np.where(self.alive(i)[:, None] & self.alive(j)[None, :], table, INFINITE)
+            tables[i, j], least[i, j] = own, own.min()
+        if any(each >= INFINITE for each in least.values()):
+            return True
+        bound = constant + sum(int(each) for each in least.values())
+        if bound > most:
+            return True
+        over = {i: _add(c, -least[i]) for i, c in costs.items()}
+        more = dict(over)
+        for (i, j), table in tables.items():
+            rest = _add(table, -least[i, j])
+            more[i] = _add(more[i], _add(rest, over[j][None, :]).min(1))
+            more[j] = _add(more[j], _add(rest, over[i][:, None]).min(0))
+            pair = _add(rest, over[i][:, None], over[j][None, :])
+            dead = pair > most - bound
+            joined = np.where(dead, INFINITE, self.edges[i][j])
+            self.edges[i][j], self.edges[j][i] = joined, joined.T
+        for i, each in more.items():
+            self.drop(i, each > most - bound)
+        return False
+
+    def _eliminated(
+        self, costs: Any, constant: int, most: int, weight: int, order: Sequence[int]
+    ) -> bool:
+        if sorted(order) != sorted(costs):
+            raise NotProved("the order is not one of the nodes")
+        index = {i: np.flatnonzero(self.alive(i)) for i in costs}
+        place = {i: n for n, i in enumerate(order)}
+        buckets: dict[int, list[tuple[tuple[int, ...], Any, int | None]]] = {
+            i: [((i,), costs[i][index[i]], None)] for i in order
+        }
+        for i in order:
+            for j, t in self.edges[i].items():
+                if place[i] < place[j]:
+                    t = _times(t[np.ix_(index[i], index[j])], weight)
+                    buckets[i].append(((i, j), t, None))
+        total, tables, sent = constant, {}, {}
+        for i in order:
+            names = {n for scope, _, _ in buckets[i] for n in scope} - {i}
+            scope = (i, *sorted(names, key=place.__getitem__))
+            if np.prod([float(len(index[n])) for n in scope]) > TOO_LARGE:
+                raise NotProved("a table is too large")
+            table = _add(*[_spread(t, own, scope) for own, t, _ in buckets[i]])
+            tables[i] = scope, np.broadcast_to(table, [len(index[n]) for n in scope])
+            least = tables[i][1].min(0)
+            sent[i] = least
+            if len(scope) == 1:
+                if least >= INFINITE:
+                    return True
+                total += int(least)
+            else:
+                buckets[scope[1]].append((scope[1:], least, i))
+        if total > most:
+            return True
+        roots = {i for i in order if len(tables[i][0]) == 1}
+        down: dict[int, Any] = {i: np.int64(total - int(sent[i])) for i in roots}
+        for i in reversed(order):
+            scope, table = tables[i]
+            belief = _add(table, down[i][None] if np.ndim(down[i]) else down[i])
+            axes = tuple(range(1, len(scope)))
+            keep = belief.min(axes) if axes else belief
+            dead = np.zeros(len(self.costs[i]), bool)
+            dead[index[i]] = keep > most
+            for _, _, child in buckets[i]:
+                if child is not None:
+                    own = tables[child][0][1:]
+                    axes = tuple(n for n, name in enumerate(scope) if name not in own)
+                    least = belief.min(axes) if axes else belief
+                    message = sent[child]
+                    known = (message < INFINITE) & (least < INFINITE)
+                    difference = np.where(known, least, 0) - np.where(known, message, 0)
+                    down[child] = np.where(known, difference, INFINITE)
+            self.drop(i, dead)
+        return False
+
+
+def _spread(table: Any, own: tuple[int, ...], scope: tuple[int, ...]) -> Any:
+    """The table with the axes of a larger scope, in its order."""
+    table = table.transpose(sorted(range(len(own)), key=lambda n: scope.index(own[n])))
+    return table[tuple(slice(None) if name in own else None for name in scope)]
+
+
+def _proved(state: _State, steps: Sequence[Any]) -> bool:
+    """Whether the steps leave nothing."""
+    for number, (kind, *given) in enumerate(steps):
+        match kind:
+            case "arc" | "absorb" | "follow" | "better" | "row" | "slack":
+                getattr(state, kind)(*given)
+            case "bound":
+                (said,) = given
+                if state.limits(
+                    said["weight"],
+                    said["prices"],
+                    said["target"],
+                    said.get("messages"),
+                    said.get("order"),
+                ):
+                    return True
+            case "split":
+                node, groups, proofs = given
+                covered = {option for group in groups for option in group}
+                if not covered.issuperset(np.flatnonzero(state.alive(node)).tolist()):
+                    raise NotProved("the cases are not all")
+                if len(groups) != len(proofs) or number + 1 != len(steps):
+                    raise NotProved("each case needs a proof")
+                for group, proof in zip(groups, proofs, strict=True):
+                    case = state.copy()
+                    case.drop(node, ~np.isin(np.arange(len(case.costs[node])), group))
+                    if not _proved(case, proof):
+                        return False
+                return True
+            case _:
+                raise NotProved(f"there is no step {kind!r:.40}")
+        if any(not state.alive(i).any() for i in state.costs):
+            return True
+    return any(not state.alive(i).any() for i in state.costs)
+
+
+def check_bound(problem: Any, bound: int, steps: Sequence[Any]) -> None:
+    """Raises NotProved unless the steps prove that no choice that fits costs less than ``bound``;
+    with a bound of 2**60: that nothing fits.
+    """
+    try:
+        proved = _proved(_State(problem, bound), steps)
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        raise NotProved(f"the proof cannot be read: {error!r:.200}") from None
+    if not proved:
+        raise NotProved("the proof leaves something")
+
+
+def check_choice(problem: Any, chosen: Sequence[int], cost: int) -> None:
+    """Raises NotProved unless the choice fits and has this cost."""
+    if len(chosen) != len(problem.costs):
+        raise NotProved("the choice has another number of nodes")
+    for own, k in zip(problem.costs, chosen, strict=True):
+        if not isinstance(k, int) or not 0 <= k < len(own):
+            raise NotProved("there is no such option")
+    total = sum(int(own[k]) for own, k in zip(problem.costs, chosen, strict=True))
+    total += sum(int(t[chosen[i], chosen[j]]) for (i, j), t in problem.edges.items())
+    if total != cost or total >= 1 << 60:
+        raise NotProved(f"the choice costs {total}, not {cost}")
+    if problem.limit is not None:
+        held: dict[int, int] = {}
+        for each, k in zip(problem.usages, chosen, strict=True):
+            for start, stop, usage in each:
+                held[start] = held.get(start, 0) + int(usage[k])
+                held[stop] = held.get(stop, 0) - int(usage[k])
+        now = 0
+        for time in sorted(held):
+            now += held[time]
+            if now > problem.limit:
+                raise NotProved(f"the choice holds {now} at {time}, more than {problem.limit}")

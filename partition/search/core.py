@@ -1,0 +1,253 @@
+"""What is left of a problem while it is searched, and the reductions that keep its optimum.
+
+    arcs        an option without a partner at some neighbour goes
+    rows        an option that with the least of all others exceeds the limit goes
+    better      an option goes where another costs no more beside anything, and holds no more
+    absorbed    an edge whose costs are a sum of a part for either end is added to the nodes
+    followed    a node that its neighbour leaves one option becomes a part of it
+
+Each is written down as a step of the proof (`dimsolve.partition.search.check`). Tables are float64
+that hold whole numbers below 2**53, so sums are exact, and infinity stands for what is forbidden.
+Tables are never changed in place: equal ones may be one object, and a copy of a core is cheap.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .problem import FORBIDDEN, Problem
+
+Table: TypeAlias = NDArray[np.float64]
+EXACT = 1 << 52
+
+
+class Empty(Exception):
+    """A node has no option left: nothing is below the target."""
+
+
+class Core:
+    """Nodes with the options that are left. ``ids``: their numbers in the problem. ``steps``: the
+    proof so far. ``followed``: nodes that became a part of another, with the option for each of its.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.limit = float("inf") if problem.limit is None else problem.limit
+        limited = problem.limit is not None
+        infinite = _Once(lambda t: np.where(t >= FORBIDDEN, np.inf, t.astype(np.float64)))
+        self.costs: dict[int, Table] = {i: infinite(c) for i, c in enumerate(problem.costs)}
+        self.ids = {i: np.arange(len(c)) for i, c in self.costs.items()}
+        self.edges: dict[int, dict[int, Table]] = {i: {} for i in self.costs}
+        transposed = _Once(np.transpose)
+        for (i, j), table in problem.edges.items():
+            self.edges[i][j] = infinite(table)
+            self.edges[j][i] = transposed(self.edges[i][j])
+        ends = {t for each in problem.usages for a, b, _ in each for t in (a, b)} if limited else ()
+        self.times = sorted(ends)
+        self.place = {t: n for n, t in enumerate(self.times)}
+        number = _Once(lambda u: u.astype(np.float64))
+        self.usages: dict[int, list[tuple[int, int, Table]]] = {
+            i: [(self.place[a], self.place[b], number(u)) for a, b, u in each] if limited else []
+            for i, each in enumerate(problem.usages)
+        }
+        self.tight = np.ones(len(self.times), bool)
+        self.followed: list[tuple[int, int, dict[int, int]]] = []
+        self.steps: list[Any] = []
+        for i, own in list(self.costs.items()):
+            if not np.isfinite(own).all():
+                self.keep(i, np.isfinite(own))
+
+    def copy(self) -> Core:
+        """Returns a core with the same tables and a proof of its own."""
+        new = object.__new__(Core)
+        new.__dict__.update(self.__dict__)
+        new.costs, new.ids, new.usages = dict(self.costs), dict(self.ids), dict(self.usages)
+        new.edges = {i: dict(each) for i, each in self.edges.items()}
+        new.followed, new.steps = list(self.followed), []
+        return new
+
+    @property
+    def options(self) -> int:
+        """How many options are left in all."""
+        return sum(map(len, self.costs.values()))
+
+    def choice(self, chosen: dict[int, int]) -> list[int]:
+        """Returns the option of every node of the problem, by its number there."""
+        found = {i: int(self.ids[i][k]) for i, k in chosen.items()}
+        for i, j, option in reversed(self.followed):
+            found[i] = option[found[j]]
+        return [found[i] for i in range(len(self.problem.costs))]
+
+    def keep(self, i: int, kept: Any) -> None:
+        """Keeps some options of a node, given as a mask."""
+        index = np.flatnonzero(kept)
+        if not len(index):
+            raise Empty
+        self.costs[i], self.ids[i] = self.costs[i][index], self.ids[i][index]
+        self.usages[i] = [(a, b, u[index]) for a, b, u in self.usages[i]]
+        for j, table in self.edges[i].items():
+            self.edges[i][j] = table[index]
+            self.edges[j][i] = self.edges[i][j].T
+
+    def held(self, i: int) -> list[tuple[slice, Table]]:
+        """Returns what the options of a node hold, in stretches of time."""
+        found = []
+        for a, b in pairwise(sorted({t for s, e, _ in self.usages[i] for t in (s, e)})):
+            parts = [u for s, e, u in self.usages[i] if s <= a < e]
+            if parts:
+                found.append((slice(a, b), sum(parts[1:], parts[0])))
+        return found
+
+    def total(self, function: Any) -> Table:
+        """Returns for every time the least, or the most, that all nodes hold together."""
+        found = np.zeros(len(self.times))
+        for i in self.costs:
+            for when, usage in self.held(i):
+                found[when] += function(usage)
+        return found
+
+    # reductions ----------------------------------------------------------------------------------
+
+    def reduce(self) -> None:
+        """Reduces until nothing more follows. Raises Empty where a node has no option left."""
+        while True:
+            self._locally()
+            if not self.times or not self._rows():
+                return
+            tight = self.tight & (self.total(np.max) > self.limit)
+            if (tight != self.tight).any():
+                self.tight = tight
+                self.steps.append(["slack"])
+
+    def _rows(self) -> bool:
+        least = self.total(np.min)
+        changed: list[int] = []
+        for i in list(self.costs):
+            for when, usage in self.held(i):
+                # The options may be fewer than when the stretches were listed.
+                usage = usage if i not in changed else _now(self, i, when)
+                own = usage.min()
+                kept = usage + (least[when].max() - own) <= self.limit
+                if not kept.all():
+                    if not changed:
+                        self.steps.append(["row", changed])
+                    if i not in changed:
+                        changed.append(i)
+                    self.keep(i, kept)
+                    least[when] += usage[kept].min() - own
+        return bool(changed)
+
+    def _locally(self) -> None:
+        queue = dict.fromkeys(sorted(self.costs))
+        while queue:
+            i = next(iter(queue))
+            del queue[i]
+            if i in self.costs:
+                for j in self._node(i):
+                    if j in self.costs:
+                        queue[j] = None
+
+    def _node(self, i: int) -> list[int]:
+        """Reduces at one node; returns the nodes to look at again."""
+        touched: list[int] = []
+        for j, table in list(self.edges[i].items()):
+            finite = np.isfinite(self.edges[i][j])
+            if not finite.any(1).all():
+                self.steps.append(["arc", i, j])
+                self.keep(i, finite.any(1))
+                touched += [i, *self.edges[i]]
+                finite = np.isfinite(self.edges[i][j])
+            table = self.edges[i][j]
+            if finite.all():
+                left, right = table[:, 0], table[0] - table[0, 0]
+                if (left[:, None] + right[None, :] == table).all():
+                    self.steps.append(["absorb", i, j])
+                    self.costs[i] = self.costs[i] + left
+                    self.costs[j] = self.costs[j] + right
+                    del self.edges[i][j], self.edges[j][i]
+                    touched += [i, j]
+        for j, table in self.edges[i].items():
+            finite = np.isfinite(table)
+            if (finite.sum(0) <= 1).all():
+                return [*touched, *self._follow(i, j, finite)]
+        if len(self.costs[i]) > 1 and self._better(i):
+            touched += [i, *self.edges[i]]
+        return touched
+
+    def _follow(self, i: int, j: int, finite: Any) -> list[int]:
+        if not finite.any(0).all():
+            self.steps.append(["arc", j, i])
+            self.keep(j, finite.any(0))
+            finite = np.isfinite(self.edges[i][j])
+        self.steps.append(["follow", i, j])
+        pick = finite.argmax(0)
+        options = self.ids[i][pick].tolist()
+        self.followed.append((i, j, dict(zip(self.ids[j].tolist(), options, strict=True))))
+        self.costs[j] = (
+            self.costs[j] + self.costs[i][pick] + self.edges[i][j][pick, np.arange(len(pick))]
+        )
+        self.usages[j] = self.usages[j] + [(a, b, u[pick]) for a, b, u in self.usages[i]]
+        near = list(self.edges[i])
+        for k in near:
+            table = self.edges[i][k][pick]
+            del self.edges[k][i]
+            if k != j:
+                table = table if k not in self.edges[j] else self.edges[j][k] + table
+                self.edges[j][k], self.edges[k][j] = table, table.T
+        del self.costs[i], self.ids[i], self.usages[i], self.edges[i]
+        return near
+
+    def _better(self, i: int) -> bool:
+        """Drops the options that another one of the node is at least as good as."""
+        costs = self.costs[i]
+        more = costs[:, None] - costs[None, :]  # [b, a]: what b costs more than a, at worst
+        for table in self.edges[i].values():
+            if not np.isfinite(more).any():
+                break
+            more = more + worst_difference(table)
+        good = more <= 0
+        for when, usage in self.held(i):
+            if self.tight[when].any():
+                good &= usage[:, None] <= usage[None, :]
+        np.fill_diagonal(good, False)
+        dead = np.zeros(len(costs), bool)
+        pairs = []
+        for a in np.flatnonzero(good.any(0)):
+            others = np.flatnonzero(good[:, a] & ~dead)
+            if len(others):
+                dead[a] = True
+                pairs.append([int(self.ids[i][a]), int(self.ids[i][others[0]])])
+        if pairs:
+            self.steps.append(["better", i, pairs])
+            self.keep(i, ~dead)
+        return bool(pairs)
+
+
+def worst_difference(table: Table) -> Table:
+    """Returns for rows b and a how much more b may cost, beside any partner that a has."""
+    if np.isfinite(table).all():
+        return (table[:, None, :] - table[None, :, :]).max(2)
+    with np.errstate(invalid="ignore"):
+        difference = table[:, None, :] - table[None, :, :]
+    return np.where(np.isinf(table)[None, :, :], -np.inf, difference).max(2)
+
+
+def _now(core: Core, i: int, when: slice) -> Table:
+    return next(usage for stretch, usage in core.held(i) if stretch == when)
+
+
+class _Once:
+    """A function of tables that makes one result for one object."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.known: dict[int, tuple[Any, Any]] = {}
+
+    def __call__(self, table: Any) -> Any:
+        if id(table) not in self.known:
+            self.known[id(table)] = table, self.function(table)
+        return self.known[id(table)][1]

@@ -1,0 +1,411 @@
+"""Finds a choice of least cost under the limit, and a proof that there is none cheaper.
+
+    reduce        what can be decided exactly is decided (`core`)
+    eliminate     what is left, where its tables are small; prices for what is held at a time, by cutting
+                  planes (Kelley, 1960), where the limit is not kept of its own
+    messages      where tables are large: a bound that lets most options go, until tables are small
+    split         where the prices leave a gap: cases, each with a proof of its own
+
+Deterministic: the same problem has the same answer, unless a time limit ends the search. Then the
+answer is the best choice so far, and the bound is what was proved.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import highspy
+import numpy as np
+
+from .bounds import Elimination, Messages, drop_above, elimination_order
+from .core import EXACT, Core, Empty, Table
+from .problem import FORBIDDEN, Problem
+
+WORK = 4e6
+"""Entries of all tables together, up to which a core is eliminated."""
+
+Prices: TypeAlias = dict[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``chosen``: an option per node, None where none was found; ``cost``: its cost. ``bound``: what
+    every choice costs at least; FORBIDDEN where nothing fits. ``steps``: the proof of the bound, for
+    `dimsolve.partition.search.check`.
+    """
+
+    chosen: list[int] | None
+    cost: int
+    bound: int
+    steps: list[Any]
+
+    @property
+    def optimal(self) -> bool:
+        """Whether no choice is cheaper, or none exists."""
+        return self.bound >= self.cost
+
+
+def solve(
+    problem: Problem,
+    *,
+    seconds: float = float("inf"),
+    start: list[int] | None = None,
+    work: float = WORK,
+    progress: Callable[[int, int], None] | None = None,
+) -> Answer:
+    """Returns the answer. seconds: after so many the best so far is returned, with its bound.
+    start: a choice that is known. work: entries of all tables together, up to which a core is
+    eliminated. progress: called with the best cost and the bound.
+    """
+    return Search(problem, seconds, work, progress).run(start)
+
+
+@dataclass(slots=True)
+class Search:
+    """One run. ``best``: the best choice so far, ``target`` its cost: what costs less is looked for."""
+
+    problem: Problem
+    seconds: float
+    work: float
+    progress: Callable[[int, int], None] | None
+    best: list[int] | None = None
+    target: int = FORBIDDEN
+    scale: int = 1
+    ends: float = 0.0
+    looked: set[tuple[int, ...]] = field(default_factory=set)
+
+    def run(self, start: list[int] | None) -> Answer:
+        self.ends = time.monotonic() + self.seconds
+        finite = [c[c < FORBIDDEN].max(initial=0) for c in self.problem.costs]
+        finite += [t[t < FORBIDDEN].max(initial=0) for t in self.problem.edges.values()]
+        most = max(sum(int(abs(each)) for each in finite), 1)
+        self.scale = 1 << max(0, min(12, (EXACT // 16 // most).bit_length() - 1))
+        if start is not None:
+            self.offer(start)
+        core = Core.__new__(Core)
+        try:
+            core = Core(self.problem)
+            bound = self.prove(core, {})
+        except Empty:
+            bound = self.target
+        bound = min(bound, self.target)
+        return Answer(self.best, self.target, bound, core.__dict__.get("steps", []))
+
+    @property
+    def late(self) -> bool:
+        return time.monotonic() > self.ends
+
+    def offer(self, chosen: list[int]) -> bool:
+        """Takes a choice that fits and is better than the best; whether it fits."""
+        cost = self.problem.cost(chosen)
+        if cost >= FORBIDDEN or not self.problem.fits(chosen):
+            return False
+        if cost < self.target:
+            self.best, self.target = chosen, cost
+        return True
+
+    # proofs --------------------------------------------------------------------------------------
+
+    def prove(self, core: Core, prices: Prices) -> int:
+        """Searches a core; its proof is in its steps. Returns what every choice in it costs at
+        least, as far as it matters: the target, or less where the time was over.
+        """
+        given: dict[Any, Table] = {}
+        try:
+            while True:
+                core.reduce()
+                before = core.options
+                order = elimination_order(core, self.work)
+                if order is None:
+                    found = self.messages(core, given)
+                else:
+                    found = self.exact(core, order, prices)
+                if found is not None:
+                    return found
+                if core.options > 0.9 * before and order is not None:
+                    return self.split(core, prices)
+                if core.options == before:
+                    return self.split(core, prices)
+        except Empty:
+            return self.target
+
+    def exact(self, core: Core, order: list[int], prices: Prices) -> int | None:
+        """Bounds a core by elimination, prices what does not fit, and drops options; the bound
+        where it ends the matter.
+        """
+        whole = Elimination(order, core.costs, core.edges)
+        if np.isinf(whole.least):
+            self.note(core, 1, {}, order, self.target)
+            return self.target
+        fits = self.offer(core.choice(whole.chosen()))
+        if fits or whole.least > self.target - 1:
+            self.note(core, 1, {}, order, self.target)
+            return self.target
+        if self.best is None:
+            found = self.priced(core, order, {}, 0)
+            if found is not None:
+                return found
+        found = self.priced(core, order, prices, self.scale)
+        if found is not None:
+            return found
+        if self.late:
+            return self.give_up(core, order, prices)
+        return None
+
+    def priced(self, core: Core, order: list[int], prices: Prices, weight: int) -> int | None:
+        """Looks for prices with a large bound, and drops options by them. weight 0: the costs do
+        not count, and a bound above 0 says that nothing fits.
+        """
+        dual = Dual(self, core, order, weight, prices)
+        best, bound = dual.maximise()
+        prices.update(best) if weight else None
+        most = weight * (self.target - 1)
+        self.note(core, weight, best, order, self.target)
+        if bound > most:
+            return self.target
+        over = dual.eliminated(best).marginals()
+        constant = dual.constant(best)
+        for i, each in over.items():
+            kept = each + constant <= most
+            if not kept.all():
+                core.keep(i, kept)
+        return None
+
+    def give_up(self, core: Core, order: list[int], prices: Prices) -> int:
+        """Says what is proved when the time is over."""
+        dual = Dual(self, core, order, self.scale, {})
+        whole = {t: p for t, p in prices.items() if t in core.place}
+        eliminated = dual.eliminated(whole)
+        reached = int(-(-(eliminated.least + dual.constant(whole)) // self.scale))
+        reached = min(reached, self.target)
+        self.note(core, self.scale, whole, order, reached)
+        return reached
+
+    def note(
+        self, core: Core, weight: int, prices: Prices, order: list[int] | None, target: int
+    ) -> None:
+        known = [[t, int(p)] for t, p in sorted(prices.items()) if p]
+        core.steps.append(
+            ["bound", {"weight": weight, "prices": known, "target": target, "order": order}]
+        )
+
+    def messages(self, core: Core, given: dict[Any, Table]) -> int | None:
+        """Bounds a core by messages and drops options and pairs."""
+        costs = {i: c * self.scale for i, c in core.costs.items()}
+        edges = scaled(core.edges, self.scale)
+        passing = Messages(costs, edges, given)
+        last, bound = -np.inf, -np.inf
+        for sweep in range(400):
+            passing.sweep(forward=sweep % 2 == 0)
+            if sweep % 8 in (5, 6):
+                self.offer_near(core, passing.decoded(forward=sweep % 2 == 1))
+            if sweep % 10 == 9:
+                bound = passing.bound()
+                if bound > self.scale * (self.target - 1) or self.late:
+                    break
+                if bound - last < 1e-4 * abs(bound):
+                    break
+                last = bound
+        given.clear()
+        given.update({key: np.rint(m) for key, m in passing.given.items()})
+        reached = int(-(-Messages(costs, edges, given).bound() // self.scale))
+        limit = min(self.target, max(reached, 0)) if self.late else self.target
+        self.note(core, self.scale, {}, None, limit)
+        core.steps[-1][1]["messages"] = [
+            [i, j, given[j, i].astype(int).tolist(), given[i, j].astype(int).tolist()]
+            for i in core.edges
+            for j in core.edges[i]
+            if i < j
+        ]
+        over = drop_above(core, costs, edges, given, self.scale * (limit - 1))
+        return limit if over or self.late else None
+
+    def offer_near(self, core: Core, chosen: dict[int, int]) -> None:
+        improve(core, chosen)
+        key = tuple(chosen.values())
+        if key not in self.looked:
+            self.looked.add(key)
+            self.offer(core.choice(chosen))
+
+    def split(self, core: Core, prices: Prices) -> int:
+        """Proves the cases of one node: of one whose options hold most differently at these prices,
+        else of one with many options.
+        """
+        weighed = {i: self.price_of(core, i, prices) for i, c in core.costs.items() if len(c) > 1}
+        node = max(weighed, key=lambda i: (float(np.ptp(weighed[i])), len(weighed[i]), -i))
+        each = weighed[node] if np.ptp(weighed[node]) else core.costs[node]
+        low = each <= (each.min() + each.max()) / 2
+        if low.all():
+            low = np.arange(len(each)) == 0
+        ids, bound, proofs = core.ids[node], self.target, []
+        for group in (low, ~low):
+            case = core.copy()
+            case.keep(node, group)
+            bound = min(bound, self.prove(case, dict(prices)))
+            proofs.append(case.steps)
+        core.steps.append(["split", node, [ids[low].tolist(), ids[~low].tolist()], proofs])
+        return bound
+
+    def price_of(self, core: Core, i: int, prices: Prices) -> Table:
+        """Returns what the options of a node hold, at these prices; without prices, in all."""
+        total = np.zeros(len(core.costs[i]))
+        at = sorted((core.place[t], p) for t, p in prices.items() if p)
+        for a, b, usage in core.usages[i]:
+            total = total + usage * (sum(p for t, p in at if a <= t < b) if at else 1.0)
+        return total
+
+
+def scaled(edges: dict[int, dict[int, Table]], weight: int) -> dict[int, dict[int, Table]]:
+    """Returns the tables times a weight, equal ones as one object; forbidden ones stay so."""
+    if weight == 1:
+        return edges
+    known: dict[int, Table] = {}
+
+    def times(table: Table) -> Table:
+        if id(table) not in known:
+            known[id(table)] = table * weight if weight else np.where(np.isinf(table), np.inf, 0.0)
+        return known[id(table)]
+
+    found: dict[int, dict[int, Table]] = {i: {} for i in edges}
+    for i, near in edges.items():
+        for j, table in near.items():
+            if i < j:
+                found[i][j] = times(table)
+                found[j][i] = found[i][j].T
+    return found
+
+
+def improve(core: Core, chosen: dict[int, int]) -> None:
+    """Changes one node at a time as long as that is cheaper."""
+    queue = dict.fromkeys(sorted(core.costs))
+    while queue:
+        i = next(iter(queue))
+        del queue[i]
+        own = core.costs[i]
+        for j, table in core.edges[i].items():
+            own = own + table[:, chosen[j]]
+        k = int(own.argmin())
+        if own[k] < own[chosen[i]]:
+            chosen[i] = k
+            queue.update(dict.fromkeys(core.edges[i]))
+
+
+class Dual:
+    """The bound of a core as a function of prices, which is concave, and its maximum."""
+
+    def __init__(
+        self, search: Search, core: Core, order: list[int], weight: int, start: Prices
+    ) -> None:
+        self.search, self.core, self.order, self.weight = search, core, order, weight
+        self.start = start
+        self.edges = scaled(core.edges, weight)
+        self.costs = {i: c * weight for i, c in core.costs.items()}
+
+    def constant(self, prices: Prices) -> float:
+        return -sum(int(p) for p in prices.values()) * self.core.limit
+
+    def eliminated(self, prices: Prices) -> Elimination:
+        """Returns the minimum at these prices, which are whole numbers per time."""
+        core = self.core
+        costs = dict(self.costs)
+        at = sorted((core.place[t], int(p)) for t, p in prices.items() if p)
+        if at:
+            for i, each in core.usages.items():
+                for a, b, usage in each:
+                    price = sum(p for t, p in at if a <= t < b)
+                    if price:
+                        costs[i] = costs[i] + price * usage
+        return Elimination(self.order, costs, self.edges)
+
+    def maximise(self) -> tuple[Prices, float]:
+        """Returns the best prices found and their bound."""
+        search, core, limit = self.search, self.core, self.core.limit
+        reach = max(sum(np.ptp(c) for c in self.costs.values()), 1.0)
+        reach += sum(
+            float(np.ptp(t[np.isfinite(t)]))
+            for i in self.edges
+            for j, t in self.edges[i].items()
+            if i < j
+        )
+        most = (
+            EXACT
+            / 4
+            / max(
+                max((u.max() for e in core.usages.values() for _, _, u in e), default=1), limit, 1
+            )
+        )
+        box = (
+            min(4 * reach / max(limit, 1) * 64, most) if self.weight else min(float(1 << 20), most)
+        )
+        times: list[int] = sorted(self.start)
+        cuts: list[tuple[float, dict[int, float]]] = []
+        prices: Prices = {t: p for t, p in self.start.items()}
+        best: tuple[Prices, float] = ({}, -np.inf)
+        for _ in range(60):
+            prices = {t: float(int(p)) for t, p in prices.items()}
+            run = self.eliminated(prices)
+            if np.isinf(run.least):
+                return prices, np.inf
+            bound = run.least + self.constant(prices)
+            if bound > best[1]:
+                best = prices, bound
+            if bound > self.weight * (search.target - 1):
+                break
+            chosen = core.choice(run.chosen())
+            search.offer(chosen)
+            held = search.problem.held(chosen)
+            if not self.weight and search.best is not None:
+                break
+            worst = max(held, key=lambda t: (held[t], -t))
+            if held[worst] > limit and worst not in times:
+                times.append(worst)
+            own = bound - sum(p * (self.at(held, t) - limit) for t, p in prices.items())
+            cuts.append((own, held))
+            prices, reached = master(
+                [(own, {t: self.at(held, t) - limit for t in times}) for own, held in cuts],
+                times,
+                box,
+                limit,
+            )
+            if reached - best[1] <= max(
+                0.5 * self.weight, 1e-4 * (search.target * self.weight - best[1]), 0.5
+            ):
+                break
+            if search.late:
+                break
+        return best
+
+    def at(self, held: dict[int, int], time: int) -> float:
+        found = 0
+        for each in sorted(held):
+            if each > time:
+                break
+            found = held[each]
+        return float(found)
+
+
+def master(
+    cuts: list[tuple[float, dict[int, float]]], times: list[int], box: float, unit: float
+) -> tuple[Prices, float]:
+    """Returns the prices at which the least of the cuts, constant + sum price * excess, is largest."""
+    unit = max(unit, 1.0)
+    rise = max([abs(own) for own, _ in cuts] + [1.0])
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    infinite = highspy.kHighsInf
+    solver.addVar(-infinite, infinite)
+    solver.changeColCost(0, -1.0)
+    for number, _ in enumerate(times):
+        solver.addVar(0.0, box * unit / rise)
+        solver.changeColCost(number + 1, 0.0)
+    for own, excess in cuts:
+        values = [1.0, *[-excess[t] / unit for t in times]]
+        solver.addRow(-infinite, own / rise, len(values), list(range(len(values))), values)
+    solver.run()
+    values = list(solver.getSolution().col_value)
+    prices = {t: max(v, 0.0) * rise / unit for t, v in zip(times, values[1:], strict=True)}
+    return {t: float(round(p)) for t, p in prices.items()}, values[0] * rise

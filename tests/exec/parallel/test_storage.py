@@ -1,0 +1,172 @@
+"""Parameters stored in parts: whatever ``state=`` says, training is that of one device."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import dimsolve as ds
+from dimsolve.exec.parallel.parallelize import ParallelModule
+from dimsolve.exec.running.comparable import without_narrowing
+from tests.exec import recomputed
+from tests.oracles.all_ranks import compare, loss_of, tensors
+from tests.oracles.one_device import assert_equal, parts, train
+from tests.partition.planning.models import EIGHT, OTHERS, traced
+
+pytest.importorskip("transformers")
+
+TOLERANCE = 1e-9
+KINDS: list[tuple[dict[str, int], Any]] = [
+    ({"dp": 2}, "shared"),
+    ({"dp": 2}, "optimizer"),
+    ({"dp": 2, "tp": 2}, "shared"),
+]
+MORE: list[tuple[dict[str, int], Any]] = [
+    ({"fsdp": 3}, None),
+    ({"dp": 2, "fsdp": 2}, None),
+    ({"dp": 2, "fsdp": 2}, "shared"),
+    ({"dp": 2, "fsdp": 2}, "optimizer"),
+    ({"tp": 2, "dp": 2}, "optimizer"),
+    ({"dp": 2, "tp": 2}, {"tp": "shared"}),
+    ({"dp": 2, "tp": 4}, {"dp": "shared", "tp": "optimizer"}),
+    ({"dp": 2, "fsdp": 2, "tp": 2}, "optimizer"),
+    ({"dp": 8}, "shared"),
+]
+
+
+@lru_cache(maxsize=4)
+def model_of(name: str) -> tuple[torch.nn.Module, dict[str, Any]]:
+    """A model in float64 and a batch of 24 rows."""
+    _, state, _, _ = traced(name)
+    model, inputs, _ = {**EIGHT, **OTHERS}[name]()
+    model = model.double().eval()
+    model.load_state_dict(state, strict=False)
+    batch = {key: torch.cat([value.roll(n, -1) for n in range(6)]) for key, value in inputs.items()}
+    return model, batch
+
+
+def steps(model: torch.nn.Module, batch: Mapping[str, torch.Tensor]) -> list[float]:
+    """Three AdamW steps on two batches each, the norm clipped; returns the norms.
+
+    eps: a key's bias has no gradient but rounding, which must not be made a step.
+    """
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, eps=1e-4)
+    norms = []
+    for number in range(3):
+        for turn in (2 * number, 2 * number + 1):
+            loss = loss_of(tensors(dict(model(**{k: v.roll(turn, 0) for k, v in batch.items()}))))
+            (loss / 2).backward()
+        norms.append(float(torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)))
+        optimizer.step()
+        optimizer.zero_grad()
+    return norms
+
+
+@lru_cache(maxsize=4)
+def trained(name: str) -> tuple[torch.nn.Module, list[float]]:
+    """The model after its steps on one device, and the norms."""
+    model, batch = model_of(name)
+    whole = copy.deepcopy(model)
+    with without_narrowing():
+        return whole, steps(whole, batch)
+
+
+def assert_trained_alike(name: str, mesh: Mapping[str, int], state: Any) -> None:
+    model, batch = model_of(name)
+    whole, norms = trained(name)
+    plan = ds.plan(traced(name)[0], mesh, state=state)
+    assert plan.state
+    assert ds.Plan.from_json(plan.to_json()) == plan
+
+    def work(part: ParallelModule) -> tuple[list[float], float]:
+        with without_narrowing():
+            found = steps(part, batch)
+        return found, difference(whole, part)
+
+    for found, most in parts(model, plan, mesh, work):
+        assert most < TOLERANCE
+        most = max(abs(a - b) / b for a, b in zip(found, norms, strict=True))
+        assert most < TOLERANCE
+
+
+def difference(whole: torch.nn.Module, part: ParallelModule) -> float:
+    """The largest of any parameter's part, relative to the largest element of the whole, which may
+    be zero as a whole.
+    """
+    most = 0.0
+    own = dict(part.named_parameters())
+    for name, parameter in whole.named_parameters():
+        wanted = part.held(name).part(parameter)
+        assert own[name].shape == wanted.shape, name
+        if wanted.numel():
+            largest = parameter.detach().abs().max().clamp(min=1e-3)
+            most = max(most, float((own[name].detach() - wanted).abs().max() / largest))
+    return most
+
+
+@pytest.mark.parametrize("name", [n for n in [*EIGHT, *OTHERS] if n != "mixtral"])
+def test_clipped_and_accumulated_adamw_steps_are_those_of_one_device(name: str) -> None:
+    for mesh, state in KINDS:
+        assert_trained_alike(name, mesh, state)
+
+
+def test_experts_are_those_of_one_device() -> None:
+    """torch multiplies the matrices of experts in no float64: the graph's own run is compared."""
+    graph, state, inputs, sizes = traced("mixtral")
+    for mesh, kind in KINDS:
+        assert compare(ds.plan(graph, mesh, state=kind), graph, state, inputs, sizes).ok
+
+
+@pytest.mark.parametrize(("mesh", "state"), MORE, ids=str)
+def test_every_mesh_and_state_trains_as_one_device(mesh: dict[str, int], state: Any) -> None:
+    assert_trained_alike("odd_gpt2", mesh, state)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("state", ["shared", "optimizer"])
+def test_regions_that_run_again_gather_again(state: str, reentrant: bool) -> None:
+    model = recomputed.Stack({"use_reentrant": reentrant}).double()
+    example = {"x": torch.randn(6, 8, dtype=torch.float64, requires_grad=reentrant)}
+    plan = ds.plan(ds.trace(model, kwargs=example), {"dp": 3}, state=state)
+    assert len({entry.block for entry in plan.conversions if entry.block is not None}) == 4
+    assert_equal(train(model, example, None, {"dp": 3}, None, plan=plan))
+
+
+def test_a_part_that_changes_before_the_backward_pass_is_refused() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    example = {"input": torch.randn(4, 4, requires_grad=True)}
+    plan = ds.plan(ds.trace(model, kwargs=example), {"dp": 2}, state="shared")
+
+    def work(part: ParallelModule) -> str:
+        loss = part(**example).square().mean()
+        with torch.no_grad():
+            next(p for n, p in part.named_parameters() if n == "2.weight").mul_(2)
+        with pytest.raises(ds.DimsolveError) as raised:
+            loss.backward()
+        return str(raised.value)
+
+    for text in parts(model, plan, {"dp": 2}, work):
+        assert text.startswith(
+            "a parameter that the backward pass needs has been changed since the forward pass\n"
+        )
+
+
+def test_saved_tensors_that_are_written_to_are_refused_as_torch_does() -> None:
+    model, example = nn.Linear(4, 4), {"input": torch.randn(4, 4)}
+    plan = ds.plan(ds.trace(model, kwargs=example), {"dp": 2}, "replicate", {"dp": "shared"})
+
+    def work(part: ParallelModule) -> None:
+        made = torch.zeros(4, 4, requires_grad=True) + 1
+        loss = part(input=made).sum()
+        with torch.no_grad():
+            made.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace"):
+            loss.backward()
+
+    parts(model, plan, {"dp": 2}, work)

@@ -1,0 +1,89 @@
+"""Law: torch.nn's own modules are planned and equal to one device; what is refused says why.
+
+`python -m tests.exec.torch_modules` prints the table of all of them.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import dimsolve as ds
+
+from .torch_modules import CASES, verdicts
+
+BY_HEADS = {
+    "MultiheadAttention": 3,
+    "MultiheadAttention with weights per head": 3,
+    "MultiheadAttention, key is value": 3,
+    "MultiheadAttention, kdim and vdim": 5,
+    "MultiheadAttention with more keys": 5,
+    "MultiheadAttention, mask per head": 3,
+    "MultiheadAttention, both masks": 3,
+    "MultiheadAttention, causal": 3,
+    "MultiheadAttention of one sequence": 3,
+    "TransformerEncoderLayer, frozen": 6,
+    "TransformerEncoder, padding": 12,
+    "TransformerEncoder, mask": 12,
+    "TransformerDecoder, mask": 18,
+    "Transformer, length first": 14,
+    "Transformer that makes its mask": 14,
+}
+"""How many parameters are cut under "tensor": of an attention all but the last bias."""
+
+BY_BATCH = (
+    *("LSTM", "LSTM, batch first", "LSTM, two ways, two layers", "LSTM with a state"),
+    *("LSTM, projected", "GRU", "RNN, relu", "LSTMCell with a state", "GRUCell"),
+    *("CTCLoss, mean", "CTCLoss, none", "CTCLoss in a model", "GaussianNLLLoss"),
+    *("InstanceNorm1d with statistics", "TripletMarginWithDistanceLoss", "AdaptiveMaxPool2d"),
+)
+
+
+@pytest.mark.parametrize("name", [*BY_HEADS, *BY_BATCH])
+def test_a_module_of_torch_is_cut_and_equal(name: str) -> None:
+    tensor, data = verdicts(CASES[name])
+    for found in (tensor, data):
+        assert not found.refused and not found.wrong and found.annotated, found
+    assert tensor.cut == BY_HEADS.get(name, tensor.cut)
+    assert data.cut or name.endswith("of one sequence")
+
+
+def test_attention_is_cut_as_linear_layers_around_it_are() -> None:
+    model = nn.MultiheadAttention(32, 4, batch_first=True)
+    x = torch.randn(4, 12, 32)
+    plan = ds.plan(ds.trace(model, args=(x, x, x), kwargs={"need_weights": False}), {"tp": 2})
+    assert {entry.name: entry.placements for entry in plan.parameters} == {
+        "in_proj_weight": ["S(0, blocks=3)"],
+        "in_proj_bias": ["S(0, blocks=3)"],
+        "out_proj.weight": ["S(1)"],
+        "out_proj.bias": ["R"],
+    }
+
+
+def test_torchs_python_without_an_annotation_is_read_through() -> None:
+    def double(x: Tensor) -> Tensor:
+        found: Tensor = nn.functional.upsample_nearest(x, scale_factor=2)
+        return found
+
+    x = torch.randn(4, 2, 6, 6, dtype=torch.float64)
+    graph = ds.trace(double, args=(x,), dynamic={"x": {0: "b"}})
+    assert [node.name for node in graph.nodes()] == ["interpolate"]
+    assert ds.plan(graph, {"dp": 2}, "data").inputs[0].placements == ["S(0)"]
+
+
+def test_tracing_leaves_torch_as_it_was() -> None:
+    from torch._dynamo import config
+    from torch._dynamo.trace_rules import get_torch_obj_rule_map
+    from torch.nn import functional
+    from torch.nn.modules import transformer
+
+    def state() -> list[object]:
+        fast = torch.backends.mha.get_fastpath_enabled()
+        functions = [functional.gaussian_nll_loss, torch.ctc_loss, transformer._get_seq_len]
+        causal = transformer._detect_is_causal_mask
+        return [fast, config.allow_rnn, dict(get_torch_obj_rule_map()), *functions, causal]
+
+    before = state()
+    verdicts(CASES["CTCLoss, sum"])
+    assert state() == before

@@ -1,0 +1,144 @@
+"""The search against brute force, and the checker against wrong proofs."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from dimsolve.partition.search.check import NotProved, check_bound, check_choice
+from dimsolve.partition.search.problem import FORBIDDEN, Problem
+from dimsolve.partition.search.search import solve
+
+
+def random_problem(seed: int) -> Problem:
+    """A few nodes of a few options, with forbidden ones; every second has a limit."""
+    rng = random.Random(seed)
+    count = rng.randint(1, 7)
+    sizes = [rng.randint(1, 4) for _ in range(count)]
+    forbidden = rng.choice([0.0, 0.1, 0.4])
+
+    def number() -> int:
+        return FORBIDDEN if rng.random() < forbidden else rng.randint(0, 12)
+
+    costs = [[number() for _ in range(k)] for k in sizes]
+    pairs = [p for p in itertools.combinations(range(count), 2) if rng.random() < 0.5]
+    edges = [
+        (i, j, [[number() for _ in range(sizes[j])] for _ in range(sizes[i])]) for i, j in pairs
+    ]
+    usages = []
+    for k in sizes:
+        stretches = []
+        for _ in range(rng.randint(0, 2)):
+            start = rng.randint(0, 5)
+            stop = start + rng.randint(1, 4)
+            stretches.append((start, stop, [rng.randint(0, 9) for _ in range(k)]))
+        usages.append(stretches)
+    limit = rng.randint(0, 25) if seed % 2 else None
+    return Problem.of(costs, edges, usages, limit)
+
+
+def brute_force(problem: Problem) -> int:
+    """The least cost of any choice that fits; FORBIDDEN where none does."""
+    choices = itertools.product(*(range(len(c)) for c in problem.costs))
+    return min((problem.cost(c) for c in choices if problem.fits(c)), default=FORBIDDEN)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_the_answer_is_the_least_and_its_proof_is_accepted(part: int, monkeypatch: object) -> None:
+    for seed in range(part * 250, part * 250 + 250):
+        problem = random_problem(seed)
+        answer, least = solve(problem), min(brute_force(problem), FORBIDDEN)
+        assert (answer.cost, answer.bound) == (least, least), seed
+        check_bound(problem, answer.bound, answer.steps)
+        if least < FORBIDDEN:
+            assert answer.chosen is not None
+            check_choice(problem, answer.chosen, answer.cost)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_messages_and_cases_prove_what_elimination_proves(part: int) -> None:
+    """With no room for tables the same answers come from messages and cases."""
+    for seed in range(10_000 + part * 150, 10_000 + part * 150 + 150):
+        problem = random_problem(seed)
+        answer, least = solve(problem, work=6), min(brute_force(problem), FORBIDDEN)
+        assert (answer.cost, answer.bound) == (least, least), seed
+        check_bound(problem, answer.bound, answer.steps)
+
+
+def test_a_larger_bound_is_never_proved() -> None:
+    for seed in range(20_000, 20_300):
+        problem = random_problem(seed)
+        answer = solve(problem)
+        if answer.chosen is not None:
+            with pytest.raises(NotProved):
+                check_bound(problem, answer.bound + 1, answer.steps)
+            with pytest.raises(NotProved):
+                check_choice(problem, answer.chosen, answer.cost - 1)
+
+
+def test_a_changed_proof_never_proves_too_much() -> None:
+    """1,000 changed proofs of a bound that is too large by one are refused."""
+    refused = 0
+    rng = random.Random(1)
+    for seed in itertools.count(30_000):
+        problem = random_problem(seed)
+        answer = solve(problem)
+        if answer.chosen is None:
+            continue
+        for _ in range(5):
+            steps = copy.deepcopy(answer.steps)
+            mutate(steps, rng, answer.bound + 1)
+            with pytest.raises(NotProved):
+                check_bound(problem, answer.bound + 1, steps)
+            refused += 1
+        if refused >= 1000:
+            return
+
+
+def mutate(steps: list, rng: random.Random, target: int) -> None:
+    """Changes some numbers, removes, repeats and swaps steps; targets are raised to the claim."""
+    leaves: list[tuple[object, object]] = []
+
+    def visit(tree: object) -> None:
+        items = tree.items() if isinstance(tree, dict) else enumerate(tree)  # type: ignore[arg-type]
+        for key, item in list(items):
+            if isinstance(item, dict | list):
+                visit(item)
+            elif isinstance(item, int):
+                if key == "target":
+                    tree[key] = max(item, target)  # type: ignore[index]
+                else:
+                    leaves.append((tree, key))
+
+    visit(steps)
+    for _ in range(rng.randint(0, 3)):
+        if leaves:
+            tree, key = rng.choice(leaves)
+            tree[key] += rng.choice([-100, -2, -1, 1, 2, 100])  # type: ignore[index]
+    if steps and rng.random() < 0.5:
+        at = rng.randrange(len(steps))
+        match rng.randrange(3):
+            case 0:
+                del steps[at]
+            case 1:
+                steps.insert(rng.randrange(len(steps)), copy.deepcopy(steps[at]))
+            case _:
+                rng.shuffle(steps)
+
+
+def test_a_time_limit_leaves_a_choice_and_a_bound_that_is_proved() -> None:
+    for seed in range(40_001, 40_100, 2):
+        problem = random_problem(seed)
+        answer = solve(problem, seconds=0.0)
+        assert answer.bound <= min(brute_force(problem), FORBIDDEN)
+        check_bound(problem, answer.bound, answer.steps)
+
+
+def test_equal_arrays_are_one_object() -> None:
+    table = np.array([[0, 1], [1, 0]])
+    problem = Problem.of([[0, 0]] * 3, [(0, 1, table), (1, 2, table)])
+    assert problem.edges[0, 1] is not None and problem.cost([0, 1, 0]) == 2
