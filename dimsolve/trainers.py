@@ -235,9 +235,7 @@ class TrainerOfParts(_Trainer):  # type: ignore[misc]
 
     def get_decay_parameter_names(self, model: Any) -> list[str]:
         """Norms do not decay, by their classes too, which the model's own modules have."""
-        on_demand = self._part._programs.on_demand
-        skeleton = None if on_demand is None else on_demand.model
-        found: list[str] = super().get_decay_parameter_names(skeleton or model)
+        found: list[str] = super().get_decay_parameter_names(_skeleton(self._part) or model)
         return found
 
     def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
@@ -253,10 +251,17 @@ class TrainerOfParts(_Trainer):  # type: ignore[misc]
             super()._save(output_dir, state)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        load_safetensors(self._part, resume_from_checkpoint)
+        try:
+            load_safetensors(self._part, resume_from_checkpoint)
+        except LoweringError as error:
+            model = _skeleton(self._part)
+            if error.diagnostic.code not in ("other-names", "other-shape") or model is None:
+                raise  # else the files have the names of an older form, which its class converts
+            whole = type(model).from_pretrained(resume_from_checkpoint)
+            self._part.load_state_dict(whole.state_dict())
 
     def _load_best_model(self) -> None:
-        load_safetensors(self._part, self.state.best_model_checkpoint)
+        self._load_from_checkpoint(self.state.best_model_checkpoint)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         save_optimizer(self._part, self.optimizer.optimizer, Path(output_dir) / _MOMENTS)
@@ -279,6 +284,12 @@ _MOMENTS = "optimizer"
 def _is_local(part: ParallelModule) -> bool:
     """Whether every rank gives its own part of the data."""
     return part._programs.entries[0].first.given.way == "local"
+
+
+def _skeleton(part: ParallelModule) -> Any:
+    """The model that a part is of, without its weights; None where there is none."""
+    on_demand = part._programs.on_demand
+    return None if on_demand is None else on_demand.model
 
 
 def _check_settings(args: Any, kwargs: Any, part: ParallelModule) -> None:

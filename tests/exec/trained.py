@@ -17,11 +17,11 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
 import dimsolve as ds
-from dimsolve.examples import gpt2, llama
+from dimsolve.examples import gpt2, llama, mixtral
 from dimsolve.exec.running.comparable import loss_of
 from dimsolve.exec.running.compare import relative
 
-MODELS = {"llama": llama.tiny, "gpt2": gpt2.tiny}
+MODELS = {"llama": llama.tiny, "gpt2": gpt2.tiny, "mixtral": mixtral.tiny}
 ROWS = 4
 """The length of a whole batch."""
 

@@ -108,6 +108,17 @@ def test_norms_do_not_decay_whose_modules_only_say_so(tmp_path: Path) -> None:
         assert_equal(found, wanted)
 
 
+def test_files_with_the_names_of_an_older_form_are_read_by_the_model_s_class(
+    tmp_path: Path,
+) -> None:
+    """Mixtral's experts are one tensor in the model, and many in its files."""
+    (wanted,) = world(1).run(trained.curve, str(tmp_path / "1"), None, "whole", STEPS, "mixtral")
+    for steps in (STEPS // 2, STEPS):
+        folder = str(tmp_path / "2")
+        found, _ = world(2).run(trained.curve, folder, {"tp": 2}, "whole", steps, "mixtral")
+    assert_equal(found, wanted)
+
+
 def test_the_stock_trainer_is_refused_where_it_would_be_wrong(tmp_path: Path) -> None:
     for text in world(2).run(trained.stock_trainer, str(tmp_path)):
         assert text == (
