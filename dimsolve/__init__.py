@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from dimsolve.partition.plan import Plan, plan
     from dimsolve.partition.plan_data import PlanError
     from dimsolve.partition.rules.rule import Message, TransformRule
-    from dimsolve.solver.infer import infer
+    from dimsolve.solver.calls import infer
     from dimsolve.solver.proof.prove import prove
     from dimsolve.solver.proof.verdict import Proof
     from dimsolve.solver.solution import Solution
@@ -126,7 +126,7 @@ _HOMES = {
     "check": ("dimsolve.partition.legality", "check"),
     "explore": ("dimsolve.widget.explore", "explore"),
     "held": ("dimsolve.partition.layout", "held"),
-    "infer": ("dimsolve.solver.infer", "infer"),
+    "infer": ("dimsolve.solver.calls", "infer"),
     "legal_parts": ("dimsolve.partition.legality", "legal_parts"),
     "parallelize": ("dimsolve.exec.parallel.parallelize", "parallelize"),
     "parse": ("dimsolve.ir.read_annotation", "read_annotation"),

@@ -381,9 +381,13 @@ class _Backend:
     def __call__(self, module: GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
         import torch
 
+        taken = set(module.graph.find_nodes(op="placeholder"))
         refusal = refusal_of(self.model, self.settling)
         if refusal is not None:
             return _raising(refusal)  # when it runs, so that nothing is changed
+        for node in module.graph.find_nodes(op="placeholder"):
+            if node not in taken:  # what the model holds and does not use, as it was looked at
+                module.graph.erase_node(node)
         self.captured.append((module, list(examples)))
         for node in module.graph.nodes:  # torch forgets it after the compilation
             node.meta["source"] = getattr(node.meta.get("grapharg"), "source", None)
