@@ -32,6 +32,7 @@ from dimsolve.ir.errors import Diagnostic, DimsolveError, Problem
 from dimsolve.ir.graph import CONTRACT, Graph, Region
 
 from .legality import Legality
+from .machine import Machine
 from .reshard import Collective
 
 VERSIONS = (1, 2, 3)
@@ -278,6 +279,40 @@ class OutputPlan(LocalTensor):
     source: str
 
 
+class SearchRecord(Model):
+    """What a search for the plan of least time has proved, under its cost model.
+
+    machine, sizes, memory, optimizer_states: what was asked; memory in bytes of a rank, None without
+    a limit. cost: of the plan, in picoseconds. bound: what every plan costs at least. restricted:
+    values that were brought to two placements at most. proof: the steps that
+    `dimsolve.partition.search.check` checks.
+    """
+
+    machine: Machine
+    sizes: dict[str, int]
+    memory: int | None
+    optimizer_states: int
+    cost: int
+    bound: int
+    restricted: list[str] = Field(default_factory=list)
+    proof: list[Any]
+
+    @property
+    def seconds(self) -> float:
+        """The time of a step."""
+        return self.cost / 1e12
+
+    @property
+    def gap(self) -> float:
+        """How much less any plan could take, as a part of this one's time; 0: it is the best."""
+        return 1 - self.bound / self.cost if self.cost else 0.0
+
+    @property
+    def optimal(self) -> bool:
+        """Whether it is proved that no plan is faster."""
+        return self.bound >= self.cost and not self.restricted
+
+
 class GraphId(Model):
     """Which graph the plan is for. ``fingerprint`` is a hash of its nodes and types."""
 
@@ -293,7 +328,8 @@ class PlanData(Model):
     must hold of the symbols for this plan, checked before a run. reasons: where each condition
     comes from. notes: which dimension is the batch, and what was left whole although it
     might have been cut, and why. regions: what is run again in the backward pass, the outer ones
-    first: those of the graph, and any that whoever made the plan added.
+    first: those of the graph, and any that whoever made the plan added. search: what is proved of a
+    plan that was searched for.
     """
 
     version: Literal[1, 2, 3] = 1
@@ -310,6 +346,7 @@ class PlanData(Model):
     outputs: list[OutputPlan]
     notes: list[str] = Field(default_factory=list)
     regions: list[RegionPlan] = Field(default_factory=list)
+    search: SearchRecord | None = None
 
     _planned: Any = PrivateAttr(default=None)
 
@@ -345,6 +382,8 @@ class PlanData(Model):
         data: dict[str, Any] = write(self)
         if not self.regions:
             data.pop("regions", None)
+        if self.search is None:
+            data.pop("search", None)
         return data
 
     def __eq__(self, other: object) -> bool:

@@ -112,7 +112,6 @@ class SharedConversions:
             "bytes_backward": "0" if runs == "never" else str(sends(found.backward, size, count)),
         }
 
-
     def bytes_at(self, edge: Edge, step: Step) -> Dim:
         """Returns the bytes of what the ranks of the step's axis have together before it."""
         shape = local_dims(edge.dims, step.before, self.counts, self.network.facts)

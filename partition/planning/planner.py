@@ -9,6 +9,7 @@ Policies: who decides what is cut along which axis.
 "tensor"         every axis cuts parameters
 "data+tensor"    axes whose names begin with dp cut the batch, the others parameters (the default)
 "replicate"      nothing is cut
+"auto"           the plan of least time: not axis after axis, but all at once (`auto`)
 {"*.q_proj": {"tp": "n"}}      splits by name
 PAS(graph, resource)           a function that calls graph.partition
 """
@@ -24,9 +25,11 @@ from dimsolve.ir.graph import Graph
 from ..fingerprint import graph_id
 from ..gc_paused import gc_paused
 from ..inlining import inlined
+from ..machine import Machine
 from ..mesh import Mesh, MeshLike
 from ..plan_data import PlanData, plan_error
 from .assemble import Assembly
+from .auto import Asked, search
 from .axis_state import AxisState
 from .completion import complete
 from .data import data
@@ -35,6 +38,7 @@ from .requests import obey, requests_from, requests_of
 from .requirements import Requirements
 from .tensor import tensor
 
+AUTO = "auto"
 DEFAULT = "data+tensor"
 DATA_AXIS = "dp"
 
@@ -109,18 +113,28 @@ def _unknown(policy: object) -> Exception:
         "unknown-policy",
         "there is no such policy",
         f"{policy!r:.60} is none",
-        f"write {', '.join(NAMED)}, a mapping from node patterns to splits, or a function "
+        f"write {', '.join([*NAMED, AUTO])}, a mapping from node patterns to splits, or a function "
         "PAS(graph, resource)",
     )
 
 
-def plan_as(make: type[P], graph: Graph, mesh: MeshLike, policy: Any = None) -> P:
-    """Returns how the graph is cut over the mesh, as data of this class; see `dimsolve.plan`."""
+def plan_as(
+    make: type[P], graph: Graph, mesh: MeshLike, policy: Any = None, asked: Asked | None = None
+) -> P:
+    """Returns how the graph is cut over the mesh, as data of this class; see `dimsolve.plan`.
+
+    asked: what a search needs to know, for the policy ``"auto"``.
+    """
     require_graph(graph)
     with gc_paused():
         graph, devices = inlined(graph), Mesh.with_axes(mesh)
         network = Network(graph)
         check_symbols(devices, network)
+        if policy == AUTO:
+            found = search(network, devices, asked or Asked(Machine.named("h100"), {}))
+            assembly = Assembly(network, devices, found.decided, found.classes)
+            made = assembly.plan(make, graph_id(graph), AUTO, [])
+            return made.model_copy(update={"search": found.record})
         decide = policy_of(policy, network, devices)
         classes = [operator.op_class for operator in network.operators]
         decided: list[tuple[AxisState, Requirements]] = []

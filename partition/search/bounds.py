@@ -116,7 +116,9 @@ def spread(table: Table, own: tuple[int, ...], scope: tuple[int, ...]) -> Table:
 class Messages:
     """What moves between edges and their ends. ``given[i, j]``: what the edge gives its end j."""
 
-    def __init__(self, costs: Costs, edges: Edges, given: dict[tuple[int, int], Table] | None = None):
+    def __init__(
+        self, costs: Costs, edges: Edges, given: dict[tuple[int, int], Table] | None = None
+    ):
         self.costs = costs
         self.edges = edges
         self.order = sorted(costs)

@@ -44,7 +44,9 @@ def _add(*parts: Any) -> Any:
     total = parts[0]
     for part in parts[1:]:
         infinite = (total >= INFINITE) | (part >= INFINITE)
-        total = np.where(infinite, INFINITE, np.where(infinite, 0, total) + np.where(infinite, 0, part))
+        total = np.where(
+            infinite, INFINITE, np.where(infinite, 0, total) + np.where(infinite, 0, part)
+        )
         if np.abs(np.where(total >= INFINITE, 0, total)).max(initial=0) >= INFINITE // 2:
             raise NotProved("a number is too large")
     return total
@@ -312,7 +314,11 @@ def _proved(state: _State, steps: Sequence[Any]) -> bool:
             case "bound":
                 (said,) = given
                 if state.limits(
-                    said["weight"], said["prices"], said["target"], said.get("messages"), said.get("order")
+                    said["weight"],
+                    said["prices"],
+                    said["target"],
+                    said.get("messages"),
+                    said.get("order"),
                 ):
                     return True
             case "split":

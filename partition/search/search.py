@@ -325,10 +325,21 @@ class Dual:
         search, core, limit = self.search, self.core, self.core.limit
         reach = max(sum(np.ptp(c) for c in self.costs.values()), 1.0)
         reach += sum(
-            float(np.ptp(t[np.isfinite(t)])) for i in self.edges for j, t in self.edges[i].items() if i < j
+            float(np.ptp(t[np.isfinite(t)]))
+            for i in self.edges
+            for j, t in self.edges[i].items()
+            if i < j
         )
-        most = EXACT / 4 / max(max((u.max() for e in core.usages.values() for _, _, u in e), default=1), limit, 1)
-        box = min(4 * reach / max(limit, 1) * 64, most) if self.weight else min(float(1 << 20), most)
+        most = (
+            EXACT
+            / 4
+            / max(
+                max((u.max() for e in core.usages.values() for _, _, u in e), default=1), limit, 1
+            )
+        )
+        box = (
+            min(4 * reach / max(limit, 1) * 64, most) if self.weight else min(float(1 << 20), most)
+        )
         times: list[int] = sorted(self.start)
         cuts: list[tuple[float, dict[int, float]]] = []
         prices: Prices = {t: p for t, p in self.start.items()}
@@ -354,9 +365,14 @@ class Dual:
             own = bound - sum(p * (self.at(held, t) - limit) for t, p in prices.items())
             cuts.append((own, held))
             prices, reached = master(
-                [(own, {t: self.at(held, t) - limit for t in times}) for own, held in cuts], times, box, limit
+                [(own, {t: self.at(held, t) - limit for t in times}) for own, held in cuts],
+                times,
+                box,
+                limit,
             )
-            if reached - best[1] <= max(0.5 * self.weight, 1e-4 * (search.target * self.weight - best[1]), 0.5):
+            if reached - best[1] <= max(
+                0.5 * self.weight, 1e-4 * (search.target * self.weight - best[1]), 0.5
+            ):
                 break
             if search.late:
                 break

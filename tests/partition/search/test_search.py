@@ -26,7 +26,9 @@ def random_problem(seed: int) -> Problem:
 
     costs = [[number() for _ in range(k)] for k in sizes]
     pairs = [p for p in itertools.combinations(range(count), 2) if rng.random() < 0.5]
-    edges = [(i, j, [[number() for _ in range(sizes[j])] for _ in range(sizes[i])]) for i, j in pairs]
+    edges = [
+        (i, j, [[number() for _ in range(sizes[j])] for _ in range(sizes[i])]) for i, j in pairs
+    ]
     usages = []
     for k in sizes:
         stretches = []
