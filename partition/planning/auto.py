@@ -378,6 +378,9 @@ class Builder:
                 self.node_costs[producer] = self.node_costs[producer] + np.array(
                     [self._price(edge, m, returned) for m in made], np.int64
                 )
+                if self.memory is not None:
+                    held = np.array([self._copies(edge, m, returned) for m in made], np.int64)
+                    self.usages[producer].append((producer, self._until(edge), held))
             return
         if len(users) == 1 and (self.memory is None or producer is None):
             (user,) = users

@@ -27,9 +27,9 @@ from ..gc_paused import gc_paused
 from ..inlining import inlined
 from ..machine import Machine
 from ..mesh import Mesh, MeshLike
-from ..plan_data import PlanData, plan_error
+from ..plan_data import PlanData, plan_error, problem
 from .assemble import Assembly
-from .auto import Asked, search
+from .auto import Asked, search, verified
 from .axis_state import AxisState
 from .completion import complete
 from .data import data
@@ -41,6 +41,13 @@ from .tensor import tensor
 AUTO = "auto"
 DEFAULT = "data+tensor"
 DATA_AXIS = "dp"
+
+NO_SEARCH = problem(
+    "no-search",
+    "there is no proof to verify",
+    "the plan was not searched for, or has not met its graph",
+    'make it with the policy "auto"; give a plan that was read its graph: plan.for_graph(graph)',
+)
 
 P = TypeVar("P", bound=PlanData)
 Decide: TypeAlias = Callable[[AxisState, Requirements], list[str]]
@@ -149,6 +156,16 @@ def plan_as(
             decided.append((state, requirements))
         assembly = Assembly(network, devices, decided, classes)
         return assembly.plan(make, graph_id(graph), decide.name, notes)
+
+
+def verified_plan(plan: PlanData) -> None:
+    """Raises NotProved unless what a plan says of its search is so: its cost and that it fits are
+    added up anew, and its bound is checked by the proof. Raises PlanError for a plan without one.
+    """
+    if plan.search is None or plan.planned is None:
+        raise NO_SEARCH()
+    with gc_paused():
+        verified(plan, Network(inlined(plan.planned)), Mesh.with_axes(dict(plan.mesh)))
 
 
 def require_graph(graph: object) -> None:
