@@ -20,6 +20,7 @@ from dimsolve.ir.graph import Graph
 from .checkpoints import with_regions_of
 from .communication import Traffic, communication_of
 from .compare import diff
+from .engines.torch_tp import ParallelizeModule, to_parallelize_module
 from .engines.write import to_tp_plan
 from .memory import Memory, memory_of
 from .mesh import MeshLike
@@ -108,6 +109,12 @@ class Plan(PlanData, Displayed):
         `dimsolve.audit`.
         """
         return to_tp_plan(self, axis)
+
+    def to_parallelize_module(self, axis: str | None = None) -> ParallelizeModule:
+        """Returns the plan for torch's ``parallelize_module``: ``.text`` is the call as Python,
+        ``.objects()`` the styles. Raises PlanError, with the operator, for what it cannot say.
+        """
+        return to_parallelize_module(self, axis)
 
     def diff(self, other: Plan) -> str:
         """Returns what differs, a line each; ``""`` for equal plans. PlanError for no plan."""

@@ -457,11 +457,25 @@ class _Audit:
             return "illegal", [self._returned_in_parts(whole, different[0], found)]
         if different:
             found_here = _finding("illegal", "forward", first, "its outputs differ")
-            change, hint = self._left_whole(found_here.module)
+            change, hint = self._packed(whole, first) or self._left_whole(found_here.module)
             return "illegal", [replace(found_here, hint=hint, change=change)]
         if first is not None:
             return "unknown", [_finding("unknown", "forward", first, "it is not proved")]
         return "legal", []
+
+    def _packed(self, whole: _Run, doubt: Doubt | None) -> tuple[dict[str, str], str] | None:
+        """The change for a fused weight, whose two blocks the model takes apart."""
+        if doubt is None or doubt.operator not in ("chunk", "split"):
+            return None
+        steps = whole.rank.recorder.steps
+        (value,) = steps[doubt.step].before
+        for step in reversed(steps[: doubt.step]):
+            if value in step.results and step.before:
+                name = generic(step.at.module)
+                if self.plan.get(name) == "colwise":
+                    return {name: "packed_colwise"}, f'write "{name}": "packed_colwise"'
+                value = step.before[0]
+        return None
 
     def _returned_in_parts(self, whole: _Run, place: int, found: Followed) -> Finding:
         """An output of which every rank has its own part: nothing joins it."""

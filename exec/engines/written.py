@@ -115,7 +115,11 @@ class _Building:
         if name in parameters:
             found = self.made.parameter(name, tuple(seen.shape), dtype)
         else:
-            found = self.made.input(f"given_{number}", tuple(seen.shape), dtype)
+            # Of what is given, what needs no gradient here needs none on ranks.
+            kind = "input" if self.recorder.values[number].gradient else "buffer"
+            found = self.made.input(
+                f"given_{number}", tuple(seen.shape), dtype, kind=kind, target=f"given_{number}"
+            )
         self.values[number] = found
         return found
 
