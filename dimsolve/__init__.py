@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         ShapeError,
     )
     from dimsolve.ir.read_annotation import read_annotation as parse
+    from dimsolve.partition.engines.operators import to_register_sharding, to_shardy
     from dimsolve.partition.layout import Held, held
     from dimsolve.partition.legality import (
         Legality,
@@ -92,6 +93,8 @@ __all__ = [
     "plan",
     "prove",
     "register_op",
+    "to_register_sharding",
+    "to_shardy",
     "trace",
     "verify",
 ]
@@ -133,6 +136,8 @@ _HOMES = {
     "plan": ("dimsolve.partition.plan", "plan"),
     "prove": ("dimsolve.solver.proof.prove", "prove"),
     "register_op": ("dimsolve.exec.registration.register", "register_op"),
+    "to_register_sharding": ("dimsolve.partition.engines.operators", "to_register_sharding"),
+    "to_shardy": ("dimsolve.partition.engines.operators", "to_shardy"),
     "verify": ("dimsolve.exec.verification.verify", "verify"),
     "trace": ("dimsolve.exec.capture.trace", "trace"),
 }

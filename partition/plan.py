@@ -24,6 +24,8 @@ from .communication import Traffic, communication_of
 from .compare import diff
 from .cost import Cost, cost_of
 from .machine import Machine
+from .engines.torch_tp import ParallelizeModule, to_parallelize_module
+from .engines.write import to_tp_plan
 from .memory import Memory, memory_of
 from .mesh import MeshLike
 from .plan_data import PlanData, problem
@@ -124,6 +126,22 @@ class Plan(PlanData, Displayed):
         of its sizes is missing; `memory` says how they are given.
         """
         check_conditions(self, read_sizes(self, sizes, named, "check"))
+
+    def to_tp_plan(self, axis: str | None = None) -> dict[str, str]:
+        """Returns the plan as a ``tp_plan``, which transformers, vLLM and SGLang read: a style for
+        every module that is cut, ``{"model.layers.*.self_attn.q_proj": "colwise"}``.
+
+        axis: of the mesh. Raises PlanError, with the operator, for what the format cannot say.
+        Whether an engine that runs the model's own code gets the same numbers is asked of
+        `dimsolve.audit`.
+        """
+        return to_tp_plan(self, axis)
+
+    def to_parallelize_module(self, axis: str | None = None) -> ParallelizeModule:
+        """Returns the plan for torch's ``parallelize_module``: ``.text`` is the call as Python,
+        ``.objects()`` the styles. Raises PlanError, with the operator, for what it cannot say.
+        """
+        return to_parallelize_module(self, axis)
 
     def diff(self, other: Plan) -> str:
         """Returns what differs, a line each; ``""`` for equal plans. PlanError for no plan."""
