@@ -183,7 +183,7 @@ def test_dropout_can_draw_what_one_device_draws(kind: str, axis: str) -> None:
 def test_what_has_no_mask_is_refused_where_it_is_cut() -> None:
     for text in world(2).run(programs.as_one_device, "alpha", "tp"):
         assert text == (
-            "LoweringError: alpha_dropout cannot draw what one device draws\n"
+            "LoweringError: h_1 cannot draw what one device draws\n"
             "  torch.nn.functional.alpha_dropout draws numbers for what it computes within, and tp "
             "cuts it\n"
             '  hint: randomness="ranks"; or let the model draw with dropout: of transformers\' '
