@@ -59,7 +59,8 @@ def memory_of(plan: PlanData, sizes: Sizes, optimizer_states: int) -> Memory:
     stored = {"parameter": 0, "buffer": 0}
     for entry in plan.inputs:
         if entry.kind in stored:
-            stored[entry.kind] += sizes.bytes(entry.shape, entry.dtype)
+            dtype = plan.stored_dtype(entry.dtype) if entry.kind == "parameter" else entry.dtype
+            stored[entry.kind] += sizes.bytes(entry.shape, dtype)
     trained = stored["parameter"]
     return Memory(
         parameters=trained + stored["buffer"],

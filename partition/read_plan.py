@@ -31,6 +31,7 @@ from .placement import read_placement
 from .plan_data import (
     NOT_A_PLAN,
     PLAN_AGAIN,
+    REAL,
     VERSIONS,
     ConversionPlan,
     LocalTensor,
@@ -105,8 +106,13 @@ class _Form:
             raise _broken("a plan of version 1 has no regions", ("regions",))
         for axis in plan.state:
             self.axis(axis, ("state",))
-        if plan.state and plan.version < 3:
-            raise _broken(f"a plan of version {plan.version} has no state", ("state",))
+        for name in ("state", "precision"):
+            if getattr(plan, name) and plan.version < 3:
+                raise _broken(f"a plan of version {plan.version} has no {name}", (name,))
+        precision = plan.precision
+        for name in ("stored", "reduced") if precision is not None else ():
+            if getattr(precision, name) not in REAL:
+                raise _broken("there is no such dtype", ("precision", name))
         wrong = first_wrong(plan)
         if wrong is not None:
             number, reason = wrong

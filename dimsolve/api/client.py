@@ -309,7 +309,9 @@ class Client:
         question = {"claim": str(claim), "facts": _texts(facts)}
         return self._ask("prove", question, ProofModel).result()
 
-    def plan(self, graph: Graph | str, mesh: MeshLike, policy: Any = None) -> Plan:
+    def plan(
+        self, graph: Graph | str, mesh: MeshLike, policy: Any = None, state: Any = None
+    ) -> Plan:
         """Returns what `dimsolve.plan` returns. graph: or the name of an example, ``"llama:tiny"``.
 
         Raises TypeError for a policy that is a function: it stays in this process.
@@ -321,7 +323,7 @@ class Client:
             raise TypeError("a function cannot be sent; give a named policy or a mapping")
         axes = {name: _length(size) for name, size in Mesh.of(mesh).axes}
         model = {"example": graph} if isinstance(graph, str) else {"graph": graph.to_json()}
-        asked = {"mesh": axes, "policy": policy, **model}
+        asked = {"mesh": axes, "policy": policy, "state": state, **model}
         answer = self._connection.ask("POST", "/v1/plan", asked)
         with _reading():
             plan = Plan.from_json(json.dumps(answer))

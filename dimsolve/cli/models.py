@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 import typer
 
 from .answers import Exit, answer, exit_of_counts, lines
-from .options import Json, Model, PolicyName, counts_of
+from .options import Json, Model, PolicyName, StateName, arguments_of, counts_of
 
 if TYPE_CHECKING:
     from dimsolve.exec.engines.audit import Audit
@@ -81,6 +81,7 @@ def plan(
         ),
     ],
     policy: PolicyName = "data+tensor",
+    state: StateName = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Write the plan there, as JSON."),
@@ -95,7 +96,7 @@ def plan(
     def ask() -> Plan:
         from dimsolve import plan as make
 
-        made = make(_traced(target), mesh, _policy(policy))
+        made = make(_traced(target), mesh, _policy(policy), state)
         if out is not None:
             out.write_text(made.to_json() + "\n", encoding="utf-8")
         return made
@@ -166,16 +167,43 @@ DType: TypeAlias = Annotated[
 ]
 
 
+At: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--at",
+        metavar="NAME=SIZE",
+        help="A size of a dynamic dimension in every step, such as seq=128. Repeatable.",
+        show_default=False,
+    ),
+]
+
+
+def sizes_of(texts: list[str] | None) -> dict[str, int]:
+    """Returns sizes by name; typer.BadParameter where a text is not NAME=NUMBER.
+
+    >>> sizes_of(["batch=8,seq=128"])
+    {'batch': 8, 'seq': 128}
+    """
+    parts = [part for text in texts or () for part in text.split(",")]
+    found = arguments_of(parts, "--at", "seq=128")
+    for name, size in found.items():
+        if not isinstance(size, int):
+            raise typer.BadParameter(f"{name}={size!r:.80} is no number", param_hint="'--at'")
+    return {name: size for name, size in found.items() if isinstance(size, int)}
+
+
 def run(
     target: Model,
     mesh: Mesh,
     policy: PolicyName = "data+tensor",
+    state: StateName = None,
     plan: PlanFile = None,
     steps: Steps = 3,
     verify: Verify = True,
     timeout: Timeout = 60.0,
     seed: Seed = 0,
     dtype: DType = None,
+    at: At = None,
     json: Json = False,
 ) -> None:
     """Train a model on several ranks, and compare every step with one device.
@@ -191,11 +219,13 @@ def run(
         mesh=mesh,
         plan=plan,
         policy=policy,
+        state=state,
         steps=steps,
         verify=verify,
         seed=seed,
         timeout=timeout,
         dtype=dtype,
+        at=sizes_of(at),
     )
     try:
         with interruptible():

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from dimsolve.ir.operator import Shelf
+from dimsolve.partition.plan_data import State
 from dimsolve.solver.graphs.builder import TypedGraph
 
 from .questions import Int, Question
@@ -220,15 +221,23 @@ _GRAPH = {
 """exp(x), x: (batch, 64)."""
 
 
+Stored: TypeAlias = State | Literal["whole"]
+
+
 class _Plan(Question):
     mesh: dict[str, Size] = Field(
         description="axis names and sizes, outer axis first", examples=[{"dp": 2, "tp": 2}]
     )
-    policy: str | dict[str, dict[str, Split]] | None = Field(
+    policy: str | dict[str, str] | dict[str, dict[str, Split]] | None = Field(
         default=None,
-        description="data, tensor, sequence, data+tensor or replicate; or node patterns to splits "
-        "per axis",
-        examples=["data+tensor", "replicate"],
+        description="data, tensor, sequence, data+tensor, tensor+sequence or replicate, of all "
+        "axes or by axis; or node patterns to splits per axis",
+        examples=["data+tensor", {"data": "data", "model": "tensor"}],
+    )
+    state: Stored | dict[str, Stored] | None = Field(
+        default=None,
+        description="how parameters are stored along the axes that cut data, or by axis",
+        examples=["shared", {"dp": "optimizer"}],
     )
 
 
@@ -258,11 +267,11 @@ def plan_of(question: PlanQuestion) -> Plan:
 
     asked = question.root
     if isinstance(asked, ExamplePlanQuestion):
-        return plan(_example(asked.example), asked.mesh, asked.policy)
+        return plan(_example(asked.example), asked.mesh, asked.policy, asked.state)
     try:
         graph = TypedGraph.from_json(asked.graph.model_dump(exclude_unset=True))
         _check_rules(graph)
-        return plan(graph, asked.mesh, asked.policy)
+        return plan(graph, asked.mesh, asked.policy, asked.state)
     except _NONSENSE as error:
         frame = extract_tb(error.__traceback__)[-1]
         place = f"{Path(frame.filename).name}:{frame.lineno}"

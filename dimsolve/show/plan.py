@@ -95,8 +95,9 @@ def _over(plan: Plan) -> str:
 
 def _head(plan: Plan) -> list[str]:
     needs = [(text, plan.reasons.get(text, "")) for text in plan.conditions]
+    state = ", ".join(f"{axis} {word}" for axis, word in plan.state.items())
     return [
-        f"{_over(plan)}, policy {plan.policy}",
+        f"{_over(plan)}, policy {plan.policy}{f', state {state}' if state else ''}",
         *_table("needs", needs),
         *_table("notes", [(note,) for note in plan.notes]),
         *_table(f"inputs {len(plan.inputs)}", _inputs(plan)),

@@ -26,8 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import accumulate
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 from weakref import WeakValueDictionary
@@ -42,7 +41,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from dimsolve.ir.errors import DimsolveError, Problem
 from dimsolve.partition.placement import Shard, read_placement
 
-from .collectives import Gather, ReduceScatter, Slice
+from .collectives import AllReduce, Gather, ReduceScatter, ShareGradient, Slice
 from .communicator import Communicator
 from .gradients import add_to_gradient, is_ours, is_unwatched
 from .sharding import cut_off, cut_rows, filled_up, join_parts, slice_part
@@ -70,12 +69,17 @@ class Cut:
 @dataclass(frozen=True)
 class Block:
     """Parameters that are gathered together. ``cuts``: of every one, in the order in which they are
-    undone. again: whether a region gathers it again. keeps: whether it stays gathered.
+    undone. again: whether a region gathers it again. keeps: whether it stays gathered. used: the
+    dtype in which parameters are gathered; reduced: that in which their gradients are summed; None:
+    that of the parts. sums: along which the scattered gradients are summed.
     """
 
     cuts: tuple[tuple[Cut, ...], ...]
     again: bool = False
     keeps: bool = False
+    used: torch.dtype | None = None
+    reduced: torch.dtype | None = None
+    sums: tuple[Communicator, ...] = ()
 
 
 @dataclass(eq=False)
@@ -93,20 +97,20 @@ _wholes: WeakValueDictionary[int, _Whole] = WeakValueDictionary()
 """What lies at an address, as long as it does."""
 
 
-@dataclass(eq=False)
 class Pass:
-    """The blocks of one call. ``live``: those that are in memory for the backward pass. shares:
-    gradients that come together; sent: those that are being scattered.
+    """The blocks of one call. ``live``: those that are in memory for the backward pass, the one in
+    use first.
     """
 
-    live: list[Gathered] = field(default_factory=list)
-    task: int = -1
-    shares: Shares | None = None
-    sent: Shares | None = None
+    def __init__(self) -> None:
+        self.live: list[Gathered] = []
+        # The engine holds what scatters until its pass has ended, or failed: then nothing waits
+        # for it. A reentrant region has a pass of its own within the other.
+        self._scatters: WeakValueDictionary[int, Scatters] = WeakValueDictionary()
 
     def use(self, block: Gathered) -> None:
         """Says that a block is needed now: the one before it comes next, all others are freed."""
-        backward = self._backward()
+        backward = self._backward() is not None
         before = block.before if backward else None
         for other in self.live:
             if other is not block and other is not before:
@@ -116,90 +120,100 @@ class Pass:
             before.begin()
             self.live.append(before)
 
-    def _backward(self) -> bool:
-        """Whether a backward pass goes on, whose end is waited for."""
-        task = torch._C._current_graph_task_id()
-        if task not in (-1, self.task):
-            self.task, self.shares, self.sent = task, None, None
-            engine: Any = torch.autograd.Variable._execution_engine
-            engine.queue_callback(self.end)
-        return task != -1
-
     def scatter(self, block: Gathered, index: int, part: Tensor, gradient: Tensor) -> None:
         """Takes the gradient of a whole parameter; its part is added to ``part.grad`` later on."""
-        self._backward()
-        shares = self.shares
+        scatters = self._backward()
+        assert scatters is not None
+        scatters.add(block, index, part, gradient)
+
+    def _backward(self) -> Scatters | None:
+        """What scatters in the backward pass that goes on, whose end is waited for."""
+        task = torch._C._current_graph_task_id()
+        found = self._scatters.get(task)
+        if found is None and task != -1:
+            found = self._scatters[task] = Scatters(self)
+            engine: Any = torch.autograd.Variable._execution_engine
+            engine.queue_callback(found.end)
+        return found
+
+    def end(self) -> None:
+        """Frees what has been used; what has begun is for a pass around this one."""
+        for block in self.live[:1]:
+            block.free()
+        del self.live[:1]
+
+
+class Scatters:
+    """The gradients of one backward pass: those that come together, and those that were sent."""
+
+    def __init__(self, turn: Pass) -> None:
+        self.turn = turn
+        self._shares: Shares | None = None
+        self._sent: Shares | None = None
+
+    def add(self, block: Gathered, index: int, part: Tensor, gradient: Tensor) -> None:
+        """Takes the gradient of a whole parameter."""
+        shares = self._shares
         if shares is not None and (shares.block is not block or index in shares.members):
             self._send()
             shares = None
         if shares is None:
-            shares = self.shares = Shares(block, gradient)
+            shares = self._shares = Shares(block)
         shares.add(index, part, gradient)
 
     def _send(self) -> None:
         """Begins to scatter what has come together, when what was sent before has arrived."""
-        before, self.sent, self.shares = self.sent, self.shares, None
+        before, self._sent, self._shares = self._sent, self._shares, None
         if before is not None:
             before.arrive()
-        if self.sent is not None:
-            self.sent.send()
+        if self._sent is not None:
+            self._sent.send()
 
     def end(self) -> None:
-        """Waits for the gradients and frees all: the backward pass has ended."""
+        """The backward pass has ended: waits for the gradients."""
         self._send()
         self._send()
-        self.task = -1
-        for block in self.live:
-            block.free()
-        self.live = []
+        self.turn.end()
 
 
 class Shares:
-    """The gradients of one block's parameters: one row a rank, filled as they come. members: the
-    parts that have one, by their number in the block.
+    """The gradients of one block's parameters as they come: one row a rank. members: the parts that
+    have one, by their number in the block.
     """
 
-    def __init__(self, block: Gathered, gradient: Tensor) -> None:
+    def __init__(self, block: Gathered) -> None:
         self.block = block
         self.members: dict[int, Tensor] = {}
-        self._rows: Tensor | None = None
+        self._rows: list[Tensor] = []
         self._finish: Callable[[], Tensor] | None = None
-        counts = [prod(_most(part, cut)) for part, (cut,) in self._cuts()]
-        self._starts = [0, *accumulate(counts)]
-        if len(counts) > 1:
-            self._rows = gradient.new_zeros(self._end.size, self._starts[-1])
-
-    @property
-    def _end(self) -> Any:
-        return self.block.block.cuts[0][0].end
-
-    def _cuts(self) -> Iterator[tuple[Tensor, tuple[Cut, ...]]]:
-        return zip(self.block.parts, self.block.block.cuts, strict=True)
 
     def add(self, index: int, part: Tensor, gradient: Tensor) -> None:
         """Takes a gradient."""
-        self.members[index] = part
         (cut,) = self.block.block.cuts[index]
+        self.members[index] = part
         rows = cut_rows(gradient, cut.shard, cut.end.size).flatten(1)
-        if self._rows is None:
-            self._rows = rows.contiguous()
-        else:
-            self._rows[:, self._starts[index] : self._starts[index + 1]].copy_(rows)
+        self._rows.append(rows.to(self.block.block.reduced or rows.dtype))
 
     def send(self) -> None:
         """Begins to scatter them."""
-        rows, self._rows = self._rows, None
-        self._finish = self._end.begin_scatter(rows)
+        rows, self._rows = self._rows, []
+        end: Any = self.block.block.cuts[0][0].end
+        self._finish = end.begin_scatter(rows[0] if len(rows) == 1 else torch.cat(rows, 1))
 
     def arrive(self) -> None:
         """Waits for this rank's row and adds its pieces to the gradients of the parts."""
         assert self._finish is not None
-        row = self._finish().view(-1)
+        row, start = self._finish().view(-1), 0
+        for end in self.block.block.sums:
+            row = end.all_reduce(row)
         with torch.no_grad():
             for index, part in self.members.items():
                 (cut,) = self.block.block.cuts[index]
-                own = row[self._starts[index] : self._starts[index + 1]].view(_most(part, cut))
-                add_to_gradient(part, cut_off(own, cut.shard, cut.end.rank, cut.end.size))
+                shape = _most(part, cut)
+                own = row[start : start + prod(shape)].view(shape)
+                start += prod(shape)
+                own = cut_off(own, cut.shard, cut.end.rank, cut.end.size)
+                add_to_gradient(part, own.to(part.dtype))
 
 
 def _most(part: Tensor, cut: Cut) -> list[int]:
@@ -281,7 +295,7 @@ class Gathered:
         with torch.no_grad():
             if len(self.block.cuts[0]) > 1:
                 return [
-                    _whole(part, cuts)
+                    _whole(self._used(part), cuts)
                     for part, cuts in zip(self.parts, self.block.cuts, strict=True)
                 ]
             self.begin()
@@ -293,9 +307,12 @@ class Gathered:
     def _alike(self) -> list[Tensor]:
         """The parts, as long as the longest of them."""
         return [
-            filled_up(part, cut.shard, cut.end.size)
+            filled_up(self._used(part), cut.shard, cut.end.size)
             for part, (cut,) in zip(self.parts, self.block.cuts, strict=True)
         ]
+
+    def _used(self, part: Tensor) -> Tensor:
+        return part if self.block.used is None else part.to(self.block.used)
 
     def _packed(self) -> Tensor:
         with torch.no_grad():
@@ -350,23 +367,22 @@ def _has_changed(part: Tensor) -> bool:
     if part not in _kept:
         return True
     own, cuts = _kept[part]
+    part = part.detach().to(own.dtype)
     for cut in reversed(cuts):
         own = slice_part(own, cut.shard, cut.end.rank, cut.end.size)
     bits = _BITS[part.element_size()]
-    return not torch.equal(part.detach().view(bits), own.contiguous().view(bits))
+    return not torch.equal(part.view(bits), own.contiguous().view(bits))
 
 
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.int64}
 
 
-def block_of(
-    *cuts: Sequence[tuple[str, Communicator, bool]], again: bool = False, keeps: bool = False
-) -> Block:
+def block_of(*cuts: Sequence[tuple[str, Communicator, bool]], **settings: Any) -> Block:
     """Returns a block; ``cuts``: for each parameter the placements that are undone, each with its
     axis' end, and whether the gradient is a sum over it. It is how a program's text says it.
     """
     found = [[(read_placement(text), end, shared) for text, end, shared in each] for each in cuts]
-    return Block(tuple([tuple([Cut(*cut) for cut in each]) for each in found]), again, keeps)  # type: ignore[arg-type]
+    return Block(tuple([tuple([Cut(*cut) for cut in each]) for each in found]), **settings)  # type: ignore[arg-type]
 
 
 def begin_block(
@@ -389,6 +405,9 @@ def begin_block(
 def gathered(part: Tensor, block: Gathered | Block, index: int) -> Tensor:
     """Returns a parameter of a block by its number, whole; its gradient is scattered."""
     if isinstance(block, Block):
+        part = part if block.used is None else part.to(block.used)
+        for end in block.sums:
+            part = ShareGradient.apply(part, end)
         for cut in block.cuts[index]:
             part = Gather.apply(part, cut.shard, cut.end, cut.shared)
         return part
@@ -410,22 +429,29 @@ class _Take(Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         part, block, index = ctx.given
         cuts, recorded = block.block.cuts[index], torch.is_grad_enabled()
-        waits = part is not None and not recorded and _may_wait(part, gradient, cuts)
+        waits = part is not None and not recorded and _may_wait(gradient, cuts)
         if waits and is_unwatched(part, part, ctx.next_functions[0][0]):
             if part.requires_grad:
                 block.turn.scatter(block, index, part, gradient)
             return None, None, None
+        gradient = gradient.to(block.block.reduced or gradient.dtype)
         for cut in reversed(cuts):
             function = ReduceScatter if cut.shared else Slice
             run = function.apply if recorded else function.compute
             gradient = run(gradient, cut.shard, cut.end)
-        return gradient, None, None
+        for end in block.block.sums:
+            gradient = (AllReduce.apply if recorded else AllReduce.compute)(gradient, end, False)
+        return gradient.to(block.parts[index].dtype), None, None
 
 
-def _may_wait(part: Tensor, gradient: Tensor, cuts: Sequence[Cut]) -> bool:
+def _may_wait(gradient: Tensor, cuts: Sequence[Cut]) -> bool:
     """Whether a gradient may be scattered with others of its block."""
-    alike = gradient.dtype is part.dtype and gradient.layout is torch.strided
-    return alike and len(cuts) == 1 and cuts[0].shared and hasattr(cuts[0].end, "begin_scatter")
+    return (
+        gradient.layout is torch.strided
+        and len(cuts) == 1
+        and cuts[0].shared
+        and hasattr(cuts[0].end, "begin_scatter")
+    )
 
 
 @dataclass(frozen=True)
@@ -464,7 +490,7 @@ def regathering() -> Iterator[None]:
             found = _wholes.get(tensor.untyped_storage()._cdata)
             if found is not None and not found.memory.expired():
                 kept = found.gathered
-                if tensor.dtype is kept.parts[found.index].dtype:
+                if tensor.dtype is (kept.block.used or kept.parts[found.index].dtype):
                     kept.saved = True
                     layout = tensor.size(), tensor.stride(), tensor.storage_offset()
                     return _Place(kept, found.index, *layout)

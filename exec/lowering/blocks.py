@@ -18,9 +18,11 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from dimsolve.partition.checkpoints import Extent, extents
 from dimsolve.partition.placement import Shard
-from dimsolve.partition.plan_data import ConversionPlan
+from dimsolve.partition.plan_data import REAL, ConversionPlan
 
 from ..distributed.gathering import Block, Cut, begin_block, gathered, have_changed
 from .program import Origin, origin_of
@@ -33,23 +35,29 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class _Block:
-    """The steps of a block. members: the parts, and how they are cut; takes: (step, member)."""
+    """The steps of a block. members: the parts, and how they are cut; sums: the axes along which
+    their gradients are summed after that; takes: (step, member).
+    """
 
     number: int
     keeps: bool
+    dtype: str | None
     members: dict[fx.Node, tuple[Cut, ...]] = field(default_factory=dict)
+    sums: list[str] = field(default_factory=list)
     takes: list[tuple[fx.Node, fx.Node]] = field(default_factory=list)
 
 
 def gather_in_blocks(setting: Setting) -> bool:
     """Changes the gathers of parameters in a program; returns whether there are any."""
     found: dict[Any, _Block] = {}
-    for chain, entry in list(_chains(setting)):
-        part: Any = chain[0].args[0]
+    for part, chain, entry in list(_chains(setting)):
         axes = [_move(step)[0] for step in chain]
-        keeps = all(setting.plan.state[axis] == "optimizer" for axis in axes)
-        block = found.setdefault((entry.block, entry.dtype, *axes), _Block(len(found), keeps))
-        block.members[part] = tuple([_cut(setting, step) for step in chain])
+        gathers = [step for step in chain if isinstance(_move(step)[1], Shard)]
+        keeps = all(setting.plan.state[_move(step)[0]] == "optimizer" for step in gathers)
+        key = entry.block, entry.dtype, len(gathers), *axes
+        block = found.setdefault(key, _Block(len(found), keeps, entry.dtype))
+        block.members[part] = tuple([_cut(setting, step) for step in gathers])
+        block.sums = axes[: len(axes) - len(gathers)]
         block.takes.append((chain[-1], part))
         for step, after in pairwise(chain):
             after.replace_input_with(step, part)
@@ -81,8 +89,10 @@ def _changed(setting: Setting, blocks: list[_Block], start: fx.Node) -> fx.Node 
     return step
 
 
-def _chains(setting: Setting) -> Iterator[tuple[list[fx.Node], ConversionPlan]]:
-    """The gathers of each use of a parameter, one after the other, and what the plan says of it."""
+def _chains(setting: Setting) -> Iterator[tuple[fx.Node, list[fx.Node], ConversionPlan]]:
+    """Of each use of a parameter that is stored in parts: the part, the steps that share its
+    gradient and then those that gather it, and what the plan says of it.
+    """
     entries = {entry.id: entry for entry in setting.plan.conversions if entry.block is not None}
     gathers: dict[fx.Node, ConversionPlan] = {}
     for step in setting.fx.nodes:
@@ -90,13 +100,22 @@ def _chains(setting: Setting) -> Iterator[tuple[list[fx.Node], ConversionPlan]]:
         if origin is not None and origin.move is not None and origin.label in entries:
             gathers[step] = entries[origin.label]
     for step, entry in gathers.items():
-        origin = origin_of(step.args[0])  # type: ignore[arg-type]
+        chain, part = [step], step.args[0]
+        while _is_share(part) and len(part.users) == 1:
+            chain.insert(0, part)
+            part = part.args[0]
+        origin = origin_of(part)  # type: ignore[arg-type]
         if origin is None or origin.kind != "parameter":
             continue
-        chain = [step]
         while len(chain[-1].users) == 1 and next(iter(chain[-1].users)) in gathers:
             chain.append(next(iter(chain[-1].users)))
-        yield chain, entry
+        yield part, chain, entry  # type: ignore[misc]
+
+
+def _is_share(step: Any) -> bool:
+    """Whether a step only sums the gradient on the way back."""
+    origin = origin_of(step)
+    return origin is not None and origin.move is not None and origin.move[1] == origin.move[2]
 
 
 def _move(step: fx.Node) -> Any:
@@ -141,7 +160,15 @@ def _begin(
     ends = {cut.axis: labelled(cut.end, name) for cuts in block.members.values() for cut in cuts}
     cuts = [[replace(cut, end=ends[cut.axis]) for cut in each] for each in block.members.values()]
     again = any(take.meta.get("region") is not None for take, _ in block.takes)
-    gathers = Block(tuple(map(tuple, cuts)), again and not block.keeps, block.keeps)
+    used, reduced = dtypes(setting, block.dtype)
+    gathers = Block(
+        tuple(map(tuple, cuts)),
+        again and not block.keeps,
+        block.keeps,
+        used,
+        reduced,
+        tuple([labelled(setting.communicators[axis], name) for axis in block.sums]),
+    )
 
     def begin(parts: list[Any], after: Any, changed: bool = True) -> Any:
         return begin_block(parts, gathers, after, changed)
@@ -153,3 +180,53 @@ def _begin(
     for take, part in block.takes:
         take.target, take.args = gathered, (part, step, members.index(part))
     return step
+
+
+def dtypes(setting: Setting, used: str | None) -> tuple[torch.dtype | None, torch.dtype | None]:
+    """Returns in which dtypes a parameter is used that is stored in another one, and its gradient
+    summed; None for that of the stored part.
+    """
+    precision = setting.plan.precision
+    if precision is None or used not in REAL:
+        return None, None
+    return getattr(torch, used), getattr(torch, precision.reduced)
+
+
+def use_in_graphs_dtype(setting: Setting) -> None:
+    """Casts parameters that are stored in another dtype, where they are not gathered."""
+    narrow = {
+        entry.name: dtypes(setting, entry.dtype)[0]
+        for entry in setting.plan.parameters
+        if entry.dtype != setting.plan.stored_dtype(entry.dtype)
+    }
+    for step in list(setting.fx.nodes):
+        origin = origin_of(step)
+        if origin is not None and origin.kind == "parameter" and origin.label in narrow:
+            used = narrow[origin.label]
+            assert used is not None
+            _cast_uses(setting, step, used)
+
+
+def _cast_uses(setting: Setting, step: fx.Node, used: torch.dtype) -> None:
+    """Casts what a parameter has become after its conversions."""
+    others = []
+    for user in list(step.users):
+        origin = origin_of(user)
+        kind = "" if origin is None else origin.kind
+        if user.target is gathered or kind in ("block", "changed"):
+            continue
+        if kind == "conversion":
+            _cast_uses(setting, user, used)
+        else:
+            others.append(user)
+    if not others:
+        return
+    with setting.fx.inserting_after(step):
+        cast = setting.fx.create_node(
+            "call_method", "to", (step, used), {}, name=f"{step.name}_used"
+        )
+    cast.meta["origin"] = Origin("size", "cast")
+    if "region" in step.meta:
+        cast.meta["region"] = step.meta["region"]
+    for user in others:
+        user.replace_input_with(step, cast)

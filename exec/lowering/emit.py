@@ -241,6 +241,11 @@ class _Emission:
             for each in block.cuts
         ]
         flags = [f"{name}=True" for name in ("again", "keeps") if getattr(block, name)]
+        flags += [
+            f"{name}={each}" for name in ("used", "reduced") if (each := getattr(block, name))
+        ]
+        if block.sums:
+            flags.append(f"sums=({''.join(f'{end.axis}, ' for end in block.sums)})")  # type: ignore[attr-defined]
         made = ", ".join([*(f"[{cut}]" for cut in cuts), *flags])
         parts, *rest = (value_text(value) for value in step.args)
         return f"begin_block({', '.join([parts, f'block_of({made})', *rest])})"

@@ -52,7 +52,7 @@ from ..calls import Arguments, resolve
 from ..distributed.communicator import Communicator
 from ..distributed.sharding import slice_part
 from ..modes import is_switch
-from .blocks import gather_in_blocks
+from .blocks import gather_in_blocks, use_in_graphs_dtype
 from .calls import Draws, RankCall, is_wide, on_whole_operands, rank_call, refuse_sparse
 from .lengths import Length
 from .program import Origin, Program, Slot
@@ -148,6 +148,7 @@ class _Lowering:
             checkpoints.end(around.get(node.id))
         absent = self._output()
         gathers = gather_in_blocks(self.setting)
+        use_in_graphs_dtype(self.setting)
         checkpoints.take_out()
         overlap(self.setting, gather=self.values.recorded)
         return Program.of(

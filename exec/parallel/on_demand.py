@@ -93,10 +93,10 @@ class OnDemand:
         for dynamic in (names, {}) if names else ({},):
             try:
                 graph = trace(self.model, args, kwargs, dynamic=dynamic)
-                plan = plan_of(graph, self.plan.mesh, following(self.plan), self.plan.state)
+                plan = self._planned(graph, following(self.plan))
                 if not _runs(plan, graph, shapes):
                     without = following(self.plan, self.plan.data_axes)
-                    plan = plan_of(graph, self.plan.mesh, without)
+                    plan = self._planned(graph, without)
             except DimsolveError as error:
                 refusal = refusal or error
                 continue
@@ -109,6 +109,12 @@ class OnDemand:
         made = copy.copy(self)
         made.model = None if self.model is None else Inside(self.model, path)
         return made
+
+    def _planned(self, graph: Any, policy: Any) -> Plan:
+        """The plan of a graph whose parameters are stored as those of the part are."""
+        mesh, state = self.plan.mesh, self.plan.state
+        stored = {axis: state.get(axis, "whole") for axis in mesh}
+        return plan_of(graph, mesh, policy, stored, self.plan.precision)
 
     def names(self, parts: Sequence[Leaf]) -> Names:
         """Returns the names of the dynamic dimensions of a call, by leaf."""

@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import lru_cache, partial, wraps
 from inspect import signature
+from pathlib import Path
 from types import FunctionType, new_class
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import ref
@@ -39,6 +40,7 @@ from ..distributed.communicator import Communicator
 from ..lowering.program import Program
 from ..lowering.setting import LoweringError, Returned, mesh_sizes, other_mesh, placement_of
 from .agreement import Agreement
+from .files import load_safetensors
 from .given_inputs import (
     Form,
     GivenInputs,
@@ -54,6 +56,7 @@ from .optimizers import mark_parameters, watch_gradients, watch_optimizers
 from .programs import Entry, Programs
 from .same_model import MODULE_CALL, PartModule, check_model
 from .state import NOT_PICKLED, Held, add_state, copied, give_state, take_state
+from .wrapped import OTHER_TRAINER, watch_wrappers
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -173,7 +176,7 @@ def parallelize(
         raise _NO_WAY(inputs=inputs)
     problem: DimsolveError | None = None
     try:
-        check_model(model, graph)
+        check_model(model, graph, "" if plan.precision is None else plan.precision.stored)
     except DimsolveError as error:
         problem = error
     agreement = Agreement(plan, device_mesh, way=inputs)
@@ -197,7 +200,9 @@ def parallelize(
 
 
 class ParallelModule(torch.nn.Module):
-    """One rank's part of a model. Made by `parallelize`."""
+    """One rank's part of a model. Made by `parallelize`. ``trained_by``: a Trainer that is made."""
+
+    trained_by: Any = None
 
     def __init__(
         self,
@@ -217,9 +222,12 @@ class ParallelModule(torch.nn.Module):
         self.program = program
         self.ends = ends
         self._held = held_by(plan, ends.communicators)
-        add_state(self, model, self._held, ends)
+        precision = plan.precision
+        stored = None if precision is None else getattr(torch, precision.stored)
+        add_state(self, model, self._held, ends, stored)
         self._know_parameters()
         watch_optimizers()
+        watch_wrappers()
         given = given or GivenInputs.of(plan, ends.communicators, "whole")
         forward = signature_of(model)
         self._returned = self._usual = returned or Returned()
@@ -301,6 +309,21 @@ class ParallelModule(torch.nn.Module):
             reason = f"it has {len(names)} of other names, among them {listed}"
             raise _NOT_HELD(name=name, reason=reason if names else "it is empty")
         return found
+
+    def load_safetensors(self, path: str | Path, *, strict: bool = True) -> None:
+        """Reads this rank's parts, and nothing else, of a file of safetensors or of a folder as
+        ``save_pretrained`` writes it; see `dimsolve.exec.parallel.files.load_safetensors`.
+        """
+        load_safetensors(self, path, strict=strict)
+
+    @property
+    def is_distributed_loading_by_transformers(self) -> bool:
+        """What every Trainer of transformers asks a model when it is made. One that does not know
+        parts is refused here: it would scale the loss. Parts are not of that loading's kind.
+        """
+        if self.trained_by is None:
+            raise OTHER_TRAINER()
+        return False
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Returns what the model returns for these arguments, which are the model's own."""

@@ -28,7 +28,7 @@ from ..capture.argument_objects import class_path, is_plain_container, setting_o
 from ..capture.dynamic import Leaf, parts_and_leaves
 from ..lowering.program import Program
 from ..lowering.setting import Returned, mesh_sizes
-from ..modes import autocast_now
+from ..modes import autocast_now, state_of
 from .agreement import Agreement, AgreementError
 from .call_inputs import CallError, CallInputs, Rebuilder
 from .faults import explain, is_failure
@@ -65,6 +65,14 @@ _TOO_MANY = Problem(
     "the part has {count} programs that differ in what is no tensor, the last ones with {values}; "
     "each is traced and planned, and kept",
     "give a tensor: torch.tensor({name})",
+)
+
+_OTHER_DTYPE = Problem(
+    CallError,
+    "other-dtype",
+    "the model was traced under another autocast than it is called in: {called}",
+    "it reads the dtype of a tensor that it computes, at {line}, and would read another one here",
+    "trace the model inside of the torch.autocast that it is called in",
 )
 
 
@@ -109,6 +117,7 @@ class Entry:
         self.arguments = CallInputs(forward, inputs, settings, ends.device)
         self.mesh_sizes = mesh_sizes(plan, ends.communicators)
         self.depends_on_mode = depends_on_mode(plan)
+        self.dtype_reads: Mapping[str, str] = getattr(graph, "dtype_reads", {})
         traced: Mapping[str, Any] = getattr(graph, "traced", {})
         self.modes = {path: module.training for path, module in traced.items()}
 
@@ -163,6 +172,9 @@ class Entry:
             if is_compared(agreement.calls) and not agreement.alone:
                 self._compare(inputs, form)
             return
+        state = state_of(cast, self.ends.device.type)
+        if state in self.dtype_reads:
+            raise _OTHER_DTYPE(called=f"autocast {state}", line=self.dtype_reads[state])
         tensors = dict(zip(names, inputs, strict=True))
         agreement.agree_on_inputs(
             form.given,

@@ -66,13 +66,14 @@ _OTHER_HOOKS = Problem(
 )
 
 
-def check_model(model: torch.nn.Module, graph: Any) -> None:
+def check_model(model: torch.nn.Module, graph: Any, stored: str = "") -> None:
     """Raises PlanError where a model is not the one whose graph was planned, LoweringError or
-    TraceError where it has hooks that would be left out.
+    TraceError where it has hooks that would be left out. stored: another dtype that parameters may
+    have.
     """
     if not isinstance(model, torch.nn.Module):
         raise _OTHER(reason=f"a model is a torch.nn.Module, and this is {type(model).__name__}")
-    _check_tensors(model, graph)
+    _check_tensors(model, graph, stored)
     _refuse_gradient_hooks(model)
     refuse_backward_hooks(model)
     traced: Mapping[str, TracedModule] = graph.traced
@@ -80,7 +81,7 @@ def check_model(model: torch.nn.Module, graph: Any) -> None:
         _check_modules(traced, traced_model(model))
 
 
-def _check_tensors(model: torch.nn.Module, graph: Any) -> None:
+def _check_tensors(model: torch.nn.Module, graph: Any, stored: str) -> None:
     held: dict[str, dict[str, Tensor]] = {
         "parameter": dict(model.named_parameters(remove_duplicate=False)),
         "buffer": dict(model.named_buffers(remove_duplicate=False)),
@@ -101,7 +102,10 @@ def _check_tensors(model: torch.nn.Module, graph: Any) -> None:
             shape = tuple(found.shape)
             raise _OTHER(reason=f"{name} is {shape}, and the traced model's is {tuple(dims)}")
         dtype = str(found.dtype).removeprefix("torch.")
-        if wanted.dtype and wanted.dtype != dtype:
+        if wanted.dtype and dtype not in (
+            wanted.dtype,
+            stored if entry.kind == "parameter" else "",
+        ):
             raise _OTHER(reason=f"{name} is {dtype}, and the traced model's is {wanted.dtype}")
 
 

@@ -391,9 +391,14 @@ def copied(module: Any, memo: dict[int, Any]) -> Any:
 
 
 def add_state(
-    module: torch.nn.Module, model: torch.nn.Module, held: dict[str, Held], ends: RankMesh
+    module: torch.nn.Module,
+    model: torch.nn.Module,
+    held: dict[str, Held],
+    ends: RankMesh,
+    stored: torch.dtype | None = None,
 ) -> None:
-    """Gives ``module`` this rank's part of every parameter and buffer of the model.
+    """Gives ``module`` this rank's part of every parameter and buffer of the model. stored: the
+    dtype of real parameters; None: their own.
 
     ``held`` gains what the plan does not name: it is whole on every rank, and tied names are alike.
     """
@@ -408,7 +413,7 @@ def add_state(
         _owner(module, path, model)
         local = made.get(id(owner[name]))
         if local is None:
-            local = _local(tensor, how, qualified, ends.device)
+            local = _local(tensor, how, ends.device, stored)
             made[id(owner[name])] = local
         _register(module, model, path, name, local)
 
@@ -425,10 +430,12 @@ def _tied(model: torch.nn.Module, held: Mapping[str, Held]) -> dict[int, Held]:
     return found
 
 
-def _local(tensor: Tensor, how: Held, name: str, device: torch.device) -> Tensor:
+def _local(tensor: Tensor, how: Held, device: torch.device, stored: torch.dtype | None) -> Tensor:
     local = how.part(tensor.detach()).to(device)
     if not isinstance(tensor, torch.nn.Parameter):
         return local
+    if stored is not None and local.is_floating_point():
+        local = local.to(stored)
     return torch.nn.Parameter(local, requires_grad=tensor.requires_grad)
 
 

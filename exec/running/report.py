@@ -116,18 +116,21 @@ class RunOptions(Model):
     """What to run. ``timeout``: seconds that a rank waits for another one.
 
     dtype: of the model's real parameters and inputs, as in torch; None leaves them as they are.
+    at: sizes of dynamic dimensions in every step; the others are those of the example.
     """
 
     target: str
     mesh: str
     plan: str | None = None
     policy: str | None = None
+    state: str | None = None
     steps: int = 3
     verify: bool = True
     seed: int = 0
     timeout: float = 60.0
     device: str | None = None
     dtype: str | None = None
+    at: dict[str, int] = Field(default_factory=dict)
 
 
 LOCAL = frozenset({"slice", "keep", "insert"})

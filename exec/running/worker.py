@@ -97,7 +97,7 @@ def run_rank(options: RunOptions, progress: Progress = lambda text: None) -> Run
     progress("planning")
     plan = plan_of(options, graph)
     example = call_of(target)
-    sizes = sizes_for(plan, example, target.dynamic, options.steps)
+    sizes = sizes_for(plan, example, target.dynamic, options.steps, options.at)
     rows = overview(graph, plan, policy_of(options.policy))
     progress("cutting the model")
     part = parallelize(model, plan)
@@ -113,7 +113,7 @@ def plan_of(options: RunOptions, graph: Graph) -> Plan:
     """
     mesh = Mesh.of(options.mesh)
     if options.plan is None:
-        return make_plan(graph, mesh, policy_of(options.policy))
+        return make_plan(graph, mesh, policy_of(options.policy), options.state)
     plan = read_plan_file(options.plan)
     ranks = {axis: size for axis, size in mesh.axes if isinstance(size, int)}
     if tuple(plan.mesh) != mesh.names:

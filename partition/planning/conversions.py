@@ -15,10 +15,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from dimsolve.solver.algebra.poly import Dim, product
+from dimsolve.solver.proof.divisibility import exact_quotient
+from dimsolve.solver.proof.facts import NO_FACTS
 
 from ..layout import Layout, Step, local_dims, priced_path
 from ..placement import Replicate, Shard
-from ..plan_data import ConversionPlan, State
+from ..plan_data import REAL, ConversionPlan, Precision, State
 from ..reshard import Collective, conversion, item_bytes, sends
 from .axis_state import NOMINAL_COUNT
 from .network import Edge, Network
@@ -60,6 +62,11 @@ class _Conversion:
     uses: list[str] = field(default_factory=list)
 
 
+def _quotient(size: Dim, bytes: int) -> Dim:
+    found = exact_quotient(size, bytes, NO_FACTS)
+    return size if found is None else found
+
+
 def is_gather(step: Step) -> bool:
     """Whether a step gathers what is in parts."""
     before, after = step.before[step.axis], step.after[step.axis]
@@ -69,7 +76,13 @@ def is_gather(step: Step) -> bool:
 class SharedConversions:
     """Collects the conversions of a plan. ``sources``: for every use where it takes its value."""
 
-    def __init__(self, network: Network, axes: Sequence[tuple[str, Dim]]) -> None:
+    def __init__(
+        self,
+        network: Network,
+        axes: Sequence[tuple[str, Dim]],
+        precision: Precision | None = None,
+    ) -> None:
+        self.precision = precision
         self.network = network
         self.names = [name for name, _ in axes]
         self.counts = tuple(count for _, count in axes)
@@ -93,7 +106,8 @@ class SharedConversions:
         self, edge: Edge, made: Layout, uses: Sequence[Use], state: Mapping[str, State], number: int
     ) -> int:
         """Adds conversions, ``number`` of the value being there; returns how many."""
-        one, block = _OfOneValue(edge, made, self.nominal, number), uses[0].block
+        block = uses[0].block
+        one = _OfOneValue(edge, made, self.nominal, number, block is not None)
         self.sources.update(one.serve(uses))
         shared = "shared" in {
             state.get(self.names[each.step.axis])
@@ -103,7 +117,7 @@ class SharedConversions:
         for each in one.by_id.values():
             gathers = block is not None and is_gather(each.step)
             again = gathers and shared
-            key = (edge.dims, edge.dtype, edge.gradient, each.step, again)
+            key = (edge.dims, edge.dtype, edge.gradient, each.step, again, edge.parameter)
             if key not in self._fields:
                 self._fields[key] = self._fields_of(edge, each.step, again)
             self.plans.append(
@@ -130,6 +144,12 @@ class SharedConversions:
             local_dims(edge.dims, each, self.counts, facts) for each in (step.before, step.after)
         ]
         size = self.bytes_at(edge, step)
+        gradient = size
+        if edge.parameter and self.precision is not None and edge.dtype in REAL:
+            gradient = _quotient(size * item_bytes(self.precision.reduced), item_bytes(edge.dtype))
+        back = sends(found.backward, gradient, count)
+        if again:
+            back = back + sends(("all-gather",), size, count)
         return {
             "axis": self.names[step.axis],
             "before": [str(placement) for placement in step.before],
@@ -143,7 +163,7 @@ class SharedConversions:
             "shape_before": shape_text(shapes[0]),
             "shape_after": shape_text(shapes[1]),
             "bytes_forward": str(sends(found.forward, size, count)),
-            "bytes_backward": "0" if runs == "never" else str(sends(backward, size, count)),
+            "bytes_backward": "0" if runs == "never" else str(back),
         }
 
     def bytes_at(self, edge: Edge, step: Step) -> Dim:
@@ -156,18 +176,22 @@ class SharedConversions:
 
     def steps(self, edge: Edge, made: Layout, uses: Sequence[Use]) -> list[Step]:
         """Returns the conversions that these uses of a value make."""
-        one = _OfOneValue(edge, made, self.nominal, 0)
+        one = _OfOneValue(edge, made, self.nominal, 0, uses[0].block is not None)
         one.serve(uses)
         return [each.step for each in one.by_id.values()]
 
 
 class _OfOneValue:
-    """The conversions of one value, counted from ``number``. ``reached``: layouts that other uses
-    may start from.
+    """The conversions of one value, counted from ``number``. first: whether a gradient is summed
+    last along axes on which nothing changes, as a part. ``reached``: layouts that other uses may
+    start from.
     """
 
-    def __init__(self, edge: Edge, made: Layout, nominal: tuple[int, ...], number: int) -> None:
+    def __init__(
+        self, edge: Edge, made: Layout, nominal: tuple[int, ...], number: int, first: bool
+    ) -> None:
         self.edge = edge
+        self.first = first
         self.number = number
         self.made = made
         self.nominal = nominal
@@ -220,7 +244,7 @@ class _OfOneValue:
             key=lambda found: found[1][0],
         )
         source, reached = self.reached[start], self.reached
-        for step in _with_shared(steps, layout, shared):
+        for step in _with_shared(steps, start, layout, shared, self.first):
             source = self.step(source, step)
             if step.shared:
                 # From here on ranks have shares of the gradient: no other use may start here.
@@ -229,14 +253,18 @@ class _OfOneValue:
         return source
 
 
-def _with_shared(steps: Sequence[Step], layout: Layout, flags: Flags) -> Iterator[Step]:
+def _with_shared(
+    steps: Sequence[Step], start: Layout, layout: Layout, flags: Flags, first: bool
+) -> Iterator[Step]:
     """The steps with their gradients shared: the last one of an axis, or one of its own where the
-    axis does not change.
+    axis does not change. first: whether these come first.
     """
     last = {step.axis: number for number, step in enumerate(steps)}
+    own = [axis for axis, flag in enumerate(flags) if flag and axis not in last]
+    if first:
+        yield from (Step(axis, start, start, True) for axis in own)
     for number, step in enumerate(steps):
         shared = flags[step.axis] and last[step.axis] == number
         yield replace(step, shared=True) if shared else step
-    for axis, flag in enumerate(flags):
-        if flag and axis not in last:
-            yield Step(axis, layout, layout, True)
+    if not first:
+        yield from (Step(axis, layout, layout, True) for axis in own)

@@ -104,8 +104,9 @@ def derive(plan: P, graph: Graph) -> P:
             _Axis(plan, number, state, requirements).decide()
             classes = state.local_classes()
             decided.append((state, requirements))
-        assembly = Assembly(network, mesh, decided, classes, dict(plan.state))
-        return assembly.plan(type(plan), identity, plan.policy, plan.notes, plan.regions)
+        assembly = Assembly(network, mesh, decided, classes, dict(plan.state), plan.precision)
+        made = assembly.plan(type(plan), identity, plan.policy, plan.notes, plan.regions)
+        return made.model_copy(update={"search": plan.search})
 
 
 def _mismatch(plan: PlanData, network: Network, mesh: Mesh) -> str:

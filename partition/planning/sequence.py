@@ -1,8 +1,9 @@
 """The policies ``"sequence"``: what is not the batch is cut, and ``"tensor+sequence"``: parameters
 are, and the sequence where they are not used.
 
-    sequence           everything works on its part of the sequence (context parallelism); keys and
-                       values, which all positions need, are gathered
+    sequence           everything works on its part of the sequence (context parallelism); for an
+                       attention, keys and values, which all positions need, are gathered, or its
+                       parts are exchanged for parts of heads (Ulysses), whichever sends less
 
     tensor             norm R      q, k, v S(2) .. o P(sum)      all-reduce       norm R
     tensor+sequence    norm S(1)   q, k, v S(2) .. o P(sum)      reduce-scatter   norm S(1)
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..placement import Shard
+from ..placement import Replicate, Shard
 from ..plan_data import problem
 from .axis_state import AxisState
 from .choices import Choice
@@ -47,7 +48,47 @@ def sequence(state: AxisState, requirements: Requirements) -> list[str]:
     """Decides the operators that work on the sequence. Raises PlanError where the count cannot cut
     it, and where inputs have no dimension but the batch.
     """
-    return decided(state, requirements, _sequence(state), "sequence")
+    found = _sequence(state)
+    notes = decided(state, requirements, found, "sequence")
+    exchanged = [
+        number
+        for number in found.propagation.choices
+        if _is_gathered(state, number) and _exchange(state, requirements, number)
+    ]
+    if exchanged:
+        first = state.network.operators[exchanged[0]].node.id
+        notes.append(
+            f"{state.axis}: {len(exchanged)} operators, the first is {first}, work on parts of "
+            f"{state.choices[exchanged[0]].name} and exchange: that sends less than to gather"
+        )
+    return notes
+
+
+def _is_gathered(state: AxisState, number: int) -> bool:
+    """Whether an operator needs something whole that is made in parts."""
+    inputs, needs = state.network.operators[number].inputs, state.choices[number].needs
+    return any(
+        edge is not None and isinstance(state.made[edge], Shard) and isinstance(wanted, Replicate)
+        for edge, (wanted, _) in zip(inputs, needs, strict=True)
+    )
+
+
+def _exchange(state: AxisState, requirements: Requirements, number: int) -> bool:
+    """Lets an operator work on parts of another dimension (an attention: of the heads), where to
+    exchange parts sends less than to gather and nothing more is asked of lengths; whether it
+    does.
+    """
+    best: tuple[float, Choice] | None = None
+    for name in state.classes[number].lengths:
+        choice = state.classes[number].split(name)
+        if isinstance(choice, Choice) and requirements.implied(choice):
+            sent = state.change({number: choice}).cost()[0]
+            if sent < -1 and (best is None or sent < best[0]):
+                best = sent, choice
+    if best is None:
+        return False
+    state.decide(number, best[1])
+    return True
 
 
 def _sequence(state: AxisState) -> Candidate:

@@ -35,7 +35,7 @@ from ..aliasing import written_by
 from ..layout import Layout
 from ..mesh import Mesh
 from ..placement import Replicate, Shard
-from ..plan_data import Axis, RegionPlan, State, problem
+from ..plan_data import REAL, Axis, Precision, RegionPlan, State, problem
 from ..reshard import item_bytes
 from .network import Edge, Network
 
@@ -69,15 +69,18 @@ NO_DATA_AXIS = problem(
     "{{'dp': 2, 'tp': 2}}",
 )
 
-_WORDS: tuple[State, ...] = get_args(State)
+_WORDS = ("whole", *get_args(State))
 
 
 def states_of(state: Any, mesh: Mesh, data_axes: Sequence[Axis]) -> dict[Axis, State]:
     """Returns how parameters are stored along each axis; one that is not there has them as used.
 
-    state: as `dimsolve.plan` takes it. data_axes: along which data are cut, and no parameter is
-    used in parts. Raises PlanError for what is no state.
+    state: as `dimsolve.plan` takes it, or the mapping as text, ``dp=shared,cp=whole``. data_axes:
+    along which data are cut, and no parameter is used in parts. Raises PlanError for what is no
+    state.
     """
+    if isinstance(state, str) and "=" in state:
+        state = dict(pair.strip().partition("=")[::2] for pair in state.split(","))
     found: dict[Axis, Any] = {a: "shared" for a in mesh.names if a.startswith(SHARED_AXES)}
     if isinstance(state, Mapping):
         for axis in state:
@@ -92,6 +95,28 @@ def states_of(state: Any, mesh: Mesh, data_axes: Sequence[Axis]) -> dict[Axis, S
         if word not in _WORDS:
             raise NO_STATE(given=shown(repr(word), 60))
     return {axis: found[axis] for axis in mesh.names if found.get(axis, "whole") != "whole"}
+
+
+NO_PRECISION = problem(
+    "no-such-precision",
+    "there is no such precision",
+    "precision is {given}",
+    'write {{"stored": "float32"}}, with "reduced" beside it where gradients are summed in another '
+    "dtype: float64, float32, bfloat16 or float16",
+)
+
+
+def precision_of(precision: Any) -> Precision | None:
+    """Returns in which dtypes parameters are stored and gradients summed. Raises PlanError."""
+    if precision is None or isinstance(precision, Precision):
+        return precision
+    if isinstance(precision, Mapping) and precision.keys() <= {"stored", "reduced"}:
+        words = {key: str(each).removeprefix("torch.") for key, each in precision.items()}
+        stored = words.get("stored", "")
+        reduced = words.get("reduced", stored)
+        if stored in REAL and reduced in REAL:
+            return Precision(stored=stored, reduced=reduced)
+    raise NO_PRECISION(given=shown(repr(precision), 60))
 
 
 class Storage:

@@ -50,27 +50,46 @@ def gradients(way: str, capacity: int, *, began: bool = True) -> float:
     return max(relative(a, b) for a, b in zip(found, wanted, strict=True))
 
 
-class _Counted:
-    """Counts the sums that are begun."""
+def scattered(way: str, state: str) -> float:
+    """The same of a part whose parameters are stored in parts."""
+    whole = Deep()
+    x = torch.randn(8, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    graph = ds.trace(whole, kwargs={"x": x}, dynamic={"x": {0: "batch"}})
+    part = ds.parallelize(whole, ds.plan(graph, {"dp": 2}, "data", state))
+    scatters = _Counted("begin_scatter")
+    with scatters:
+        found = WAYS[way](part, x)
+    wanted = WAYS[way](copy.deepcopy(whole), x)
+    assert (scatters.count > 0) == (way not in WATCHED), scatters.count
+    most = 0.0
+    for own, each in zip(found, wanted, strict=True):
+        same = own.shape == each.shape
+        most = max(most, relative(own, each if same else each.chunk(2)[part.ends.rank]))
+    return most
 
-    count = 0
+
+class _Counted:
+    """Counts how often something is begun: the sums."""
+
+    def __init__(self, name: str = "begin_sum") -> None:
+        self.name = name
+        self.count = 0
 
     def __enter__(self) -> None:
         from dimsolve.exec.distributed.communicator import TorchCommunicator
 
-        self.kept = TorchCommunicator.begin_sum
-        kept = self.kept
+        kept = self.kept = getattr(TorchCommunicator, self.name)
 
-        def begin(end: Any, tensor: Tensor) -> Callable[[], None]:
+        def begin(end: Any, tensor: Tensor) -> Any:
             self.count += 1
             return kept(end, tensor)
 
-        TorchCommunicator.begin_sum = begin  # type: ignore[method-assign]
+        setattr(TorchCommunicator, self.name, begin)
 
     def __exit__(self, *_: object) -> None:
         from dimsolve.exec.distributed.communicator import TorchCommunicator
 
-        TorchCommunicator.begin_sum = self.kept  # type: ignore[method-assign]
+        setattr(TorchCommunicator, self.name, self.kept)
 
 
 def _grads(module: nn.Module) -> list[Tensor]:

@@ -113,7 +113,10 @@ def check(
         part = given[member.rank].clone().requires_grad_()
         communicators = [member[axis] for axis in mesh]
         found = convert_axes(part, sources, targets, communicators, shared_gradient=shared)
-        all_found = list(member.world.all_gather(found))
+        uneven = any(isinstance(target, Shard) and target.of for target in targets)
+        all_found = (
+            local_parts(whole, targets, mesh) if uneven else list(member.world.all_gather(found))
+        )
         found.backward(gradients_of(weight, all_found, targets, mesh, shared)[member.rank])
         assert part.grad is not None
         return found.detach(), part.grad
@@ -236,3 +239,19 @@ def test_the_gradient_of_what_sharded_work_has_replicated() -> None:
 
     for gradient in SimulatedWorld({"a": 3}).run(program):
         close(gradient, torch.full_like(whole, 3))
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 7, 13])
+def test_unequal_parts_are_those_of_chunk(count: int) -> None:
+    """Of 24 rows over 13 ranks the last one has none."""
+    uneven = [Shard(0, of=24), Shard(1, of=36)]
+    whole = noise(0)
+    for shard in uneven:
+        parts = local_parts(whole, (shard,), {"a": count})
+        chunks = whole.chunk(count, shard.dim)
+        assert all(torch.equal(part, chunk) for part, chunk in zip(parts, chunks, strict=False))
+        assert all(part.numel() == 0 for part in parts[len(chunks) :])
+    for source, target in product([*uneven, Replicate(), SUM], repeat=2):
+        if source != target:
+            for shared in (False, True) if target == Replicate() else (False,):
+                check((source,), (target,), {"a": count}, (shared,))

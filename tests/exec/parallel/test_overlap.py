@@ -21,6 +21,14 @@ def test_whatever_is_sent_together(send: str) -> None:
         assert found <= 1e-12
 
 
+@pytest.mark.parametrize("way", [way for way in summing.WAYS if way != "decayed"])
+def test_every_way_of_running_backward_scatters_and_gathers_again(way: str) -> None:
+    """Parameters that are used beside the module (``decayed``) are parts there."""
+    for state in ("shared", "optimizer"):
+        for found in world(2).run(summing.scattered, way, state):
+            assert found <= 1e-12, state
+
+
 def test_what_is_only_returned_is_gathered_beside_the_loss() -> None:
     pytest.importorskip("transformers")
     for order, same in world(2).run(composing.order_of_gather):

@@ -170,3 +170,87 @@ def test_saved_tensors_that_are_written_to_are_refused_as_torch_does() -> None:
             loss.backward()
 
     parts(model, plan, {"dp": 2}, work)
+
+
+@pytest.mark.parametrize("state", ["shared", "optimizer"])
+@pytest.mark.parametrize("settings", [None, {"use_reentrant": False}], ids=str)
+def test_the_emitted_program_says_when_blocks_are_gathered_and_runs(
+    state: str, settings: dict[str, bool] | None
+) -> None:
+    torch.manual_seed(0)
+    model = recomputed.Stack(settings)
+    x, mesh = torch.randn(4, 8), {"dp": 2, "fsdp": 2}
+    precision = {"stored": "float64"}
+    plan = ds.plan(ds.trace(model, kwargs={"x": x}), mesh, None, {"fsdp": state}, precision)
+
+    def work(part: ParallelModule) -> list[str]:
+        part(x=x).backward()
+        wanted = [parameter.grad for parameter in part.parameters()]
+        part.zero_grad()
+        space: dict[str, Any] = {}
+        exec(compile(part.source(), "emitted", "exec"), space)  # what a reader of it would run
+        tensors = part.tensors_of(part.program)
+        space["forward"](x, *tensors, **part.ends.communicators).backward()
+        for parameter, gradient in zip(part.parameters(), wanted, strict=True):
+            assert torch.equal(parameter.grad, gradient)  # type: ignore[arg-type]
+        return [line.strip() for line in part.source().splitlines() if "block_1 = " in line]
+
+    lines = parts(model, plan, mesh, work)[0]
+    assert len(lines) == 1
+    assert lines[0].startswith("block_1 = begin_block([blocks_0_up_weight, blocks_0_up_bias, ")
+
+
+@pytest.mark.parametrize("state", [None, "shared", "optimizer"])
+def test_parameters_are_stored_in_another_dtype_than_they_are_used_in(state: str | None) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 5))
+    example = {"input": torch.randn(8, 6)}
+    graph, precision = ds.trace(model, kwargs=example), {"stored": "float64"}
+    plan = ds.plan(graph, {"dp": 2}, "data", state, precision)
+    assert ds.Plan.from_json(plan.to_json()).for_graph(graph) == plan
+    plain = ds.plan(graph, {"dp": 2}, "data", state).memory().parameters
+    assert plan.memory().parameters == 2 * plain
+    whole, used = copy.deepcopy(model).double(), copy.deepcopy(model)
+
+    def train(kept: nn.Module, call: Any, after: Any) -> None:
+        optimizer = torch.optim.AdamW(kept.parameters(), lr=0.1, eps=1e-3)
+        for _ in range(3):
+            call(**example).square().mean().backward()
+            after()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    def cast() -> None:
+        with torch.no_grad():
+            for wide, narrow in zip(whole.parameters(), used.parameters(), strict=True):
+                wide.grad = narrow.grad.double()  # type: ignore[union-attr]
+                narrow.grad = None
+
+    def call(**given: Any) -> torch.Tensor:
+        with torch.no_grad():
+            for wide, narrow in zip(whole.parameters(), used.parameters(), strict=True):
+                narrow.copy_(wide)
+        found: torch.Tensor = used(**given)
+        return found
+
+    train(whole, call, cast)
+
+    def work(part: ParallelModule) -> float:
+        train(part, part, lambda: None)
+        assert {parameter.dtype for parameter in part.parameters()} == {torch.float64}
+        assert part(**example).dtype is torch.float32
+        return difference(whole, part)
+
+    assert max(parts(model, plan, {"dp": 2}, work)) < 1e-5
+
+
+def test_a_precision_that_there_is_not_is_refused() -> None:
+    graph = ds.trace(nn.Linear(2, 2), kwargs={"input": torch.ones(2, 2)})
+    with pytest.raises(ds.PlanError) as raised:
+        ds.plan(graph, {"dp": 2}, precision={"stored": "int8"})
+    assert str(raised.value) == (
+        "there is no such precision\n"
+        "  precision is {'stored': 'int8'}\n"
+        '  hint: write {"stored": "float32"}, with "reduced" beside it where gradients are summed '
+        "in another dtype: float64, float32, bfloat16 or float16"
+    )

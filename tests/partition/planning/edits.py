@@ -171,10 +171,10 @@ def pas(graph: Any, resource: Any) -> Any:
 Made = Callable[[], tuple[Any, ds.Plan]]
 
 
-def _of(model: Callable[[], Any], mesh: dict[str, Any], policy: Any) -> Made:
+def _of(model: Callable[[], Any], mesh: dict[str, Any], policy: Any, state: Any = None) -> Made:
     def made() -> tuple[Any, ds.Plan]:
         graph = model()
-        return graph, ds.plan(graph, mesh, policy)
+        return graph, ds.plan(graph, mesh, policy, state)
 
     return made
 
@@ -185,6 +185,8 @@ SMALL: dict[str, Made] = {
     "mlp, data+tensor": _of(mlp, {"dp": 2, "tp": 4}, "data+tensor"),
     "mlp, PAS": _of(mlp, {"tp": 2}, pas),
     "mlp, n ranks": _of(mlp, {"tp": "n"}, "tensor"),
+    "mlp, shared": _of(mlp, {"dp": 2, "tp": 2}, None, "shared"),
+    "mlp, optimizer over n ranks": _of(mlp, {"dp": "n"}, "data", "optimizer"),
     "fused, tensor": _of(fused, {"tp": 2}, "tensor"),
 }
 """Plans all of whose edits are tried."""

@@ -92,5 +92,5 @@ def _legal(choice: Choice, duties: Requirements) -> bool:
 
 
 def random_mesh(random: Random) -> dict[str, int]:
-    names = random.choice([("a",), ("a", "b"), ("a", "b"), ("a", "b", "c")])
+    names = random.choice([("tp",), ("dp", "tp"), ("dp", "tp"), ("dp", "tp", "tp2")])
     return dict.fromkeys(names, 2)

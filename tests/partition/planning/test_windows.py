@@ -90,7 +90,7 @@ def test_a_plan_tells_its_segments_and_is_read_back() -> None:
     assert "tp: n in segments 4:1:1" in whole.diff(made)
 
 
-@pytest.mark.parametrize("mesh", [{"a": 2, "b": 2}, {"dp": 2, "tp": 2}], ids=str)
+@pytest.mark.parametrize("mesh", [{"tp": 2, "tp2": 2}, {"dp": 2, "tp": 2}], ids=str)
 def test_segments_are_cut_by_several_axes(mesh: dict[str, Any]) -> None:
     model = FusedGroups(slices, groups=4)
     graph, inputs = traced(model, 2, 6, 32)

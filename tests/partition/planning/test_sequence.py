@@ -1,0 +1,79 @@
+"""The sequence is cut: everywhere, or between the parameters that are; equal to one device."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import dimsolve as ds
+from tests.oracles.all_ranks import compare
+
+from .models import traced
+
+pytest.importorskip("transformers")
+
+TOLERANCE = 1e-6
+"""Some models round to float32 inside, whatever the dtype of their parameters."""
+NAMES = ["llama", "qwen2", "mistral", "gpt2", "opt", "phi3", "falcon", "tied_llama", "odd_gpt2"]
+
+
+def assert_equal(name: str, plan: ds.Plan) -> None:
+    graph, state, inputs, sizes = traced(name)
+    found = compare(plan, graph, state, inputs, sizes)
+    assert max(found.outputs, found.gradients) < TOLERANCE, found
+
+
+@pytest.mark.parametrize("name", [*NAMES, "bert", "mixtral", "one_key_value_head"])
+def test_a_cut_sequence_equals_one_device(name: str) -> None:
+    graph = traced(name)[0]
+    plan = ds.plan(graph, {"cp": 4})
+    assert plan.notes[0].startswith("cp: the sequence is seq")
+    assert "seq % 4 == 0" in plan.conditions
+    assert_equal(name, plan)
+
+
+def test_an_attention_exchanges_where_that_sends_less() -> None:
+    """With as many key and value heads as queries an exchange sends 4/n, and a gather 2."""
+    graph, _, _, sizes = traced("gpt2")
+    for count, exchanges in ((2, False), (4, True)):
+        plan = ds.plan(graph, {"cp": count})
+        counts = Counter(each.collective for each in plan.communication(**sizes))
+        assert ("all-to-all" in counts) == exchanges
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_sequence_is_cut_between_the_parameters(name: str) -> None:
+    """Where a sum was all-reduced it is scattered, and activations take less memory."""
+    graph, _, _, sizes = traced(name)
+    plain, cut = (ds.plan(graph, {"tp": 2}, way) for way in ("tensor", "tensor+sequence"))
+    assert cut.memory(**sizes).activations < 0.9 * plain.memory(**sizes).activations
+    sent = {(each.collective, each.direction) for each in cut.communication(**sizes)}
+    assert ("reduce-scatter", "forward") in sent
+    assert sum(each.bytes for each in cut.communication(**sizes)) <= 1.1 * sum(
+        each.bytes for each in plain.communication(**sizes)
+    )
+    assert_equal(name, cut)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "policy", "state"),
+    [
+        ({"dp": 2, "cp": 2}, None, "shared"),
+        ({"fsdp": 2, "tp": 2}, "tensor+sequence", None),
+        ({"dp": 2, "fsdp": 2, "tp": 2}, "tensor+sequence", None),
+        ({"fsdp": 2, "cp": 2, "tp": 2}, None, None),
+    ],
+    ids=str,
+)
+def test_meshes_of_several_kinds_equal_one_device(
+    mesh: dict[str, int], policy: str | None, state: str | None
+) -> None:
+    assert_equal("llama", ds.plan(traced("llama")[0], mesh, policy, state))
+
+
+def test_inputs_with_nothing_but_a_batch_have_no_sequence() -> None:
+    graph = traced("vit")[0]
+    with pytest.raises(ds.PlanError) as raised:
+        ds.plan(graph, {"cp": 2})
+    assert str(raised.value).startswith("no sequence to cut along cp\n  the batch is batch, and ")
