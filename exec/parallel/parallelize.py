@@ -404,7 +404,7 @@ class ParallelModule(torch.nn.Module):
                 counts = {axis: end.size for axis, end in self.ends.communicators.items()}
                 raise other_mesh(plan, counts, "a part has one mesh")
             if model is not None:
-                check_model(model, graph)
+                check_model(model, graph, "" if plan.precision is None else plan.precision.stored)
             return plan
 
         made = self._add(make, None, self._programs.forward)

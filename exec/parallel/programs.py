@@ -46,6 +46,9 @@ from .same_model import MODULE_CALL, depends_on_mode
 
 Add: TypeAlias = "Callable[[Callable[[], Plan], Names | None, Callable[..., Any]], Entry]"
 
+KEPT = 1024
+"""So many sizes are remembered that fit."""
+
 LIMIT = 8
 """So many programs are made for calls that differ in values only that are no tensors."""
 
@@ -157,6 +160,8 @@ class Entry:
             check_conditions(self.plan, {**lengths.sizes(wholes), **self.mesh_sizes})
         except DimsolveError:
             return False
+        if len(form.fitting) >= KEPT:
+            form.fitting.clear()
         form.fitting.add(_sizes(inputs))
         return True
 
@@ -165,10 +170,9 @@ class Entry:
         agreement, names = self.agreement, self.arguments.names
         agreement.calls += 1
         cast = autocast_now()
-        sizes = _sizes(inputs)
-        key = (sizes, *cast.items())
+        key = (self._told_apart_by(inputs, form), *cast.items())
         if key in form.admitted:
-            agreement.note((names, sizes, form.text, cast))
+            agreement.note((names, _sizes(inputs), form.text, cast))
             if is_compared(agreement.calls) and not agreement.alone:
                 self._compare(inputs, form)
             return
@@ -185,6 +189,15 @@ class Entry:
             cast=cast,
         )
         form.admitted.add(key)
+
+    def _told_apart_by(self, inputs: Sequence[Tensor], form: Form) -> tuple[Any, ...]:
+        """The shapes and dtypes that ranks agree on. The sizes of DTensors they know already, such
+        as those of a cache that grows, and `fits` asks the plan about each.
+        """
+        if self.names is None or not form.layouts:
+            return _sizes(inputs)
+        given = zip(self.arguments.names, inputs, strict=True)
+        return tuple([(x.ndim if n in form.layouts else x.shape, x.dtype) for n, x in given])
 
     def _compare(self, inputs: Sequence[Tensor], form: Form) -> None:
         """Raises AgreementError on all ranks where contents differ that must be equal."""
