@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         ShapeError,
     )
     from dimsolve.ir.read_annotation import read_annotation as parse
+    from dimsolve.partition.engines.operators import to_register_sharding, to_shardy
     from dimsolve.partition.layout import Held, held
     from dimsolve.partition.legality import (
         Legality,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from dimsolve.partition.plan import Plan, plan
     from dimsolve.partition.plan_data import PlanError
     from dimsolve.partition.rules.rule import Message, TransformRule
-    from dimsolve.solver.infer import infer
+    from dimsolve.solver.calls import infer
     from dimsolve.solver.proof.prove import prove
     from dimsolve.solver.proof.verdict import Proof
     from dimsolve.solver.solution import Solution
@@ -92,6 +93,8 @@ __all__ = [
     "plan",
     "prove",
     "register_op",
+    "to_register_sharding",
+    "to_shardy",
     "trace",
     "verify",
 ]
@@ -126,13 +129,15 @@ _HOMES = {
     "check": ("dimsolve.partition.legality", "check"),
     "explore": ("dimsolve.widget.explore", "explore"),
     "held": ("dimsolve.partition.layout", "held"),
-    "infer": ("dimsolve.solver.infer", "infer"),
+    "infer": ("dimsolve.solver.calls", "infer"),
     "legal_parts": ("dimsolve.partition.legality", "legal_parts"),
     "parallelize": ("dimsolve.exec.parallel.parallelize", "parallelize"),
     "parse": ("dimsolve.ir.read_annotation", "read_annotation"),
     "plan": ("dimsolve.partition.plan", "plan"),
     "prove": ("dimsolve.solver.proof.prove", "prove"),
     "register_op": ("dimsolve.exec.registration.register", "register_op"),
+    "to_register_sharding": ("dimsolve.partition.engines.operators", "to_register_sharding"),
+    "to_shardy": ("dimsolve.partition.engines.operators", "to_shardy"),
     "verify": ("dimsolve.exec.verification.verify", "verify"),
     "trace": ("dimsolve.exec.capture.trace", "trace"),
 }

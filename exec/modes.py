@@ -92,6 +92,15 @@ def autocast_now() -> dict[str, str]:
     }
 
 
+def state_of(cast: dict[str, str], kind: str) -> str:
+    """Returns what autocast casts to on a kind of device, in words.
+
+    >>> state_of({"cpu": "bfloat16"}, "cpu"), state_of({}, "cpu")
+    ('cpu bfloat16', 'cpu off')
+    """
+    return f"{kind} {cast.get(kind, 'off')}"
+
+
 def restoring(function: Callable[P, R]) -> Callable[P, R]:
     """Returns the function; where it raises, the modes are again as they were when it was called.
 

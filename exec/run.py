@@ -363,7 +363,7 @@ class Frame(Values):
             name: map_argument(argument, self.value) for name, argument in node.kwargs.items()
         }
         result = self._computed(node, args, kwargs)
-        made = _leaves(result) if node.several else (result,)
+        made = _fields(result, len(node.outputs)) if node.several else (result,)
         for value, item in zip(node.outputs, made, strict=len(node.outputs) > 0):
             self.env[value] = item
             self._check(node, value, item)
@@ -457,6 +457,15 @@ class Frame(Values):
         shape = shape_of(self.env[value])
         assert shape is not None
         return shape
+
+
+def _fields(result: Any, count: int) -> tuple[Any, ...]:
+    """The values of a function's result, one for each of so many outputs: its fields, where these
+    are as many, or else its leaves. An output may be a tuple of its own.
+    """
+    if isinstance(result, tuple | list) and len(result) == count:
+        return tuple(result)
+    return _leaves(result)
 
 
 def _leaves(result: Any) -> tuple[Any, ...]:

@@ -410,7 +410,8 @@ class Graph(Displayed):
     ``result`` is what the function returns, a tree whose leaves are values; ``outputs`` are these
     values by name. ``container`` is the import path of the class that the tree was taken from, or
     ``""``. ``settings`` are the arguments of the traced call that are no tensors: they are part of
-    the graph. ``autocast``: under which autocast the call was traced, ``{"cpu": "bfloat16"}``.
+    the graph. ``autocast``: under which autocast the call was traced, ``{"cpu": "bfloat16"}``;
+    ``dtype_reads``: under which it would have read other dtypes, and where, ``{"cpu off": "a:3"}``.
     ``regions`` are the parts that are run again in the backward pass, by name, each after the one
     that it is within.
 
@@ -434,6 +435,7 @@ class Graph(Displayed):
         self.attachments: dict[str, Any] = {}
         self.settings: dict[str, Any] = {}
         self.autocast: dict[str, str] = {}
+        self.dtype_reads: dict[str, str] = {}
         self.functions: dict[str, Graph] = {}
         self.regions: dict[str, Region] = {}
         self._nodes: list[Node] = []

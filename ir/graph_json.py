@@ -181,6 +181,7 @@ def _function_to_json(graph: Graph) -> dict[str, Json]:
         },
         "functions": [_function_to_json(function) for function in graph.functions.values()],
         **({"autocast": dict(graph.autocast)} if graph.autocast else {}),
+        **({"dtype_reads": dict(graph.dtype_reads)} if graph.dtype_reads else {}),
     }
 
 
@@ -368,6 +369,8 @@ class _Reader(TypeReader):
         graph.settings = {name: self.argument(item) for name, item in data["settings"].items()}
         autocast = data.get("autocast", {}).items()
         graph.autocast = {_name(kind): _name(dtype) for kind, dtype in autocast}
+        reads = data.get("dtype_reads", {}).items()
+        graph.dtype_reads = {_name(state): _name(line) for state, line in reads}
         self.where.append("the objects")
         self.objects(graph, data)
         self.where.pop()

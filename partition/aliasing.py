@@ -26,6 +26,7 @@ from dimsolve.ir.graph import (
 from dimsolve.ir.types import TensorType
 from dimsolve.solver.layout import layout_of
 from dimsolve.solver.operators import find
+from dimsolve.solver.operators.paths import canonical_path
 
 _VIEWS = """
 view view_as reshape reshape_as transpose swapaxes swapdims permute movedim moveaxis T mT H mH
@@ -36,7 +37,7 @@ resolve_neg view_as_real view_as_complex detach detach_ data contiguous to type 
 half bfloat16 int long short char byte bool cfloat cdouble chalf cpu cuda pin_memory positive pos
 as_strided as_tensor asarray ravel atleast_1d atleast_2d atleast_3d squeeze_ unsqueeze_
 transpose_ swapaxes_ swapdims_ t_ as_strided_ requires_grad_ identity dropout coalesce values
-indices to_dense
+indices to_dense slice alias
 """
 
 VIEWS = frozenset(_VIEWS.split())
@@ -120,8 +121,15 @@ def _named_as_writer(node: Node) -> bool:
     """Whether a function changes its first argument, as names in torch tell; ``operator.and_``
     does not.
     """
-    name = node.name
+    name = _called(node)
     return name[-1:] == "_" and name[-2:] != "__" and node.signature.startswith("torch.")
+
+
+def _called(node: Node) -> str:
+    """The name of what a node calls; of torch's own operators without that of an overload."""
+    if not node.signature.startswith("torch.ops."):
+        return node.name
+    return canonical_path(node.signature).rpartition(".")[2]
 
 
 def _sources(node: Node) -> Iterator[Value]:
@@ -134,9 +142,9 @@ def _sources(node: Node) -> Iterator[Value]:
             yield from (value for value in operands if not _summed(node, value))
         case FunctionCall() | ExternalCall():
             yield from operands
-        case _ if node.name in _VIEWS_OF_ALL:
+        case _ if _called(node) in _VIEWS_OF_ALL:
             yield from operands
-        case _ if node.name in _SHARING or not isinstance(node.operation, OperatorCall):
+        case _ if _called(node) in _SHARING or not isinstance(node.operation, OperatorCall):
             yield from operands[:1]
 
 

@@ -10,10 +10,10 @@ bytes over n ranks 2 (n - 1)/n B.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from .plan_data import Axis, ConversionPlan, Gradient, PlanData
+from .plan_data import Axis, Gradient, PlanData
 from .reshard import SENT, Collective
 from .sizes import Sizes
 
@@ -36,17 +36,10 @@ def communication_of(plan: PlanData, sizes: Sizes, input_gradients: bool) -> lis
     """
     runs: tuple[Gradient, ...] = ("always", "inputs") if input_gradients else ("always",)
     totals: dict[tuple[str, Axis, Collective], list[int]] = {}
-    for conversion in plan.conversions:
-        for direction, collective, sent in _each(conversion, sizes, runs):
-            total = totals.setdefault((direction, conversion.axis, collective), [0, 0])
-            total[0] += 1
-            total[1] += sent
-    for operator in plan.operators:
-        for each in operator.sends:
-            if each.runs in runs:
-                total = totals.setdefault((each.direction, each.axis, each.collective), [0, 0])
-                total[0] += 1
-                total[1] += sizes.of(each.bytes)
+    for direction, axis, collective, sent in each_collective(plan, sizes, runs):
+        total = totals.setdefault((direction, axis, collective), [0, 0])
+        total[0] += 1
+        total[1] += sent
     axes = list(plan.mesh)
     order = sorted(totals, key=lambda key: (key[0] != "forward", axes.index(key[1]), key[2]))
     return [
@@ -55,17 +48,32 @@ def communication_of(plan: PlanData, sizes: Sizes, input_gradients: bool) -> lis
     ]
 
 
-def _each(
-    conversion: ConversionPlan, sizes: Sizes, runs: Collection[Gradient]
-) -> Iterator[tuple[str, Collective, int]]:
-    """The collectives that send something; of several the bytes are shared by what they send."""
-    ways = [("forward", conversion.forward, conversion.bytes_forward)]
-    if conversion.backward_runs in runs:
-        ways.append(("backward", conversion.backward, conversion.bytes_backward))
-    count = sizes.mesh[conversion.axis]
-    for direction, collectives, text in ways:
-        sending = [each for each in collectives if SENT[each][0]]
-        weights = [SENT[each][0] * count ** (2 - SENT[each][1]) for each in sending]
-        total = sizes.of(text) if sending else 0
-        for collective, weight in zip(sending, weights, strict=True):
-            yield direction, collective, total * weight // sum(weights)
+def each_collective(
+    plan: PlanData, sizes: Sizes, runs: Collection[Gradient] = ("always",)
+) -> Iterator[tuple[str, Axis, Collective, int]]:
+    """Yields the collectives of a step that send something, each with its direction, its axis and
+    the bytes that one rank sends.
+    """
+    for conversion in plan.conversions:
+        ways = [("forward", conversion.forward, conversion.bytes_forward)]
+        if conversion.backward_runs in runs:
+            ways.append(("backward", conversion.backward, conversion.bytes_backward))
+        for direction, collectives, text in ways:
+            if any(SENT[each][0] for each in collectives):
+                total, count = sizes.of(text), sizes.mesh[conversion.axis]
+                for collective, sent in shared_bytes(collectives, total, count):
+                    yield direction, conversion.axis, collective, sent
+    for operator in plan.operators:
+        for each in operator.sends:
+            if each.runs in runs:
+                yield each.direction, each.axis, each.collective, sizes.of(each.bytes)
+
+
+def shared_bytes(
+    collectives: Sequence[Collective], total: int, count: int
+) -> Iterator[tuple[Collective, int]]:
+    """Yields the collectives that send something; the bytes are shared by what they send."""
+    sending = [each for each in collectives if SENT[each][0]]
+    weights = [SENT[each][0] * count ** (2 - SENT[each][1]) for each in sending]
+    for collective, weight in zip(sending, weights, strict=True):
+        yield collective, total * weight // sum(weights)

@@ -92,8 +92,8 @@ _LISTS = {
 def differences(plan: PlanData, derived: PlanData) -> Iterator[str]:
     """Yields what a plan says otherwise than the one that its splits give, a line each.
 
-    Not compared, because nothing runs by them: the policy's name, the notes, and where the code of
-    an operator stands.
+    Not compared, because nothing runs by them: the policy's name, the notes, what a search has
+    proved, and where the code of an operator stands.
     """
     for name, (kind, key) in _LISTS.items():
         for said, follows in zip_longest(getattr(plan, name), getattr(derived, name)):
@@ -105,7 +105,7 @@ def differences(plan: PlanData, derived: PlanData) -> Iterator[str]:
             elif said != follows:
                 skipped = ["source"] if kind == "operator" else []
                 yield from _fields(f"{kind} {getattr(follows, key)}, ", said, follows, skipped)
-    yield from _fields("", plan, derived, ["policy", "notes", *_LISTS])
+    yield from _fields("", plan, derived, ["policy", "notes", "search", *_LISTS])
 
 
 def _fields(where: str, mine: Model, theirs: Model, skipped: Sequence[str]) -> Iterator[str]:

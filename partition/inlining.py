@@ -83,7 +83,7 @@ class _Inlining:
         for fact in graph.facts:
             made.assume(fact)
         made.container, made.settings = graph.container, dict(graph.settings)
-        made.autocast = dict(graph.autocast)
+        made.autocast, made.dtype_reads = dict(graph.autocast), dict(graph.dtype_reads)
         made.attachments, made.objects = dict(graph.attachments), dict(graph.objects)
         twins: dict[Any, Any] = {
             entry.value: made.input(

@@ -20,12 +20,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import lcm
 from typing import Any, Literal, TypedDict
 
-from dimsolve.ir.annotation import Annotation
 from dimsolve.ir.checks import (
     as_whole,
     to_choice,
@@ -39,7 +38,8 @@ from dimsolve.ir.expression import Comparison, Relation
 from dimsolve.solver.algebra.dims import evaluate, surely_positive, symbols_of
 from dimsolve.solver.algebra.integers import divisors
 from dimsolve.solver.algebra.poly import Dim, Poly, TooLarge, product
-from dimsolve.solver.infer import Inputs, infer, infer_for
+from dimsolve.solver.calls import Asked, Question, ask
+from dimsolve.solver.infer import Inputs
 from dimsolve.solver.layout import Pattern
 from dimsolve.solver.lengths import is_length
 from dimsolve.solver.problems import UNANSWERABLE, shape_text
@@ -55,6 +55,7 @@ from .mesh import part_of
 from .placement import Placement, Reduction, Shard
 from .rules.naming import nothing_to_split, split_name
 from .rules.rule import NoRule, Rule, TransformRule, choose_rule, whole_rule
+from .rules.table import with_rules
 
 
 def ranges(counts: Sequence[int]) -> str:
@@ -414,7 +415,7 @@ _EXPRESSIONS = ("sympy.", "dimsolve.")
 
 
 def check(
-    annotation: str | Annotation,
+    annotation: Asked,
     inputs: Inputs,
     split: str | tuple[int, int],
     parts: Any,
@@ -427,8 +428,9 @@ def check(
 ) -> Legality:
     """Returns whether ``split`` may be cut into ``parts``, and what every rank holds.
 
-    split: an identifier's name or (index, dim). parts: an int, or a dimension expression for a
-    count not yet known. contiguous: allow only layouts in which every rank's part is one run.
+    annotation: of an operator, or a function or its path, as `dimsolve.infer` takes it. split: an
+    identifier's name or (index, dim). parts: an int, or a dimension expression for a count not yet
+    known. contiguous: allow only layouts in which every rank's part is one run.
     value_split: numbers of the inputs that are summands. partial: what joins the parts of a ``+``
     split (sum, max, min, prod, avg). Raises AnnotationError for a question that cannot be read and
     ShapeError where the inputs can never match; *illegal* is an answer.
@@ -437,14 +439,28 @@ def check(
     ('k % 8 == 0',)
     """
     names = symbols_of(_to_count(parts))
-    solution = infer_for(annotation, inputs, arguments=arguments, facts=facts, names=names)
-    return judge(
-        solution,
+    asked = ask(
+        annotation, inputs, arguments=arguments, facts=facts, names=names, prepare=with_rules
+    )
+    return _judged(asked, split, parts, to_manner(asked, contiguous, value_split, partial))
+
+
+def _judged(asked: Question, split: Any, parts: Any, manner: Manner) -> Legality:
+    """The answer to a question about an annotation or a function; a function says itself why no
+    part of it can be split.
+    """
+    declaration = asked.declaration
+    found = judge(
+        asked.solution,
         split,
         parts,
-        arguments=arguments or {},
-        **to_manner(solution, contiguous, value_split, partial),
+        arguments=asked.arguments,
+        transform_rules=() if declaration is None else declaration.transform_rules,
+        **manner,
     )
+    if declaration is None or not declaration.frozen or found.verdict != "illegal":
+        return found
+    return replace(found, reason=f"{found.reason}; {declaration.frozen}")
 
 
 class Manner(TypedDict):
@@ -455,14 +471,17 @@ class Manner(TypedDict):
     reduction: Reduction
 
 
-def to_manner(solution: Solution, contiguous: Any, value_split: Any, partial: Any) -> Manner:
-    """Returns the parameters that `check` and `legal_parts` share; AnnotationError for what they
-    cannot be.
+def to_manner(asked: Question, contiguous: Any, value_split: Any, partial: Any) -> Manner:
+    """Returns the parameters that `check` and `legal_parts` share; a function says itself which
+    inputs are summands and what joins the parts. AnnotationError for what they cannot be.
     """
     word = to_choice("partial", partial, [reduction.value for reduction in Reduction])
+    summands = _to_summands(value_split, len(asked.solution.layout.inputs))
+    if asked.declaration is not None:
+        word, summands = asked.declaration.reduction, asked.declaration.value_split
     return Manner(
         contiguous=to_flag("contiguous", contiguous),
-        value_split=_to_summands(value_split, len(solution.layout.inputs)),
+        value_split=summands,
         reduction=Reduction(word),
     )
 
@@ -569,7 +588,7 @@ _WORST: tuple[Verdict, ...] = ("illegal", "unknown", "conditional", "legal")
 
 
 def check_mesh(
-    annotation: str | Annotation,
+    annotation: Asked,
     inputs: Inputs,
     splits: Mapping[str, Any] | Iterable[tuple[str | tuple[int, int], Any]],
     *,
@@ -595,7 +614,7 @@ def check_mesh(
     why = [f"{axis.split}: {axis.reason}" for axis in axes if axis.verdict == verdict]
     if verdict == "conditional":
         try:
-            infer(annotation, inputs, arguments=known.get("arguments"), facts=[*given, *conditions])
+            ask(annotation, inputs, arguments=known.get("arguments"), facts=[*given, *conditions])
         except ShapeError:
             never = "each split has a condition, and no sizes satisfy all of them"
             return MeshLegality(axes, "illegal", never, ())
@@ -639,7 +658,7 @@ class LegalParts(Displayed):
 
 
 def legal_parts(
-    annotation: str | Annotation,
+    annotation: Asked,
     inputs: Inputs,
     split: str | tuple[int, int],
     *,
@@ -660,8 +679,9 @@ def legal_parts(
     {3: 's % 3 == 0'}
     """
     bound = DEFAULT_BOUND if up_to is None else to_whole("up_to", up_to, 1, MAX_BOUND)
-    solution = infer(annotation, inputs, arguments=arguments, facts=facts)
-    manner = to_manner(solution, contiguous, value_split, partial)
+    asked = ask(annotation, inputs, arguments=arguments, facts=facts, prepare=with_rules)
+    solution = asked.solution
+    manner = to_manner(asked, contiguous, value_split, partial)
     always: list[int] = []
     conditional: dict[int, str] = {}
     forbidden: dict[int, str] = {}
@@ -669,7 +689,7 @@ def legal_parts(
     name: str | None = None
 
     def judged(count: int) -> Legality:
-        return judge(solution, split, count, arguments=arguments or {}, **manner)
+        return _judged(asked, split, count, manner)
 
     for count in range(1, bound + 1):
         legality = judged(count)

@@ -10,7 +10,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,13 +22,25 @@ from dimsolve.ir.graph import Graph
 from .checkpoints import with_regions_of
 from .communication import Traffic, communication_of
 from .compare import diff
+from .cost import Cost, cost_of
+from .machine import Machine
+from .engines.torch_tp import ParallelizeModule, to_parallelize_module
+from .engines.write import to_tp_plan
 from .memory import Memory, memory_of
 from .mesh import MeshLike
-from .plan_data import PlanData
+from .plan_data import PlanData, problem
+from .planning.auto import Asked
 from .planning.derive import check_derived
 from .planning.planner import plan_as, require_graph
 from .read_plan import file_text, read_plan
 from .sizes import Sizes, check_conditions, read_sizes
+
+NO_MEMORY = problem(
+    "not-bytes",
+    "this is no size of a memory",
+    "{memory:.60}",
+    'write "80 GiB", or a number of bytes',
+)
 
 
 class Plan(PlanData, Displayed):
@@ -92,11 +106,42 @@ class Plan(PlanData, Displayed):
         known = Sizes(self, sizes, named, "communication")
         return communication_of(self, known, input_gradients)
 
+    def cost(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        *,
+        machine: Machine | str | None = None,
+        **named: int,
+    ) -> Cost:
+        """Returns the seconds of a training step on a machine, at these sizes; `memory` says how they
+        are given. machine: one, or the name of a known one; None: that of the plan's search, or an
+        H100. A plan that was searched for has the sizes of its search where none are given.
+        """
+        if sizes is None and not named and self.search is not None:
+            sizes = self.search.sizes
+        return cost_of(self, Sizes(self, sizes, named, "cost"), machine_of(machine, self))
+
     def check(self, sizes: Mapping[str, int] | None = None, **named: int) -> None:
         """Raises PlanError for the first condition that does not hold at these sizes, and where one
         of its sizes is missing; `memory` says how they are given.
         """
         check_conditions(self, read_sizes(self, sizes, named, "check"))
+
+    def to_tp_plan(self, axis: str | None = None) -> dict[str, str]:
+        """Returns the plan as a ``tp_plan``, which transformers, vLLM and SGLang read: a style for
+        every module that is cut, ``{"model.layers.*.self_attn.q_proj": "colwise"}``.
+
+        axis: of the mesh. Raises PlanError, with the operator, for what the format cannot say.
+        Whether an engine that runs the model's own code gets the same numbers is asked of
+        `dimsolve.audit`.
+        """
+        return to_tp_plan(self, axis)
+
+    def to_parallelize_module(self, axis: str | None = None) -> ParallelizeModule:
+        """Returns the plan for torch's ``parallelize_module``: ``.text`` is the call as Python,
+        ``.objects()`` the styles. Raises PlanError, with the operator, for what it cannot say.
+        """
+        return to_parallelize_module(self, axis)
 
     def diff(self, other: Plan) -> str:
         """Returns what differs, a line each; ``""`` for equal plans. PlanError for no plan."""
@@ -106,12 +151,27 @@ class Plan(PlanData, Displayed):
         return self.explain()
 
 
+def machine_of(machine: Machine | str | None, plan: PlanData | None = None) -> Machine:
+    """Returns a machine that is given as itself or by its name."""
+    if isinstance(machine, Machine):
+        return machine
+    if machine is None and plan is not None and plan.search is not None:
+        return plan.search.machine
+    return Machine.named(machine or "h100")
+
+
 def plan(
     graph: Graph,
     mesh: MeshLike,
     policy: Any = None,
     state: Any = None,
     precision: Any = None,
+    *,
+    machine: Machine | str | None = None,
+    memory: int | str | None = None,
+    sizes: Mapping[str, int] | None = None,
+    optimizer_states: int = 2,
+    seconds: float = float("inf"),
 ) -> Plan:
     """Returns how the graph is cut over the mesh.
 
@@ -125,6 +185,11 @@ def plan(
     where no parameter is. An axis of another name is told:
     ``{"data": "data", "model": "tensor"}``. Also a mapping from patterns of node
     names to splits per axis, or a function ``PAS(graph, resource)``.
+
+    ``"auto"`` searches for the plan of least time on a ``machine`` (a `Machine`, or the name of a
+    known one; None: an H100), at these ``sizes`` of the graph's symbols, within ``memory`` of a
+    rank (bytes, or ``"80 GiB"``) with so many ``optimizer_states`` for each parameter; after so
+    many ``seconds`` the best so far. What is proved of it stands in ``plan.search``.
 
     state: how parameters are stored that an axis uses whole. ``"whole"``: on every rank;
     ``"optimizer"``: a rank steps on its part, so it has gradients and optimiser states of that part
@@ -140,7 +205,26 @@ def plan(
     Raises PlanError for what is illegal, before anything runs, and MeshError for a mesh that cannot
     be read.
     """
-    return plan_as(Plan, graph, mesh, policy, state, precision)
+    asked = Asked(
+        machine_of(machine), dict(sizes or {}), bytes_of(memory), optimizer_states, seconds
+    )
+    return plan_as(Plan, graph, mesh, policy, state, precision, asked)
+
+
+def bytes_of(memory: int | str | None) -> int | None:
+    """Returns bytes from a number or a text.
+
+    >>> bytes_of("1.5 GiB"), bytes_of("80GB"), bytes_of(64)
+    (1610612736, 80000000000, 64)
+    """
+    if memory is None or isinstance(memory, int):
+        return memory
+    found = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([KMGT]?)(i?)B?\s*", memory, re.ASCII)
+    if found is None:
+        raise NO_MEMORY(memory=repr(memory))
+    number, letter, binary = found.groups()
+    scale = (1024 if binary else 1000) ** " KMGT".index(letter or " ")
+    return int(Fraction(number) * scale)
 
 
 def read_plan_file(path: str | Path) -> Plan:

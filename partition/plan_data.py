@@ -32,6 +32,7 @@ from dimsolve.ir.errors import Diagnostic, DimsolveError, Problem
 from dimsolve.ir.graph import CONTRACT, Graph, Region
 
 from .legality import Legality
+from .machine import Machine
 from .reshard import Collective
 
 VERSIONS = (1, 2, 3)
@@ -297,6 +298,40 @@ class Precision(Model):
     reduced: str
 
 
+class SearchRecord(Model):
+    """What a search for the plan of least time has proved, under its cost model.
+
+    machine, sizes, memory, optimizer_states: what was asked; memory in bytes of a rank, None without
+    a limit. cost: of the plan, in picoseconds. bound: what every plan costs at least. restricted:
+    values that were brought to two placements at most. proof: the steps that
+    `dimsolve.partition.search.check` checks.
+    """
+
+    machine: Machine
+    sizes: dict[str, int]
+    memory: int | None
+    optimizer_states: int
+    cost: int
+    bound: int
+    restricted: list[str] = Field(default_factory=list)
+    proof: list[Any]
+
+    @property
+    def seconds(self) -> float:
+        """The time of a step."""
+        return self.cost / 1e12
+
+    @property
+    def gap(self) -> float:
+        """How much less any plan could take, as a part of this one's time; 0: it is the best."""
+        return 1 - self.bound / self.cost if self.cost else 0.0
+
+    @property
+    def optimal(self) -> bool:
+        """Whether it is proved that no plan is faster."""
+        return self.bound >= self.cost and not self.restricted
+
+
 class GraphId(Model):
     """Which graph the plan is for. ``fingerprint`` is a hash of its nodes and types."""
 
@@ -315,7 +350,8 @@ class PlanData(Model):
     first: those of the graph, and any that whoever made the plan added. state: how parameters are
     stored along an axis on which they are used whole: ``optimizer``, in parts that are gathered
     once, or ``shared``, in parts that are gathered for each use; an axis that is not there stores
-    them as they are used. precision: of parameters, where it is not that of the graph.
+    them as they are used. precision: of parameters, where it is not that of the graph. search: what
+    is proved of a plan that was searched for.
     """
 
     version: Literal[1, 2, 3] = 1
@@ -334,6 +370,7 @@ class PlanData(Model):
     regions: list[RegionPlan] = Field(default_factory=list)
     state: dict[Axis, State] = Field(default_factory=dict)
     precision: Precision | None = None
+    search: SearchRecord | None = None
 
     _planned: Any = PrivateAttr(default=None)
 
@@ -380,7 +417,7 @@ class PlanData(Model):
     def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """What an older version has no word for is not written where there is none of it."""
         data: dict[str, Any] = write(self)
-        for name in ("regions", "state", "precision"):
+        for name in ("regions", "state", "precision", "search"):
             if not getattr(self, name):
                 data.pop(name, None)
         for entry in data.get("conversions", ()):

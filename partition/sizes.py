@@ -13,13 +13,14 @@ The conditions of a plan say no more than they must (`essential`):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from math import prod
 from operator import index
 from typing import Any
 
 from dimsolve.ir.characters import shown
+from dimsolve.ir.checks import nearest
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.expression import Relation
 from dimsolve.ir.read_expression import read_relation
@@ -61,6 +62,7 @@ UNKNOWN = problem(
     "no-such-symbol",
     "the plan has no such symbol",
     "'{name}' is none; its symbols are {symbols}",
+    "{hint}",
 )
 NO_SIZE = problem(
     "not-a-size",
@@ -178,12 +180,19 @@ def read_sizes(plan: PlanData, sizes: Any, named: Mapping[str, Any], method: str
     twice = next((name for name in named if name in given), None)
     if twice is not None:
         raise TWICE(name=shown(twice))
-    return {name: _read(plan, name, size) for name, size in {**given, **named}.items()}
+    return read_sizes_of(plan.symbols, {**given, **named})
 
 
-def _read(plan: PlanData, name: str, size: Any) -> int:
-    if name not in plan.symbols:
-        raise UNKNOWN(name=shown(str(name)), symbols=", ".join(plan.symbols) or "none")
+def read_sizes_of(symbols: Collection[str], sizes: Mapping[str, Any]) -> dict[str, int]:
+    """Returns the sizes of symbols. Raises PlanError for other symbols, and for what is no size."""
+    return {name: _read(symbols, name, size) for name, size in sizes.items()}
+
+
+def _read(symbols: Collection[str], name: str, size: Any) -> int:
+    if name not in symbols:
+        close = nearest(name, symbols) if isinstance(name, str) else None
+        hint = f"did you mean '{close}'?" if close else ""
+        raise UNKNOWN(name=shown(str(name)), symbols=", ".join(symbols) or "none", hint=hint)
     try:
         number = index(size)
     except TypeError:

@@ -83,12 +83,22 @@ def infer_for(
     known: Any = facts if facts.__class__ is tuple and not facts else to_facts(facts)
     solution = _asked(annotation, inputs, arguments, known, False)
     if known:
-        asked = set(names).union(solution.layout.marks, *(symbols_of(d) for d in _dims(solution)))
+        asked = set(names)
         for value in (arguments or {}).values():
             with suppress(DimsolveError):
                 asked |= symbols_of(to_dim(value))
-        refuse_slips(read_facts(known), asked)
+        refuse_slips_of(solution, known, asked)
     return solution
+
+
+def refuse_slips_of(
+    solution: Solution, facts: Iterable[str | Relation], names: Collection[str]
+) -> None:
+    """Raises AnnotationError for a fact whose name is a slip for one of the question: for a symbol
+    of its shapes, an identifier, or one of ``names``.
+    """
+    asked = set(names).union(solution.layout.marks, *(symbols_of(d) for d in _dims(solution)))
+    refuse_slips(read_facts(to_facts(facts)), asked)
 
 
 def _dims(solution: Solution) -> Iterator[Dim]:
@@ -111,6 +121,7 @@ def infer_sizes(
     inputs: Inputs,
     *,
     arguments: Mapping[str, Any] | None = None,
+    facts: Iterable[str | Relation] = (),
 ) -> Solution:
     """Returns what `infer` returns, for the sizes of tensors that exist.
 
@@ -120,7 +131,7 @@ def infer_sizes(
     >>> infer_sizes("a b -> b a", ["n//2, 3"]).conditions
     ()
     """
-    return _asked(annotation, inputs, arguments, (), True)
+    return _asked(annotation, inputs, arguments, facts, True)
 
 
 def solve_quickly(

@@ -196,7 +196,7 @@ def test_what_is_imported_is_asked_for() -> None:
 
     extras = project()["project"]["optional-dependencies"]
     core = declared(project()["project"]["dependencies"]) | {"starlette"}  # it is fastapi's
-    optional = declared(extras["models"]) | declared(extras["notebook"])
+    optional = {n for extra in ("models", "trainers", "notebook") for n in declared(extras[extra])}
     assert lowered(imported("dimsolve", *ROOMS)) <= core | optional
     assert optional & lowered(imported("dimsolve/cli", "dimsolve/service", *ROOMS)) == set()
     assert lowered(imported("tests")) <= core | optional | declared(extras["test"])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 import typer
 
 from .answers import Exit, answer, exit_of_counts, lines
-from .options import Json, Model, PolicyName, StateName, counts_of
+from .options import Json, Model, PolicyName, StateName, arguments_of, counts_of
 
 if TYPE_CHECKING:
     from dimsolve.exec.engines.audit import Audit
@@ -167,6 +167,31 @@ DType: TypeAlias = Annotated[
 ]
 
 
+At: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--at",
+        metavar="NAME=SIZE",
+        help="A size of a dynamic dimension in every step, such as seq=128. Repeatable.",
+        show_default=False,
+    ),
+]
+
+
+def sizes_of(texts: list[str] | None) -> dict[str, int]:
+    """Returns sizes by name; typer.BadParameter where a text is not NAME=NUMBER.
+
+    >>> sizes_of(["batch=8,seq=128"])
+    {'batch': 8, 'seq': 128}
+    """
+    parts = [part for text in texts or () for part in text.split(",")]
+    found = arguments_of(parts, "--at", "seq=128")
+    for name, size in found.items():
+        if not isinstance(size, int):
+            raise typer.BadParameter(f"{name}={size!r:.80} is no number", param_hint="'--at'")
+    return {name: size for name, size in found.items() if isinstance(size, int)}
+
+
 def run(
     target: Model,
     mesh: Mesh,
@@ -178,6 +203,7 @@ def run(
     timeout: Timeout = 60.0,
     seed: Seed = 0,
     dtype: DType = None,
+    at: At = None,
     json: Json = False,
 ) -> None:
     """Train a model on several ranks, and compare every step with one device.
@@ -199,6 +225,7 @@ def run(
         seed=seed,
         timeout=timeout,
         dtype=dtype,
+        at=sizes_of(at),
     )
     try:
         with interruptible():

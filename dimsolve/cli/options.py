@@ -10,7 +10,9 @@ import typer
 AnnotationText: TypeAlias = Annotated[
     str,
     typer.Argument(
-        metavar="ANNOTATION", help="The operator, such as 'm k+, k+ n -> m n'.", show_default=False
+        metavar="ANNOTATION",
+        help="The operator, such as 'm k+, k+ n -> m n', or a function, such as torch.matmul.",
+        show_default=False,
     ),
 ]
 Inputs: TypeAlias = Annotated[
@@ -29,7 +31,8 @@ Arguments: TypeAlias = Annotated[
     typer.Option(
         "--arg",
         metavar="NAME=SIZE",
-        help="A same-named argument of the operator, such as h=8. Repeatable.",
+        help="A same-named argument of the operator, such as h=8; of a function any of its "
+        "arguments, such as stride=2, dim=-1, size='b, 2*s'. Repeatable.",
         show_default=False,
     ),
 ]
@@ -115,7 +118,9 @@ def size_of(text: str) -> int | str:
     return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text.strip(), re.ASCII) else text.strip()
 
 
-def arguments_of(texts: list[str] | None) -> dict[str, int | str]:
+def arguments_of(
+    texts: list[str] | None, option: str = "--arg", example: str = "h=8"
+) -> dict[str, int | str]:
     """Returns arguments by name; typer.BadParameter where a text is not NAME=SIZE or a name comes
     twice.
 
@@ -127,10 +132,10 @@ def arguments_of(texts: list[str] | None) -> dict[str, int | str]:
         name, equals, size = (part.strip() for part in text.partition("="))
         if not (equals and name.isidentifier() and size):
             raise typer.BadParameter(
-                f"{text!r:.80} is not NAME=SIZE, such as h=8", param_hint="'--arg'"
+                f"{text!r:.80} is not NAME=SIZE, such as {example}", param_hint=f"'{option}'"
             )
         if name in arguments:
-            raise typer.BadParameter(f"{name!r:.80} is given twice", param_hint="'--arg'")
+            raise typer.BadParameter(f"{name!r:.80} is given twice", param_hint=f"'{option}'")
         arguments[name] = size_of(size)
     return arguments
 

@@ -1,6 +1,7 @@
 """The verbs that ask about operators: each asks the Python function of the same name.
 
 dimsolve infer '(h t) k -> h t k' --input '8*s, k' --arg h=8
+dimsolve infer torch.nn.functional.conv2d --input 'n, c, h, w' --input 'o, c, 3, 3' --arg stride=2
 dimsolve infer model.py:tiny                                    every value's symbolic shape
 """
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from dimsolve.ir.errors import AnnotationError
     from dimsolve.partition.legality import MeshLegality
     from dimsolve.show.terminal import Block
+    from dimsolve.solver.solution import Solution
 
 
 def parse(annotation: AnnotationText, json: Json = False) -> None:
@@ -58,11 +60,12 @@ def infer(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Infer output shapes from input shapes; all shapes of a model given as module:function or
-    file.py:function, a function that returns (model, example_kwargs[, dynamic]).
+    """Infer output shapes from input shapes, of an annotation or of a function of torch, such as
+    torch.nn.functional.conv2d; all shapes of a model given as module:function or file.py:function,
+    a function that returns (model, example_kwargs[, dynamic]).
     """
     from dimsolve import infer as ask
-    from dimsolve.show.terminal import solution_blocks
+    from dimsolve.show.terminal import Cell, solution_blocks
 
     if is_target(annotation):
         if inputs or arguments or facts:
@@ -72,10 +75,18 @@ def infer(
             )
         infer_model(annotation, explain=explain, json=json)
 
+    def show(solution: Solution) -> Iterator[Block]:
+        if explain:
+            yield from lines(solution.explain())
+            return
+        if solution.text != annotation.strip():  # of a function
+            yield [[Cell("annotation", "bold"), Cell(solution.text)]]
+        yield from solution_blocks(solution)
+
     shapes, named = inputs_of(inputs), arguments_of(arguments)
     answer(
         lambda: ask(annotation.strip(), shapes, arguments=named, facts=facts_of(facts)),
-        (lambda solution: lines(solution.explain())) if explain else solution_blocks,
+        show,
         json=json,
     )
 

@@ -43,7 +43,8 @@ from dimsolve.partition.legality import check, legal_parts
 from dimsolve.partition.plan import Plan
 from dimsolve.solver.algebra.dims import symbols_of
 from dimsolve.solver.algebra.poly import Dim, Poly
-from dimsolve.solver.infer import infer, solve_quickly
+from dimsolve.solver.calls import infer, operator_named
+from dimsolve.solver.infer import solve_quickly
 from dimsolve.solver.proof.prove import prove
 from dimsolve.solver.shapes import to_shape
 
@@ -158,6 +159,8 @@ def _is_at_once(question: InferQuestion | CheckQuestion | LegalPartsQuestion) ->
     if not (all(map(_is_plain, inputs)) and all(map(_is_plain_dim, question.arguments.values()))):
         return False
     try:
+        if operator_named(question.annotation) is not None:
+            return False
         lengths = solve_quickly(question.annotation, inputs, question.arguments)
         if lengths is None or not all(map(_is_product, lengths.values())):
             return False

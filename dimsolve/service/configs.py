@@ -84,6 +84,7 @@ class MemoryModel(Model):
     gradients: int
     optimizer: int
     activations: int
+    gathered: int
     total: int
 
 
@@ -125,16 +126,14 @@ def model_answer(question: ModelQuestion) -> ModelAnswer:
     for name in question.mesh:
         if name not in axes:
             raise Refusal("no-such-axis", called=shown(name, 40), known=" and ".join(axes))
+    _check_sizes(question.sizes, SIZES)
     traced = _traced(json.dumps(question.config, sort_keys=True))
     counts = {
         axis: _counts(traced.shorter.legal_parts(axis, policy, up_to=question.up_to))
         for axis, policy in axes.items()
     }
     mesh = {axis: question.mesh.get(axis, 1) for axis in axes}
-    wrong = sorted(set(question.sizes) - set(traced.usual))
-    if wrong:
-        known = " and ".join(traced.usual)
-        raise Refusal("no-such-size", called=shown(wrong[0], 40), known=known)
+    _check_sizes(question.sizes, tuple(traced.usual))
     sizes = {name: question.sizes.get(name, usual) for name, usual in traced.usual.items()}
     problem, memory, whole, sent, notes = None, None, None, (), traced.notes
     conditions = tuple(traced.shorter.conditions)
@@ -161,6 +160,16 @@ def model_answer(question: ModelQuestion) -> ModelAnswer:
         communication=sent,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+SIZES = ("batch", "seq", "target")
+"""What inputs' dimensions are called."""
+
+
+def _check_sizes(given: Mapping[str, int], known: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in known:
+            raise Refusal("no-such-size", called=shown(name, 40), known=" and ".join(known))
 
 
 def _counts(found: LegalParts) -> CountsModel:

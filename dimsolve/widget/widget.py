@@ -24,7 +24,7 @@ from dimsolve.ir.display import render
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.partition.legality import check
-from dimsolve.solver.infer import infer
+from dimsolve.solver.calls import infer
 
 from .answers import Answering
 

@@ -38,6 +38,7 @@ import types
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,7 @@ from ..modes import Modes
 from .argument_objects import PLAIN, Change, Copy, Place, changes, place_name, refuse_hidden
 from .aten import named
 from .confirm import dtype_of
+from .dtype_reads import Read, noting_reads
 from .dynamic import (
     Dynamic,
     Leaf,
@@ -65,6 +67,15 @@ from .dynamic import (
     size_choices,
 )
 from .errors import TraceError, nothing_captured, refused
+from .settling import (
+    Steps,
+    bring_back,
+    compute_alike,
+    drop_kept,
+    has_lengths,
+    kept_values,
+    settle,
+)
 from .side_effects import Settling, refusal_of, unchanged
 from .torch_python import read_through
 
@@ -334,7 +345,7 @@ class Capture:
     objects: the containers and objects among the call's arguments; leaves: the others, with their
     dynamic dimensions; tensors: what was passed for each of them. result: what the model returned,
     made of stand-ins; kind: the class that it had. copied: the copy of the arguments that the call
-    was given; what it has changed there is ``changed``.
+    was given; what it has changed there is ``changed``. reads: where it reads dtypes.
     """
 
     module: GraphModule
@@ -348,6 +359,7 @@ class Capture:
     stand_ins: tuple[Any, ...] = ()
     result: Any = None
     kind: type = tuple
+    reads: Sequence[Read] = ()
     device: str = "cpu"
 
 
@@ -359,13 +371,23 @@ class _Backend:
     captured: list[tuple[GraphModule, list[Any]]] = field(default_factory=list)
     stand_ins: tuple[Any, ...] = ()
     settling: list[Settling] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
+
+    @property
+    def steps(self) -> Steps:
+        """Returns what was captured."""
+        return Steps(*self.captured[0], self.settling)
 
     def __call__(self, module: GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
         import torch
 
+        taken = set(module.graph.find_nodes(op="placeholder"))
         refusal = refusal_of(self.model, self.settling)
         if refusal is not None:
             return _raising(refusal)  # when it runs, so that nothing is changed
+        for node in module.graph.find_nodes(op="placeholder"):
+            if node not in taken:  # what the model holds and does not use, as it was looked at
+                module.graph.erase_node(node)
         self.captured.append((module, list(examples)))
         for node in module.graph.nodes:  # torch forgets it after the compilation
             node.meta["source"] = getattr(node.meta.get("grapharg"), "source", None)
@@ -431,7 +453,7 @@ def _capture_at(
     for leaf in leaves:
         refuse_hidden(leaf.place, leaf.value)
     tensors = [_example(leaf, sizes, device) for leaf in leaves]
-    given = _Given(model, args, kwargs, dict(zip([x.name for x in leaves], tensors, strict=True)))
+    given = _Given(model, args, kwargs, leaves, tensors)
     try:
         backend, result = _settled(model, given, device)
         kind = type(result)
@@ -440,6 +462,7 @@ def _capture_at(
         others = holds_lengths(result, own) or holds_others(result, known, own)
         if backend.captured and others:
             backend, result = _compiled(with_lengths(model), given, device, model)
+            bring_back(backend.settling)
     except TraceError as refusal:
         if refusal.diagnostic.code in ("keeps-state", "hidden-tensor"):
             raise
@@ -451,6 +474,8 @@ def _capture_at(
         raise nothing_captured()
     module, examples = backend.captured[0]
     copied = given.copied
+    handed_out = set(map(id, leaves_in((result, changes(copied)))))
+    stand_ins = drop_kept(module, backend.stand_ins, backend.settling, handed_out)
     return Capture(
         module,
         examples,
@@ -460,9 +485,10 @@ def _capture_at(
         sizes,
         copied,
         changes(copied),
-        backend.stand_ins,
+        stand_ins,
         result,
         kind,
+        backend.reads,
         device or "cpu",
     )
 
@@ -476,7 +502,7 @@ def _state(model: Any) -> Iterator[int]:
 class _Given:
     """The arguments of a capture. A call may change them, so every call is given a copy.
 
-    copied: the last one. tensors: what stands for each leaf, by its name.
+    copied: the last one. tensors: what stands for each leaf.
     """
 
     def __init__(
@@ -484,12 +510,38 @@ class _Given:
         model: Callable[..., Any],
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-        tensors: Mapping[str, Any],
+        leaves: Sequence[Leaf],
+        tensors: Sequence[Any],
     ) -> None:
         self.names = parameter_names(model, len(args))
         self.args, self.kwargs = tuple(args), dict(kwargs)
-        self.tensors = tensors
+        self.leaves = leaves
+        self.tensors = {leaf.name: t for leaf, t in zip(leaves, tensors, strict=True)}
         self.copied = Copy(self.names, self._leaf)
+
+    def fixed(self) -> _Given:
+        """Returns the same arguments, of which no dimension is dynamic."""
+        return self._with(lambda leaf, tensor: tensor.new_empty(tensor.shape))
+
+    def twice(self) -> _Given:
+        """Returns arguments whose dynamic dimensions are twice as long."""
+
+        def longer(leaf: Leaf, tensor: Any) -> Any:
+            shape = [n * (1 + (place in leaf.dims)) for place, n in enumerate(tensor.shape)]
+            return _marked(leaf, tensor.new_zeros(shape))
+
+        return self._with(longer)
+
+    def _with(self, change: Callable[[Leaf, Any], Any]) -> _Given:
+        made = copy(self)
+        made.tensors = {
+            leaf.name: change(leaf, tensor).requires_grad_(tensor.requires_grad)
+            if is_tensor(tensor)
+            else tensor
+            for leaf, tensor in zip(self.leaves, self.tensors.values(), strict=True)
+        }
+        made.copied = Copy(self.names, made._leaf)
+        return made
 
     def anew(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns a new copy of the arguments."""
@@ -501,36 +553,46 @@ class _Given:
 
 
 def _settled(model: Callable[..., Any], given: _Given, device: str | None) -> tuple[_Backend, Any]:
-    """Compiles a call. Where it sets plain attributes of the model, the next call, which finds them
-    set, must leave them so and compute the same; they are brought back.
+    """Compiles a call. Where it sets attributes of the model, the next call, which finds them set,
+    must leave them so and compute the same; they are brought back.
     """
     backend, result = _compiled(model, given, device, model)
     if not backend.settling:
         return backend, result
-    copied = given.copied
+    copied, first = given.copied, backend.steps
     try:
-        again, _ = _compiled(model, given, device, model)
-        if again.settling or _steps(again) != _steps(backend):
-            raise backend.settling[0].refusal
+        if not _settles(first, model, given, device):
+            raise first.settling[0].refusal
     finally:
         given.copied = copied
-        for entry in reversed(backend.settling):
-            setattr(entry.owner, entry.name, entry.was)
+        bring_back(first.settling)
     return backend, result
 
 
-def _steps(backend: _Backend) -> list[str]:
-    """What is computed, whatever the steps are called."""
-    import torch
+def _settles(first: Steps, model: Callable[..., Any], given: _Given, device: str | None) -> bool:
+    """Returns whether calls compute the same after a first one, which has just set attributes."""
 
-    found: list[str] = []
-    for module, _ in backend.captured:
-        places = {node: f"%{place}" for place, node in enumerate(module.graph.nodes)}
-        for node in module.graph.nodes:
-            args = torch.fx.node.map_arg((node.args, node.kwargs), places.__getitem__)
-            what = "" if node.op == "placeholder" else node.target
-            found.append(f"{node.op} {what} {args}")
-    return found
+    def steps(given: _Given) -> Steps:
+        return _compiled(model, given, device, model)[0].steps
+
+    def next_call(before: Steps, kept: Mapping[int, Any], given: _Given) -> Steps:
+        settle(before.settling, kept)
+        try:
+            return steps(given)
+        except TraceError:
+            raise before.settling[0].refusal from None
+
+    kept = kept_values(first)
+    if not has_lengths(first, kept):
+        return compute_alike(first, next_call(first, kept, given), kept)
+    larger = next_call(first, kept, given.twice())
+    smaller = next_call(larger, kept_values(larger), given)
+    if not compute_alike(first, larger) or not compute_alike(first, smaller):
+        return False
+    bring_back(first.settling)
+    once = steps(fixed := given.fixed())
+    kept = kept_values(once)
+    return compute_alike(once, next_call(once, kept, fixed), kept)
 
 
 def _compiled(
@@ -548,7 +610,7 @@ def _compiled(
         backend = _Backend(owner)
         compiled = torch.compile(_fresh_code(model), backend=backend, fullgraph=True)
         try:
-            with _settings(default), _tensors_on_meta(device):
+            with _settings(default), _tensors_on_meta(device), noting_reads(backend.reads):
                 args, kwargs = given.anew()
                 return backend, compiled(*args, **kwargs)
         except Exception as error:
@@ -582,7 +644,12 @@ def _example(leaf: Leaf, sizes: Mapping[str, int], device: str | None) -> Any:
         tensor = value.detach()
     else:
         tensor = torch.zeros(shape, dtype=value.dtype, device=place)
-    tensor.requires_grad_(value.requires_grad)
+    return _marked(leaf, tensor.requires_grad_(value.requires_grad))
+
+
+def _marked(leaf: Leaf, tensor: Any) -> Any:
+    import torch
+
     for index in leaf.dims:
         torch._dynamo.maybe_mark_dynamic(tensor, index)
     return tensor

@@ -35,27 +35,40 @@ _REGISTERED = re.compile(r"(\.__dict__\['|\.)_(buffers|parameters|modules)('\])?
 """Where a module has what is registered."""
 
 
+_LASTING = "_non_persistent_buffers_set"
+"""Where a module has the names of buffers that are not saved; setting one takes it out and puts it
+back.
+"""
+
 _SIGNS = "add sub mul truediv floordiv mod pow and or xor lshift rshift"
 IN_PLACE = frozenset(getattr(operator, f"i{sign}") for sign in _SIGNS.split())
 """``+=`` and its kin, which give a tensor back that they wrote to."""
 
 
-class Settling(NamedTuple):
-    """A plain attribute that a call has set: a later call may well leave it so.
+MISSING = object()
+"""What an attribute was that was not there."""
 
-    owner, name, was: how to bring it back. refusal: what to say where it never rests.
+
+class Settling(NamedTuple):
+    """An attribute that a call has set: a later call may well leave it so.
+
+    owner, name, was: how to bring it back; an entry of a dict where the owner is one. refusal: what
+    to say where it never rests. made: the step of the program that makes its value; None for any
+    other. looked_at: whether the call has read it.
     """
 
     owner: Any
     name: str
     was: Any
     refusal: TraceError
+    made: Any = None
+    looked_at: bool = True
 
 
 def refusal_of(model: Any, settling: list[Settling]) -> TraceError | None:
     """Returns why a model that is being captured cannot be a program; None where nothing is kept
-    from call to call. To be called by a backend, while torch compiles. settling: is given the plain
-    attributes that the call sets, which only another call can judge.
+    from call to call. To be called by a backend, while torch compiles. settling: is given the
+    attributes that the call sets to plain or computed values, which only another call can judge.
     """
     output = _being_captured()
     if output is None:
@@ -75,7 +88,12 @@ def refusal_of(model: Any, settling: list[Settling]) -> TraceError | None:
             replaced = _replaced(place, variable, owners)
             if replaced == []:
                 continue
-            return _of_container(model, place, replaced, owners)
+            refusal = _of_container(model, place, replaced, owners)
+            held = _held(place, owners)
+            kept = None if held is None else _kept(held, variable, refusal)
+            if not kept:
+                return refusal
+            settling += kept
         for name, value in stored.items():
             owner = owners.get(place)
             if owner is not None and _place(value) == f"{place}.{name}":
@@ -84,12 +102,57 @@ def refusal_of(model: Any, settling: list[Settling]) -> TraceError | None:
             if values is not None and _are_same(*values):
                 continue
             attribute = place if place == f"G['{name}']" else f"{place}.{name}"
-            if attribute in looked_at or not hasattr(owner, "named_modules"):
-                refusal = _keeps(model, owner, name, "STORE_ATTR")
-                if values is None or not all(isinstance(each, _PLAIN) for each in values):
-                    return refusal
-                settling.append(Settling(owner, name, values[0], refusal))
+            was = getattr(owner, name, MISSING)
+            read = attribute in looked_at or not hasattr(owner, "named_modules")
+            refusal = _keeps(model, owner, name, "STORE_ATTR")
+            made = _step(value)
+            if read and (owner is None or (made is None and not _are_plain(values))):
+                return refusal
+            settling.append(Settling(owner, name, was, refusal, made, read))
     return None
+
+
+def _are_plain(values: tuple[Any, Any] | None) -> bool:
+    return values is not None and all(isinstance(each, _PLAIN) for each in values)
+
+
+def _held(place: str, owners: Mapping[str, Any]) -> Any:
+    """The dict at a place of the model: of its buffers, or one of its own; None for others."""
+    registered = _REGISTERED.search(place)
+    if registered is not None:
+        owner = owners.get(place[: registered.start()])
+        return owner if registered[2] == "buffers" else None
+    home, _, name = place.rpartition(".")
+    held = getattr(owners.get(home), name, None) if name.isidentifier() else owners.get(place)
+    return held if type(held) is dict else None
+
+
+def _kept(held: Any, variable: Any, refusal: TraceError) -> list[Settling] | None:
+    """The entries of a dict, or the buffers of a module, that are set to tensors that the program
+    makes; None where anything else changes.
+    """
+    before = held if isinstance(held, dict) else held._buffers
+    try:
+        after = {getattr(k, "vt", k).as_python_constant(): v for k, v in variable.items.items()}
+    except (AttributeError, NotImplementedError):
+        return None
+    if before.keys() - after.keys():
+        return None
+    found = []
+    for name, item in after.items():
+        made = _step(item)
+        if made is None or made.op == "placeholder":
+            known = name in before and (before[name] is None or made is not None)
+            if not known and not (name in before and _object(item) is before[name]):
+                return None
+            continue
+        found.append(Settling(held, name, before.get(name, MISSING), refusal, made))
+    return found
+
+
+def _step(variable: Any) -> Any:
+    """The step of the program that makes a tensor or a length; None for any other value."""
+    return getattr(getattr(variable, "proxy", None), "node", None)
 
 
 def _being_captured() -> Any:
@@ -127,6 +190,14 @@ def _values(owner: Any, name: str, value: Any) -> tuple[Any, Any] | None:
         return None
 
 
+def _constant(variable: Any) -> Any:
+    """The value of a variable that is no tensor; None where torch does not know it."""
+    try:
+        return variable.as_python_constant()
+    except (AttributeError, NotImplementedError):
+        return None
+
+
 def _are_same(was: Any, now: Any) -> bool:
     return was is now or (type(was) is type(now) and isinstance(was, _PLAIN) and bool(was == now))
 
@@ -135,6 +206,10 @@ def _replaced(place: str, variable: Any, owners: Mapping[str, Any]) -> list[str]
     """The names under which a dict of what is registered has something else in the end; None for
     another container. ``self.count += 1`` computes in place, and puts the buffer where it was.
     """
+    home, _, name = place.rpartition(".")
+    if name == _LASTING:
+        is_set = getattr(owners.get(home), name, None) == _constant(variable)
+        return [] if is_set else None
     registered = _REGISTERED.search(place)
     if registered is None:
         return None
@@ -144,20 +219,22 @@ def _replaced(place: str, variable: Any, owners: Mapping[str, Any]) -> list[str]
         name
         for name, item in after.items()
         if name not in before
-        or not (_place(item) == f"{place}[{name!r}]" or _written(item) is before[name])
+        or not (_place(item) == f"{place}[{name!r}]" or _is_written(item, before[name]))
     ]
     return [*changed, *(name for name in before if name not in after)]
 
 
-def _written(variable: Any) -> Any:
-    """The tensor that was there before the call, of a value that is it, written in place."""
+def _is_written(variable: Any, before: Any) -> bool:
+    """Whether a value is the tensor that was there before the call, written in place."""
+    if before is None:
+        return _constant(variable) is None and _step(variable) is None
     node = getattr(getattr(variable, "proxy", None), "node", None)
     while node is not None and node.op != "placeholder":
         name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
         method = name.endswith("_") and not name.endswith("__")
         in_place = node.target in IN_PLACE or method
         node = node.args[0] if in_place and node.args else None
-    return None if node is None else getattr(node.meta.get("grapharg"), "example", None)
+    return node is not None and getattr(node.meta.get("grapharg"), "example", None) is before
 
 
 def _of_container(

@@ -94,6 +94,7 @@ from .aten import (
 )
 from .capture import HAND_OUT, Capture, captures, is_tensor
 from .confirm import Confirmation, dtype_of
+from .dtype_reads import other_dtypes
 from .dynamic import Dynamic, given_sizes
 from .errors import (
     TraceError,
@@ -534,6 +535,9 @@ class Reader:
         """
         graph = self.target = Graph(name)
         graph.autocast = autocast_now()
+        graph.dtype_reads = other_dtypes(
+            self.captured.module, self.captured.reads, self.captured.device
+        )
         nodes = list(self.captured.module.graph.nodes)
         inputs = Inputs(graph, self.captured, self.dims, self.model)
         placeholders = [node for node in nodes if node.op == "placeholder"]

@@ -38,7 +38,7 @@ from dimsolve.solver.graphs.names import source
 
 from ..distributed.simulated import Member, RankError, SimulatedWorld
 from .boundary import BoundaryError, Rank, part_of
-from .follow import Doubt, Follow, Followed, same
+from .follow import TOLERANCE, Doubt, Follow, Followed, same
 from .gradients import parameter_gradients, right
 from .loading import loaded_placements
 from .record import At, Refused, tensors_in
@@ -282,7 +282,7 @@ class _Audit:
         if refused:
             return Count(count, "illegal", "illegal", refused)
         if self.one is None:
-            self.plain = _outputs(self.model, self._inputs())
+            self.plain = outputs_of(self.model, self._inputs())
             self.one = self._world(1)
         answer = self._count(count, self.one, self.plain)
         self.partly = []
@@ -319,7 +319,7 @@ class _Audit:
             run = runs[member.rank] = _Run(rank)
             inputs = self._inputs()
             with rank.recorder.inside():
-                run.outputs = _outputs(rank.model, inputs)
+                run.outputs = outputs_of(rank.model, inputs)
             self._backward(run)
             return run
 
@@ -361,11 +361,11 @@ class _Audit:
         found = Follow(whole.rank.recorder, recorders, held).run()
         refused = recorders[0].refused
         forward, findings = self._forward(whole, ranks, found)
-        findings += [_refusal("forward", each) for each in refused if not each.training][:1]
+        findings += [self._refusal("forward", each) for each in refused if not each.training][:1]
         forward = "illegal" if any(not each.training for each in refused) else forward
         gradients, more = self._gradients(whole, ranks, found, forward)
         if forward != "illegal" and refused:
-            gradients, more = "illegal", [*more, _refusal("gradients", refused[0])]
+            gradients, more = "illegal", [*more, self._refusal("gradients", refused[0])]
         if forward != "illegal" and self.loaded:
             gradients, more = "illegal", [*more, *self._reordered(ranks[0].rank)]
         size = sum(p.numel() * p.element_size() for p in ranks[0].rank.model.parameters())
@@ -403,6 +403,12 @@ class _Audit:
     def _left_whole(self, module: str) -> tuple[dict[str, str], str]:
         """The change that leaves a module whole, with all that its own module has."""
         home = generic(module)
+        for partner in self._tied_to(module):
+            both = {generic(partner): "embedding_rowwise", home: "colwise_gather_output"}
+            if any(self.plan.get(name, "replicate") != style for name, style in both.items()):
+                hint = f"its weight is that of {partner}: cut both, or none"
+                return both, hint
+            return dict.fromkeys(both, "replicate"), f"leave {home} and {partner} whole"
         while home:
             own = [
                 key
@@ -416,6 +422,25 @@ class _Audit:
             home = home.rpartition(".")[0]
         return {}, ""
 
+    def _tied_to(self, module: str) -> list[str]:
+        """The embeddings whose table is a linear layer's weight."""
+        modules = dict(self.model.named_modules())
+        weight = getattr(modules.get(module), "weight", None)
+        return [
+            name
+            for name, each in modules.items()
+            if weight is not None
+            and name != module
+            and isinstance(each, nn.Embedding)
+            and each.weight is weight
+        ]
+
+    def _refusal(self, about: About, refused: Refused) -> Finding:
+        """What the engine's tensors would raise."""
+        at = refused.at
+        change, hint = self._left_whole(at.module)
+        return Finding("illegal", about, at.module, _line(at), refused.reason, hint, change)
+
     def _forward(
         self, whole: _Run, ranks: Sequence[_Run], found: Followed
     ) -> tuple[Verdict, list[Finding]]:
@@ -428,23 +453,59 @@ class _Audit:
             )
         ]
         first = next((d for d in found.doubts if d.refuted), next(iter(found.doubts), None))
+        if different and first is None:
+            return "illegal", [self._returned_in_parts(whole, different[0], found)]
         if different:
             found_here = _finding("illegal", "forward", first, "its outputs differ")
-            change, hint = self._left_whole(found_here.module)
+            change, hint = self._packed(whole, first) or self._left_whole(found_here.module)
             return "illegal", [replace(found_here, hint=hint, change=change)]
         if first is not None:
             return "unknown", [_finding("unknown", "forward", first, "it is not proved")]
         return "legal", []
+
+    def _packed(self, whole: _Run, doubt: Doubt | None) -> tuple[dict[str, str], str] | None:
+        """The change for a fused weight, whose two blocks the model takes apart."""
+        if doubt is None or doubt.operator not in ("chunk", "split"):
+            return None
+        steps = whole.rank.recorder.steps
+        (value,) = steps[doubt.step].before
+        for step in reversed(steps[: doubt.step]):
+            if value in step.results and step.before:
+                name = generic(step.at.module)
+                if self.plan.get(name) == "colwise":
+                    return {name: "packed_colwise"}, f'write "{name}": "packed_colwise"'
+                value = step.before[0]
+        return None
+
+    def _returned_in_parts(self, whole: _Run, place: int, found: Followed) -> Finding:
+        """An output of which every rank has its own part: nothing joins it."""
+        recorder = whole.rank.recorder
+        value = recorder.number(whole.outputs[place])
+        placement = found.placements.get(value)
+        for step in reversed(recorder.steps):
+            if value in step.results and step.before:
+                at, value = step.at, step.before[0]
+                if at.module in self.found.modules:
+                    break
+        else:
+            at = recorder.steps[-1].at
+        reason = f"output {place} is {placement}: nothing joins what the ranks have of it"
+        name = generic(at.module)
+        joined = {"colwise": "colwise_gather_output"}.get(self.plan.get(name, ""), "replicate")
+        hint = f'write "{name}": "{joined}"'
+        return Finding("illegal", "forward", at.module, _line(at), reason, hint, {name: joined})
 
     def _gradients(
         self, whole: _Run, ranks: Sequence[_Run], found: Followed, forward: Verdict
     ) -> tuple[Verdict, list[Finding]]:
         if forward == "illegal":
             return "illegal", []
+        sizes = [float(g.abs().max()) for g in whole.gradients.values() if g is not None]
+        largest = max(sizes, default=0.0)
         wrong = [
             name
             for name, gradient in whole.gradients.items()
-            if not self._same_gradient(name, gradient, ranks)
+            if not self._same_gradient(name, gradient, ranks, largest)
         ]
         if wrong:
             return "illegal", [self._wrong(wrong, whole, found)]
@@ -463,7 +524,9 @@ class _Audit:
             return "unknown", [Finding("unknown", "gradients", module, "", reason)]
         return "legal", []
 
-    def _same_gradient(self, name: str, gradient: Tensor | None, ranks: Sequence[_Run]) -> bool:
+    def _same_gradient(
+        self, name: str, gradient: Tensor | None, ranks: Sequence[_Run], largest: float
+    ) -> bool:
         parts = [run.gradients.get(name) for run in ranks]
         if gradient is None:
             return all(part is None or not part.any() for part in parts)
@@ -471,10 +534,11 @@ class _Audit:
         placement, count = self.loaded.get(name, said), len(ranks)
         for number, part in enumerate(parts):
             wanted = part_of(gradient, placement, number, count)
-            scale = float(gradient.abs().max())
             if part is None or part.shape != wanted.shape:
                 return False
-            if part.numel() and float((part - wanted).abs().max()) > 2e-3 * scale + 1e-9:
+            # A gradient that is nothing but rounding is compared with the others'.
+            allowed = TOLERANCE * max(float(gradient.abs().max()), 1e-4 * largest)
+            if part.numel() and float((part - wanted).abs().max()) > allowed:
                 return False
         return True
 
@@ -519,10 +583,6 @@ def _finding(verdict: Verdict, about: About, doubt: Doubt | None, reason: str) -
     )
 
 
-def _refusal(about: About, refused: Refused) -> Finding:
-    return Finding("illegal", about, refused.at.module, _line(refused.at), refused.reason)
-
-
 def _line(at: At) -> str:
     return str(source(at.file, at.line)) if at.file else ""
 
@@ -543,7 +603,7 @@ def prepared(model: nn.Module) -> nn.Module:
     return ours
 
 
-def _outputs(model: nn.Module, inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> list[Tensor]:
+def outputs_of(model: nn.Module, inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> list[Tensor]:
     args, kwargs = inputs
     return list(tensors_in(returned(model(*args, **kwargs))))
 

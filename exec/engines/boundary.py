@@ -240,7 +240,7 @@ class Rank:
             case "slice":
                 return self.slice(first, module.in_features), *rest
             case "divide":
-                return first / self.end.size, *rest
+                return self._noted("divide", first, lambda x: x / self.end.size), *rest
             case _:
                 if len(rest) >= 2:
                     index, weights, *more = rest

@@ -42,6 +42,8 @@ from .record import At, Recorder, Step, tensors_in
 R, P = Replicate(), Partial()
 Gradient: TypeAlias = Literal["whole", "summand", "wrong"]
 
+ZEROS = frozenset({"zeros", "zeros_like", "new_zeros"})
+
 TOLERANCE = 2e-3
 """How far two runs in float32 may differ, as a part of the largest number of the one."""
 
@@ -150,6 +152,7 @@ class Follow:
         self.count = len(ranks)
         self.parameters = parameters
         self.found = Followed()
+        self.zeros: set[int] = set()
 
     def run(self) -> Followed:
         """Returns where everything lies, as far as the runs go together."""
@@ -192,6 +195,8 @@ class Follow:
             self._forget(step)
         for value, placement in zip(step.results, answer, strict=True):
             self.found.placements[value] = placement
+        if _name(step) in ZEROS:
+            self.zeros.update(step.results)
 
     def _forget(self, step: Step) -> None:
         """What shares memory with what is written to has other numbers now: where it lies is known
@@ -275,6 +280,14 @@ class Follow:
             zip([id(t) for t in tensors_in((step.args, step.kwargs))], placed, strict=False)
         )
         wanted = [R if t is None else by_id.get(id(t), R) for t in declaration.inputs]
+        summands = any(isinstance(each, Partial) for each in wanted)
+        if summands:  # zeros on every rank are summands of zeros
+            numbers = dict(zip(by_id, step.before, strict=False))
+            zero = {tensor for tensor, number in numbers.items() if number in self.zeros}
+            places = [None if t is None else id(t) for t in declaration.inputs]
+            wanted = [
+                P if place in zero else each for place, each in zip(places, wanted, strict=True)
+            ]
         choices: Any = [self._choice(op_class, wanted, step)]
         whole = step.kind == "call" and all(isinstance(each, Replicate) for each in wanted)
         if whole and any(_plain(step) != _plain(other) for other in steps):
@@ -461,6 +474,8 @@ def _at_boundary(step: Step, placed: Sequence[Placement | None]) -> list[Placeme
             return [R]
         case "share" | "rope", other:
             return f"the input is {other}, and the style takes it for whole on every rank"
+        case "divide", Replicate():
+            return [P]
         case "sum", Partial():
             return [R]
         case "sum", other:

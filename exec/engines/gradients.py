@@ -74,6 +74,8 @@ def _through(step: Step, placed: Placement | None, result: Gradient, split: bool
     match step.kind:
         case "share":
             return "whole" if result == "summand" else "wrong"
+        case "divide":
+            return "summand" if result == "whole" else "wrong"
         case "rope":
             parts = [part for part in result if isinstance(part, tuple)]
             turned = parts[-1:] == [("summand", step.width)]

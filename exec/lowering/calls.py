@@ -25,11 +25,12 @@ from typing import Any
 
 import torch
 
-from dimsolve.ir.errors import Diagnostic
+from dimsolve.ir.errors import Diagnostic, Problem
 from dimsolve.ir.graph import Graph, Node, Value
 from dimsolve.ir.operator import Declaration, Operator
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType, TupleType
-from dimsolve.partition.placement import Partial, Placement, Replicate
+from dimsolve.partition.layout import Layout
+from dimsolve.partition.placement import Partial, Placement, Replicate, Shard
 from dimsolve.partition.plan_data import ConversionPlan, OperatorPlan, Randomness
 from dimsolve.partition.rules.rule import TransformRule
 from dimsolve.partition.rules.table import rules_for
@@ -40,6 +41,7 @@ from ..calls import Arguments, resolve, takes_several
 from ..calls import modified as modified_arguments
 from ..distributed.collectives import MeshPart, convert_axes
 from ..distributed.communicator import Communicator, common_number
+from ..distributed.sharding import slice_part
 from .setting import TWO_FUNCTIONS, LoweringError, Setting, is_real
 
 Places = dict[int | str, tuple[Placement, ...]]
@@ -129,17 +131,91 @@ def _dispatched(
     return call
 
 
-class Draws:
-    """The random numbers of one program on one rank."""
+MASKS = frozenset(
+    {"dropout", "dropout_", "dropout1d", "dropout2d", "dropout3d"}
+    | {"feature_dropout", "feature_dropout_"}
+)
+"""Functions that multiply their first argument with a mask, which depends on its shape only."""
 
-    def __init__(self, communicators: Mapping[str, Communicator], device: torch.device) -> None:
+_NO_MASK = Problem(
+    LoweringError,
+    "not-as-one-device",
+    "{node.id} cannot draw what one device draws",
+    "{node.signature} draws numbers for what it computes within, and {axes} cuts it",
+    'randomness="ranks"; or let the model draw with dropout: of transformers\' models, '
+    'attn_implementation="eager"',
+)
+_OTHER_STATES = Problem(
+    LoweringError,
+    "generators-differ",
+    'randomness="one-device": the ranks\' random generators are in different states',
+    "rank 0 of the mesh and this rank would draw other numbers",
+    "call torch.manual_seed with one number on all ranks, and draw the same from then on",
+)
+
+
+class Draws:
+    """The random numbers of one program on one rank. one_device: it draws from torch's generator
+    what one device draws, all of it on every rank; else each operator has seeds of its own.
+    """
+
+    def __init__(
+        self,
+        communicators: Mapping[str, Communicator],
+        device: torch.device,
+        *,
+        one_device: bool = False,
+    ) -> None:
         self.communicators = communicators
         self.device = device
+        self.one_device = one_device
         self._number = 0
 
     def begin(self) -> None:
-        """Begins a run: all ranks get the number that the first rank draws."""
-        self._number = common_number(self.communicators.values(), self.device)
+        """Begins a run: all ranks get the number that the first rank draws. Raises LoweringError on
+        all ranks where they should draw alike, and are not in one state.
+        """
+        if not self.one_device:
+            self._number = common_number(self.communicators.values(), self.device)
+            return
+        state = self._generator().get_state().numpy().tobytes()
+        number = int.from_bytes(blake2b(state, digest_size=7).digest(), "big")
+        own = torch.tensor([number], device=self.device)
+        for end in reversed(tuple(self.communicators.values())):
+            own = end.all_gather(own).flatten() if end.size > 1 else own
+        if len(set(own.tolist())) > 1:
+            raise _OTHER_STATES()
+
+    def as_one_device(
+        self, function: Callable[..., Any], node: Node, layout: Layout
+    ) -> Callable[..., Any]:
+        """Returns the function of a node whose first operand is cut so: it draws the whole mask, of
+        which it takes this rank's part. Raises LoweringError for a function without a mask.
+        """
+        cuts = [
+            (placement, end)
+            for placement, end in zip(layout, self.communicators.values(), strict=True)
+            if isinstance(placement, Shard) and end.size > 1
+        ]
+        if not cuts:
+            return function
+        if node.name not in MASKS:
+            names = zip(self.communicators.items(), layout, strict=True)
+            axes = [a for (a, end), p in names if isinstance(p, Shard) and end.size > 1]
+            raise _NO_MASK(node=node, axes=" and ".join(axes))
+
+        def draw(input: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+            shape = list(input.shape)
+            for placement, end in cuts:
+                shape[placement.dim] *= end.size
+            ones = _in_order_of(input, shape)
+            mask = made = function(ones, *args, **kwargs)
+            for placement, end in cuts:
+                mask = slice_part(mask, placement, end.rank, end.size)
+            return input.mul_(mask) if made is ones and ones.numel() else input * mask
+
+        whole: Callable[..., Any] = torch.compiler.disable(draw)
+        return whole
 
     def repeating(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns the function, drawing the numbers of the run that is going on, whenever it is
@@ -166,6 +242,8 @@ class Draws:
         self, function: Callable[..., Any], stream: int, differs: Sequence[str]
     ) -> Callable[..., Any]:
         """Returns the function, drawing from the operator's own seed."""
+        if self.one_device:
+            return function
 
         def draw(*args: Any, **kwargs: Any) -> Any:
             generator = self._generator()
@@ -187,6 +265,18 @@ class Draws:
                 torch.cuda.current_device() if index is None else index
             ]
         return torch.default_generator
+
+
+def _in_order_of(like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """Ones of a shape whose dimensions lie in memory in the order of another tensor's: numbers are
+    drawn in this order.
+    """
+    order = sorted(range(len(shape)), key=lambda dim: (-like.stride(dim), dim))
+    strides, step = [0] * len(shape), 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step *= shape[dim]
+    return torch.empty_strided(shape, strides, dtype=like.dtype, device=like.device).fill_(1)
 
 
 def refuse_sparse(

@@ -299,6 +299,11 @@ class _Emission:
             modifier = self._imported(step, change)
             name = f"modified({name}, {modifier}, {self._part(splits)}, {names!r}, {defaults!r})"
         if call.randomness is not None:
+            draws = self.program.draws
+            if draws is not None and draws.one_device:
+                raise not_emitted(
+                    step.name, "what one device draws, of which a rank takes its part"
+                )
             differs = tuple(call.randomness.differs)
             name = f"draws.drawing({name}, {call.randomness.stream}, {differs!r})"
         return name

@@ -35,6 +35,7 @@ from dimsolve.ir.graph import (
     Place,
     Value,
     map_argument,
+    values_in,
 )
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType
 from dimsolve.partition import regions
@@ -82,6 +83,7 @@ def lower(
     kept: Sequence[str] = (),
     stored: Mapping[str, Layout] | None = None,
     returned: Returned | None = None,
+    randomness: str = "ranks",
 ) -> Program:
     """Returns the program of this rank.
 
@@ -90,8 +92,8 @@ def lower(
     kept: axes along which outputs are returned in the parts that they are made in; along the others
     they are returned whole. stored: the layouts of parameters and buffers that ranks hold otherwise
     than the plan says, by name. returned: says of outputs by name that they stay in parts, or are
-    left out. Raises LoweringError for a graph that no program can be made of, and PlanError for a
-    plan that does not follow from the graph.
+    left out. randomness: "one-device" draws what one device draws. Raises LoweringError for a graph
+    that no program can be made of, and PlanError for a plan that does not follow from the graph.
     """
     check_derived(plan, graph)
     ends = {axis: communicators[axis] for axis in plan.mesh}
@@ -104,6 +106,7 @@ def lower(
         kept=tuple(kept),
         stored=stored or {},
         returned=returned or Returned(),
+        randomness=randomness,
     )
     return _Lowering(setting).program()
 
@@ -121,7 +124,9 @@ class _Lowering:
         self.values = Values(setting, self.lengths)
         self.env = self.values.env
         self.wide = is_wide(setting.graph)
-        self.draws = Draws(setting.communicators, setting.device)
+        self.draws = Draws(
+            setting.communicators, setting.device, one_device=setting.randomness == "one-device"
+        )
         self.slots: list[Slot] = []
         self.constants: dict[str, Any] = {}
         self.operators = {entry.node: entry for entry in self.plan.operators}
@@ -172,9 +177,9 @@ class _Lowering:
             self.graph.returned(), () if self.graph.left else ("returned",)
         )
 
-        def leaf(item: Any) -> Any:
+        def leaf(item: Any, left: bool = False) -> Any:
             if isinstance(item, Value):
-                return self.values.returned(item.name, outputs.get(item.name))
+                return self.values.returned(item.name, outputs.get(item.name), always=left)
             if isinstance(item, Constant):
                 absent.append(item.path)
                 return None
@@ -182,11 +187,17 @@ class _Lowering:
                 return self._attached(item.name)
             return self.lengths(item) if isinstance(item, Poly) else item
 
+        def made() -> Any:
+            if not self.graph.left:
+                return map_argument(tree, leaf)
+            left = map_argument(tree["left"], lambda item: leaf(item, True))
+            return {"returned": map_argument(tree["returned"], leaf), "left": left}
+
         if self.values.recorded:
-            self.fx.output(map_argument(tree, leaf))
+            self.fx.output(made())
             return tuple(absent)
         self._switch(True)  # what is handed out has the gradient that it was made with
-        result = map_argument(tree, leaf)
+        result = made()
         self._switch(False)
         self.fx.output(result)
         return tuple(absent)
@@ -196,7 +207,7 @@ class _Lowering:
         own objects, constants.
         """
         made = self.graph.objects.get(place)
-        if made is not None and made.kind != "class":
+        if made is not None and (made.kind != "class" or self._is_left_out(tree, place)):
             return None
         if isinstance(tree, dict):
             return {key: self._without_objects(x, (*place, key)) for key, x in tree.items()}
@@ -204,6 +215,13 @@ class _Lowering:
             items = [self._without_objects(x, (*place, n)) for n, x in enumerate(tree)]
             return items if isinstance(tree, list) else tuple(items)
         return tree
+
+    def _is_left_out(self, tree: Argument, place: Place) -> bool:
+        """Whether an object that is returned holds values, and all of them are left out."""
+        names = {value: name for name, value in self.graph.outputs.items()}
+        held = [names[value] for value in values_in(tree) if value in names]
+        returned = self.setting.returned
+        return place[0] == "returned" and bool(held) and {*map(returned, held)} == {"none"}
 
     def _switch(self, recorded: bool) -> None:
         self.fx.call_function(torch._C._set_grad_enabled, (recorded,))
@@ -285,6 +303,10 @@ class _Lowering:
         kwargs = map_argument(node.kwargs, lambda x: self._leaf(x, left))
         ends, given = self.setting.communicators, Arguments(args, kwargs)
         call = rank_call(node, path, plan, given, self._length, ends, self.draws)
+        if self.draws.one_device and plan is not None and plan.randomness and call.function:
+            layout = self.setting.layout(plan.operands[0].placements if plan.operands else ())
+            drawn = self.draws.as_one_device(call.function, node, layout or ())
+            call = replace(call, function=drawn)
         if self.wide and plan is not None and call.function is not None:
             exact = on_whole_operands(node, plan, self.setting, call.function, resolve(path))
             call = call if exact is None else replace(call, function=exact)

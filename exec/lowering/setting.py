@@ -207,6 +207,7 @@ class Setting:
     stored: Mapping[str, Layout] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
     returned: Returned = field(default_factory=Returned)
+    randomness: str = "ranks"
 
     @property
     def mesh(self) -> dict[str, int]:

@@ -207,14 +207,14 @@ class Values:
         """Returns the part of an input that the plan wants of what there is."""
         return self._moved(node, source, self._setting.layout(held.placements), held)
 
-    def returned(self, name: str, entry: OutputPlan | None) -> Any:
+    def returned(self, name: str, entry: OutputPlan | None, *, always: bool = False) -> Any:
         """Returns what an output is handed out as: whole, but along the axes that are kept in the
-        parts that it is made in.
+        parts that it is made in. always: it is left of an argument, and never left out.
         """
         if entry is None:
             return self.source(name)
         how = self._setting.returned(entry.name)
-        if how == "none":
+        if how == "none" and not always:
             return None
         made, placing = self._setting.layout(entry.placements), self._setting.returned.as_placed
         placed = how == "placed" and placing is not None
@@ -225,7 +225,7 @@ class Values:
             else Replicate()
             for axis, placement in zip(self._setting.plan.mesh, made, strict=True)
         )
-        if not placed and not any(isinstance(placement, Shard) for placement in target):
+        if not any(isinstance(placement, Shard) for placement in target):
             return self.source(entry.source)
         if name not in self._returned:
             part = self._moved(self.source(entry.value), made, target, entry)

@@ -88,6 +88,8 @@ class Rebuilder:
                 return self._found[place]
             case "device":
                 return self._device
+            case "class" if tree is None:
+                return None
             case "class":
                 return self._object(self._found[place], tree, place, given, made)
         if isinstance(tree, list):

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
 Way: TypeAlias = Literal["whole", "local"]
+Randomness: TypeAlias = Literal["ranks", "one-device"]
 Coordinates: TypeAlias = Mapping[str, int]
 
 FIRST = 4
@@ -353,10 +354,11 @@ def lower_for(
     *,
     stored: Mapping[str, Layout] | None = None,
     returned: Returned | None = None,
+    randomness: Randomness = "ranks",
 ) -> Program:
     """Returns this rank's program for inputs that are given so. The plan has its graph.
 
-    stored, returned: as of `dimsolve.exec.lowering.lower.lower`.
+    stored, returned, randomness: as of `dimsolve.exec.lowering.lower.lower`.
     """
     graph = plan.planned
     assert graph is not None
@@ -370,6 +372,7 @@ def lower_for(
         kept=kept,
         stored=stored,
         returned=returned,
+        randomness=randomness,
     )
 
 

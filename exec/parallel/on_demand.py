@@ -4,9 +4,9 @@
     part.eval(); part(ids)          input_ids (batch, seq)
     a token, and a cache            input_ids (batch, 1), keys and values (batch, 2, past, 16)
 
-A part keeps a skeleton of its model: all modules and settings, with every parameter and buffer on
-the meta device, so that it has no bytes. It is traced in the mode and with the arguments of the
-call, and cut as the part's parameters are held (`dimsolve.partition.planning.follow`).
+A part keeps a skeleton of its model: all modules and settings, with parameters and buffers that
+have shapes and no bytes. It is traced in the mode and with the arguments of the call, and cut as
+the part's parameters are held (`dimsolve.partition.planning.follow`).
 
 Which dimensions are dynamic is told by names. An input of the first plan's graph keeps those that
 it has there, but for a dimension of length 1 that is not its first: a token is decoded by another
@@ -54,7 +54,6 @@ class OnDemand:
         self.model: nn.Module | None = None
         self.why = ""
         self._lock = Lock()
-        self._made: dict[Any, Plan] = {}
         try:
             self.model = skeleton_of(model)
         except Exception as error:
@@ -67,27 +66,22 @@ class OnDemand:
 
     def plan_for(
         self,
-        key: Any,
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         modes: Modes,
         names: Names,
         shapes: Mapping[str, Sequence[int]],
     ) -> Plan:
-        """Returns the plan of a call: the same one for the same key. Raises DimsolveError where the
-        call cannot be traced.
+        """Returns the plan of a call. Raises DimsolveError where it cannot be traced.
 
         modes: of the model's modules, by name. names: of dynamic dimensions, by leaf. shapes: of
         the tensors of the call. Data are cut where the plan can be run at these.
         """
         assert self.model is not None
         with self._lock:
-            found = self._made.get((key, str(names)))
-            if found is None:
-                for path, module in self.model.named_modules():
-                    module.training = modes.get(path, module.training)
-                found = self._made[key, str(names)] = self._plan(args, kwargs, names, shapes)
-        return found
+            for path, module in self.model.named_modules():
+                module.training = modes.get(path, module.training)
+            return self._plan(args, kwargs, names, shapes)
 
     def _plan(
         self, args: Any, kwargs: Any, names: Names, shapes: Mapping[str, Sequence[int]]
@@ -119,9 +113,9 @@ class OnDemand:
         return _Naming(self.known, parts).names
 
     def whole(self, args: Any, kwargs: Any, parts: Sequence[Leaf]) -> tuple[Any, Any]:
-        """Returns a call with the wholes, on meta, in place of what only a part is given of: of
-        DTensors, and where each rank gives its own part of the data, of what is as long as the
-        known inputs' parts.
+        """Returns a call with wholes, of no bytes, in place of what only a part is given of:
+        DTensors, and where each rank gives its own part of the data, what is as long as the known
+        inputs' parts.
         """
         tensors = [part for part in parts if isinstance(part.value, Tensor)]
         rows = self.given.rows({p.name: p.value.shape for p in tensors if p.name in self.known})
@@ -134,7 +128,7 @@ class OnDemand:
                 shape[0] *= rows[shape[0]]
             elif not is_dtensor(leaf):
                 return leaf
-            return torch.empty(shape, dtype=leaf.dtype, device="meta")
+            return _without_bytes(torch.empty(shape, dtype=leaf.dtype, device="meta"), leaf.device)
 
         found = mapped({"args": args, "kwargs": dict(kwargs)}, whole)
         return found["args"], found["kwargs"]
@@ -149,12 +143,12 @@ def _runs(plan: Plan, graph: Any, shapes: Mapping[str, Sequence[int]]) -> bool:
 
 
 def skeleton_of(model: nn.Module) -> nn.Module:
-    """Returns a copy of a model with its parameters and buffers on the meta device. Other tensors
-    are the model's own.
+    """Returns a copy of a model whose parameters and buffers have no bytes. Other tensors are the
+    model's own.
     """
     memo: dict[int, Any] = {}
     for tensor in [*model.parameters(), *model.buffers()]:
-        empty = tensor.detach().to("meta")
+        empty = _without_bytes(tensor)
         if isinstance(tensor, nn.Parameter):
             empty = nn.Parameter(empty, requires_grad=tensor.requires_grad)
         memo[id(tensor)] = empty
@@ -163,6 +157,16 @@ def skeleton_of(model: nn.Module) -> nn.Module:
             if isinstance(value, Tensor):
                 memo[id(value)] = value
     return copy.deepcopy(model, memo)
+
+
+def _without_bytes(tensor: Tensor, device: torch.device | None = None) -> Tensor:
+    """A tensor of the same shape, dtype and device, whose memory was given back. It is on its own
+    device, because models ask for it: on a CPU some call other functions than on a GPU.
+    """
+    empty = torch.empty_like(tensor.detach(), device=device)
+    if not empty.is_meta:
+        empty.untyped_storage().resize_(0)
+    return empty
 
 
 _PAST = "past"

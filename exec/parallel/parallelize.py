@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import lru_cache, wraps
 from inspect import signature
+from pathlib import Path
 from types import FunctionType, new_class
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -38,13 +39,23 @@ from ..distributed.communicator import Communicator
 from ..lowering.program import Program
 from ..lowering.setting import LoweringError, Returned, mesh_sizes, placement_of
 from .agreement import Agreement
-from .given_inputs import Form, GivenInputs, Way, is_dtensor, local_parts, lower_for
+from .files import load_safetensors
+from .given_inputs import (
+    Form,
+    GivenInputs,
+    Randomness,
+    Way,
+    is_dtensor,
+    local_parts,
+    lower_for,
+)
 from .mesh import RankMesh, rank_mesh
 from .on_demand import Names, OnDemand
 from .optimizers import mark_parameters, watch_gradients, watch_optimizers
 from .programs import Entry, Programs
 from .same_model import check_model
 from .state import NOT_PICKLED, Held, add_state, copied, give_state, take_state
+from .wrapped import OTHER_TRAINER, watch_wrappers
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -79,6 +90,13 @@ _NO_SUCH_KEPT = Problem(
     "outputs says {kept!r:.60}",
     'write "whole", "placed", {{"logits": "placed", "hidden_states*": "none"}}, or ["loss"]',
 )
+_NO_RANDOMNESS = Problem(
+    LoweringError,
+    "no-such-randomness",
+    "there is no such randomness",
+    "randomness is {randomness!r:.60}",
+    'write "ranks", or "one-device"',
+)
 _NO_OUTPUT = Problem(
     LoweringError,
     "no-such-output",
@@ -103,6 +121,7 @@ def parallelize(
     *,
     inputs: Way = "whole",
     outputs: Outputs = "whole",
+    randomness: Randomness = "ranks",
 ) -> ParallelModule:
     """Returns this rank's part of a model, an ``nn.Module``.
 
@@ -136,6 +155,12 @@ def parallelize(
     ``"none"``, which leaves out: ``{"logits": "placed"}``; the first pattern that fits counts, and
     what none fits is whole. A list of patterns: these whole, and nothing else: ``["loss"]``.
 
+    randomness: what dropout draws, and whatever else draws. ``"ranks"``: numbers of the part's own,
+    from a seed that the first rank draws in each call; they are not one device's, are the same
+    where ranks hold the same, and differ where they hold parts. ``"one-device"``: what one device
+    draws from torch's generator, which must be in one state on all ranks; every rank draws the
+    whole mask and takes its part. LoweringError for an operator whose numbers cannot be drawn so.
+
     Inputs that must be equal are compared between ranks, by a digest of the contents, in the first
     4 calls, in calls whose number is a power of two or a multiple of 1024, and with sizes that were
     not seen before. Other calls send nothing for it, and never wait. AgreementError on all ranks
@@ -165,14 +190,18 @@ def parallelize(
     if given.unusual():
         warnings.warn(_unusual(given), stacklevel=2)
     returned = returned_as(outputs, ends, [output.name for output in plan.outputs])
-    program = lower_for(plan, ends, given, returned=returned)
+    if randomness not in ("ranks", "one-device"):
+        raise _NO_RANDOMNESS(randomness=randomness)
+    program = lower_for(plan, ends, given, returned=returned, randomness=randomness)
     on_demand = OnDemand(model, plan, given)
     make = class_of(type(model))
-    return make(model, plan, program, ends, agreement, given, on_demand, returned)
+    return make(model, plan, program, ends, agreement, given, on_demand, returned, randomness)
 
 
 class ParallelModule(torch.nn.Module):
-    """One rank's part of a model. Made by `parallelize`."""
+    """One rank's part of a model. Made by `parallelize`. ``trained_by``: a Trainer that is made."""
+
+    trained_by: Any = None
 
     def __init__(
         self,
@@ -184,6 +213,7 @@ class ParallelModule(torch.nn.Module):
         given: GivenInputs | None = None,
         on_demand: OnDemand | None = None,
         returned: Returned | None = None,
+        randomness: Randomness = "ranks",
     ) -> None:
         torch.nn.Module.__init__(self)
         self.training = model.training
@@ -196,10 +226,21 @@ class ParallelModule(torch.nn.Module):
         add_state(self, model, self._held, ends, stored)
         self._know_parameters()
         watch_optimizers()
+        watch_wrappers()
         given = given or GivenInputs.of(plan, ends.communicators, "whole")
         forward = signature_of(model)
         self._returned = self._usual = returned or Returned()
-        first = Entry(plan, given, agreement, ends, forward, self._usual, program=program)
+        self._randomness = randomness
+        first = Entry(
+            plan,
+            given,
+            agreement,
+            ends,
+            forward,
+            self._usual,
+            randomness=randomness,
+            program=program,
+        )
         self._programs = Programs(forward, first, on_demand, self._add)
         hooks: Any = self
         hooks.register_state_dict_post_hook(give_state)
@@ -214,16 +255,16 @@ class ParallelModule(torch.nn.Module):
         """Notes where programs find their tensors, and at each parameter that it is a part."""
         mark_parameters(self)
         watch_gradients(self)
-        self._places: dict[int, list[tuple[Any, Any]]] = {}
+        self._places: dict[Program, list[tuple[Any, Any]]] = {}
         self._moded = {path: vars(module) for path, module in self.named_modules()}
 
     def tensors_of(self, program: Program) -> list[Any]:
         """The model's tensors that a program takes, as they are now."""
-        places = self._places.get(id(program))
+        places = self._places.get(program)
         if places is None:
             state = [slot for slot in program.slots if slot.kind != "input"]
             places = [_place_of(self, slot.kind, slot.target, program) for slot in state]
-            self._places[id(program)] = places
+            self._places[program] = places
         return [owner[key] for owner, key in places]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ParallelModule:
@@ -263,12 +304,27 @@ class ParallelModule(torch.nn.Module):
             raise _NOT_HELD(name=name, reason=reason if names else "it is empty")
         return found
 
+    def load_safetensors(self, path: str | Path, *, strict: bool = True) -> None:
+        """Reads this rank's parts, and nothing else, of a file of safetensors or of a folder as
+        ``save_pretrained`` writes it; see `dimsolve.exec.parallel.files.load_safetensors`.
+        """
+        load_safetensors(self, path, strict=strict)
+
+    @property
+    def is_distributed_loading_by_transformers(self) -> bool:
+        """What every Trainer of transformers asks a model when it is made. One that does not know
+        parts is refused here: it would scale the loss. Parts are not of that loading's kind.
+        """
+        if self.trained_by is None:
+            raise OTHER_TRAINER()
+        return False
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Returns what the model returns for these arguments, which are the model's own."""
         modes = {path: held["training"] for path, held in self._moded.items()}
         entry, inputs, objects = self._programs.find(args, kwargs, modes)
         form = entry.first
-        if self._returned is not self._usual or any([_is_placed(value) for value in inputs]):
+        if self._returned is not self._usual or any(map(_is_placed, inputs)):
             inputs, form = self._placed(entry, inputs)
         if not entry.fits(inputs, form):
             entry, inputs, objects = self._programs.made_wider(entry, args, kwargs, modes)
@@ -299,7 +355,17 @@ class ParallelModule(torch.nn.Module):
         given = GivenInputs.of(plan, self.ends.communicators, first.first.given.way)
         stored = stored_otherwise(plan, self._held, self.ends)
         forward, usual = self._programs.forward, self._usual
-        return Entry(plan, given, agreement, self.ends, forward, usual, stored=stored, names=names)
+        return Entry(
+            plan,
+            given,
+            agreement,
+            self.ends,
+            forward,
+            usual,
+            randomness=self._randomness,
+            stored=stored,
+            names=names,
+        )
 
     @contextmanager
     def returning(self, outputs: Outputs) -> Iterator[None]:
@@ -332,6 +398,8 @@ def class_of(kind: type[torch.nn.Module]) -> type[ParallelModule]:
     members = {"forward": forward, "__module__": kind.__module__, "__doc__": kind.__doc__}
     if callable(getattr(kind, "generate", None)):
         members["generate"] = _generating(kind)
+    if hasattr(kind, "_prepare_cache_for_generation"):
+        members["_prepare_cache_for_generation"] = _with_plain_cache(kind)
     try:
         return new_class(
             kind.__name__, (ParallelModule, kind), exec_body=lambda n: n.update(members)
@@ -358,6 +426,36 @@ def _generating(kind: Any) -> Callable[..., Any]:
             return kind.generate(self, *args, **kwargs)
 
     return generate
+
+
+def _with_plain_cache(kind: Any) -> Callable[..., Any]:
+    """Returns what makes the cache of ``generate``, without layers that count tokens in Python: a
+    layer that forgets what has left its window keeps it, and masks leave it out as before.
+    """
+
+    @wraps(kind._prepare_cache_for_generation)
+    def prepare(
+        self: Any, config: Any, arguments: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        given = arguments.get("past_key_values")
+        result = kind._prepare_cache_for_generation(self, config, arguments, *args, **kwargs)
+        made = arguments.get("past_key_values")
+        if made is not given:
+            for cache in (made, *[getattr(made, f"{n}_attention_cache", None) for n in _CACHES]):
+                _keep_all(getattr(cache, "layers", ()))
+        return result
+
+    return prepare
+
+
+_CACHES = ("self", "cross")
+
+
+def _keep_all(layers: Any) -> None:
+    """Puts plain growing layers in place of those of transformers that forget."""
+    for number, layer in enumerate(layers):
+        if type(layer).__name__ == "DynamicSlidingWindowLayer":
+            layers[number] = type(layer).__mro__[1]()
 
 
 _OWN = frozenset(vars(torch.nn.Module())) | {"forward"}

@@ -4,15 +4,16 @@
     part.eval(); part(input_ids=ids)        another one, traced when it is first asked for
     part(input_ids=token, past_key_values=cache)      a third
 
-All use the parameters and buffers that the part holds: a program takes them as arguments, and a
-plan that wants one in other parts than it is held in converts it where the program begins. A program
-is found by the mode of the model's modules, by which arguments are tensors and which objects of
-which classes, and by the values of all others.
+All use the parameters and buffers that the part holds: a program takes them as arguments, and
+converts where it begins what its plan wants in other parts than they are held in. A program is
+found by the mode of the model's modules, by which arguments are tensors and which objects of which
+classes, and by the values of all others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from torch import Tensor
@@ -27,11 +28,18 @@ from ..capture.argument_objects import class_path, is_plain_container, setting_o
 from ..capture.dynamic import Leaf, parts_and_leaves
 from ..lowering.program import Program
 from ..lowering.setting import Returned, mesh_sizes
-from ..modes import autocast_now
+from ..modes import autocast_now, state_of
 from .agreement import Agreement, AgreementError
 from .call_inputs import CallError, CallInputs, Rebuilder
 from .faults import explain, is_failure
-from .given_inputs import Form, GivenInputs, is_compared, lower_for, told_by_all
+from .given_inputs import (
+    Form,
+    GivenInputs,
+    Randomness,
+    is_compared,
+    lower_for,
+    told_by_all,
+)
 from .mesh import RankMesh
 from .on_demand import Modes, Names, OnDemand, widened
 from .same_model import depends_on_mode
@@ -57,12 +65,21 @@ _TOO_MANY = Problem(
     "give a tensor: torch.tensor({name})",
 )
 
+_OTHER_DTYPE = Problem(
+    CallError,
+    "other-dtype",
+    "the model was traced under another autocast than it is called in: {called}",
+    "it reads the dtype of a tensor that it computes, at {line}, and would read another one here",
+    "trace the model inside of the torch.autocast that it is called in",
+)
+
 
 class Entry:
     """One program of a part, and all that a call of it needs.
 
     given, stored: how inputs are given, and which parameters are held otherwise than the plan says.
-    names: of dynamic dimensions, where it was made on demand, else None. modes: of the modules when
+    names: of dynamic dimensions, where it was made on demand, else None; made_for, shapes: the ranks
+    and dtypes, and the shapes, of the tensors of that call. modes: of the modules when
     the model was traced; {} where nobody knows.
     """
 
@@ -75,6 +92,7 @@ class Entry:
         forward: Callable[..., Any],
         returned: Returned,
         *,
+        randomness: Randomness = "ranks",
         program: Program | None = None,
         stored: Mapping[str, Layout] | None = None,
         names: Names | None = None,
@@ -83,11 +101,13 @@ class Entry:
         self.ends = ends
         self.agreement = agreement
         self.names = names
+        self.made_for: dict[str, tuple[Any, ...]] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._stored = stored or {}
         self._forms: dict[Any, Form] = {}
         self._returned = returned
-        program = program or lower_for(plan, ends, given, stored=stored, returned=returned)
+        self._randomness = randomness
+        program = program or self._lowered(given, returned)
         self.first = Form(program, given)
         graph = plan.planned
         inputs = [slot.target for slot in program.slots if slot.kind == "input"]
@@ -96,12 +116,23 @@ class Entry:
         self.arguments = CallInputs(forward, inputs, settings, ends.device)
         self.mesh_sizes = mesh_sizes(plan, ends.communicators)
         self.depends_on_mode = depends_on_mode(plan)
+        self.dtype_reads: Mapping[str, str] = getattr(graph, "dtype_reads", {})
         traced: Mapping[str, Any] = getattr(graph, "traced", {})
         self.modes = {path: module.training for path, module in traced.items()}
 
     def __repr__(self) -> str:
         mode = {True: "training", False: "evaluation"}.get(self.modes.get(""), "any mode")
         return f"Entry({mode}: {', '.join(self.arguments.names) or 'no tensors'})"
+
+    def _lowered(self, given: GivenInputs, returned: Returned) -> Program:
+        return lower_for(
+            self.plan,
+            self.ends,
+            given,
+            stored=self._stored,
+            returned=returned,
+            randomness=self._randomness,
+        )
 
     def form(self, layouts: Mapping[str, Layout], returned: Returned) -> Form:
         """Returns the program for DTensors in these layouts, and for what is to be returned."""
@@ -110,7 +141,7 @@ class Entry:
         key = (tuple(layouts.items()), returned.by_pattern)
         if key not in self._forms:
             given = self.first.given.with_layouts(layouts)
-            program = lower_for(self.plan, self.ends, given, stored=self._stored, returned=returned)
+            program = self._lowered(given, returned)
             self._forms[key] = Form(program, given, layouts)
         return self._forms[key]
 
@@ -140,6 +171,9 @@ class Entry:
             if is_compared(agreement.calls) and not agreement.alone:
                 self._compare(inputs, form)
             return
+        state = state_of(cast, self.ends.device.type)
+        if state in self.dtype_reads:
+            raise _OTHER_DTYPE(called=f"autocast {state}", line=self.dtype_reads[state])
         tensors = dict(zip(names, inputs, strict=True))
         agreement.agree_on_inputs(
             form.given,
@@ -189,6 +223,11 @@ class Call:
         return tuple([(part.name, *_kind(part)) for part in self.parts])
 
     @property
+    def forms(self) -> dict[str, tuple[Any, ...]]:
+        """The ranks and dtypes of the tensors, by leaf."""
+        return {p.name: _form_of(p.value) for p in self.parts if isinstance(p.value, Tensor)}
+
+    @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the tensors, by leaf."""
         return {p.name: tuple(p.value.shape) for p in self.parts if isinstance(p.value, Tensor)}
@@ -204,9 +243,13 @@ def _kind(part: Leaf) -> tuple[Any, ...]:
         plain = is_plain_container(part.value)
         return (type(part.value) if plain else class_path(type(part.value)),)
     if isinstance(part.value, Tensor):
-        return (Tensor,)
+        return (Tensor, _form_of(part.value))
     value = setting_of(part.value)
-    return (type(value), value if value.__hash__ is not None else id(value))
+    return (type(value), value)
+
+
+def _form_of(tensor: Tensor) -> tuple[Any, ...]:
+    return (tensor.ndim, tensor.dtype)
 
 
 class Programs:
@@ -248,8 +291,8 @@ class Programs:
         given = [*args, *kwargs.values()]
         mode = tuple(modes.values())
         way: Any = None
-        if all([isinstance(value, _FLAT) for value in given]):
-            kinds = [Tensor if isinstance(v, Tensor) else (v.__class__, v) for v in given]
+        if all(isinstance(value, _FLAT) for value in given):
+            kinds = [_form_of(v) if isinstance(v, Tensor) else (v.__class__, v) for v in given]
             way = (mode, len(args), *kwargs, *kinds)
             found = self._ways.get(way)
             if found is not None:
@@ -257,8 +300,7 @@ class Programs:
                 return entry, [given[place] for place in places], {}
         call = Call(self.forward, args, kwargs)
         key = (mode, call.key)
-        entry = self._found.get(key) or self._entry_of(key, call, modes)
-        self._found[key] = entry
+        entry = self._known(key) or self._entry_of(key, call, modes)
         leaves = {part.name: part.value for part in call.parts if not part.whole}
         if way is not None:
             order = list(leaves)
@@ -269,12 +311,15 @@ class Programs:
     def _entry_of(self, key: Any, call: Call, modes: Modes) -> Entry:
         refusal: CallError | None = None
         for entry in self.entries:
+            if entry.made_for not in ({}, call.forms):
+                continue
             try:
                 entry.arguments.read(call.parts)
                 self._check_mode(entry, modes)
             except CallError as error:
                 refusal = refusal or error
                 continue
+            self._note(key, entry)
             return entry
         assert refusal is not None
         if self.on_demand is None or self.on_demand.model is None:
@@ -301,16 +346,28 @@ class Programs:
 
         def plan() -> Plan:
             try:
-                return maker.plan_for(key, call.args, call.kwargs, modes, names, call.shapes)
+                return maker.plan_for(call.args, call.kwargs, modes, names, call.shapes)
             except DimsolveError as error:
                 if refusal is None:
                     raise
                 raise refusal from error
 
         entry = self._add(plan, names)
-        entry.shapes = call.shapes
+        entry.shapes, entry.made_for = call.shapes, call.forms
         self.entries.append(entry)
+        self._note(key, entry)
         return entry
+
+    def _known(self, key: Any) -> Entry | None:
+        """The program of a call like one before; None for one with a value that has no hash."""
+        try:
+            return self._found.get(key)
+        except TypeError:
+            return None
+
+    def _note(self, key: Any, entry: Entry) -> None:
+        with suppress(TypeError):
+            self._found[key] = entry
 
     def made_wider(
         self, entry: Entry, args: Any, kwargs: Any, modes: Modes
@@ -325,8 +382,7 @@ class Programs:
         self.entries.remove(entry)
         self._ways = {way: found for way, found in self._ways.items() if found[0] is not entry}
         self._found = {key: found for key, found in self._found.items() if found is not entry}
-        key = (tuple(modes.values()), call.key)
-        self._found[key] = self._made(key, whole, modes, names)
+        self._made((tuple(modes.values()), call.key), whole, modes, names)
         return self.find(args, kwargs, modes)
 
     def _check_mode(self, entry: Entry, modes: Modes) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial, wraps
+from functools import wraps
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -65,11 +65,10 @@ def leaf_class(function_class: Any) -> None:
     """Does the same for the ``apply`` of an autograd.Function class."""
     if _MARK in vars(function_class):
         return
-    inherited = super(function_class, function_class).apply.__func__
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         # The promise is that of ``cls``: a class derived from this one has its own, or none.
-        return call(cls, partial(inherited, cls), args, kwargs)
+        return call(cls, super(function_class, cls).apply, args, kwargs)
 
     function_class.apply = classmethod(apply)
     setattr(function_class, _MARK, function_class)

@@ -34,7 +34,7 @@ from torch import Tensor
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.partition.placement import Reduction
 from dimsolve.partition.plan import Plan
-from dimsolve.partition.sizes import check_conditions
+from dimsolve.partition.sizes import check_conditions, read_sizes_of
 from dimsolve.solver.algebra.dims import evaluate, symbols_of
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.graphs.match import match
@@ -69,14 +69,23 @@ def batches(
 
 
 def sizes_for(
-    plan: Plan, example: Mapping[str, Any], dynamic: Mapping[str, Any] | None, steps: int
+    plan: Plan,
+    example: Mapping[str, Any],
+    dynamic: Mapping[str, Any] | None,
+    steps: int,
+    at: Sizes | None = None,
 ) -> list[dict[str, int]]:
-    """Returns the symbols' sizes of every step: the example's, then others that the plan allows.
+    """Returns the symbols' sizes of every step: the example's, then others that the plan allows;
+    where some are given (``at``), these and otherwise the example's in every step.
 
-    Raises PlanError where it does not allow the example's. What the mesh decides is not asked here.
+    Raises PlanError where it does not allow the first, and for the size of a symbol that the
+    example has not. What the mesh decides is not asked here.
     """
     first = _example_sizes(example, dynamic)
+    first.update(read_sizes_of(first, at or {}))
     check_conditions(plan, first, complete=False)
+    if at:
+        return [first] * steps
     found = [first]
     for sizes in _near(first):
         if len(found) == steps or not first:

@@ -116,6 +116,7 @@ class RunOptions(Model):
     """What to run. ``timeout``: seconds that a rank waits for another one.
 
     dtype: of the model's real parameters and inputs, as in torch; None leaves them as they are.
+    at: sizes of dynamic dimensions in every step; the others are those of the example.
     """
 
     target: str
@@ -129,6 +130,7 @@ class RunOptions(Model):
     timeout: float = 60.0
     device: str | None = None
     dtype: str | None = None
+    at: dict[str, int] = Field(default_factory=dict)
 
 
 LOCAL = frozenset({"slice", "keep", "insert"})

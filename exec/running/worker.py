@@ -97,7 +97,7 @@ def run_rank(options: RunOptions, progress: Progress = lambda text: None) -> Run
     progress("planning")
     plan = plan_of(options, graph)
     example = call_of(target)
-    sizes = sizes_for(plan, example, target.dynamic, options.steps)
+    sizes = sizes_for(plan, example, target.dynamic, options.steps, options.at)
     rows = overview(graph, plan, policy_of(options.policy))
     progress("cutting the model")
     part = parallelize(model, plan)

@@ -193,12 +193,7 @@ class Assembly:
             source=str(node.source) if node.source is not None else "",
             annotation=node.annotation,
             splits={
-                name: Split(
-                    identifier=choice.name,
-                    blocks=str(choice.blocks),
-                    segments=list(choice.segments),
-                    rule=choice.rule,
-                )
+                name: split_of(choice)
                 for name, choice in zip(self.mesh.names, choices, strict=True)
                 if not choice.whole
             },
@@ -212,56 +207,8 @@ class Assembly:
             },
             randomness=self._randomness(operator, choices),
             skipped=operator.skipped,
-            sends=self._sends(operator, op_class, choices),
+            sends=sends_of(self.network, self.mesh, operator, op_class, choices, self.uncounted),
         )
-
-    def _sends(
-        self, operator: Operator, op_class: OperatorClass, choices: Sequence[Choice]
-    ) -> list[Sent]:
-        """What the rules of an operator communicate, outer axis first."""
-        found: list[Sent] = []
-        for (axis, count), choice in zip(self.mesh.axes, choices, strict=True):
-            rule = None if choice.rule is None else op_class.rules[choice.rule]
-            if rule is None:
-                continue
-            if rule.sends is None and (rule.local or rule.modifier):
-                self.uncounted[operator.node.name] = None
-            for message in rule.sends or ():
-                item = item_bytes(self._dtype(operator, message.like))
-                lengths = dims_of_row(message.row, op_class.lengths, op_class.solution.layout.star)
-                size = sends(("all-reduce",), product([*lengths, item]), count)
-                ways: list[tuple[Literal["forward", "backward"], Gradient]] = []
-                if message.forward:
-                    ways.append(("forward", "always"))
-                if message.backward:
-                    ways.append(("backward", self._gradient(operator, message.of)))
-                found.extend(
-                    Sent(
-                        axis=axis,
-                        direction=way,
-                        collective="all-reduce",
-                        runs=runs,
-                        bytes=str(size),
-                    )
-                    for way, runs in ways
-                    if runs != "never"
-                )
-        return found
-
-    def _dtype(self, operator: Operator, like: str) -> str | None:
-        if like == "count":
-            return "int64"
-        numbers = operator.inputs if like.endswith("input") else operator.outputs
-        number = next((number for number in numbers if number is not None), None)
-        dtype = None if number is None else self.network.edges[number].dtype
-        few = like.startswith("wide") and dtype in ("float16", "bfloat16")
-        return "float32" if few else dtype
-
-    def _gradient(self, operator: Operator, inputs: Sequence[int]) -> Gradient:
-        """Whether one of these inputs has a gradient in training."""
-        edges = [operator.inputs[n] for n in inputs if n < len(operator.inputs)]
-        flags = {self.network.edges[edge].gradient for edge in edges if edge is not None}
-        return "always" if "always" in flags else "inputs" if "inputs" in flags else "never"
 
     def _operands(self, operator: Operator, choices: Sequence[Choice]) -> list[Operand]:
         places = {
@@ -307,6 +254,68 @@ class Assembly:
         layout = self.made[edge.number] if tensor else self.whole
         source = self.conversions.sources.get(f"return:{edge.value.name}", edge.value.name)
         return OutputPlan(**self._tensor(edge, layout), name=name, source=source)
+
+
+def split_of(choice: Choice) -> Split:
+    """Returns what a plan says of a choice."""
+    return Split(
+        identifier=choice.name,
+        blocks=str(choice.blocks),
+        segments=list(choice.segments),
+        rule=choice.rule,
+    )
+
+
+def sends_of(
+    network: Network,
+    mesh: Mesh,
+    operator: Operator,
+    op_class: OperatorClass,
+    choices: Sequence[Choice],
+    uncounted: dict[str, None],
+) -> list[Sent]:
+    """Returns what the rules of an operator communicate, outer axis first. uncounted: takes the
+    names of operators whose rules do not say it.
+    """
+    found: list[Sent] = []
+    for (axis, count), choice in zip(mesh.axes, choices, strict=True):
+        rule = None if choice.rule is None else op_class.rules[choice.rule]
+        if rule is None:
+            continue
+        if rule.sends is None and (rule.local or rule.modifier):
+            uncounted[operator.node.name] = None
+        for message in rule.sends or ():
+            item = item_bytes(_dtype(network, operator, message.like))
+            lengths = dims_of_row(message.row, op_class.lengths, op_class.solution.layout.star)
+            size = sends(("all-reduce",), product([*lengths, item]), count)
+            ways: list[tuple[Literal["forward", "backward"], Gradient]] = []
+            if message.forward:
+                ways.append(("forward", "always"))
+            if message.backward:
+                ways.append(("backward", _gradient(network, operator, message.of)))
+            found.extend(
+                Sent(axis=axis, direction=way, collective="all-reduce", runs=runs, bytes=str(size))
+                for way, runs in ways
+                if runs != "never"
+            )
+    return found
+
+
+def _dtype(network: Network, operator: Operator, like: str) -> str | None:
+    if like == "count":
+        return "int64"
+    numbers = operator.inputs if like.endswith("input") else operator.outputs
+    number = next((number for number in numbers if number is not None), None)
+    dtype = None if number is None else network.edges[number].dtype
+    few = like.startswith("wide") and dtype in ("float16", "bfloat16")
+    return "float32" if few else dtype
+
+
+def _gradient(network: Network, operator: Operator, inputs: Sequence[int]) -> Gradient:
+    """Whether one of these inputs has a gradient in training."""
+    edges = [operator.inputs[n] for n in inputs if n < len(operator.inputs)]
+    flags = {network.edges[edge].gradient for edge in edges if edge is not None}
+    return "always" if "always" in flags else "inputs" if "inputs" in flags else "never"
 
 
 def size_texts(row: str, lengths: Mapping[str, Dim], star: Sequence[str]) -> list[str]:

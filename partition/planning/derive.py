@@ -105,7 +105,8 @@ def derive(plan: P, graph: Graph) -> P:
             classes = state.local_classes()
             decided.append((state, requirements))
         assembly = Assembly(network, mesh, decided, classes, dict(plan.state), plan.precision)
-        return assembly.plan(type(plan), identity, plan.policy, plan.notes, plan.regions)
+        made = assembly.plan(type(plan), identity, plan.policy, plan.notes, plan.regions)
+        return made.model_copy(update={"search": plan.search})
 
 
 def _mismatch(plan: PlanData, network: Network, mesh: Mesh) -> str:

@@ -12,6 +12,7 @@ Policies: who decides what is cut along which axis.
 "tensor+sequence"    the same, and axes that cut parameters cut the sequence between them
 "replicate"      nothing is cut
 {"data": "data", "model": "tensor"}    a policy by its name for every axis
+"auto"           the plan of least time: not axis after axis, but all at once (`auto`)
 {"*.q_proj": {"tp": "n"}}      splits by name
 PAS(graph, resource)           a function that calls graph.partition
 """
@@ -28,9 +29,11 @@ from dimsolve.ir.graph import Graph
 from ..fingerprint import graph_id
 from ..gc_paused import gc_paused
 from ..inlining import inlined
+from ..machine import Machine
 from ..mesh import Mesh, MeshLike
 from ..plan_data import PlanData, plan_error, problem
 from .assemble import Assembly
+from .auto import Asked, search, verified
 from .axis_state import AxisState, data_axes
 from .completion import complete
 from .data import data
@@ -42,9 +45,24 @@ from .sequence import sequence, tensor_and_sequence
 from .storage import precision_of, states_of
 from .tensor import tensor
 
+AUTO = "auto"
 DEFAULT = "data+tensor"
 BY_MEANING = (DEFAULT, "tensor+sequence")
 
+NO_SEARCH = problem(
+    "no-search",
+    "there is no proof to verify",
+    "the plan was not searched for, or has not met its graph",
+    'make it with the policy "auto"; give a plan that was read its graph: plan.for_graph(graph)',
+)
+
+NOT_SEARCHED = problem(
+    "not-searched",
+    'the policy "auto" does not price how parameters are stored',
+    "an axis that begins with fsdp or dp_shard, state= and precision= store them otherwise than "
+    "they are used",
+    'name the axis dp and give no state; or write policy="data+tensor" with state="shared"',
+)
 P = TypeVar("P", bound=PlanData)
 Decide: TypeAlias = Callable[[AxisState, Requirements], list[str]]
 
@@ -183,7 +201,7 @@ def _unknown(policy: object, place: str = "") -> Exception:
         "unknown-policy",
         f"there is no such policy{place}",
         f"{policy!r:.60} is none",
-        f"write {', '.join(NAMED)}, a mapping from node patterns to splits, or a function "
+        f"write {', '.join([*NAMED, AUTO])}, a mapping from node patterns to splits, or a function "
         "PAS(graph, resource)",
     )
 
@@ -195,13 +213,25 @@ def plan_as(
     policy: Any = None,
     state: Any = None,
     precision: Any = None,
+    asked: Asked | None = None,
 ) -> P:
-    """Returns how the graph is cut over the mesh, as data of this class; see `dimsolve.plan`."""
+    """Returns how the graph is cut over the mesh, as data of this class; see `dimsolve.plan`.
+
+    asked: what a search needs to know, for the policy ``"auto"``.
+    """
     require_graph(graph)
     with gc_paused():
         graph, devices = inlined(graph), Mesh.with_axes(mesh)
         network = Network(graph)
         check_symbols(devices, network)
+        if policy == AUTO:
+            found = search(network, devices, asked or Asked(Machine.named("h100"), {}))
+            stored = states_of(state, devices, data_axes([along for along, _ in found.decided]))
+            if stored or precision is not None:
+                raise NOT_SEARCHED()
+            assembly = Assembly(network, devices, found.decided, found.classes)
+            made = assembly.plan(make, graph_id(graph), AUTO, [])
+            return made.model_copy(update={"search": found.record})
         decide = policy_of(policy, network, devices)
         classes = [operator.op_class for operator in network.operators]
         decided: list[tuple[AxisState, Requirements]] = []
@@ -215,11 +245,21 @@ def plan_as(
             classes = along.local_classes()
             decided.append((along, requirements))
         states = states_of(state, devices, data_axes([along for along, _ in decided]))
-        stored = precision_of(precision)
-        assembly = Assembly(network, devices, decided, classes, states, stored)
-        found = assembly.plan(make, graph_id(graph), decide.name, notes)
-        found.notes.extend(note for note in remarks(found, decided) if note not in found.notes)
-        return found
+        dtypes = precision_of(precision)
+        assembly = Assembly(network, devices, decided, classes, states, dtypes)
+        plan = assembly.plan(make, graph_id(graph), decide.name, notes)
+        plan.notes.extend(note for note in remarks(plan, decided) if note not in plan.notes)
+        return plan
+
+
+def verified_plan(plan: PlanData) -> None:
+    """Raises NotProved unless what a plan says of its search is so: its cost and that it fits are
+    added up anew, and its bound is checked by the proof. Raises PlanError for a plan without one.
+    """
+    if plan.search is None or plan.planned is None:
+        raise NO_SEARCH()
+    with gc_paused():
+        verified(plan, Network(inlined(plan.planned)), Mesh.with_axes(dict(plan.mesh)))
 
 
 def require_graph(graph: object) -> None:

@@ -23,6 +23,8 @@ from .problem import FORBIDDEN, Problem
 
 Table: TypeAlias = NDArray[np.float64]
 EXACT = 1 << 52
+BLOCK = 1 << 20
+"""Entries that are compared at once."""
 
 
 class Empty(Exception):
@@ -229,11 +231,24 @@ class Core:
 
 def worst_difference(table: Table) -> Table:
     """Returns for rows b and a how much more b may cost, beside any partner that a has."""
-    if np.isfinite(table).all():
-        return (table[:, None, :] - table[None, :, :]).max(2)
-    with np.errstate(invalid="ignore"):
-        difference = table[:, None, :] - table[None, :, :]
-    return np.where(np.isinf(table)[None, :, :], -np.inf, difference).max(2)
+    rows, place = np.unique(table, axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    count, width = rows.shape
+    finite = np.isfinite(rows)
+    known = np.where(finite, rows, 0.0)
+    whole = bool(finite.all())
+    found = np.zeros((count, count))
+    if known.any():
+        step = max(1, BLOCK // (count * width))
+        for start in range(0, count, step):
+            difference = known[start : start + step, None, :] - known[None, :, :]
+            if not whole:
+                difference = np.where(finite[None, :, :], difference, -np.inf)
+            found[start : start + step] = difference.max(2)
+    if not whole:
+        numbers = finite.astype(np.float32)
+        found[(1 - numbers) @ numbers.T > 0] = np.inf
+    return found[np.ix_(place, place)]
 
 
 def _now(core: Core, i: int, when: slice) -> Table:

@@ -140,8 +140,10 @@ def run(home: str, name: str, plan: dict[str, str] | None, count: int) -> dict[s
                 found["gradients"] = f"the outputs differ by {worst:.1g} in training"
                 return found
             gradients = _gradients(model, outputs)
+            sizes = [float(g.abs().max()) for g in known["gradients"].values() if g is not None]
+            largest = 1e-4 * max(sizes, default=0.0)
             far = {
-                n: _difference(g, gradients.get(n))
+                n: _difference(g, gradients.get(n), largest)
                 for n, g in known["gradients"].items()
                 if g is not None
             }
@@ -182,11 +184,11 @@ def _gradients(model: Any, outputs: list[Any]) -> dict[str, Any]:
     return found
 
 
-def _difference(wanted: Any, given: Any) -> float:
+def _difference(wanted: Any, given: Any, least: float = 1e-9) -> float:
     if given is None or wanted.shape != given.shape:
         return float("inf")
     if not wanted.is_floating_point():
         return 0.0 if bool((wanted == given).all()) else 1.0
     wanted, given = wanted.detach().nan_to_num(), given.detach().nan_to_num()
     scale = float(wanted.abs().max()) if wanted.numel() else 0.0
-    return float((wanted - given).abs().max()) / (scale + 1e-9) if wanted.numel() else 0.0
+    return float((wanted - given).abs().max()) / max(scale, least) if wanted.numel() else 0.0

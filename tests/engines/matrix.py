@@ -1,7 +1,7 @@
 """The confusion matrix: our verdicts on transformers' own plans beside what transformers does.
 
-    python -m tests.engines.matrix ours engine       fills the cache, as far as the time allows
-    python -m tests.engines.matrix table             writes docs/engines-matrix.md
+    python -m tests.engines.matrix ours engine written    fills the cache, as far as the time allows
+    python -m tests.engines.matrix table                  writes docs/tp-plans.md
 
 Answers are kept in a folder (``--cache``), so that the work can be done in pieces.
 """
@@ -38,15 +38,24 @@ class Cache:
         self.path.write_text(json.dumps(self.known, indent=0, sort_keys=True))
 
 
-def built(folder: str) -> Any:
+NO_PLAN = "it has no plan"
+
+
+def with_plan(folder: str) -> Any:
     """Returns the tiny model of a folder with a plan; a text where there is none."""
+    model = built(folder)
+    return model if isinstance(model, str) or model.tp_plan else NO_PLAN
+
+
+def built(folder: str) -> Any:
+    """Returns the tiny model of a folder; a text where there is none."""
     try:
         model = tiny.model_of(folder)
     except Exception as error:  # a configuration that cannot be small
         return f"{type(error).__name__}: {str(error)[:200]}"
     if sum(p.numel() for p in model.parameters()) > LARGEST:
         return "it has too many parameters"
-    return model if model.tp_plan else "it has no plan"
+    return model
 
 
 def ours(cache: Cache, until: float, only: list[str]) -> None:
@@ -56,13 +65,14 @@ def ours(cache: Cache, until: float, only: list[str]) -> None:
     for folder in only or tiny.folders():
         if (folder in cache.known and not only) or time.monotonic() > until:
             continue
-        model = built(folder)
+        model = with_plan(folder)
         if isinstance(model, str):
             cache.put(folder, {"left out": model})
             continue
         begun = time.monotonic()
         try:
-            found = audit(model, kwargs=tiny.inputs_of(folder), counts=COUNTS)
+            inputs = tiny.inputs_of(folder)
+            found = audit(model, kwargs=inputs, counts=COUNTS, correct=False)
             counts = {str(each.count): asdict(each) for each in found.counts}
             cache.put(folder, {"counts": counts, "unused": found.unused, "plan": found.plan})
         except Exception as error:
@@ -84,7 +94,7 @@ def engine(cache: Cache, until: float, only: list[str], counts: tuple[int, ...] 
             key = f"{folder}/{count}"
             if (key in cache.known and not only) or time.monotonic() > until:
                 continue
-            model = built(folder)
+            model = with_plan(folder)
             if isinstance(model, str):
                 for each in COUNTS:
                     cache.put(f"{folder}/{each}", {"left out": model})
@@ -106,10 +116,52 @@ def engine(cache: Cache, until: float, only: list[str], counts: tuple[int, ...] 
             world = None
 
 
+def written(cache: Cache, until: float, only: list[str], counts: tuple[int, ...]) -> None:
+    """Writes plans for the folders that have none, and lets transformers run them."""
+    from dimsolve.exec.engines.audit import prepared
+    from dimsolve.exec.engines.written import write_tp_plan
+
+    from .engine import World, prepare
+
+    worlds: dict[int, World] = {}
+    for folder in only or tiny.folders():
+        for count in counts:
+            key = f"{folder}/{count}"
+            if (key in cache.known and not only) or time.monotonic() > until:
+                continue
+            model = built(folder)
+            if isinstance(model, str) or model.tp_plan:
+                cache.put(key, {"left out": model if isinstance(model, str) else "it has a plan"})
+                continue
+            inputs = tiny.inputs_of(folder)
+            try:
+                plan, found = write_tp_plan(model, count, kwargs=inputs)
+            except Exception as error:
+                cache.put(key, {"error": f"{type(error).__name__}: {str(error)[:300]}"})
+                continue
+            if not plan:
+                cache.put(key, {"nothing": str(found)})
+                continue
+            world = worlds.get(count)
+            if world is None or not world.alive:
+                world = worlds[count] = World(count)
+            with tempfile.TemporaryDirectory() as home:
+                try:
+                    prepare(Path(home), prepared(model), inputs)
+                except Exception as error:
+                    cache.put(key, {"one device": f"{type(error).__name__}: {str(error)[:300]}"})
+                    continue
+                answer = world.ask(home, type(model).__name__, plan, count)
+            cache.put(key, {"plan": plan, "engine": answer})
+            print(key, len(plan), answer, flush=True)
+    for world in worlds.values():
+        world.close()
+
+
 def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("work", nargs="+", choices=("ours", "engine", "table"))
+    parser.add_argument("work", nargs="+", choices=("ours", "engine", "written", "table"))
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "matrix")
     parser.add_argument("--minutes", type=float, default=6.0)
     parser.add_argument("--only", nargs="*", default=[])
@@ -126,6 +178,8 @@ def main() -> None:
         ours(Cache(given.cache / "ours.json"), until, given.only)
     if "engine" in given.work:
         engine(Cache(given.cache / "engine.json"), until, given.only, tuple(given.counts))
+    if "written" in given.work:
+        written(Cache(given.cache / "written.json"), until, given.only, (2, 4))
     if time.monotonic() < until:
         print("all done", flush=True)
 

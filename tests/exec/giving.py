@@ -506,7 +506,7 @@ def compiled(way: str) -> tuple[float, list[int]]:
 
 def not_a_tensor() -> str:
     part, rows = part_of("classifier", {"dp": 2})
-    return raised(part, **{**rows(0, 8), "scale": 1.5})
+    return raised(part, **{**rows(0, 8), "scale": "large"})
 
 
 def outer_mesh() -> str:

@@ -1,4 +1,4 @@
-"""The README's pictures: `python -m tests.face.screenshots` makes docs/images anew.
+"""The pictures of README and site: `python -m tests.face.screenshots` makes docs/images anew.
 
 The playground is photographed in Chromium, served as users serve it; a plan draws itself, and
 Chromium only makes a PNG of its SVG. Needs the extra ``test`` and Debian's ``chromium``.
@@ -6,7 +6,9 @@ Chromium only makes a PNG of its SVG. Needs the extra ``test`` and Debian's ``ch
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from urllib.parse import quote
 
 from playwright.sync_api import Browser, expect
 
@@ -22,6 +24,21 @@ PLAYGROUND = fragment(
     rank=1,
 )
 """A fused QKV projection, its weight cut by heads: of each of three blocks a part."""
+CONFIG = quote(
+    json.dumps(
+        {
+            "model_type": "llama",
+            "hidden_size": 4096,
+            "intermediate_size": 14336,
+            "num_attention_heads": 32,
+            "num_hidden_layers": 32,
+            "num_key_value_heads": 8,
+            "torch_dtype": "bfloat16",
+            "vocab_size": 128256,
+        }
+    )
+)
+"""Llama 3 8B."""
 
 
 def playground(browser: Browser) -> None:
@@ -34,6 +51,21 @@ def playground(browser: Browser) -> None:
         height = bottom["y"] + bottom["height"] + 16
         clip = {"x": 0.0, "y": 0.0, "width": 1280.0, "height": height}
         page.screenshot(path=IMAGES / "playground.png", clip=clip, full_page=True)
+
+
+def models(browser: Browser) -> None:
+    """Photographs how Llama 3 8B may be cut, down to the memory of a rank."""
+    with (
+        serving() as service,
+        opened(browser, f"{service.url}/models#c={CONFIG}&dp=8&tp=8") as page,
+    ):
+        page.set_viewport_size({"width": 1280, "height": 900})
+        memory = page.get_by_role("region", name="Memory of a rank")
+        expect(memory).to_be_visible(timeout=120_000)
+        bottom = memory.bounding_box()
+        assert bottom is not None
+        clip = {"x": 0.0, "y": 0.0, "width": 1280.0, "height": bottom["y"] + bottom["height"] + 16}
+        page.screenshot(path=IMAGES / "models.png", clip=clip, full_page=True)
 
 
 def plan(browser: Browser) -> None:
@@ -53,7 +85,7 @@ def main() -> None:
     """Makes all pictures."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     with browsing() as browser:
-        for picture in (playground, plan):
+        for picture in (playground, models, plan):
             picture(browser)
 
 

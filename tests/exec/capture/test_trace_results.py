@@ -130,3 +130,21 @@ def test_an_attribute_of_a_tensor_inside_an_object_is_refused() -> None:
         "  torch hands it out as an attribute of a tensor that the call was given\n"
         "  hint: return it by itself, in a tuple, a list, a dict or a dataclass"
     )
+
+
+class Histograms(nn.Module):
+    """A function of torch that returns a tensor and a tuple of tensors."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        counts, edges = torch.histogramdd(x, [1, 2])
+        return counts * 2, edges
+
+
+def test_a_function_may_return_a_tuple_inside_of_a_tuple() -> None:
+    model, x = Histograms(), noise(4, 2).detach()
+    graph = ds.trace(model, kwargs={"x": x})
+    want = model(x)
+    torch.testing.assert_close(graph.run(x=x), want)
+    plan = ds.plan(graph, {"tp": 2}, "replicate")
+    for got in parts(model, plan, {"tp": 2}, lambda part: part(x=x)):
+        torch.testing.assert_close(got, want)

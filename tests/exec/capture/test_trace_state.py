@@ -403,3 +403,23 @@ def test_data_of_another_shape_are_refused() -> None:
     assert hint == (
         "  hint: data of the same shape and dtype are written in place, like x.copy_(data)"
     )
+
+
+class HoldsInList(nn.Module):
+    """Tensors in a list, of which one is looked at and not used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given = [noise(4, seed=1), noise(4, seed=2)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        instead = {"x": x}.get("x", self.given[0])
+        return instead + self.given[1]
+
+
+def test_tensors_that_a_model_holds_and_does_not_use_are_no_inputs() -> None:
+    """Looking for side effects made torch add them to the program once more, without examples."""
+    model, x = HoldsInList(), noise(4)
+    graph = ds.trace(model, kwargs={"x": x})
+    assert [entry.kind for entry in graph.inputs] == ["input", "constant"]
+    torch.testing.assert_close(graph.run(x=x), model(x))

@@ -213,3 +213,58 @@ def test_the_emitted_program_is_cast_as_one_device() -> None:
         assert [t.dtype for t in found] == [t.dtype for t in whole]
 
     parts(model, plan, {"tp": 2}, work)
+
+
+class Reading(nn.Module):
+    """A model that reads the dtype of what it computes, where ``up`` says so of a linear layer."""
+
+    def __init__(self, up: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second, self.up = nn.Linear(8, 8), nn.Linear(8, 8), up
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x)
+        read = h if self.up else x * 2
+        return self.second(h).softmax(-1).to(read.dtype) * 3
+
+
+@pytest.mark.parametrize("traced", [None, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("called", [None, torch.bfloat16, torch.float16], ids=str)
+def test_a_dtype_that_is_read_is_that_of_one_device_or_the_call_is_refused(
+    traced: torch.dtype | None, called: torch.dtype | None
+) -> None:
+    x = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
+    for up in (True, False):
+        model = Reading(up)
+        with under(traced):
+            graph = ds.trace(model, args=(x,), dynamic={"x": {0: "b"}})
+        with under(called):
+            whole = model(x)
+
+        def work(part: Any, whole: Tensor = whole) -> str:
+            with under(called):
+                try:
+                    found = part(x)
+                except ds.DimsolveError as refusal:
+                    return str(refusal)
+            assert found.dtype == whole.dtype
+            torch.testing.assert_close(found, whole, rtol=2e-2, atol=2e-2)
+            return ""
+
+        assert graph.dtype_reads == ds.Graph.from_json(graph.to_json()).dtype_reads
+        for error in parts(model, ds.plan(graph, {"tp": 2}, "tensor"), {"tp": 2}, work):
+            if traced == called or not up:
+                assert error == ""
+                continue
+            state = "off" if called is None else str(called).removeprefix("torch.")
+            title, reason, hint = error.splitlines()
+            assert title == (
+                "the model was traced under another autocast than it is called in: "
+                f"autocast cpu {state}"
+            )
+            assert reason.startswith("  it reads the dtype of a tensor that it computes, at ")
+            assert "test_autocast.py:" in reason and "would read another one here" in reason
+            assert hint == (
+                "  hint: trace the model inside of the torch.autocast that it is called in"
+            )

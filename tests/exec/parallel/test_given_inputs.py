@@ -225,10 +225,10 @@ def test_ways_that_there_are_not() -> None:
         )
 
 
-def test_no_tensor_where_there_was_one() -> None:
+def test_no_tensor_where_there_was_one_and_none_can_be_traced() -> None:
     for text in world(2).run(giving.not_a_tensor):
         assert text == (
-            "CallError: scale is a float\n"
+            "CallError: scale is a str\n"
             "  the model was traced with a tensor there\n"
             "  hint: give a tensor: torch.as_tensor(scale)"
         )

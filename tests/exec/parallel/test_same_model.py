@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -106,12 +107,22 @@ def test_a_copy_of_the_model_with_other_values_is_the_model() -> None:
     assert torch.equal(ds.parallelize(other, plan_of(model))(input=x), other(x))
 
 
-def test_the_mode_that_counts_is_that_of_the_trace() -> None:
-    model = layers(nn.Dropout(0.5))
+def test_the_mode_that_counts_is_that_of_the_call() -> None:
+    model, x = layers(nn.Dropout(0.5)), torch.randn(2, 4)
     plan = plan_of(model)
     part = ds.parallelize(model.eval(), plan)
+    assert torch.equal(part(input=x), model(x))
+    assert [entry.modes[""] for entry in part.programs] == [True, False]
+
+
+def test_a_model_that_cannot_be_copied_has_the_mode_of_the_trace() -> None:
+    model = layers(nn.Dropout(0.5))
+    part = ds.parallelize(model, plan_of(model))
+    model.lock = Lock()  # type: ignore[assignment]
+    other = ds.parallelize(model, plan_of(model)).eval()
+    assert torch.equal(part.eval()(input=torch.ones(2, 4)), model.eval()(torch.ones(2, 4)))
     with pytest.raises(CallError, match="was traced in training mode and is called in evaluation"):
-        part(input=torch.randn(2, 4))
+        other(input=torch.randn(2, 4))
 
 
 def test_a_model_that_one_rank_refuses_is_refused_by_all() -> None:

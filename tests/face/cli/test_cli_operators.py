@@ -93,3 +93,51 @@ def test_ops_pads_no_line(capsys: pytest.CaptureFixture[str]) -> None:
     lines = out.splitlines()
     assert lines == [line.rstrip() for line in lines]
     assert max(map(len, lines)) < 553 and "   (every element depends on where" in out
+
+
+def test_a_function_is_asked_about_without_a_model_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shapes = ("--input", "n, c, h, w", "--input", "o, c, 3, 3", "--arg", "stride=2")
+    code, out, _ = run(capsys, "infer", "torch.nn.functional.conv2d", *shapes)
+    assert (code, out) == (
+        0,
+        "annotation  a b+ d^ f^, c b+ 3 3 -> a c e^ g^\n"
+        "\n"
+        "outputs     n, o, ((h + 1)//2) - 1, ((w + 1)//2) - 1\n"
+        "bindings    a = n\n"
+        "            b = c\n"
+        "            d = h\n"
+        "            f = w\n"
+        "            c = o\n"
+        "            e = ((h + 1)//2) - 1\n"
+        "            g = ((w + 1)//2) - 1\n"
+        "conditions  h >= 3\n"
+        "            w >= 3\n",
+    )
+    code, out, _ = run(capsys, "infer", "torch.nn.functional.conv2d", *shapes, "--json")
+    assert json.loads(out)["conditions"] == ["h >= 3", "w >= 3"]
+    asked = ("torch.nn.functional.group_norm", "--input", "n, 32, h, w", "--arg", "num_groups=8")
+    code, out, _ = run(capsys, "legal-parts", *asked, "--split", "0,1", "--up-to", "4")
+    assert (code, out.splitlines()[0]) == (0, "always  1, 2, 4, 8")
+    asked = ("torch.nn.functional.linear", "--input", "b, k", "--input", "n, k")
+    code, out, _ = run(capsys, "check", *asked, "--split", "1,1", "--parts", "4")
+    assert code == 1 and "k % 4 == 0" in out
+
+
+SLIPS = [
+    (("torch.nn.functional.conv2", "--input", "n"), "did you mean torch.nn.functional.conv2d?"),
+    (("torch.topk", "--input", "n", "--arg", "kk=2"), "did you mean 'k'?"),
+    (
+        ("torch.Tensor.view", "--input", "batch, s", "--arg", "size=btach, s"),
+        "did you mean the symbol 'batch'?",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "hint"), SLIPS, ids=str)
+def test_a_slip_in_a_question_about_a_function_is_named(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], hint: str
+) -> None:
+    code, out, err = run(capsys, "infer", *words)
+    assert (code, out) == (2, "") and hint in err

@@ -255,7 +255,8 @@ def test_another_version_of_the_schema_is_refused(version: Any) -> None:
 SIZES: list[tuple[Any, str]] = [
     (
         {"batchh": 2},
-        "the plan has no such symbol\n  'batchh' is none; its symbols are batch, seq",
+        "the plan has no such symbol\n  'batchh' is none; its symbols are batch, seq\n"
+        "  hint: did you mean 'batch'?",
     ),
     (
         {"batch": 2.5, "seq": 3},

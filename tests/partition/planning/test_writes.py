@@ -12,9 +12,10 @@ import pytest
 import torch
 from torch import Tensor
 
+import dimsolve as ds
 from dimsolve.exec.calls import resolve
 from dimsolve.ir.errors import DimsolveError
-from dimsolve.partition.aliasing import _SHARING, _VIEWS_OF_ALL
+from dimsolve.partition.aliasing import _SHARING, _VIEWS_OF_ALL, aliases_of, written_by
 from dimsolve.partition.plan import plan
 from dimsolve.partition.plan_data import PlanError
 from dimsolve.solver.operators import examples, find, names
@@ -92,3 +93,14 @@ def _shared(path: str) -> set[int]:
 
 def _memory(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
+
+
+def test_views_and_writes_of_torch_are_known_by_their_names_without_overloads() -> None:
+    """``torch.ops.aten.slice.Tensor`` is a slice, and ``mul_.Tensor`` writes."""
+    with ds.Graph() as graph:
+        x = graph.input("x", "8, 6", "float32")
+        part = graph.call("torch.ops.aten.slice.Tensor", graph.call("torch.exp", x), 0, 0, 4)
+        graph.output(graph.call("torch.ops.aten.mul_.Tensor", part, 2))
+    whole = next(node.output for node in graph.nodes() if node.name == "exp")
+    assert whole in aliases_of(graph)[part] and x not in aliases_of(graph)[part]
+    assert [value for value, _ in written_by(graph.nodes()[-1])] == [part]

@@ -23,9 +23,14 @@ WRITING = [path for path in IN_PLACE if specimens(path)]
 
 NO_GRADIENT = {
     "torch.floor_divide",
+    "torch.geqrf",
     "torch.heaviside",
+    "torch.histogram",
     "torch.igamma",
     "torch.igammac",
+    "torch.linalg.ldl_factor",
+    "torch.linalg.ldl_factor_ex",
+    "torch.linalg.ldl_solve",
     "torch.linalg.eig",  # the gradient depends on the phase of the eigenvectors
     "torch.special.zeta",
     "torch.vander",  # torch's own backward fails on what its forward wrote in place

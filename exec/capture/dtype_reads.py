@@ -1,0 +1,125 @@
+"""Where a model reads the dtype of a tensor that it has computed, and under which autocast that
+would be another one.
+
+    h = self.up(x)                                  float32; under autocast bfloat16
+    mask = torch.full((8, 8), -inf, dtype=h.dtype)  captured as torch.float32, whatever h is later
+
+torch's capture has the dtype that it finds in the place of what reads it. So the captured steps are
+run once more on fake tensors under every other autocast, and where a dtype that was read is another
+one there, calls under it are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import torch
+from torch._dynamo.variables import TensorVariable
+from torch._guards import TracingContext
+from torch.fx import GraphModule, Interpreter, Node
+
+from dimsolve.ir.graph import Source
+from dimsolve.solver.graphs.names import source
+
+from ..modes import DEVICES, autocast_now, state_of
+
+HALF = ("bfloat16", "float16")
+"""What autocast casts to."""
+
+
+class Read(NamedTuple):
+    """The dtype of the result of a step, read at a line of the model."""
+
+    node: Node
+    dtype: torch.dtype
+    line: Source | None
+
+
+@contextmanager
+def noting_reads(found: list[Read]) -> Iterator[None]:
+    """A block in which torch.compile adds what a model reads to a list."""
+    plain = TensorVariable.method_attr_dtype
+
+    def read(self: Any, tx: Any) -> Any:
+        node, dtype = self.as_proxy().node, self.dtype
+        if dtype is not None and dtype.is_floating_point and node.op != "placeholder":
+            found.append(Read(node, dtype, _line()))
+        return plain(self, tx)
+
+    with patch.object(TensorVariable, "method_attr_dtype", read):
+        yield
+
+
+def _line() -> Source | None:
+    frames = [f for f in TracingContext.extract_stack() if "/torch/" not in f.filename]
+    return source(frames[-1].filename, frames[-1].lineno or 0) if frames else None
+
+
+def other_dtypes(module: GraphModule, reads: Sequence[Read], device: str) -> dict[str, str]:
+    """Returns the states of autocast under which a dtype that was read is another one, with the
+    line that reads the first such. device: where the model is, the only kind that can be asked; on
+    others every other state counts.
+    """
+    if not reads:
+        return {}
+    now, asked = autocast_now(), device.partition(":")[0]
+    found: dict[str, str] = {}
+    for kind in DEVICES:
+        for cast in ({}, *({kind: dtype} for dtype in HALF)):
+            state = state_of(cast, kind)
+            if state == state_of(now, kind):
+                continue
+            other = _first_other(module, reads, kind, cast) if kind == asked else reads[0]
+            if other is not None:
+                found[state] = str(other.line or "a line of torch")
+    return found
+
+
+def _first_other(
+    module: GraphModule, reads: Sequence[Read], kind: str, cast: dict[str, str]
+) -> Read | None:
+    """The first read that finds another dtype under an autocast; also where that is not known."""
+    places = [node for node in module.graph.nodes if node.op == "placeholder"]
+    fakes = [node.meta["example_value"] for node in places]
+    mode = next((f.fake_mode for f in fakes if hasattr(f, "fake_mode")), None)
+    wanted = {read.node: read for read in reversed(reads)}
+    if mode is None or not wanted.keys() <= set(module.graph.nodes):
+        return reads[0]
+    steps = _Steps(module, wanted)
+    dtype = getattr(torch, cast.get(kind, "bfloat16"))
+    try:
+        with (
+            mode,
+            patch.object(mode, "allow_non_fake_inputs", True),
+            torch.autocast(kind, dtype, enabled=bool(cast)),
+        ):
+            steps.run(*fakes)
+    except _Other:
+        return steps.other
+    except Exception:
+        return reads[0]
+    return None
+
+
+class _Other(Exception):
+    """A dtype is another one."""
+
+
+class _Steps(Interpreter):
+    """Runs steps until one gives a tensor of another dtype than was read."""
+
+    def __init__(self, module: GraphModule, reads: dict[Node, Read]) -> None:
+        super().__init__(module)
+        self.reads = reads
+        self.other: Read | None = None
+
+    def run_node(self, n: Node) -> Any:
+        result = super().run_node(n)
+        read = self.reads.get(n)
+        if read is not None and result.dtype != read.dtype:
+            self.other = read
+            raise _Other
+        return result

@@ -1,0 +1,156 @@
+"""A machine as data: what its ranks compute and send in a second, and where each number is from.
+
+    machine = Machine.named("h100", nodes=8)     8 nodes of 8 GPUs
+    Machine.model_validate_json(text)            one of your own, from `machine.model_dump_json()`
+
+A mesh lies on the machine with its inner axes inside a node: an axis sends over the links within a
+node as long as it and all axes inside it fit there, else over the network.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from dimsolve.ir.errors import DimsolveError, Problem
+
+
+class MachineError(DimsolveError):
+    """A machine that is not known."""
+
+    __module__ = "dimsolve"
+
+
+NO_MACHINE = Problem(
+    MachineError,
+    "no-such-machine",
+    "there is no such machine",
+    "'{name:.60}' is none; there are {names}",
+    "give one of these, or dimsolve.Machine(...) with numbers of your own",
+)
+
+
+class Link(BaseModel):
+    """What connects ranks. ``bandwidth``: bytes that one rank sends in a second. ``latency``:
+    seconds until a collective over it starts, and once more for every doubling of its ranks.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    bandwidth: float = Field(gt=0)
+    latency: float = Field(ge=0)
+
+
+class Machine(BaseModel):
+    """Ranks, and what connects them.
+
+    ranks_per_node: inside a node they are connected by ``inside``, beyond it by ``outside``.
+    flops: of one rank in a second, per dtype; other dtypes take the largest item's. memory: bytes of
+    one rank. bandwidth: bytes that one rank reads and writes in a second. floor: seconds that an
+    operator takes at least. efficiency: what a kernel reaches of the peaks. sources: field -> where
+    its number is from.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    nodes: int = Field(default=1, ge=1)
+    ranks_per_node: int = Field(default=8, ge=1)
+    flops: dict[str, float]
+    memory: int = Field(gt=0)
+    bandwidth: float = Field(gt=0)
+    inside: Link
+    outside: Link
+    floor: float = Field(default=4e-6, ge=0)
+    efficiency: float = Field(default=0.7, gt=0, le=1)
+    sources: dict[str, str] = Field(default_factory=dict)
+
+    @classmethod
+    def named(cls, name: str, nodes: int = 1) -> Self:
+        """Returns a known machine; MachineError for a name that is none.
+
+        >>> Machine.named("h100").ranks_per_node
+        8
+        """
+        if name not in NAMED:
+            raise NO_MACHINE(name=name, names=", ".join(NAMED))
+        return cls(name=name, nodes=nodes, **NAMED[name])  # type: ignore[arg-type]
+
+    def peak(self, dtype: str | None) -> float:
+        """Returns the operations of one rank in a second on numbers of this dtype."""
+        return self.flops.get(dtype or "", min(self.flops.values()))
+
+    def link(self, inner: int) -> Link:
+        """Returns what connects the ranks of an axis; inner: its ranks times those of all axes
+        inside it.
+        """
+        return self.inside if inner <= self.ranks_per_node else self.outside
+
+
+_ASSUMED = "an assumption, to be measured"
+
+
+def _known(
+    sheet: str,
+    *,
+    bfloat16: float,
+    float32: float,
+    float64: float,
+    memory: int,
+    bandwidth: float,
+    inside: float,
+    outside: float,
+) -> dict[str, object]:
+    return {
+        "flops": {
+            "bfloat16": bfloat16,
+            "float16": bfloat16,
+            "float32": float32,
+            "float64": float64,
+        },
+        "memory": memory,
+        "bandwidth": bandwidth,
+        "inside": Link(bandwidth=inside, latency=6e-6),
+        "outside": Link(bandwidth=outside, latency=1.2e-5),
+        "sources": {
+            "flops": sheet,
+            "memory": sheet,
+            "bandwidth": sheet,
+            "inside": f"{sheet}: half of the bidirectional rate; latency: {_ASSUMED}",
+            "outside": f"one network port per rank; latency: {_ASSUMED}",
+            "floor": _ASSUMED,
+            "efficiency": _ASSUMED,
+        },
+    }
+
+
+GB = 10**9
+NAMED: dict[str, dict[str, object]] = {
+    "a100": _known(
+        "NVIDIA A100 80GB SXM data sheet, dense",
+        bfloat16=312e12, float32=156e12, float64=19.5e12,
+        memory=80 * GB, bandwidth=2.039e12, inside=300e9, outside=25e9,
+    ),
+    "h100": _known(
+        "NVIDIA H100 SXM data sheet, dense",
+        bfloat16=989e12, float32=494e12, float64=67e12,
+        memory=80 * GB, bandwidth=3.35e12, inside=450e9, outside=50e9,
+    ),
+    "h200": _known(
+        "NVIDIA H200 SXM data sheet, dense",
+        bfloat16=989e12, float32=494e12, float64=67e12,
+        memory=141 * GB, bandwidth=4.8e12, inside=450e9, outside=50e9,
+    ),
+    "b200": _known(
+        "NVIDIA HGX B200 data sheet, dense",
+        bfloat16=2250e12, float32=1125e12, float64=37e12,
+        memory=180 * GB, bandwidth=7.7e12, inside=900e9, outside=50e9,
+    ),
+    "mi300x": _known(
+        "AMD Instinct MI300X data sheet, dense",
+        bfloat16=1307e12, float32=653e12, float64=163.4e12,
+        memory=192 * GB, bandwidth=5.3e12, inside=448e9, outside=50e9,
+    ),
+}  # fmt: skip
+"""Machines by name. float32 is that of matrix products in TF32."""

@@ -1,0 +1,220 @@
+"""A plan of another engine is right, or wrong with a witness, for every count."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import dimsolve as ds
+from dimsolve.api.results import AuditModel, model_of
+from dimsolve.partition.engines.tp_plan import STYLES, TpPlanError, generic, read_tp_plan
+
+from . import tiny
+from .models import Attention, GateUp, Mlp, Nonlinear, Normed, Tied, example
+
+PAIR = {"up": "colwise", "down": "rowwise"}
+
+
+def audited(model: nn.Module, plan: dict[str, str], *counts: int) -> Any:
+    torch.manual_seed(0)
+    return ds.audit(model, plan, counts=counts or (2,), kwargs=example())
+
+
+def only(found: Any) -> Any:
+    """The one finding of the one count."""
+    (count,) = found.counts
+    (finding,) = count.findings
+    return finding
+
+
+@pytest.fixture(scope="module")
+def llama() -> ds.Audit:
+    return ds.audit(tiny.model_of("llama"), kwargs=tiny.inputs_of("llama"), counts=(2, 3, 4, 8))
+
+
+def test_the_plan_of_llama_is_right_where_the_key_heads_are_whole(llama: ds.Audit) -> None:
+    assert llama.having("legal") == (2, 4)
+    assert llama.having("illegal") == (3, 8)
+    assert llama.at(2).proved == llama.at(2).calls
+    assert llama.at(2).bytes_per_rank < llama.bytes_whole
+    finding = llama.at(8).findings[0]
+    assert finding.module == "model.layers.0.self_attn"
+    assert "modeling_llama.py" in finding.line
+    assert "shape '[2, 7, -1, 8]' is invalid for input of size 56" in finding.reason
+
+
+def test_a_corrected_plan_leaves_whole_what_is_to_blame(llama: ds.Audit) -> None:
+    corrected = llama.at(3).corrected
+    assert corrected is not None
+    changed = {name for name, style in corrected.items() if llama.plan[name] != style}
+    assert changed == {f"model.layers.*.self_attn.{n}_proj" for n in "qkvo"}
+    again = ds.audit(tiny.model_of("llama"), corrected, kwargs=tiny.inputs_of("llama"), counts=(3,))
+    assert again.ok
+
+
+def test_the_answer_is_text_a_picture_and_json(llama: ds.Audit) -> None:
+    text = str(llama).splitlines()
+    assert text[0] == "LlamaForCausalLM, 9 rules, at input_ids (2, 7)"
+    assert text[1] == "  tp = 2, 4: legal"
+    assert repr(llama) == "<Audit LlamaForCausalLM: legal 2, 4; illegal 3, 8>"
+    assert "<svg" in llama._repr_svg_()
+    model = model_of(llama)
+    assert isinstance(model, AuditModel)
+    assert json.loads(model.model_dump_json())["counts"][0]["verdict"] == "legal"
+
+
+@pytest.mark.parametrize("folder", ["qwen3", "mixtral", "deepseek_v3", "gemma2"])
+def test_plans_of_other_families_are_proved(folder: str) -> None:
+    found = ds.audit(tiny.model_of(folder), kwargs=tiny.inputs_of(folder), counts=(2,))
+    assert found.ok, str(found)
+    assert found.at(2).proved == found.at(2).calls
+
+
+def test_parts_of_unequal_lengths_are_right_where_every_call_takes_them() -> None:
+    assert audited(Mlp(), PAIR, 2, 5).ok
+    nothing = audited(Mlp(), PAIR, 7)  # 24 in parts of 4: the last of 7 ranks has none
+    assert nothing.having("unknown") == (7,)
+    assert only(nothing).reason == "linear: rank 6 has nothing of n = 24"
+    assert audited(Mlp(), {"up": "colwise_gather_output", "down": "rowwise_split_input"}, 5).ok
+
+
+def test_what_is_left_in_parts_is_named() -> None:
+    finding = only(audited(Mlp(), {"up": "colwise"}))
+    assert finding.about == "forward"
+    assert finding.module == "down"
+    finding = only(audited(Mlp(), {"down": "colwise"}))
+    assert finding.reason == "output 0 is S(2): nothing joins what the ranks have of it"
+    assert finding.change == {"down": "colwise_gather_output"}
+
+
+def test_a_summand_that_is_used_before_it_is_summed_is_refuted() -> None:
+    assert audited(Nonlinear(), PAIR).ok
+    plan = {"up": "colwise", "down.weight": "rowwise"}
+    found = audited(Nonlinear(False), plan)
+    assert found.having("illegal") == (2,)
+
+
+def test_a_gradient_that_nobody_sums_is_found_and_mended() -> None:
+    found = audited(Normed(), PAIR, 2, 3)
+    assert [(each.forward, each.gradients) for each in found.counts] == [("legal", "illegal")] * 2
+    finding = found.at(2).findings[0]
+    assert finding.module == "norm"
+    assert finding.hint == 'add "norm": "replicated_with_grad_allreduce"'
+    assert found.at(2).corrected == {**PAIR, "norm": "replicated_with_grad_allreduce"}
+    assert audited(Normed(), {**PAIR, "norm": "replicated_with_grad_allreduce"}, 2, 3).ok
+
+
+def test_a_gradient_that_is_summed_although_it_is_whole_is_refuted() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.LayerNorm(16)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.norm(x)
+
+    found = audited(Twice(), {"norm": "replicated_with_grad_allreduce"})
+    assert (found.at(2).forward, found.at(2).gradients) == ("legal", "illegal")
+
+
+def test_sglang_34529_right_shape_wrong_rows() -> None:
+    """A fused [gate; up] weight read as a plain column shard: no error, other numbers; rows that
+    stand together per head are a range of heads.
+    """
+    found = audited(GateUp(), {"fc1": "colwise", "fc2": "rowwise"}, 2, 4)
+    assert found.having("illegal") == (2, 4)
+    finding = found.at(2).findings[0]
+    assert finding.reason.startswith("chunk: no identifier of (2 ")
+    assert finding.hint == 'write "fc1": "packed_colwise"'
+    assert found.at(2).corrected == {"fc1": "packed_colwise", "fc2": "rowwise"}
+    assert audited(GateUp(), {"fc1": "packed_colwise", "fc2": "rowwise"}, 2, 4).ok
+    plan = {"qkv_proj": "colwise", "o_proj": "rowwise"}
+    assert audited(Attention(per_head=True), plan, 2, 4).ok
+    assert audited(Attention(per_head=False), plan, 2).having("illegal") == (2,)
+
+
+def test_a_bias_of_a_packed_layer_lies_in_other_rows_than_its_weight() -> None:
+    plan = {"fc1": "packed_colwise", "fc2": "rowwise"}
+    assert audited(GateUp(bias=True), plan, 2).having("illegal") == (2,)
+
+
+def test_a_number_of_heads_in_the_code_is_refuted() -> None:
+    plan = {"qkv_proj": "colwise", "o_proj": "rowwise"}
+    finding = only(audited(Attention(per_head=True, fixed=True), plan))
+    assert finding.reason == (
+        "rank 0 raised RuntimeError: shape '[2, 3, 4, 12]' is invalid for input of size 144"
+    )
+    assert "tests/engines/models.py" in finding.line
+
+
+def test_dtensors_and_tensors_do_not_mix() -> None:
+    found = audited(Mlp(), {"up.weight": "colwise", "down": "rowwise"})
+    reasons = [finding.reason for finding in found.at(2).findings]
+    assert any("DTensor" in reason or "raised" in reason for reason in reasons)
+    assert found.having("illegal") == (2,)
+
+
+def test_tied_weights_are_cut_both_or_not_at_all() -> None:
+    ids = {"ids": torch.arange(6).view(2, 3)}
+
+    def verdict(plan: dict[str, str]) -> Any:
+        return ds.audit(Tied(), plan, counts=(2,), kwargs=ids).at(2)
+
+    both = {"embed": "embedding_rowwise", "head": "colwise_gather_output"}
+    assert verdict(both).verdict == "legal"
+    alone = verdict({"head": "colwise_gather_output"})
+    assert alone.verdict == "illegal"
+    assert alone.corrected == both
+
+
+def test_a_style_that_a_module_cannot_have_is_an_answer() -> None:
+    finding = only(audited(Normed(), {"norm": "colwise"}))
+    assert finding.about == "style"
+    assert finding.reason == "colwise cannot be put on norm: a LayerNorm has no out_features"
+    finding = only(audited(Mlp(), {"up": "local_colwise"}))
+    assert (finding.reason, finding.hint) == (
+        "transformers has no style 'local_colwise'",
+        "write colwise",
+    )
+    assert only(audited(Mlp(), {"up": "grouped_gemm"})).hint == "write it in ep_plan"
+
+
+def test_the_model_is_left_as_it_is() -> None:
+    model = Mlp()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    audited(model, PAIR)
+    assert all(torch.equal(model.state_dict()[name], before[name]) for name in before)
+    assert "forward" not in vars(model.up)
+
+
+def test_collectives_that_one_would_do_are_counted(llama: ds.Audit) -> None:
+    # In two layers q, k, v share one input, and so do gate and up.
+    assert llama.at(2).saved == 2 * (2 + 1)
+
+
+def test_rules_that_match_nothing_are_told() -> None:
+    found = audited(Mlp(), {**PAIR, "layers.*.up": "colwise"})
+    assert found.unused == ("layers.*.up",)
+    assert str(found).splitlines()[-1] == "  layers.*.up matches nothing"
+
+
+def test_what_is_no_plan_is_refused_in_words() -> None:
+    with pytest.raises(TpPlanError) as raised:
+        ds.audit(Mlp(), kwargs=example())
+    assert str(raised.value) == (
+        "there is no tp_plan to audit\n"
+        "  Mlp has no tp_plan of its own\n"
+        '  hint: give one: dimsolve.audit(model, {"layers.*.mlp.up_proj": "colwise"}, ...), or let '
+        "dimsolve.plan make one"
+    )
+    with pytest.raises(TpPlanError, match="'auto' is a str"):
+        read_tp_plan("auto")
+
+
+def test_names_are_generic_between_dots_only() -> None:
+    assert generic("model.layers.3.mlp.w1.weight") == "model.layers.*.mlp.w1.weight"
+    assert len(STYLES) == 18

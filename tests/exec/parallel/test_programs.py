@@ -1,0 +1,188 @@
+"""Law: one part is the model in every mode and for every call, with one set of weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import dimsolve as ds
+from dimsolve.exec.lowering.setting import LoweringError
+from dimsolve.exec.parallel.call_inputs import CallError
+from dimsolve.exec.parallel.on_demand import skeleton_of
+from dimsolve.exec.parallel.programs import LIMIT
+from tests.exec import programs
+from tests.oracles.ranks import world
+
+
+@pytest.mark.parametrize("axis", ["tp", "dp"])
+def test_training_evaluation_and_generation_are_those_of_one_device(axis: str) -> None:
+    for found in world(2).run(programs.everyday, axis):
+        assert max(found["differences"].values()) < 1e-12, found
+        assert found["modes"] == [True, False, False, False]
+        before, after, whole = found["bytes"]
+        assert before == after == (whole if axis == "dp" else before)
+        assert axis == "dp" or before < 0.55 * whole
+        assert found["model is gone"]
+        assert found["is a"]
+        assert found["cache"] == (["S(0)"] if axis == "dp" else ["S(1)"])
+        names = found["inputs"][3]
+        assert "past_key_values.layers.0.keys" in names
+
+
+PLACED = "DTensor (4, 6, 96) S(2)"
+WHOLE = "Tensor (4, 6, 96)"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "logits"),
+    [("whole", WHOLE), ("placed", PLACED), ({"logits": "placed"}, PLACED), (["loss"], None)],
+    ids=["whole", "placed", "by name", "the loss only"],
+)
+def test_outputs_are_handed_out_as_they_were_asked_for(outputs: Any, logits: str | None) -> None:
+    wanted = {"loss": "Tensor ()", "logits": logits}
+    for found in world(2).run(programs.handed_out, outputs):
+        assert found == {name: text for name, text in wanted.items() if text is not None}
+
+
+class Modal(nn.Module):
+    """Does something else in each mode, without an operator that depends on it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(4, 4)
+        self.inner = nn.ModuleList([nn.Dropout(0.5), nn.Identity()])
+        self.rate = 3
+
+    def forward(self, x: Tensor, times: float = 1.0, extra: Tensor | None = None) -> Tensor:
+        y = self.inner[0](self.up(x)) * times
+        if extra is not None:
+            y = y + extra
+        return y * 2 if self.training else y
+
+    def generate(self, x: Tensor, steps: int) -> Tensor:
+        """As nanoGPT's: it calls the model, and reads its settings."""
+        for _ in range(steps * self.rate):
+            x = self(x)
+        return x
+
+
+def part_of(model: nn.Module, **kwargs: Any) -> Any:
+    example = kwargs or {"x": torch.randn(2, 4)}
+    graph = ds.trace(model, kwargs=example, dynamic={"x": {0: "batch"}})
+    return ds.parallelize(model, ds.plan(graph, {"tp": 1}))
+
+
+def test_every_module_has_a_mode_of_its_own() -> None:
+    model, x = Modal(), torch.randn(2, 4)
+    part = part_of(model)
+    for module in (model, part):
+        module.eval()
+    assert torch.equal(part(x), model(x))
+    for module in (model, part):
+        module.train()
+        module.inner[0].eval()
+    assert torch.equal(part(x), model(x))
+    assert len(part.programs) == 3
+    for module in (model, part):
+        module.eval()
+    assert torch.equal(part(x=x), model(x))
+    assert len(part.programs) == 3
+
+
+def test_other_arguments_have_a_program_of_their_own() -> None:
+    model, x = Modal().eval(), torch.randn(2, 4)
+    part = part_of(model)
+    extra = torch.randn(4)
+    assert torch.equal(part(x, 2.0, extra), model(x, 2.0, extra))
+    assert torch.equal(part(x, extra=extra), model(x, extra=extra))
+    assert len(part.programs) == 3
+
+
+def test_a_length_that_changes_is_dynamic_from_then_on() -> None:
+    model = Modal().eval()
+    part = part_of(model)
+    for rows in (2, 3, 5):
+        x, extra = torch.randn(rows, 4), torch.randn(rows, 1)
+        assert torch.equal(part(x, extra=extra), model(x, extra=extra))
+    assert len(part.programs) == 2
+
+
+def test_a_value_that_always_changes_is_refused_by_name() -> None:
+    part, x = part_of(Modal().eval()), torch.randn(2, 4)
+    for number in range(LIMIT):
+        part(x, times=2.0 + number)
+    with pytest.raises(CallError) as caught:
+        part(x, times=100.0)
+    assert str(caught.value) == (
+        "times has another value in every call\n"
+        f"  the part has {LIMIT} programs that differ in what is no tensor, the last ones with "
+        "7.0, 8.0, 9.0; each is traced and planned, and kept\n"
+        "  hint: give a tensor: torch.tensor(times)"
+    )
+
+
+def test_a_part_has_the_methods_and_settings_of_its_model() -> None:
+    model, x = Modal().eval(), torch.randn(2, 4)
+    part = part_of(model)
+    assert torch.equal(part.generate(x, 1), model.generate(x, 1))
+    assert isinstance(part, Modal)
+    assert (len(part.inner), type(part.up).__name__, repr(part.up)) == (2, "PartModule", "Linear()")
+    assert part.inner[-1] is part.get_submodule("inner.1")
+
+
+def test_a_skeleton_has_no_bytes() -> None:
+    model = Modal()
+    copied = skeleton_of(model)
+    assert [(n, p.shape) for n, p in copied.named_parameters()] == [
+        (n, p.shape) for n, p in model.named_parameters()
+    ]
+    assert sum(p.untyped_storage().nbytes() for p in copied.parameters()) == 0
+
+
+def test_outputs_that_are_none_are_refused_by_name() -> None:
+    model = Modal()
+    plan = ds.plan(ds.trace(model, kwargs={"x": torch.randn(2, 4)}), {"tp": 1})
+    said = []
+    for outputs in ("plased", ["los"]):
+        with pytest.raises(LoweringError) as caught:
+            ds.parallelize(model, plan, outputs=outputs)
+        said.append(str(caught.value))
+    assert said == [
+        "there is no such way to hand out outputs\n  outputs says 'plased'\n"
+        '  hint: write "whole", "placed", {"logits": "placed", "hidden_states*": "none"}, '
+        'or ["loss"]',
+        "the plan has no output named los\n  it has output\n  hint: plan.outputs lists them",
+    ]
+
+
+@pytest.mark.parametrize("axis", ["tp", "dp"])
+@pytest.mark.parametrize("kind", ["", "turned", "in place"])
+def test_dropout_can_draw_what_one_device_draws(kind: str, axis: str) -> None:
+    for difference, same_state in world(2).run(programs.as_one_device, kind, axis):
+        assert difference < 1e-12
+        assert same_state
+
+
+def test_what_has_no_mask_is_refused_where_it_is_cut() -> None:
+    for text in world(2).run(programs.as_one_device, "alpha", "tp"):
+        assert text == (
+            "LoweringError: alpha_dropout cannot draw what one device draws\n"
+            "  torch.nn.functional.alpha_dropout draws numbers for what it computes within, and tp "
+            "cuts it\n"
+            '  hint: randomness="ranks"; or let the model draw with dropout: of transformers\' '
+            'models, attn_implementation="eager"'
+        )
+
+
+def test_ranks_whose_generators_differ_are_told() -> None:
+    for text in world(2).run(programs.as_one_device, "", "tp", 11):
+        assert text == (
+            'LoweringError: randomness="one-device": the ranks\' random generators are in '
+            "different states\n"
+            "  rank 0 of the mesh and this rank would draw other numbers\n"
+            "  hint: call torch.manual_seed with one number on all ranks, and draw the same from "
+            "then on"
+        )

@@ -1,0 +1,178 @@
+"""Everyday use of one part: training, evaluation, generation, training again, beside one device."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from copy import deepcopy
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+import dimsolve as ds
+
+VOCABULARY = 96
+TOKENS = {0: "batch", 1: "seq"}
+SMALL = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+}
+
+
+def llama() -> Any:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config: Any = LlamaConfig(**SMALL, eos_token_id=None, bos_token_id=None)
+    return LlamaForCausalLM(config).double()
+
+
+def prompts() -> Tensor:
+    return torch.randint(VOCABULARY, (4, 6), generator=torch.Generator().manual_seed(1))
+
+
+def train(model: nn.Module, ids: Tensor) -> list[float]:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for _ in range(3):
+        loss = model(input_ids=ids, labels=ids).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def day(model: Any, ids: Tensor) -> dict[str, Any]:
+    """What a day's work gives: the same calls for a model and for its part."""
+    found: dict[str, Any] = {"trained": train(model, ids)}
+    model.eval()
+    with torch.no_grad():
+        found["evaluated"] = model(input_ids=ids).logits
+        found["shorter"] = model(input_ids=ids[:, :4]).logits
+    found["greedy"] = model.generate(ids, max_new_tokens=32, do_sample=False)
+    torch.manual_seed(5)
+    found["sampled"] = model.generate(ids, max_new_tokens=4, do_sample=True, top_k=20)
+    model.train()
+    found["again"] = train(model, ids)
+    return found
+
+
+def bytes_of(module: nn.Module) -> int:
+    return sum(t.numel() * t.element_size() for t in [*module.parameters(), *module.buffers()])
+
+
+def everyday(axis: str) -> dict[str, Any]:
+    """A day with a part over two ranks, each with its own rows along ``dp``, beside one device."""
+    model, ids = llama(), prompts()
+    reference, alive = deepcopy(model), weakref.ref(model)
+    graph = ds.trace(
+        model,
+        kwargs={"input_ids": ids, "labels": ids},
+        dynamic={"input_ids": TOKENS, "labels": TOKENS},
+    )
+    local = axis == "dp"
+    part: Any = ds.parallelize(
+        model, ds.plan(graph, {axis: 2}), inputs="local" if local else "whole"
+    )
+    whole = bytes_of(model)
+    del model, graph
+    gc.collect()
+    rows = slice(2 * dist.get_rank(), 2 * dist.get_rank() + 2) if local else slice(None)
+    before = bytes_of(part)
+    found, wanted = day(part, ids[rows]), day(reference, ids)
+    for name in ("evaluated", "shorter", "greedy"):
+        wanted[name] = wanted[name][rows]
+    if local:  # every rank draws for its own rows
+        found.pop("sampled")
+    cache = (
+        part.eval()
+        .generate(ids[rows], max_new_tokens=2, do_sample=False, return_dict_in_generate=True)
+        .past_key_values
+    )
+    return {
+        "differences": {name: _difference(found[name], wanted[name]) for name in found},
+        "modes": [entry.modes[""] for entry in part.programs],
+        "inputs": [entry.arguments.names for entry in part.programs],
+        "bytes": (before, bytes_of(part), whole),
+        "model is gone": alive() is None,
+        "cache": [str(p) for p in cache.layers[0].keys.placements],
+        "is a": isinstance(part, type(reference)),
+    }
+
+
+def _difference(a: Any, b: Any) -> float:
+    first, second = torch.as_tensor(a), torch.as_tensor(b)
+    assert first.shape == second.shape
+    return float((first - second).abs().max())
+
+
+def handed_out(outputs: Any) -> dict[str, str]:
+    """What a part hands out, in words; the backward pass is that of the whole."""
+    model, ids = llama(), prompts()
+    kwargs = {"input_ids": ids, "labels": ids, "use_cache": False}
+    graph = ds.trace(model, kwargs=kwargs, dynamic={"input_ids": TOKENS, "labels": TOKENS})
+    part = ds.parallelize(model, ds.plan(graph, {"tp": 2}), outputs=outputs)
+    given, wanted = part(**kwargs), model(**kwargs)
+    (given.loss * 2).backward()
+    (wanted.loss * 2).backward()
+    norm, whole = part.get_parameter("model.norm.weight"), model.model.norm.weight
+    assert _difference(norm.grad, whole.grad) < 1e-12
+    words = {}
+    for name, value in given.items():
+        full = value.full_tensor() if hasattr(value, "full_tensor") else value
+        assert _difference(full.detach(), wanted[name].detach()) < 1e-12
+        words[name] = f"{type(value).__name__} {tuple(value.shape)} "
+        words[name] += " ".join(map(str, getattr(value, "placements", ())))
+    return {name: text.strip() for name, text in words.items()}
+
+
+class Dropping(nn.Module):
+    """Dropout of what is cut by columns, of what is whole, and of rows in another order."""
+
+    def __init__(self, kind: str = "") -> None:
+        super().__init__()
+        self.kind = kind
+        self.up, self.down = nn.Linear(16, 32), nn.Linear(32, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = nn.functional.dropout(self.up(x), 0.5, self.training)
+        if self.kind == "turned":
+            h = nn.functional.dropout(h.transpose(0, 1), 0.25, self.training).transpose(0, 1)
+        if self.kind == "in place":
+            h = nn.functional.dropout(h * 2, 0.25, self.training, inplace=True)
+        if self.kind == "alpha":
+            h = nn.functional.alpha_dropout(h, 0.25, self.training)
+        return nn.functional.dropout(self.down(h), 0.5, self.training)
+
+
+def as_one_device(kind: str, axis: str, seed: int = 7) -> tuple[float, bool] | str:
+    """How far outputs and gradients of two steps are from one device's, and whether torch's
+    generator is left in the same state; or the error in words.
+    """
+    torch.manual_seed(0)
+    model = Dropping(kind).double()
+    x = torch.randn(4, 16).double()
+    plan = ds.plan(ds.trace(model, kwargs={"x": x}, dynamic={"x": {0: "batch"}}), {axis: 2})
+    results, states = [], []
+    try:
+        part = ds.parallelize(model, plan, randomness="one-device")
+        for module in (part, model):
+            torch.manual_seed(seed + (dist.get_rank() if seed != 7 else 0))
+            outs = [module(x=x) for _ in range(2)]
+            (outs[0] * outs[1]).sum().backward()
+            results.append(outs)
+            states.append(torch.get_rng_state())
+    except ds.DimsolveError as error:
+        return f"{type(error).__name__}: {error}"
+    worst = max(_difference(a.detach(), b.detach()) for a, b in zip(*results, strict=True))
+    held = part.held("up.weight")
+    grads = [part.get_parameter("up.weight").grad, held.part(model.up.weight.grad)]  # type: ignore[arg-type]
+    return max(worst, _difference(*grads)), torch.equal(*states)

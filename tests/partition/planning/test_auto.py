@@ -1,0 +1,110 @@
+"""The policy "auto" against every legal plan of small graphs, and against one device."""
+
+from __future__ import annotations
+
+from itertools import islice, product
+from math import prod
+from random import Random
+
+import pytest
+
+import dimsolve as ds
+from dimsolve.exec.graph import Graph
+from dimsolve.partition.inlining import inlined
+from dimsolve.partition.machine import Machine
+from dimsolve.partition.mesh import Mesh
+from dimsolve.partition.planning.auto import Asked, Option, builder_of
+from dimsolve.partition.planning.axis_state import AxisState
+from dimsolve.partition.planning.network import Network
+from dimsolve.partition.planning.planner import Policy, verified_plan
+from dimsolve.partition.planning.requirements import Requirements
+
+from .random_graphs import chaos, random_graph
+from .test_policies import equal, split_of, two_linears
+
+SIZES = {"batch": 8, "seq": 16}
+SLOW = Machine.named("h100").model_copy(
+    update={"floor": 1e-9, "flops": {"float64": 1e9}, "bandwidth": 1e9}
+)
+"""A machine on which computing takes long, so that small graphs are worth cutting."""
+
+
+def fixed(mesh: Mesh, options: tuple[Option, ...]) -> Policy:
+    """A policy that takes these options."""
+
+    def decide(state: AxisState, requirements: Requirements) -> list[str]:
+        axis = mesh.index(state.axis)
+        for number, option in enumerate(options):
+            state.decide(number, option.choices[axis])
+        return []
+
+    return Policy("fixed", decide)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_plan_of_a_random_graph_is_faster(seed: int) -> None:
+    """All combinations of options where they are few, else some; each is a plan with a price."""
+    random = Random(seed)
+    graph = random_graph(random, random.randint(1, 4)).graph
+    mesh = Mesh.of(random.choice([{"a": 2}, {"a": 4}, {"a": 2, "b": 2}]))
+    network = Network(inlined(graph))
+    machine = random.choice([SLOW, Machine.named("h100")])
+    sizes = dict.fromkeys(network.classes.known, 8)
+    best = ds.plan(graph, mesh, "auto", machine=machine, sizes=sizes)
+    assert best.search is not None
+    assert best.cost().picoseconds == best.search.cost
+    verified_plan(best)
+    options = builder_of(network, mesh, Asked(machine, sizes)).options
+    every = product(*options)
+    if prod(map(len, options)) > 150:
+        every = iter([tuple(random.choice(each) for each in options) for _ in range(60)])
+    costs = [
+        ds.plan(graph, mesh, fixed(mesh, taken)).cost(sizes, machine=machine).picoseconds
+        for taken in islice(every, 150)
+    ]
+    costs += [
+        ds.plan(graph, mesh, chaos(random)).cost(sizes, machine=machine).picoseconds
+        for _ in range(10)
+    ]
+    assert min(costs) >= best.search.cost
+    if prod(map(len, options)) <= 150:
+        assert min(costs) == best.search.cost
+
+
+def test_two_linears_are_cut_as_megatron_does_and_run_equal_to_one_device() -> None:
+    g = two_linears()
+    made = ds.plan(g, {"tp": 2}, "auto", machine=SLOW, sizes=SIZES)
+    assert [split_of(made, n) for n in ("linear", "gelu", "linear_1")] == ["n", "c", "k"]
+    assert made.search is not None and made.search.optimal and made.search.gap == 0
+    assert equal(made, g)
+    for policy in ("data", "tensor", "data+tensor", "replicate"):
+        other = ds.plan(g, {"tp": 2}, policy)
+        assert other.cost(SIZES, machine=SLOW).picoseconds >= made.search.cost
+
+
+def test_a_plan_is_written_with_its_proof_and_read_again() -> None:
+    g = two_linears()
+    made = ds.plan(g, {"dp": 2, "tp": 2}, "auto", machine=SLOW, sizes=SIZES)
+    again = ds.Plan.from_json(made.to_json())
+    assert again == made
+    verified_plan(again.for_graph(g))
+
+
+def test_a_plan_fits_in_memory_or_there_is_a_proof_that_none_does() -> None:
+    g = two_linears()
+    for limit in (550_000, 900_000):
+        made = ds.plan(g, {"tp": 2}, "auto", machine=SLOW, sizes=SIZES, memory=limit)
+        assert made.memory(SIZES).total <= limit
+        verified_plan(made)
+    with pytest.raises(ds.PlanError, match="every plan needs more than") as found:
+        ds.plan(g, {"tp": 2}, "auto", machine=SLOW, sizes=SIZES, memory="100 KiB")
+    assert found.value.diagnostic.code == "nothing-fits"
+
+
+def test_sizes_that_are_missing_are_named() -> None:
+    with pytest.raises(ds.PlanError) as found:
+        ds.plan(two_linears(), {"tp": 2}, "auto", sizes={"batch": 8})
+    assert found.value.diagnostic.reason == (
+        "the policy 'auto' needs a size for seq: they say which plan is fastest"
+    )
+    assert isinstance(two_linears(), Graph)
