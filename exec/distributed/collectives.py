@@ -253,9 +253,9 @@ def pair_of(
     source: Placement, target: Placement, end: Communicator, shared: bool
 ) -> tuple[Any, ...] | None:
     """Returns the function that converts, and its arguments; None where it takes several."""
-    if isinstance(source, Shard) and not isinstance(target, Replicate):
-        if source.of or (isinstance(target, Shard) and target.of):
-            return None  # unequal parts are not exchanged
+    uneven = [isinstance(each, Shard) and bool(each.of) for each in (source, target)]
+    if isinstance(source, Shard) and not isinstance(target, Replicate) and any(uneven):
+        return None  # unequal parts are not exchanged
     match source, target:
         case Replicate(), Replicate():
             return ShareGradient, end

@@ -1,10 +1,11 @@
 """Gathers of a program's parameters, in blocks that begin one block ahead.
 
     q = all_gather(q_part)            block_0 = begin_block([q_part, k_part])
-    k = all_gather(k_part)            block_1 = begin_block([up_part], after=block_0)
-    ... attention ...           ->    q, k = gathered(q_part, block_0), gathered(k_part, block_0)
-    up = all_gather(up_part)          ... attention, while block_1 is gathered ...
-                                      up = gathered(up_part, block_1)
+    k = all_gather(k_part)            q = gathered(q_part, block_0, 0)
+    ... attention ...           ->    block_1 = begin_block([up_part], after=block_0)
+    up = all_gather(up_part)          k = gathered(k_part, block_0, 1)
+                                      ... attention, while block_1 is gathered ...
+                                      up = gathered(up_part, block_1, 0)
 
 Which parameters are a block is said by the plan. Those that are stored along other axes, or have
 another dtype, are a block of their own. A block that a region uses begins before the region, and is
@@ -68,7 +69,11 @@ def gather_in_blocks(setting: Setting) -> bool:
     begun: fx.Node | None = None
     changed = _changed(setting, blocks, starts[0]) if blocks else None
     for number, block in enumerate(blocks):
-        begun = _begin(setting, block, starts[max(number - 1, 0)], begun, changed)
+        # What has come is copied and freed before more comes; a region cannot begin what is used
+        # after it.
+        start = starts[max(number - 1, 0)]
+        alone = number > 0 and start is blocks[number - 1].takes[0][0]
+        begun = _begin(setting, block, start.next if alone else start, begun, changed)
     return bool(blocks)
 
 

@@ -210,8 +210,8 @@ MAPPINGS: list[tuple[Any, str]] = [
     (
         7,
         "there is no such policy\n  7 is none\n"
-        "  hint: write data, tensor, sequence, data+tensor, tensor+sequence, replicate, a mapping "
-        "from node patterns to splits, or a function PAS(graph, resource)",
+        "  hint: write data, tensor, sequence, data+tensor, tensor+sequence, replicate, auto, a "
+        "mapping from node patterns to splits, or a function PAS(graph, resource)",
     ),
 ]
 
