@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from dimsolve.ir.read_annotation import read_annotation as parse
     from dimsolve.partition.layout import Held, held
     from dimsolve.partition.legality import Legality, LegalParts, check, legal_parts
+    from dimsolve.partition.machine import Machine, MachineError
     from dimsolve.partition.mesh import MeshError
     from dimsolve.partition.plan import Plan, plan
     from dimsolve.partition.plan_data import PlanError
@@ -58,6 +59,8 @@ __all__ = [
     "Held",
     "LegalParts",
     "Legality",
+    "Machine",
+    "MachineError",
     "MeshError",
     "Message",
     "OperatorError",
@@ -96,6 +99,8 @@ _HOMES = {
     "LegalParts": ("dimsolve.partition.legality", "LegalParts"),
     "Legality": ("dimsolve.partition.legality", "Legality"),
     "Message": ("dimsolve.partition.rules.rule", "Message"),
+    "Machine": ("dimsolve.partition.machine", "Machine"),
+    "MachineError": ("dimsolve.partition.machine", "MachineError"),
     "MeshError": ("dimsolve.partition.mesh", "MeshError"),
     "OperatorError": ("dimsolve.ir.errors", "OperatorError"),
     "Plan": ("dimsolve.partition.plan", "Plan"),

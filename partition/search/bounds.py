@@ -1,7 +1,7 @@
-"""Lower bounds of a priced core: exact elimination where its tables are small, messages elsewhere.
+"""Lower bounds of a priced core: exact elimination where tables are small, messages elsewhere.
 
-A priced core is one without a limit: what is held at a time costs its price. Both ways say for every
-option what a choice with it costs at least, so that what lies above the target goes.
+A priced core is one without a limit: what is held at a time costs its price. Both ways say for
+every option what a choice with it costs at least, so that what lies above the target goes.
 
     Elimination   nodes one after the other, each into a table over its neighbours; exact. The work
                   is the largest table, so the order takes the smallest first (Bertele and Brioschi)

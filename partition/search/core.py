@@ -32,8 +32,8 @@ class Empty(Exception):
 
 
 class Core:
-    """Nodes with the options that are left. ``ids``: their numbers in the problem. ``steps``: the
-    proof so far. ``followed``: nodes that became a part of another, with the option for each of its.
+    """Nodes with the options that are left. ``ids``: their numbers in the problem. ``steps``: of
+    the proof. ``followed``: nodes that became a part of another, with the option for each of its.
     """
 
     def __init__(self, problem: Problem) -> None:

@@ -1,8 +1,8 @@
 """Finds a choice of least cost under the limit, and a proof that there is none cheaper.
 
     reduce        what can be decided exactly is decided (`core`)
-    eliminate     what is left, where its tables are small; prices for what is held at a time, by cutting
-                  planes (Kelley, 1960), where the limit is not kept of its own
+    eliminate     what is left, where its tables are small; prices for what is held at a time, by
+                  cutting planes (Kelley, 1960), where the limit is not kept of its own
     messages      where tables are large: a bound that lets most options go, until tables are small
     split         where the prices leave a gap: cases, each with a proof of its own
 
@@ -32,9 +32,9 @@ Prices: TypeAlias = dict[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``chosen``: an option per node, None where none was found; ``cost``: its cost. ``bound``: what
-    every choice costs at least; FORBIDDEN where nothing fits. ``steps``: the proof of the bound, for
-    `dimsolve.partition.search.check`.
+    """``chosen``: an option per node, None where none was found; ``cost``: its cost. ``bound``:
+    what every choice costs at least; FORBIDDEN where nothing fits. ``steps``: the proof of the
+    bound, for `dimsolve.partition.search.check`.
     """
 
     chosen: list[int] | None
@@ -65,7 +65,7 @@ def solve(
 
 @dataclass(slots=True)
 class Search:
-    """One run. ``best``: the best choice so far, ``target`` its cost: what costs less is looked for."""
+    """One run. ``best``: the best choice so far; ``target``: its cost, to be undercut."""
 
     problem: Problem
     seconds: float
@@ -342,7 +342,7 @@ class Dual:
         )
         times: list[int] = sorted(self.start)
         cuts: list[tuple[float, dict[int, float]]] = []
-        prices: Prices = {t: p for t, p in self.start.items()}
+        prices: Prices = dict(self.start)
         best: tuple[Prices, float] = ({}, -np.inf)
         for _ in range(60):
             prices = {t: float(int(p)) for t, p in prices.items()}
@@ -390,7 +390,7 @@ class Dual:
 def master(
     cuts: list[tuple[float, dict[int, float]]], times: list[int], box: float, unit: float
 ) -> tuple[Prices, float]:
-    """Returns the prices at which the least of the cuts, constant + sum price * excess, is largest."""
+    """Returns the prices at which the least of all cuts is largest, and how large that is."""
     unit = max(unit, 1.0)
     rise = max([abs(own) for own, _ in cuts] + [1.0])
     solver = highspy.Highs()
