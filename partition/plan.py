@@ -130,8 +130,8 @@ class Plan(PlanData, Displayed):
         return cost_of(self, Sizes(self, sizes, named, "cost"), machine_of(machine, self))
 
     def verification(self) -> PlanVerification:
-        """Returns whether what the plan says of its search is true: what it costs and holds is added
-        up anew, and its bound follows from its proof. Raises PlanError for a plan that was not
+        """Returns whether what the plan says of its search is true: what it costs and holds is
+        added up anew, and its bound follows from its proof. Raises PlanError for one that was not
         searched for, or has not met its graph.
         """
         try:

@@ -450,8 +450,9 @@ class Builder:
 
     def _prices(self, edge: Edge, made: Sequence[int | None], needs: Sequence[Needs]) -> Numbers:
         """Returns for ways to make a value (rows) and sets of needs (columns) the time to bring it
-        there; FORBIDDEN where there is no way. made: None for an input of the graph, which is stored as it is used. The steps are the same for all values that are made and
-        needed so; only what they cost is not.
+        there; FORBIDDEN where there is no way. made: None for an input of the graph, which is
+        stored as it is used. The steps are the same for all values that are made and needed so;
+        only what they cost is not.
         """
         gradient = edge.gradient != "never"
         rows, columns = list(dict.fromkeys(made)), list(dict.fromkeys(needs))

@@ -53,6 +53,10 @@ def _add(*parts: Any) -> Any:
     return total
 
 
+def _infinite(table: Any) -> Any:
+    return np.where(np.asarray(table) >= 1 << 60, INFINITE, table)
+
+
 def _times(table: Any, factor: int) -> Any:
     finite = np.where(table >= INFINITE, 0, table)
     if int(np.abs(finite).max(initial=0)) * factor >= INFINITE // 2:
@@ -66,11 +70,10 @@ class _State:
     def __init__(self, problem: Any, bound: int) -> None:
         self.bound = bound
         self.limit = problem.limit
-        infinite = lambda t: np.where(t >= 1 << 60, INFINITE, t)  # noqa: E731
-        self.costs = {i: infinite(np.asarray(c)) for i, c in enumerate(problem.costs)}
+        self.costs = {i: _infinite(c) for i, c in enumerate(problem.costs)}
         self.edges: dict[int, dict[int, Any]] = {i: {} for i in self.costs}
         for (i, j), table in problem.edges.items():
-            self.join(i, j, infinite(np.asarray(table)))
+            self.join(i, j, _infinite(table))
         limited = self.limit is not None
         self.usages = {i: list(u) if limited else [] for i, u in enumerate(problem.usages)}
         ends = sorted({t for each in self.usages.values() for a, b, _ in each for t in (a, b)})
