@@ -139,22 +139,22 @@ def audit_lines(audit: Audit) -> list[str]:
     groups: dict[tuple[str, str, str], list[Count]] = {}
     for each in audit.counts:
         first = each.findings[0] if each.findings else None
-        key = (first.about, first.module, first.line) if first else ("", "", "")
-        groups.setdefault((each.verdict, "|".join(key), ""), []).append(each)
+        about = (first.about, first.module) if first else ("", "")
+        groups.setdefault((each.verdict, *about), []).append(each)
     lines = [f"{audit.model}, {len(audit.plan)} rules, at {_sizes_text(audit)}"]
-    for (verdict, _, _), counts in groups.items():
+    for (verdict, *_), counts in groups.items():
         numbers = ", ".join(str(each.count) for each in counts)
         lines.append(f"  tp = {numbers}: {verdict}")
         one = counts[0]
         if verdict == "legal":
             lines.append("    outputs and gradients are those of one device: all calls are proved")
+        where = f" at {one.count}" if len(counts) > 1 else ""
         for finding in one.findings:
-            lines.append(f"    {finding.about}: {finding}")
+            lines.append(f"    {finding.about}{where}: {finding}")
             if finding.hint:
                 lines.append(f"      hint: {finding.hint}")
         if one.corrected is not None:
-            changes = ", ".join(f"{k}: {v}" for k, v in _changes(audit.plan, one.corrected))
-            lines.append(f"    corrected for {one.count}: {changes}")
+            lines.append(f"    legal at {one.count} with {_changes(audit.plan, one.corrected)}")
     legal = next((each for each in audit.counts if each.verdict != "illegal"), None)
     if legal is not None:
         lines.append(
@@ -171,8 +171,14 @@ def _sizes_text(audit: Audit) -> str:
     return ", ".join(f"{name} {shape}" for name, shape in audit.sizes.items()) or "no inputs"
 
 
-def _changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [(name, style) for name, style in new.items() if old.get(name) != style]
+def _changes(old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    """The rules that differ; those that leave modules whole stand together."""
+    changed = {name: style for name, style in new.items() if old.get(name) != style}
+    whole = [name for name, style in changed.items() if style == "replicate"]
+    texts = [f'"{name}": "{style}"' for name, style in changed.items() if name not in whole]
+    if whole:
+        texts.append(f'"replicate" for {", ".join(whole)}')
+    return ", ".join(texts)
 
 
 @dataclass
