@@ -14,6 +14,7 @@ saved.
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from typing import Any
 
 from torch import nn
@@ -28,11 +29,11 @@ def loaded_placements(model: nn.Module, plan: Resolved) -> dict[str, Placement]:
     """
     if not type(model).__module__.startswith("transformers."):
         return {}
-    from transformers.conversion_mapping import get_model_conversion_mapping
+    transforms = import_module("transformers.conversion_mapping").get_model_conversion_mapping
 
     shapes = {name: p.ndim for name, p in model.named_parameters()}
     found: dict[str, Placement] = {}
-    for transform in get_model_conversion_mapping(model):
+    for transform in transforms(model):
         pieces = dict(_pieces(transform))
         for name, style in plan.parameters.items() if pieces else ():
             if style not in STYLES or name not in shapes:
