@@ -28,6 +28,7 @@ from dimsolve.partition.engines.tp_plan import (
     EXPERT_STYLES,
     RETIRED,
     STYLES,
+    Resolved,
     TpPlanError,
     generic,
     read_tp_plan,
@@ -555,9 +556,13 @@ class _Audit:
                 f"the loader makes the rows of {name} of several tensors: ranks have {held}, and "
                 f"the style says {said}: gradients and what is saved are in another order"
             )
-            hint = f'write "{generic(name)}": "packed_colwise"'
-            change = {generic(name): "packed_colwise"}
             module = name.rpartition(".")[0]
+            packed = Resolved({}, {name: "packed_colwise"}, ())
+            if name not in loaded_placements(self.original, packed):
+                change = {generic(name): "packed_colwise"}
+                hint = f'write "{generic(name)}": "packed_colwise"'
+            else:
+                change, hint = self._left_whole(module)
             yield Finding("illegal", "gradients", module, "", reason, hint, change)
             return
 
