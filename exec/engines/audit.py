@@ -41,7 +41,7 @@ from ..distributed.simulated import Member, RankError, SimulatedWorld
 from .boundary import BoundaryError, Rank, part_of
 from .follow import TOLERANCE, Doubt, Follow, Followed, same
 from .gradients import parameter_gradients, right
-from .loading import loaded_placements
+from .loading import Fused, loaded_placements
 from .record import At, Refused, tensors_in
 
 Verdict: TypeAlias = Literal["legal", "illegal", "unknown"]
@@ -248,6 +248,7 @@ class _Audit:
         ]
         self.found = resolve(plan, names)
         self.loaded = loaded_placements(self.original, self.found)
+        self.cut_so = {n: p for n, p in self.loaded.items() if not isinstance(p, Fused)}
         self.one: list[_Run] | RankError | None = None
 
     def run(self, counts: Sequence[int], correct: bool) -> Audit:
@@ -364,7 +365,7 @@ class _Audit:
         if isinstance(ranks, RankError):
             return self._failed(count, ranks)
         recorders = [run.rank.recorder for run in ranks]
-        held = {**ranks[0].rank.placements, **self.loaded}
+        held = {**ranks[0].rank.placements, **self.cut_so}
         found = Follow(whole.rank.recorder, recorders, held).run()
         refused = recorders[0].refused
         forward, findings = self._forward(whole, ranks, found)
@@ -373,7 +374,7 @@ class _Audit:
         gradients, more = self._gradients(whole, ranks, found, forward)
         if forward != "illegal" and refused:
             gradients, more = "illegal", [*more, self._refusal("gradients", refused[0])]
-        if forward != "illegal" and self.loaded:
+        if forward != "illegal" and self.cut_so:
             gradients, more = "illegal", [*more, *self._reordered(ranks[0].rank)]
         size = sum(p.numel() * p.element_size() for p in ranks[0].rank.model.parameters())
         steps = whole.rank.recorder.steps
@@ -462,6 +463,9 @@ class _Audit:
         first = next((d for d in found.doubts if d.refuted), next(iter(found.doubts), None))
         if different and first is None:
             return "illegal", [self._returned_in_parts(whole, different[0], found)]
+        fused = [(n, p) for n, p in self.loaded.items() if isinstance(p, Fused)]
+        if different and fused:
+            return "illegal", [self._taken_apart(*fused[-1])]
         if different:
             found_here = _finding("illegal", "forward", first, "its outputs differ")
             change, hint = self._packed(whole, first) or self._left_whole(found_here.module)
@@ -469,6 +473,18 @@ class _Audit:
         if first is not None:
             return "unknown", [_finding("unknown", "forward", first, "it is not proved")]
         return "legal", []
+
+    def _taken_apart(self, name: str, held: Fused) -> Finding:
+        """A parameter that the loader takes out of a fused tensor after that is cut."""
+        reason = (
+            f"the checkpoint has {name} fused with others; the loader cuts that and takes parts "
+            f"apart: a rank has {held}, rows of another weight; the outputs differ"
+        )
+        module = name.rpartition(".")[0]
+        own = {generic(each.rpartition(".")[0]): "replicate" for each in self.loaded}
+        change = {key: style for key, style in own.items() if key in self.plan}
+        hint = f"leave {', '.join(change)} whole, or load a checkpoint that has them apart"
+        return Finding("illegal", "forward", module, "", reason, hint, change)
 
     def _packed(self, whole: _Run, doubt: Doubt | None) -> tuple[dict[str, str], str] | None:
         """The change for a fused weight, whose two blocks the model takes apart."""
@@ -538,7 +554,7 @@ class _Audit:
         if gradient is None:
             return all(part is None or not part.any() for part in parts)
         said = ranks[0].rank.placements.get(name, Replicate())
-        placement, count = self.loaded.get(name, said), len(ranks)
+        placement, count = self.cut_so.get(name, said), len(ranks)
         for number, part in enumerate(parts):
             wanted = part_of(gradient, placement, number, count)
             if part is None or part.shape != wanted.shape:
@@ -550,7 +566,7 @@ class _Audit:
         return True
 
     def _reordered(self, rank: Rank) -> Iterator[Finding]:
-        for name, held in self.loaded.items():
+        for name, held in self.cut_so.items():
             said = rank.placements[name]
             reason = (
                 f"the loader makes the rows of {name} of several tensors: ranks have {held}, and "
