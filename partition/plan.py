@@ -24,9 +24,9 @@ from .checkpoints import with_regions_of
 from .communication import Traffic, communication_of
 from .compare import diff
 from .cost import Cost, cost_of
-from .machine import Machine
 from .engines.torch_tp import ParallelizeModule, to_parallelize_module
 from .engines.write import to_tp_plan
+from .machine import Machine
 from .memory import Memory, memory_of
 from .mesh import MeshLike
 from .plan_data import PlanData, problem
