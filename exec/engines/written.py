@@ -19,8 +19,10 @@ from torch import Tensor, nn
 
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.graph import Value
+from dimsolve.partition.engines.tp_plan import generic
 from dimsolve.partition.engines.write import write
-from dimsolve.partition.plan import plan
+from dimsolve.partition.plan import Plan, plan
+from dimsolve.partition.plan_data import PlanError
 
 from ..graph import Graph
 from .audit import Audit, audit, outputs_of, prepared
@@ -41,7 +43,7 @@ def write_tp_plan(
     policy: of `dimsolve.plan`, for the axis ``tp``.
     """
     graph = run_graph(model, args, dict(kwargs or {}))
-    written = write(plan(graph, {"tp": count}, policy))
+    written = write(_planned(graph, count, policy))
     found: Audit | None = None
     styles = {**written.near, **written.styles}
     tried: list[dict[str, str]] = []
@@ -53,13 +55,26 @@ def write_tp_plan(
             return styles, found
         changes: dict[str, str] = {}
         for finding in answer.findings:
-            changes.update(finding.change)
+            # What is equal and not proved is left whole too.
+            changes.update(finding.change or {generic(finding.module): "replicate"})
         if len(changes) == 1 and changes.values() == {"replicate"}:
             (name,) = changes
             if styles.get(name) == "colwise":
                 changes = {name: "colwise_gather_output"}
         styles = {n: s for n, s in {**styles, **changes}.items() if s != "replicate"}
     return {}, found
+
+
+def _planned(graph: Graph, count: int, policy: Any) -> Plan:
+    """The plan for the count; where a table has a length that it never divides, that for two
+    ranks: which of its modules can be cut into more parts is asked of the audit.
+    """
+    try:
+        return plan(graph, {"tp": count}, policy)
+    except PlanError:
+        if count == 2:
+            raise
+        return plan(graph, {"tp": 2}, policy)
 
 
 def run_graph(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Graph:

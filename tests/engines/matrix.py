@@ -204,7 +204,7 @@ def _page(
         f"transformers {transformers.__version__}, torch {torch.__version__.partition('+')[0]}: "
         f"{len(verdicts)} folders with a causal LM and a plan of their own, each built tiny (two "
         "layers of width 64, 8 heads, 4 key heads), our verdict beside what transformers does on "
-        "gloo ranks: load, forward without gradients, forward and backward, compared with one "
+        "gloo ranks: load, forward, backward, compared with one "
         "device. Made by `python -m tests.engines.matrix ours engine written table`.",
         "",
         "| | our verdict | transformers: equal | transformers: fails or differs |",
