@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         check_mesh,
         legal_parts,
     )
+    from dimsolve.partition.machine import Machine, MachineError
     from dimsolve.partition.mesh import MeshError
     from dimsolve.partition.plan import Plan, plan
     from dimsolve.partition.plan_data import PlanError
@@ -68,6 +69,8 @@ __all__ = [
     "Held",
     "LegalParts",
     "Legality",
+    "Machine",
+    "MachineError",
     "MeshError",
     "MeshLegality",
     "Message",
@@ -113,6 +116,8 @@ _HOMES = {
     "Legality": ("dimsolve.partition.legality", "Legality"),
     "Message": ("dimsolve.partition.rules.rule", "Message"),
     "MeshLegality": ("dimsolve.partition.legality", "MeshLegality"),
+    "Machine": ("dimsolve.partition.machine", "Machine"),
+    "MachineError": ("dimsolve.partition.machine", "MachineError"),
     "MeshError": ("dimsolve.partition.mesh", "MeshError"),
     "OperatorError": ("dimsolve.ir.errors", "OperatorError"),
     "Plan": ("dimsolve.partition.plan", "Plan"),

@@ -1,11 +1,11 @@
 """What a training step costs on a machine, in seconds.
 
-    seconds = sum over operators of max(FLOP / peak, bytes moved / bandwidth) / efficiency, at least a
-              floor, forward and backward
+    seconds = sum over operators of max(FLOP / peak, bytes moved / bandwidth) / efficiency, at least
+              a floor, forward and backward
             + sum over collectives of latency * log2(ranks) + bytes sent / bandwidth of the axis
 
-Communication is not hidden behind computing: what is said is an estimate from above. Times are whole
-numbers of picoseconds, so that sums are exact and the search and the plan agree to the last digit.
+Communication is not hidden behind computing: what is said is an estimate from above. Times are
+whole numbers of picoseconds, so that sums are exact, and search and plan agree to the last digit.
 
 FLOP of an operator: the product of the lengths of its identifiers on a rank, times a factor of its
 function; a matrix product's is 2. The backward pass of a product does twice the work, of anything
@@ -29,34 +29,12 @@ SECOND = 10**12
 """Picoseconds."""
 
 PRODUCTS: Mapping[str, int] = {
-    **dict.fromkeys(
-        [
-            "linear",
-            "matmul",
-            "mm",
-            "bmm",
-            "addmm",
-            "baddbmm",
-            "einsum",
-            "bilinear",
-            "outer",
-            "dot",
-            "mv",
-            "vdot",
-            "inner",
-            "tensordot",
-            "conv1d",
-            "conv2d",
-            "conv3d",
-            "conv_transpose1d",
-            "conv_transpose2d",
-            "conv_transpose3d",
-        ],
-        2,
-    ),
+    **dict.fromkeys(("linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "bilinear"), 2),
+    **dict.fromkeys(("outer", "dot", "mv", "vdot", "inner", "tensordot"), 2),
+    **{f"conv{each}{n}d": 2 for each in ("", "_transpose") for n in (1, 2, 3)},
     "scaled_dot_product_attention": 4,
 }
-"""Functions whose work is done by multipliers, with their operations for a point of the index space."""
+"""Functions that multiply and add, with their operations for a point of the index space."""
 
 NOTHING = frozenset({"embedding", "arange", "zeros", "ones", "full", "empty"})
 """Functions that do no work for a point of their index space, only for what they write."""
@@ -102,7 +80,7 @@ class Costs:
 
 @dataclass(slots=True)
 class Cost:
-    """The seconds of a step: of all, of ``operators`` by name, of ``collectives`` by (axis, kind)."""
+    """The seconds of a step: all, ``operators`` by name, ``collectives`` by (axis, kind)."""
 
     picoseconds: int = 0
     operators: dict[str, float] = field(default_factory=dict)

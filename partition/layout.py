@@ -72,7 +72,7 @@ def path(
     return priced_path(source, target, counts, gradient)[1]
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1 << 17)
 def priced_path(
     source: Layout, target: Layout, counts: tuple[int, ...], gradient: bool = True
 ) -> tuple[float, tuple[Step, ...]]:

@@ -46,7 +46,7 @@ class Machine(BaseModel):
     """Ranks, and what connects them.
 
     ranks_per_node: inside a node they are connected by ``inside``, beyond it by ``outside``.
-    flops: of one rank in a second, per dtype; other dtypes take the largest item's. memory: bytes of
+    flops: of one rank in a second, per dtype; the least of them for another. memory: bytes of
     one rank. bandwidth: bytes that one rank reads and writes in a second. floor: seconds that an
     operator takes at least. efficiency: what a kernel reaches of the peaks. sources: field -> where
     its number is from.

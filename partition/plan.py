@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
@@ -23,16 +24,17 @@ from .checkpoints import with_regions_of
 from .communication import Traffic, communication_of
 from .compare import diff
 from .cost import Cost, cost_of
-from .machine import Machine
 from .engines.torch_tp import ParallelizeModule, to_parallelize_module
 from .engines.write import to_tp_plan
+from .machine import Machine
 from .memory import Memory, memory_of
 from .mesh import MeshLike
 from .plan_data import PlanData, problem
 from .planning.auto import Asked
 from .planning.derive import check_derived
-from .planning.planner import plan_as, require_graph
+from .planning.planner import plan_as, require_graph, verified_plan
 from .read_plan import file_text, read_plan
+from .search.check import NotProved
 from .sizes import Sizes, check_conditions, read_sizes
 
 NO_MEMORY = problem(
@@ -41,6 +43,14 @@ NO_MEMORY = problem(
     "{memory:.60}",
     'write "80 GiB", or a number of bytes',
 )
+
+
+@dataclass(frozen=True, slots=True)
+class PlanVerification:
+    """Whether a plan's cost and bound are true; ``reason``: why not."""
+
+    ok: bool
+    reason: str = ""
 
 
 class Plan(PlanData, Displayed):
@@ -113,13 +123,24 @@ class Plan(PlanData, Displayed):
         machine: Machine | str | None = None,
         **named: int,
     ) -> Cost:
-        """Returns the seconds of a training step on a machine, at these sizes; `memory` says how they
-        are given. machine: one, or the name of a known one; None: that of the plan's search, or an
-        H100. A plan that was searched for has the sizes of its search where none are given.
+        """Returns the seconds of a training step on a machine, at these sizes; `memory` says how
+        they are given. machine: one, or the name of a known one; None: that of the plan's search,
+        or an H100. A plan that was searched for has the sizes of its search where none are given.
         """
         if sizes is None and not named and self.search is not None:
             sizes = self.search.sizes
         return cost_of(self, Sizes(self, sizes, named, "cost"), machine_of(machine, self))
+
+    def verification(self) -> PlanVerification:
+        """Returns whether what the plan says of its search is true: what it costs and holds is
+        added up anew, and its bound follows from its proof. Raises PlanError for one that was not
+        searched for, or has not met its graph.
+        """
+        try:
+            verified_plan(self)
+        except NotProved as reason:
+            return PlanVerification(False, str(reason))
+        return PlanVerification(True)
 
     def check(self, sizes: Mapping[str, int] | None = None, **named: int) -> None:
         """Raises PlanError for the first condition that does not hold at these sizes, and where one

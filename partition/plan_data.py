@@ -301,9 +301,9 @@ class Precision(Model):
 class SearchRecord(Model):
     """What a search for the plan of least time has proved, under its cost model.
 
-    machine, sizes, memory, optimizer_states: what was asked; memory in bytes of a rank, None without
-    a limit. cost: of the plan, in picoseconds. bound: what every plan costs at least. restricted:
-    values that were brought to two placements at most. proof: the steps that
+    machine, sizes, memory, optimizer_states: what was asked; memory in bytes of a rank, None for
+    no limit. cost: of the plan, in picoseconds. bound: what every plan costs at least. restricted:
+    values that were brought to one placement, and whole beside it. proof: the steps that
     `dimsolve.partition.search.check` checks.
     """
 

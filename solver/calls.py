@@ -164,9 +164,10 @@ def operator_named(asked: Any) -> Operator | None:
 def _unknown(path: str) -> AnnotationError:
     from .operators import names
 
-    known = names()
-    home = path.rpartition(".")[0]
-    close = get_close_matches(path, [n for n in known if n.startswith(f"{home}.")] or known, n=1)
+    home, _, last = path.rpartition(".")
+    beside = [name for name in names() if name.startswith(f"{home}.")] or names()
+    by_last = {name.rpartition(".")[2]: name for name in beside}
+    close = [by_last[name] for name in get_close_matches(last, by_last, n=1)]
     hint = "dimsolve ops lists all; dimsolve.register_op annotates a function of your own"
     return _REFUSED["unknown-operator"](
         path=path, hint=f"did you mean {close[0]}?" if close else hint

@@ -317,6 +317,7 @@ SPECIAL: dict[str, Callable[..., PlainCall | None]] = {
     "alias": lambda x: PlainCall("_operator.getitem", (x, (...,)), {}),
     "lift_fresh_copy": _same("torch.clone"),
     "broadcast_tensors": lambda tensors: PlainCall("torch.broadcast_tensors", tuple(tensors), {}),
+    "stft": lambda *args, **kwargs: None,  # torch.stft pads by itself
     "unique_consecutive": lambda *args, **kwargs: None,
     "tensor": lambda *args, **kwargs: None,
     **{name: _unbiased(name) for name in ("std", "std_mean", "var", "var_mean")},

@@ -62,19 +62,22 @@ def other_dtypes(module: GraphModule, reads: Sequence[Read], device: str) -> dic
     """Returns the states of autocast under which a dtype that was read is another one, with the
     line that reads the first such. device: where the model is, the only kind that can be asked; on
     others every other state counts.
+
+    One run tells of all other states: a dtype that is the same with autocast off and under one
+    dtype does not depend on it, and any other dtype is under no two states the same.
     """
     if not reads:
         return {}
     now, asked = autocast_now(), device.partition(":")[0]
     found: dict[str, str] = {}
     for kind in DEVICES:
-        for cast in ({}, *({kind: dtype} for dtype in HALF)):
-            state = state_of(cast, kind)
-            if state == state_of(now, kind):
-                continue
-            other = _first_other(module, reads, kind, cast) if kind == asked else reads[0]
-            if other is not None:
-                found[state] = str(other.line or "a line of torch")
+        cast = {} if kind in now else {kind: HALF[0]}
+        other = _first_other(module, reads, kind, cast) if kind == asked else reads[0]
+        if other is None:
+            continue
+        states = {state_of(cast, kind) for cast in ({}, *({kind: dtype} for dtype in HALF))}
+        line = str(other.line or "a line of torch")
+        found |= dict.fromkeys(sorted(states - {state_of(now, kind)}), line)
     return found
 
 

@@ -61,6 +61,10 @@ _AT_A_LINE = problems(
       {code}it chooses among the operators that run on one device, and a rank runs others; a region
       is run again as a whole
       hint: leave context_fn out, or checkpoint smaller parts of the model
+    reentrant-closure: a checkpoint that is reentrant takes its gradients by a closure{at}
+      {code}torch gives none to a tensor that is no argument of checkpoint, and on a rank it would
+      have one
+      hint: checkpoint(..., use_reentrant=False), or give the tensor as an argument
     unreachable: the model does what no program can call{at}
       {code}torch's capture calls {path} here, which has no import path
       hint: write it with tensor operators, or register it as an operator
@@ -92,6 +96,7 @@ keeps_state = partial(_refused, "keeps-state")
 replaces_data = partial(_refused, "replaces-data")
 function_transform = partial(_refused, "function-transform")
 context_function = partial(_refused, "context-fn")
+reentrant_closure = partial(_refused, "reentrant-closure")
 
 
 def unreachable(path: str, line: Source | None) -> TraceError:

@@ -23,12 +23,20 @@ from unittest.mock import patch
 
 import torch
 from torch._dynamo import config, trace_rules
-from torch._dynamo.variables import TorchInGraphFunctionVariable, UserFunctionVariable
+from torch._dynamo.variables import (
+    TensorVariable,
+    TorchInGraphFunctionVariable,
+    UserFunctionVariable,
+    higher_order_ops,
+)
 from torch.nn import functional
 from torch.nn.modules import transformer
 
 from dimsolve.solver.graphs.names import path_of
 from dimsolve.solver.operators import canonical
+
+ARGUMENTS_OF_CHECKPOINT = "arguments_of_checkpoint"
+"""Where a captured checkpoint has the tensors that it was called with: others are of a closure."""
 
 
 @contextmanager
@@ -43,6 +51,7 @@ def read_through() -> Iterator[None]:
         stack.enter_context(patch.dict(rules, {**_plain_functions(), **in_graph}))
         stack.enter_context(patch.object(transformer, "_detect_is_causal_mask", _is_causal))
         stack.enter_context(patch.object(functional, "_check_key_padding_mask", _check_padding))
+        stack.enter_context(patch.object(_Checkpoint, "_call_function", _call_checkpoint))
         for (home, name), stand_in in stand_ins.items():
             stack.enter_context(patch.object(home, name, stand_in))
         stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
@@ -61,6 +70,22 @@ def _plain_functions() -> dict[Any, Any]:
         and function.__module__ == functional.__name__
         and canonical(path_of(function)) is None
     }
+
+
+_Checkpoint = higher_order_ops.CheckpointHigherOrderVariable
+_plain_call: Callable[..., Any] = _Checkpoint._call_function
+
+
+def _call_checkpoint(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+    """torch's capture of a checkpoint; notes which tensors it is given as arguments."""
+    given = [each.realize() for each in args[1:]]
+    tensors = [each.as_proxy().node for each in given if isinstance(each, TensorVariable)]
+    result = _plain_call(self, tx, args, kwargs)
+    for node in reversed(tx.output.current_tracer.graph.nodes):
+        if getattr(node.target, "__name__", "") == self.value.__name__:
+            node.meta[ARGUMENTS_OF_CHECKPOINT] = [t.meta["example_value"] for t in tensors]
+            break
+    return result
 
 
 def _is_causal(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:

@@ -101,11 +101,13 @@ from .errors import (
     context_function,
     excludes_example,
     function_transform,
+    reentrant_closure,
     replaces_data,
     unknown_tensor,
     unreachable,
 )
 from .torch_dims import Guards, TorchDims, specialised
+from .torch_python import ARGUMENTS_OF_CHECKPOINT
 from .traced_model import refuse_backward_hooks, traced_model
 
 CONSTANT: InputKind = "constant"
@@ -645,6 +647,8 @@ class Reader:
             raise context_function(line_of_the_model(node))
         # torch.utils.checkpoint is reentrant where the model does not say.
         reentrant = node.kwargs.get("use_reentrant") is not False
+        if reentrant and self._learns_by_closure(node):
+            raise reentrant_closure(line_of_the_model(node))
         given = {**node.kwargs, "use_reentrant": reentrant}
         contract = {key: given[key] for key in CONTRACT if key in given}
         region = Region(self.target.fresh_region(f"{prefix}{node.name}"), self._region, **contract)
@@ -654,6 +658,23 @@ class Reader:
         yield
         self._region = around
         self.switches.back(around, outer)
+
+    def _learns_by_closure(self, node: Any) -> bool:
+        """Whether a region's only gradients are those of tensors that are computed outside, and are
+        no arguments of it. An input of the model may have a gradient in one call and none in
+        another, so it does not count.
+        """
+        inputs = {entry.value for entry in self.target.inputs}
+        taken = [
+            (given, getattr(given, "meta", {}).get("example_value")) for given in node.args[1:]
+        ]
+        computed = {
+            id(fake)
+            for given, fake in taken
+            if getattr(fake, "requires_grad", False) and self.env.get(given) not in inputs
+        }
+        arguments = set(map(id, node.meta[ARGUMENTS_OF_CHECKPOINT]))
+        return bool(computed) and not arguments & computed
 
     def _inline(self, node: Any, prefix: str, module: Any) -> None:
         body_node, *rest = node.args

@@ -28,6 +28,7 @@ from dimsolve.partition.engines.tp_plan import (
     EXPERT_STYLES,
     RETIRED,
     STYLES,
+    Resolved,
     TpPlanError,
     generic,
     read_tp_plan,
@@ -40,7 +41,7 @@ from ..distributed.simulated import Member, RankError, SimulatedWorld
 from .boundary import BoundaryError, Rank, part_of
 from .follow import TOLERANCE, Doubt, Follow, Followed, same
 from .gradients import parameter_gradients, right
-from .loading import loaded_placements
+from .loading import Fused, loaded_placements
 from .record import At, Refused, tensors_in
 
 Verdict: TypeAlias = Literal["legal", "illegal", "unknown"]
@@ -139,22 +140,22 @@ def audit_lines(audit: Audit) -> list[str]:
     groups: dict[tuple[str, str, str], list[Count]] = {}
     for each in audit.counts:
         first = each.findings[0] if each.findings else None
-        key = (first.about, first.module, first.line) if first else ("", "", "")
-        groups.setdefault((each.verdict, "|".join(key), ""), []).append(each)
+        about = (first.about, first.module) if first else ("", "")
+        groups.setdefault((each.verdict, *about), []).append(each)
     lines = [f"{audit.model}, {len(audit.plan)} rules, at {_sizes_text(audit)}"]
-    for (verdict, _, _), counts in groups.items():
+    for (verdict, *_), counts in groups.items():
         numbers = ", ".join(str(each.count) for each in counts)
         lines.append(f"  tp = {numbers}: {verdict}")
         one = counts[0]
         if verdict == "legal":
             lines.append("    outputs and gradients are those of one device: all calls are proved")
+        where = f" at {one.count}" if len(counts) > 1 else ""
         for finding in one.findings:
-            lines.append(f"    {finding.about}: {finding}")
+            lines.append(f"    {finding.about}{where}: {finding}")
             if finding.hint:
                 lines.append(f"      hint: {finding.hint}")
         if one.corrected is not None:
-            changes = ", ".join(f"{k}: {v}" for k, v in _changes(audit.plan, one.corrected))
-            lines.append(f"    corrected for {one.count}: {changes}")
+            lines.append(f"    legal at {one.count} with {_changes(audit.plan, one.corrected)}")
     legal = next((each for each in audit.counts if each.verdict != "illegal"), None)
     if legal is not None:
         lines.append(
@@ -171,8 +172,14 @@ def _sizes_text(audit: Audit) -> str:
     return ", ".join(f"{name} {shape}" for name, shape in audit.sizes.items()) or "no inputs"
 
 
-def _changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [(name, style) for name, style in new.items() if old.get(name) != style]
+def _changes(old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    """The rules that differ; those that leave modules whole stand together."""
+    changed = {name: style for name, style in new.items() if old.get(name) != style}
+    whole = [name for name, style in changed.items() if style == "replicate"]
+    texts = [f'"{name}": "{style}"' for name, style in changed.items() if name not in whole]
+    if whole:
+        texts.append(f'"replicate" for {", ".join(whole)}')
+    return ", ".join(texts)
 
 
 @dataclass
@@ -241,6 +248,7 @@ class _Audit:
         ]
         self.found = resolve(plan, names)
         self.loaded = loaded_placements(self.original, self.found)
+        self.cut_so = {n: p for n, p in self.loaded.items() if not isinstance(p, Fused)}
         self.one: list[_Run] | RankError | None = None
 
     def run(self, counts: Sequence[int], correct: bool) -> Audit:
@@ -357,7 +365,7 @@ class _Audit:
         if isinstance(ranks, RankError):
             return self._failed(count, ranks)
         recorders = [run.rank.recorder for run in ranks]
-        held = {**ranks[0].rank.placements, **self.loaded}
+        held = {**ranks[0].rank.placements, **self.cut_so}
         found = Follow(whole.rank.recorder, recorders, held).run()
         refused = recorders[0].refused
         forward, findings = self._forward(whole, ranks, found)
@@ -366,7 +374,7 @@ class _Audit:
         gradients, more = self._gradients(whole, ranks, found, forward)
         if forward != "illegal" and refused:
             gradients, more = "illegal", [*more, self._refusal("gradients", refused[0])]
-        if forward != "illegal" and self.loaded:
+        if forward != "illegal" and self.cut_so:
             gradients, more = "illegal", [*more, *self._reordered(ranks[0].rank)]
         size = sum(p.numel() * p.element_size() for p in ranks[0].rank.model.parameters())
         steps = whole.rank.recorder.steps
@@ -455,6 +463,9 @@ class _Audit:
         first = next((d for d in found.doubts if d.refuted), next(iter(found.doubts), None))
         if different and first is None:
             return "illegal", [self._returned_in_parts(whole, different[0], found)]
+        fused = [(n, p) for n, p in self.loaded.items() if isinstance(p, Fused)]
+        if different and fused:
+            return "illegal", [self._taken_apart(*fused[-1])]
         if different:
             found_here = _finding("illegal", "forward", first, "its outputs differ")
             change, hint = self._packed(whole, first) or self._left_whole(found_here.module)
@@ -462,6 +473,18 @@ class _Audit:
         if first is not None:
             return "unknown", [_finding("unknown", "forward", first, "it is not proved")]
         return "legal", []
+
+    def _taken_apart(self, name: str, held: Fused) -> Finding:
+        """A parameter that the loader takes out of a fused tensor after that is cut."""
+        reason = (
+            f"the checkpoint has {name} fused with others; the loader cuts that and takes parts "
+            f"apart: a rank has {held}, rows of another weight; the outputs differ"
+        )
+        module = name.rpartition(".")[0]
+        own = {generic(each.rpartition(".")[0]): "replicate" for each in self.loaded}
+        change = {key: style for key, style in own.items() if key in self.plan}
+        hint = f"leave {', '.join(change)} whole, or load a checkpoint that has them apart"
+        return Finding("illegal", "forward", module, "", reason, hint, change)
 
     def _packed(self, whole: _Run, doubt: Doubt | None) -> tuple[dict[str, str], str] | None:
         """The change for a fused weight, whose two blocks the model takes apart."""
@@ -531,7 +554,7 @@ class _Audit:
         if gradient is None:
             return all(part is None or not part.any() for part in parts)
         said = ranks[0].rank.placements.get(name, Replicate())
-        placement, count = self.loaded.get(name, said), len(ranks)
+        placement, count = self.cut_so.get(name, said), len(ranks)
         for number, part in enumerate(parts):
             wanted = part_of(gradient, placement, number, count)
             if part is None or part.shape != wanted.shape:
@@ -543,15 +566,19 @@ class _Audit:
         return True
 
     def _reordered(self, rank: Rank) -> Iterator[Finding]:
-        for name, held in self.loaded.items():
+        for name, held in self.cut_so.items():
             said = rank.placements[name]
             reason = (
                 f"the loader makes the rows of {name} of several tensors: ranks have {held}, and "
                 f"the style says {said}: gradients and what is saved are in another order"
             )
-            hint = f'write "{generic(name)}": "packed_colwise"'
-            change = {generic(name): "packed_colwise"}
             module = name.rpartition(".")[0]
+            packed = Resolved({}, {name: "packed_colwise"}, ())
+            if name not in loaded_placements(self.original, packed):
+                change = {generic(name): "packed_colwise"}
+                hint = f'write "{generic(name)}": "packed_colwise"'
+            else:
+                change, hint = self._left_whole(module)
             yield Finding("illegal", "gradients", module, "", reason, hint, change)
             return
 

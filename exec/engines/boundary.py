@@ -25,6 +25,7 @@ from dimsolve.partition.placement import Placement, Replicate, Shard
 
 from ..distributed.collectives import AllReduce, ShareGradient
 from ..distributed.communicator import Communicator
+from .loading import Fused
 from .record import Recorder
 
 
@@ -118,7 +119,7 @@ class Rank:
     model: nn.Module
     plan: Resolved
     end: Communicator
-    loaded: Mapping[str, Placement] = field(default_factory=dict)
+    loaded: Mapping[str, Placement | Fused] = field(default_factory=dict)
     recorder: Recorder = field(init=False)
     placements: dict[str, Placement] = field(default_factory=dict)
     summed: set[str] = field(default_factory=set)
@@ -126,6 +127,7 @@ class Rank:
     def __post_init__(self) -> None:
         modules = dict(self.model.named_modules())
         names: dict[int, list[str]] = {}
+        self._wholes = {name: p.detach() for name, p in self.model.named_parameters()}
         for name, parameter in self.model.named_parameters(remove_duplicate=False):
             names.setdefault(id(parameter), []).append(name)
         for first, *tied in names.values():
@@ -154,7 +156,11 @@ class Rank:
                 NO_DIM(style=text, module=owner, name=name, shape=shape, dim=placement.dim),
             )
         held = self.loaded.get(name, placement)
-        part = part_of(whole.detach(), held, self.end.rank, self.end.size)
+        rank, count = self.end.rank, self.end.size
+        if isinstance(held, Fused):
+            part = held.part(self._wholes, rank, count)
+        else:
+            part = part_of(whole.detach(), held, rank, count)
         parameter = nn.Parameter(part.clone(), whole.requires_grad)
         for each in (name, *tied):
             owner, _, short = each.rpartition(".")

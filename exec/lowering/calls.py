@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import count
 from typing import Any
 
 import torch
@@ -217,14 +218,17 @@ class Draws:
         whole: Callable[..., Any] = torch.compiler.disable(draw)
         return whole
 
-    def repeating(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def repeating(self, function: Callable[..., Any], *, anew: bool) -> Callable[..., Any]:
         """Returns the function, drawing the numbers of the run that is going on, whenever it is
         called: also when it runs again in a backward pass, after other runs have begun.
+
+        anew: whether every further call draws other numbers, the same on all ranks.
         """
-        number = self._number
+        number, calls = self._number, count()
 
         def again(*args: Any) -> Any:
-            before, self._number = self._number, number
+            call = next(calls) if anew else 0
+            before, self._number = self._number, number + call
             try:
                 return function(*args)
             finally:

@@ -178,7 +178,8 @@ class Regions:
         draws = self._draws if body.draws else None
 
         def call(*args: Any) -> Any:
-            function = run if draws is None else draws.repeating(run)
+            anew = not region.preserve_rng_state
+            function = run if draws is None else draws.repeating(run, anew=anew)
             return run_again(region, function, args, held)
 
         # Compiled code keeps no seeds from the forward pass to the backward pass.

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from inspect import signature
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -102,6 +104,12 @@ class OnDemand:
         assert refusal is not None
         raise refusal
 
+    def inside(self, path: str) -> OnDemand:
+        """Returns the same for calls of one module."""
+        made = copy.copy(self)
+        made.model = None if self.model is None else Inside(self.model, path)
+        return made
+
     def _planned(self, graph: Any, policy: Any) -> Plan:
         """The plan of a graph whose parameters are stored as those of the part are."""
         mesh, state = self.plan.mesh, self.plan.state
@@ -132,6 +140,25 @@ class OnDemand:
 
         found = mapped({"args": args, "kwargs": dict(kwargs)}, whole)
         return found["args"], found["kwargs"]
+
+
+class Inside(nn.Module):
+    """Runs one module of a model, whose names its parameters keep."""
+
+    def __init__(self, model: nn.Module, path: str) -> None:
+        super().__init__()
+        for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+            self.__dict__[name] = model.__dict__[name]
+        self.training = model.training
+        inner = model.get_submodule(path)
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            return inner(*args, **kwargs)
+
+        made: Any = forward
+        with suppress(TypeError, ValueError):
+            made.__signature__ = signature(inner.forward)
+        self.__dict__["forward"] = made
 
 
 def _runs(plan: Plan, graph: Any, shapes: Mapping[str, Sequence[int]]) -> bool:

@@ -20,11 +20,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from inspect import signature
 from pathlib import Path
 from types import FunctionType, new_class
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import ref
 
 import torch
 from torch import Tensor
@@ -37,7 +38,7 @@ from dimsolve.partition.plan_data import no_plan
 
 from ..distributed.communicator import Communicator
 from ..lowering.program import Program
-from ..lowering.setting import LoweringError, Returned, mesh_sizes, placement_of
+from ..lowering.setting import LoweringError, Returned, mesh_sizes, other_mesh, placement_of
 from .agreement import Agreement
 from .files import load_safetensors
 from .given_inputs import (
@@ -53,7 +54,7 @@ from .mesh import RankMesh, rank_mesh
 from .on_demand import Names, OnDemand
 from .optimizers import mark_parameters, watch_gradients, watch_optimizers
 from .programs import Entry, Programs
-from .same_model import check_model
+from .same_model import MODULE_CALL, PartModule, check_model
 from .state import NOT_PICKLED, Held, add_state, copied, give_state, take_state
 from .wrapped import OTHER_TRAINER, watch_wrappers
 
@@ -241,7 +242,8 @@ class ParallelModule(torch.nn.Module):
             randomness=randomness,
             program=program,
         )
-        self._programs = Programs(forward, first, on_demand, self._add)
+        self._programs = Programs(forward, [first], on_demand, self._add)
+        self._inner: dict[str, Programs] = {}
         hooks: Any = self
         hooks.register_state_dict_post_hook(give_state)
         hooks.register_load_state_dict_pre_hook(take_state)
@@ -257,6 +259,10 @@ class ParallelModule(torch.nn.Module):
         watch_gradients(self)
         self._places: dict[Program, list[tuple[Any, Any]]] = {}
         self._moded = {path: vars(module) for path, module in self.named_modules()}
+        own = ref(self)
+        for path, module in self.named_modules():
+            if isinstance(module, PartModule):
+                module.__dict__["call"] = partial(_called_inside, own, path)
 
     def tensors_of(self, program: Program) -> list[Any]:
         """The model's tensors that a program takes, as they are now."""
@@ -321,13 +327,16 @@ class ParallelModule(torch.nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Returns what the model returns for these arguments, which are the model's own."""
+        return self._called(self._programs, args, kwargs)
+
+    def _called(self, programs: Programs, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         modes = {path: held["training"] for path, held in self._moded.items()}
-        entry, inputs, objects = self._programs.find(args, kwargs, modes)
+        entry, inputs, objects = programs.find(args, kwargs, modes)
         form = entry.first
         if self._returned is not self._usual or any(map(_is_placed, inputs)):
             inputs, form = self._placed(entry, inputs)
         if not entry.fits(inputs, form):
-            entry, inputs, objects = self._programs.made_wider(entry, args, kwargs, modes)
+            entry, inputs, objects = programs.made_wider(entry, args, kwargs, modes)
             inputs, form = self._placed(entry, inputs)
         if torch.compiler.is_compiling():
             _admit_compiled(entry, inputs, form)
@@ -341,7 +350,21 @@ class ParallelModule(torch.nn.Module):
         parts, layouts = local_parts(inputs, entry.arguments.names, self.ends)
         return parts, entry.form(layouts, self._returned)
 
-    def _add(self, make: Callable[[], Plan], names: Names | None) -> Entry:
+    def call_inside(self, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Returns what a module of the model returns, by a program of its own."""
+        if path not in self._inner:
+            on_demand = self._programs.on_demand
+            if on_demand is None or on_demand.model is None:
+                raise MODULE_CALL()
+            made = on_demand.inside(path)
+            assert made.model is not None
+            forward = signature_of(made.model)
+            self._inner[path] = Programs(forward, [], made, self._add)
+        return self._called(self._inner[path], args, kwargs)
+
+    def _add(
+        self, make: Callable[[], Plan], names: Names | None, forward: Callable[..., Any]
+    ) -> Entry:
         """Makes the program of another plan, on all ranks together."""
         first, problem = self._programs.entries[0], None
         try:
@@ -354,7 +377,7 @@ class ParallelModule(torch.nn.Module):
             raise problem
         given = GivenInputs.of(plan, self.ends.communicators, first.first.given.way)
         stored = stored_otherwise(plan, self._held, self.ends)
-        forward, usual = self._programs.forward, self._usual
+        usual = self._usual
         return Entry(
             plan,
             given,
@@ -367,6 +390,26 @@ class ParallelModule(torch.nn.Module):
             names=names,
         )
 
+    def add(self, plan: Plan) -> None:
+        """Adds a program for another call of the model, that of a plan: of a graph of the same
+        model, over the same mesh. All ranks call it. What the plan cuts in another way than the
+        part holds it is converted in each call. Raises PlanError for another model or mesh.
+        """
+        graph, model = plan.planned, getattr(self._programs.on_demand, "model", None)
+        if graph is None:
+            raise _NO_GRAPH()
+
+        def make() -> Plan:
+            if plan.mesh != self.plan.mesh:
+                counts = {axis: end.size for axis, end in self.ends.communicators.items()}
+                raise other_mesh(plan, counts, "a part has one mesh")
+            if model is not None:
+                check_model(model, graph, "" if plan.precision is None else plan.precision.stored)
+            return plan
+
+        made = self._add(make, None, self._programs.forward)
+        self._programs.entries.append(made)
+
     @contextmanager
     def returning(self, outputs: Outputs) -> Iterator[None]:
         """Calls within hand out these outputs instead of those that `parallelize` was told."""
@@ -375,6 +418,13 @@ class ParallelModule(torch.nn.Module):
             yield
         finally:
             self._returned = before
+
+
+def _called_inside(part: ref[ParallelModule], path: str, *args: Any, **kwargs: Any) -> Any:
+    found = part()
+    if found is None:
+        raise MODULE_CALL()
+    return found.call_inside(path, args, kwargs)
 
 
 def _is_placed(value: Tensor) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch import Tensor
 
@@ -42,7 +42,12 @@ from .given_inputs import (
 )
 from .mesh import RankMesh
 from .on_demand import Modes, Names, OnDemand, widened
-from .same_model import depends_on_mode
+from .same_model import MODULE_CALL, depends_on_mode
+
+Add: TypeAlias = "Callable[[Callable[[], Plan], Names | None, Callable[..., Any]], Entry]"
+
+KEPT = 1024
+"""So many sizes are remembered that fit."""
 
 LIMIT = 8
 """So many programs are made for calls that differ in values only that are no tensors."""
@@ -78,8 +83,8 @@ class Entry:
     """One program of a part, and all that a call of it needs.
 
     given, stored: how inputs are given, and which parameters are held otherwise than the plan says.
-    names: of dynamic dimensions, where it was made on demand, else None; made_for, shapes: the ranks
-    and dtypes, and the shapes, of the tensors of that call. modes: of the modules when
+    names: of dynamic dimensions, where it was made on demand, else None; shapes: of the
+    tensors of that call. modes: of the modules when
     the model was traced; {} where nobody knows.
     """
 
@@ -101,7 +106,6 @@ class Entry:
         self.ends = ends
         self.agreement = agreement
         self.names = names
-        self.made_for: dict[str, tuple[Any, ...]] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._stored = stored or {}
         self._forms: dict[Any, Form] = {}
@@ -156,6 +160,8 @@ class Entry:
             check_conditions(self.plan, {**lengths.sizes(wholes), **self.mesh_sizes})
         except DimsolveError:
             return False
+        if len(form.fitting) >= KEPT:
+            form.fitting.clear()
         form.fitting.add(_sizes(inputs))
         return True
 
@@ -164,10 +170,9 @@ class Entry:
         agreement, names = self.agreement, self.arguments.names
         agreement.calls += 1
         cast = autocast_now()
-        sizes = _sizes(inputs)
-        key = (sizes, *cast.items())
+        key = (self._told_apart_by(inputs, form), *cast.items())
         if key in form.admitted:
-            agreement.note((names, sizes, form.text, cast))
+            agreement.note((names, _sizes(inputs), form.text, cast))
             if is_compared(agreement.calls) and not agreement.alone:
                 self._compare(inputs, form)
             return
@@ -184,6 +189,15 @@ class Entry:
             cast=cast,
         )
         form.admitted.add(key)
+
+    def _told_apart_by(self, inputs: Sequence[Tensor], form: Form) -> tuple[Any, ...]:
+        """The shapes and dtypes that ranks agree on. The sizes of DTensors they know already, such
+        as those of a cache that grows, and `fits` asks the plan about each.
+        """
+        if self.names is None or not form.layouts:
+            return _sizes(inputs)
+        given = zip(self.arguments.names, inputs, strict=True)
+        return tuple([(x.ndim if n in form.layouts else x.shape, x.dtype) for n, x in given])
 
     def _compare(self, inputs: Sequence[Tensor], form: Form) -> None:
         """Raises AgreementError on all ranks where contents differ that must be equal."""
@@ -223,11 +237,6 @@ class Call:
         return tuple([(part.name, *_kind(part)) for part in self.parts])
 
     @property
-    def forms(self) -> dict[str, tuple[Any, ...]]:
-        """The ranks and dtypes of the tensors, by leaf."""
-        return {p.name: _form_of(p.value) for p in self.parts if isinstance(p.value, Tensor)}
-
-    @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the tensors, by leaf."""
         return {p.name: tuple(p.value.shape) for p in self.parts if isinstance(p.value, Tensor)}
@@ -255,30 +264,29 @@ def _form_of(tensor: Tensor) -> tuple[Any, ...]:
 class Programs:
     """The table of a part's programs.
 
-    forward: has the signature of the model's. on_demand: makes plans for other calls; None: there
-    are none but those that were given. add: makes the entry of a plan, on all ranks together.
+    forward: has the signature of the model's, or of the module's inside of it. on_demand: makes
+    plans for other calls; None: there are none but those that were given. add: makes the entry of a
+    plan, on all ranks together.
     """
 
     def __init__(
         self,
         forward: Callable[..., Any],
-        first: Entry,
+        entries: Sequence[Entry],
         on_demand: OnDemand | None,
-        add: Callable[[Callable[[], Plan], Names | None], Entry],
+        add: Add,
     ) -> None:
         self.forward = forward
-        self.entries = [first]
+        self.entries = list(entries)
         self.on_demand = on_demand
         self._add = add
         self._ways: dict[Any, tuple[Entry, list[int]]] = {}
         self._found: dict[Any, Entry] = {}
         self._counts: dict[Any, list[tuple[Any, ...]]] = {}
 
-    def for_copy(self, add: Callable[[Callable[[], Plan], Names | None], Entry]) -> Programs:
+    def for_copy(self, add: Add) -> Programs:
         """Returns the table of a copy of the part: the same programs, and more of its own."""
-        made = Programs(self.forward, self.entries[0], self.on_demand, add)
-        made.entries += self.entries[1:]
-        return made
+        return Programs(self.forward, self.entries, self.on_demand, add)
 
     def find(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], modes: Modes
@@ -311,7 +319,7 @@ class Programs:
     def _entry_of(self, key: Any, call: Call, modes: Modes) -> Entry:
         refusal: CallError | None = None
         for entry in self.entries:
-            if entry.made_for not in ({}, call.forms):
+            if entry.names is not None:  # found by its key, or not at all
                 continue
             try:
                 entry.arguments.read(call.parts)
@@ -321,9 +329,8 @@ class Programs:
                 continue
             self._note(key, entry)
             return entry
-        assert refusal is not None
         if self.on_demand is None or self.on_demand.model is None:
-            raise refusal
+            raise refusal or MODULE_CALL()
         self._count(key)
         whole = self._whole(call)
         return self._made(key, whole, modes, self.on_demand.names(whole.parts), refusal)
@@ -352,8 +359,8 @@ class Programs:
                     raise
                 raise refusal from error
 
-        entry = self._add(plan, names)
-        entry.shapes, entry.made_for = call.shapes, call.forms
+        entry = self._add(plan, names, self.forward)
+        entry.shapes = call.shapes
         self.entries.append(entry)
         self._note(key, entry)
         return entry

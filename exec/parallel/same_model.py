@@ -9,7 +9,7 @@ so would a hook that tracing has not seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -49,12 +49,12 @@ _NEVER_CALLED = Problem(
     "never be called",
     "register it on the part itself, on a parameter, or on the model before it is traced",
 )
-_MODULE_CALL = Problem(
+MODULE_CALL = Problem(
     LoweringError,
     "module-call",
     "a module inside a part cannot be called",
-    "it holds this rank's parts of parameters, and the part's program calls the operators that use "
-    "them",
+    "it holds this rank's parts of parameters, and the model, which tells what it does with them, "
+    "cannot be copied",
     "call the part, or trace, plan and parallelize the module by itself",
 )
 _OTHER_HOOKS = Problem(
@@ -182,19 +182,23 @@ def _probability(node: Node) -> object:
 
 
 class PartModule(torch.nn.Module):
-    """A module of a part: it holds parameters and buffers under their names, and is not called.
+    """A module of a part: it holds parameters and buffers under their names. A call of it is one of
+    the part, which has programs for it.
 
-    kind: the name of the model's class there.
+    kind: the name of the model's class there. call: what is called with the arguments.
     """
 
     kind = "Module"
+    call: Callable[..., Any] | None = None
 
     def _get_name(self) -> str:
         return self.kind
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Raises LoweringError: only the whole part can be called."""
-        raise _MODULE_CALL()
+        """Returns what the model's module returns; LoweringError where no program can be made."""
+        if self.call is None:
+            raise MODULE_CALL()
+        return self.call(*args, **kwargs)
 
 
 class PartList(PartModule):

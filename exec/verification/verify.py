@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import Tensor
@@ -31,6 +31,7 @@ from dimsolve.ir.checks import to_whole, written, wrong_type
 from dimsolve.ir.errors import DimsolveError, OperatorError, problems
 from dimsolve.ir.operator import Operator, operator_of
 from dimsolve.ir.read_annotation import read_annotation
+from dimsolve.partition.plan import Plan, PlanVerification
 from dimsolve.partition.rules.table import with_rules
 from dimsolve.solver.graphs.deduction import find_operator
 from dimsolve.solver.graphs.names import path_of
@@ -81,6 +82,11 @@ _REFUSED = problems(
 )
 
 
+@overload
+def verify(target: Plan) -> PlanVerification: ...
+
+
+@overload
 def verify(
     target: Callable[..., Any] | Operator | str,
     *,
@@ -90,8 +96,21 @@ def verify(
     counts: Sequence[int] = (2, 3, 4),
     seed: int = 0,
     device: str = "cpu",
-) -> Verification:
-    """Returns whether an operator's annotation holds, and which identifier is to blame.
+) -> Verification: ...
+
+
+def verify(
+    target: Callable[..., Any] | Operator | Plan | str,
+    *,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    examples: Iterable[Example] | None = None,
+    counts: Sequence[int] = (2, 3, 4),
+    seed: int = 0,
+    device: str = "cpu",
+) -> Verification | PlanVerification:
+    """Returns whether an operator's annotation holds, and which identifier is to blame; of a plan
+    that was searched for, whether what it says of its cost, its memory and its bound is true.
 
     target: a registered function, an autograd.Function or its ``apply``, a function of the library
     or its path (``"torch.matmul"``), ``"module:function"``, or an Operator. args, kwargs: of one
@@ -103,6 +122,8 @@ def verify(
     Raises OperatorError for a target that nothing is known of, or whose inputs cannot be made, and
     AnnotationError for parameters that cannot be read.
     """
+    if isinstance(target, Plan):
+        return target.verification()
     given = _given_calls(args, kwargs, examples)
     seed = to_whole("seed", seed, 0, 2**63 - 2)
     numbers, device = _counts(counts), _device(device)

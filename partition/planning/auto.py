@@ -3,11 +3,11 @@
 The decisions become a `Problem` of whole numbers, picoseconds and bytes:
 
     an operator    its options: a choice on every axis, legal for all sizes that the plan serves
-    a value        its sets of needs: the placements that it is brought to; what that costs depends on
-                   how it is made. A value with one user has none: its cost stands at the edge
-    memory         parameters with gradients and optimiser states all the time; what is made from the
-                   operator that makes it to its last use, or to the end where the backward pass
-                   needs it; what is converted likewise, from the value on
+    a value        its sets of needs: the placements that it is brought to; what that costs depends
+                   on how it is made. With one user it stands at the edge between the two
+    memory         parameters with gradients and optimiser states all the time; what is made from
+                   the operator that makes it to its last use, or to the end where the backward
+                   pass needs it; what it is converted to likewise, from the value on
 
 What the search adds up is what `dimsolve.partition.cost` says of the plan, to the picosecond: the
 plan's own conversions are priced, not an estimate of them.
@@ -29,10 +29,10 @@ from dimsolve.solver.shapes import dim_of_text
 from ..aliasing import VIEWS
 from ..communication import shared_bytes
 from ..cost import Costs
-from ..layout import Layout, local_dims
+from ..layout import Layout, Step, local_dims
 from ..machine import Machine
 from ..mesh import Mesh
-from ..placement import Reduction, Shard
+from ..placement import Reduction, Replicate, Shard
 from ..plan_data import PlanData, PlanError, SearchRecord, Split, problem
 from ..reshard import conversion, item_bytes, sends
 from ..search.check import NotProved, check_bound, check_choice
@@ -47,7 +47,8 @@ from .network import Edge, Network, Operator
 from .requirements import Requirements
 
 Need: TypeAlias = tuple[Layout, Flags]
-Needs: TypeAlias = frozenset[Need]
+Needs: TypeAlias = frozenset[int]
+"""Numbers of needs: numbers are compared and looked up faster."""
 
 NO_SIZES = problem(
     "no-size",
@@ -63,8 +64,8 @@ SYMBOLIC_MESH = problem(
 NOTHING_FITS = problem(
     "nothing-fits",
     "no plan fits in the memory of a rank",
-    "the limit is {limit}, and it is proved that every plan needs more than {least}; one with {found} "
-    "is known",
+    "the limit is {limit}, and it is proved that every plan needs more than {least}; one with "
+    "{found} is known",
     "take more ranks, smaller sizes, or regions that are run again in the backward pass",
 )
 NOT_FOUND = problem(
@@ -74,8 +75,14 @@ NOT_FOUND = problem(
     "give the search more seconds",
 )
 
-MOST_SETS = 2048
-"""A value that could be brought to more sets of placements is brought to two at most."""
+Kind: TypeAlias = tuple[OperatorClass, bool]
+"""A class of operators, and whether they are whole on every rank."""
+
+Context: TypeAlias = tuple[tuple[Choice, ...], OperatorClass]
+"""What outer axes have chosen, and what that leaves a rank with."""
+
+MOST_SETS = 256
+"""A value with more sets of placements than that is brought to one, and whole beside it."""
 
 CACHED_PARAMETER = 2
 """A parameter and its gradient; optimiser states come on top."""
@@ -109,17 +116,17 @@ class Vocabulary:
         self.value = value
         self.requirements = [Requirements(count, network.facts) for _, count in mesh.axes]
         self.links = self._links()
-        self.known: dict[tuple[OperatorClass, bool], list[Option]] = {}
-        found: dict[tuple[OperatorClass, bool], list[tuple[tuple[Choice, ...], OperatorClass]]] = {
+        self.known: dict[Kind, list[Option]] = {}
+        found: dict[Kind, list[Context]] = {
             _kind(op): [((), op.op_class)] for op in network.operators
         }
         for axis, (_, count) in enumerate(mesh.axes):
-            choices = self._choices(axis, {k: {c for _, c in each} for k, each in found.items()})
+            choices = self._choices(axis, found)
             found = {
                 kind: [
                     ((*before, choice), op_class.local(choice, count))
-                    for before, op_class in each
-                    for choice in choices[kind, op_class]
+                    for number, (before, op_class) in enumerate(each)
+                    for choice in choices[kind, number]
                 ]
                 for kind, each in found.items()
             }
@@ -152,35 +159,47 @@ class Vocabulary:
         return links
 
     def _choices(
-        self, axis: int, contexts: Mapping[Any, set[OperatorClass]]
-    ) -> dict[tuple[Any, OperatorClass], list[Choice]]:
-        found: dict[tuple[Any, OperatorClass], dict[Choice, None]] = {}
-        queue: list[tuple[Any, OperatorClass, Choice]] = []
+        self, axis: int, contexts: Mapping[Kind, list[Context]]
+    ) -> dict[tuple[Kind, int], list[Choice]]:
+        """The choices along one axis, for every context: what outer axes have chosen. What one end
+        of a value offers is asked of the other where outer axes leave the value alike.
+        """
+        found: dict[tuple[Kind, int], dict[Choice, None]] = {}
+        queue: list[tuple[Kind, int, Choice]] = []
+        alike: dict[tuple[Kind, int, Layout], list[int]] = {}
 
-        def add(kind: Any, op_class: OperatorClass, choice: Choice) -> None:
-            own = found[kind, op_class]
+        def add(kind: Kind, number: int, choice: Choice) -> None:
+            own = found[kind, number]
             if choice not in own and self._legal(axis, choice):
                 own[choice] = None
-                queue.append((kind, op_class, choice))
+                queue.append((kind, number, choice))
 
-        ordered = {k: sorted(each, key=_class_key) for k, each in contexts.items()}
-        for kind, classes in ordered.items():
-            for op_class in classes:
-                found[kind, op_class] = {op_class.whole: None}
-                if kind[1]:
-                    continue
-                for choice in (*op_class.choices(), *_passing(op_class)):
-                    add(kind, op_class, choice)
+        for kind, each in contexts.items():
+            for number, (before, op_class) in enumerate(each):
+                found[kind, number] = {op_class.whole: None}
+                if not kind[1]:
+                    for tensor in range(len(op_class.tensors)):
+                        layout = tuple([choice.at(tensor) for choice in before])
+                        alike.setdefault((kind, tensor, layout), []).append(number)
+                    for choice in op_class.choices():
+                        add(kind, number, choice)
         while queue:
-            kind, op_class, choice = queue.pop()
+            kind, number, choice = queue.pop()
+            before, op_class = contexts[kind][number]
             for tensor in range(len(op_class.tensors)):
-                placement = choice.at(tensor)
-                if isinstance(placement, Shard):
-                    for other, place in self.links.get((kind, tensor), ()):
-                        for each in ordered[other] if not other[1] else ():
-                            answer = each.spread(place, placement)
+                placement, layout = choice.at(tensor), tuple([c.at(tensor) for c in before])
+                if isinstance(placement, Replicate):
+                    continue
+                for other, place in self.links.get((kind, tensor), ()):
+                    for near in alike.get((other, place, layout), ()):
+                        theirs = contexts[other][near][1]
+                        if isinstance(placement, Shard):
+                            answer = theirs.spread(place, placement)
                             if isinstance(answer, Choice):
-                                add(other, each, answer)
+                                add(other, near, answer)
+                        elif tensor >= op_class.inputs:
+                            for passing in _passing(theirs, place, placement.reduction):
+                                add(other, near, passing)
         return {key: list(each) for key, each in found.items()}
 
     def _legal(self, axis: int, choice: Choice) -> bool:
@@ -194,17 +213,14 @@ class Vocabulary:
         )
 
 
-def _kind(operator: Operator) -> tuple[OperatorClass, bool]:
+def _kind(operator: Operator) -> Kind:
     return operator.op_class, bool(operator.pinned or operator.skipped)
 
 
-def _class_key(op_class: OperatorClass) -> tuple[str, ...]:
-    return tuple(f"{name}={length}" for name, length in op_class.lengths.items())
-
-
-def _passing(op_class: OperatorClass) -> Iterator[Choice]:
+def _passing(op_class: OperatorClass, place: int, reduction: Reduction) -> Iterator[Choice]:
+    """The choices in which a partial value passes that is made before this input."""
     for places in op_class.contract.linear:
-        for reduction in (Reduction.SUM, Reduction.AVG):
+        if place in places:
             choice = op_class.passing(frozenset(places), reduction)
             if choice is not None:
                 yield choice
@@ -219,8 +235,9 @@ def _splits(option: Option, mesh: Mesh) -> dict[str, Split]:
 
 
 class Builder:
-    """Makes the problem of a graph and a mesh. ``nodes``: the options of each node of the problem,
-    the operators first. ``restricted``: values that are brought to two placements at most.
+    """Makes the problem of a graph and a mesh. ``options``: of every operator, which are the first
+    nodes of the problem. ``hubs``: the other nodes, by value. ``restricted``: values that are
+    brought to one placement, and whole beside it.
     """
 
     def __init__(
@@ -238,13 +255,20 @@ class Builder:
         self.numbers: dict[Dim, int] = {}
         self.vocabulary = Vocabulary(network, mesh, self.value)
         self.conversions = SharedConversions(network, mesh.axes)
-        self.whole: Need = ((R,) * len(self.counts), (False,) * len(self.counts))
+        self.needs: list[Need] = []
+        self.layouts: list[Layout] = []
+        self.numbers_of: tuple[dict[Need, int], dict[Layout, int]] = {}, {}
+        self.whole = self.need(((R,) * len(self.counts), (False,) * len(self.counts)))
         self.options = [self.vocabulary.of(operator) for operator in network.operators]
         self.node_costs: list[Numbers] = []
         self.usages: list[list[Held]] = []
         self.edges: list[tuple[int, int, Numbers]] = []
-        self.hubs: dict[int, tuple[int, list[tuple[Layout | None, Needs]]]] = {}
+        self.hubs: dict[int, tuple[int, list[tuple[int | None, Needs]]]] = {}
         self.restricted: list[str] = []
+        self.ways: dict[tuple[int, Needs, bool], list[int]] = {}
+        self.steps: list[Any] = [None, None]
+        self.numbered: dict[Step, int] = {}
+        self.prices: dict[Any, dict[int, int]] = {}
         self._known: dict[Any, Any] = {}
         self.last = self._last_uses()
         self.end = len(network.operators) + 1
@@ -256,6 +280,22 @@ class Builder:
         if dim not in self.numbers:
             self.numbers[dim] = evaluate(dim, self.sizes)
         return self.numbers[dim]
+
+    def need(self, need: Need) -> int:
+        """Returns the number of a need."""
+        known = self.numbers_of[0]
+        if need not in known:
+            known[need] = len(self.needs)
+            self.needs.append(need)
+        return known[need]
+
+    def layout(self, layout: Layout) -> int:
+        """Returns the number of a layout."""
+        known = self.numbers_of[1]
+        if layout not in known:
+            known[layout] = len(self.layouts)
+            self.layouts.append(layout)
+        return known[layout]
 
     def cached(self, key: Any, make: Callable[[], Any]) -> Any:
         """Returns what was made for a key, once."""
@@ -302,7 +342,7 @@ class Builder:
             made = None
             if edge.producer is not None and self.memory is not None:
                 user, output = edge.producer
-                made = self.options[user][chosen[user]].made(output)
+                made = self.layout(self.options[user][chosen[user]].made(output))
             if (made, needs) not in pairs:
                 raise NotProved(
                     f"the search does not bring {edge.value.name} to so many placements"
@@ -371,13 +411,12 @@ class Builder:
         returned: Needs = frozenset([self.whole]) if edge.returned else frozenset()
         if producer is not None:
             output = edge.producer[1]  # type: ignore[index]
-            made = [option.made(output) for option in self.options[producer]]
+            made = [self.layout(option.made(output)) for option in self.options[producer]]
             self._held_by_maker(edge, producer, made)
         if not users:
             if producer is not None:
-                self.node_costs[producer] = self.node_costs[producer] + np.array(
-                    [self._price(edge, m, returned) for m in made], np.int64
-                )
+                own = self._prices(edge, made, [returned])[:, 0]
+                self.node_costs[producer] = self.node_costs[producer] + own
                 if self.memory is not None:
                     held = np.array([self._copies(edge, m, returned) for m in made], np.int64)
                     self.usages[producer].append((producer, self._until(edge), held))
@@ -390,10 +429,7 @@ class Builder:
             elif producer == user:
                 raise AssertionError("an operator uses what it makes")
             else:
-                table = self._table(
-                    edge, made, needs, lambda m, n: self._price(edge, m, n), "price"
-                )
-                self.edges.append((producer, user, table))
+                self.edges.append((producer, user, self._prices(edge, made, needs)))
             return
         self._hub(edge, producer, made if producer is not None else None, given, returned)
 
@@ -401,59 +437,93 @@ class Builder:
         gradient = edge.gradient != "never"
         if self.network.operators[number].skipped:
             return [frozenset()] * len(self.options[number])
-        return [frozenset(o.need(p, gradient) for p in places) for o in self.options[number]]
+        options = self.options[number]
+        return [frozenset(self.need(o.need(p, gradient)) for p in places) for o in options]
 
-    def _price(self, edge: Edge, made: Layout | None, needs: Needs) -> int:
-        """Returns the time that it takes to bring a value where it is needed; FORBIDDEN where there
-        is no way. made: None for an input of the graph, which is stored as it is used.
+    def _stored(self, needs: Needs) -> int:
+        """The layout in which an input of the graph is stored that is needed so."""
+        given = [self.needs[n] for n in needs]
+        axes = range(len(self.counts))
+        return self.layout(
+            tuple([stored((lay[a], flags[a]) for lay, flags in given) for a in axes])
+        )
+
+    def _prices(self, edge: Edge, made: Sequence[int | None], needs: Sequence[Needs]) -> Numbers:
+        """Returns for ways to make a value (rows) and sets of needs (columns) the time to bring it
+        there; FORBIDDEN where there is no way. made: None for an input of the graph, which is
+        stored as it is used. The steps are the same for all values that are made and needed so;
+        only what they cost is not.
         """
-        key = ("price", edge.dims, edge.dtype, edge.gradient, made, needs)
-        found: int = self.cached(key, lambda: self._priced(edge, made, needs))
+        gradient = edge.gradient != "never"
+        rows, columns = list(dict.fromkeys(made)), list(dict.fromkeys(needs))
+        key = ("steps", gradient, tuple(rows), tuple(columns))
+        steps = self.cached(key, lambda: self._steps_between(edge, rows, columns))
+        kind = self.prices.setdefault((edge.dims, edge.dtype, edge.gradient), {0: 0, 1: FORBIDDEN})
+        used, index = np.unique(steps, return_inverse=True)
+        for number in used.tolist():
+            if number not in kind:
+                kind[number] = self._step(edge, self.steps[number])
+        table = np.array([kind[n] for n in used.tolist()], np.int64)[index.reshape(steps.shape)]
+        total = np.minimum(table.sum(2), FORBIDDEN)
+        at = {r: n for n, r in enumerate(rows)}, {c: n for n, c in enumerate(columns)}
+        found: Numbers = total[np.ix_([at[0][r] for r in made], [at[1][c] for c in needs])]
         return found
 
-    def _layout_stored(self, needs: Needs) -> Layout:
-        axes = range(len(self.counts))
-        return tuple([stored((layout[a], flags[a]) for layout, flags in needs) for a in axes])
+    def _steps_between(
+        self, edge: Edge, rows: Sequence[int | None], columns: Sequence[Needs]
+    ) -> Numbers:
+        """The numbers of the steps from each row to each column; 0: none, 1: there is no way."""
+        found = [[self._numbered(edge, made, needs) for needs in columns] for made in rows]
+        longest = max((len(each) for row in found for each in row), default=0) or 1
+        return np.array([[e + [0] * (longest - len(e)) for e in row] for row in found], np.int64)
 
-    def _priced(self, edge: Edge, made: Layout | None, needs: Needs) -> int:
-        start = self._layout_stored(needs) if made is None else made
-        uses = [
-            Use(layout, flags, str(n)) for n, (layout, flags) in enumerate(sorted(needs, key=str))
-        ]
-        try:
-            steps = self.conversions.steps(edge, start, uses)
-        except AssertionError:
-            return FORBIDDEN
+    def _numbered(self, edge: Edge, made: int | None, needs: Needs) -> list[int]:
+        """The numbers of the conversions from how a value is made to all that is needed."""
+        start = self._stored(needs) if made is None else made
+        key = start, needs, edge.gradient != "never"
+        if key not in self.ways:
+            uses = [Use(*self.needs[n], str(n)) for n in sorted(needs)]
+            try:
+                steps = self.conversions.steps(edge, self.layouts[start], uses)
+            except AssertionError:
+                self.ways[key] = [1]
+                return self.ways[key]
+            found = self.ways[key] = []
+            for step in steps:
+                if step not in self.numbered:
+                    self.numbered[step] = len(self.steps)
+                    self.steps.append(step)
+                found.append(self.numbered[step])
+        return self.ways[key]
+
+    def _step(self, edge: Edge, step: Step) -> int:
+        found = conversion(step.before[step.axis], step.after[step.axis], step.shared)
+        axis, count = self.mesh.axes[step.axis]
+        size = self.value(self.conversions.bytes_at(edge, step))
+        ways = (found.forward, *([found.backward] if edge.gradient == "always" else []))
         total = 0
-        for step in steps:
-            found = conversion(step.before[step.axis], step.after[step.axis], step.shared)
-            axis, count = self.mesh.axes[step.axis]
-            size = self.value(self.conversions.bytes_at(edge, step))
-            ways = [found.forward, *([found.backward] if edge.gradient == "always" else [])]
-            for collectives in ways:
-                sent = self.value(sends(collectives, size, count))
-                for kind, own in shared_bytes(collectives, sent, count):  # type: ignore[arg-type]
-                    total += self.costs.collective(kind, axis, own)
+        for collectives in ways:
+            sent = self.value(sends(collectives, size, count))
+            for kind, own in shared_bytes(collectives, sent, count):  # type: ignore[arg-type]
+                total += self.costs.collective(kind, axis, own)
         return total
 
-    def _table(
+    def _allowed(
         self,
-        edge: Edge,
         rows: Sequence[Any],
         columns: Sequence[Any],
-        price: Callable[[Any, Any], int],
+        allowed: Callable[[Any, Any], bool],
         kind: str,
     ) -> Numbers:
-        """The prices of pairs; each pair of different rows and columns is priced once."""
-        key = (kind, edge.dims, edge.dtype, edge.gradient, tuple(rows), tuple(columns))
+        """0 for pairs that are allowed, else FORBIDDEN."""
 
         def make() -> Numbers:
             own, other = list(dict.fromkeys(rows)), list(dict.fromkeys(columns))
-            small = np.array([[price(r, c) for c in other] for r in own], np.int64)
+            small = np.array([[0 if allowed(r, c) else FORBIDDEN for c in other] for r in own])
             at = {r: n for n, r in enumerate(own)}, {c: n for n, c in enumerate(other)}
             return small[np.ix_([at[0][r] for r in rows], [at[1][c] for c in columns])]
 
-        found: Numbers = self.cached(key, make)
+        found: Numbers = self.cached((kind, tuple(rows), tuple(columns)), make)
         return found
 
     def _sets(self, edge: Edge, given: Iterable[list[Needs]], returned: Needs) -> list[Needs]:
@@ -464,14 +534,17 @@ class Builder:
             found = dict.fromkeys(a | b for a in found for b in own)
             if len(found) > MOST_SETS:
                 self.restricted.append(edge.value.name)
-                found = dict.fromkeys(s for s in found if len(s - returned) <= 2)
-        return sorted(found, key=lambda s: (len(s), sorted(map(str, s))))
+                found = dict.fromkeys(s for s in found if self._plain(s))
+        return sorted(found, key=lambda s: (len(s), sorted(s)))
+
+    def _plain(self, needs: Needs) -> bool:
+        return len({self.needs[n][0] for n in needs} - {self.needs[self.whole][0]}) <= 1
 
     def _hub(
         self,
         edge: Edge,
         producer: int | None,
-        made: list[Layout] | None,
+        made: list[int] | None,
         given: Mapping[int, list[Needs]],
         returned: Needs,
     ) -> None:
@@ -479,29 +552,24 @@ class Builder:
             ("sets", tuple(tuple(each) for each in given.values()), returned),
             lambda: self._sets(edge, given.values(), returned),
         )
-        pairs: list[tuple[Layout | None, Needs]] = [(None, s) for s in sets]
+        pairs: list[tuple[int | None, Needs]] = [(None, s) for s in sets]
         if made is not None and self.memory is not None:
             pairs = [(m, s) for m in dict.fromkeys(made) for s in sets]
         number = len(self.node_costs)
         self.hubs[edge.number] = number, pairs
         self.usages.append([])
-        if made is None or self.memory is not None:
-            own = [self._price(edge, m, s) for m, s in pairs]
-            self.node_costs.append(np.array(own, np.int64))
-        else:
+        if made is None:
+            self.node_costs.append(self._prices(edge, [None], sets)[0])
+        elif self.memory is None:
             self.node_costs.append(np.zeros(len(pairs), np.int64))
-        if made is not None and self.memory is None:
-            table = self._table(edge, made, sets, lambda m, s: self._price(edge, m, s), "price")
-            self.edges.append((producer, number, table))  # type: ignore[arg-type]
-        elif made is not None:
-            table = self._table(
-                edge, made, pairs, lambda m, pair: 0 if pair[0] == m else FORBIDDEN, "made"
-            )
+            self.edges.append((producer, number, self._prices(edge, made, sets)))  # type: ignore[arg-type]
+        else:
+            own = self._prices(edge, list(dict.fromkeys(made)), sets)
+            self.node_costs.append(own.reshape(-1))
+            table = self._allowed(made, pairs, lambda m, pair: m == pair[0], "made")
             self.edges.append((producer, number, table))  # type: ignore[arg-type]
         for user, needs in given.items():
-            table = self._table(
-                edge, needs, pairs, lambda n, pair: 0 if n <= pair[1] else FORBIDDEN, "needs"
-            )
+            table = self._allowed(needs, pairs, lambda n, pair: n <= pair[1], "needs")
             self.edges.append((user, number, table))
         if made is None:
             self._stored_by(edge, number, sets, priced=False)
@@ -517,24 +585,22 @@ class Builder:
     ) -> None:
         """An input of the graph: what it costs to use it as it is stored, and what is stored."""
         if priced:
-            self.node_costs[node] = self.node_costs[node] + np.array(
-                [self._price(edge, None, n) for n in needs], np.int64
-            )
+            self.node_costs[node] = self.node_costs[node] + self._prices(edge, [None], needs)[0]
         if self.memory is None:
             return
         times = {"parameter": CACHED_PARAMETER + self.states, "buffer": 1}.get(edge.kind, 0)
-        layouts = [self._layout_stored(n) for n in needs]
+        layouts = [self._stored(n) for n in needs]
         held = [
-            times * self.local_bytes(edge, layout) + self._copies(edge, layout, n)
+            times * self.local_bytes(edge, self.layouts[layout]) + self._copies(edge, layout, n)
             for layout, n in zip(layouts, needs, strict=True)
         ]
         self.usages[node].append((0, self.end, np.array(held, np.int64)))
 
-    def _held_by_maker(self, edge: Edge, producer: int, made: Sequence[Layout]) -> None:
+    def _held_by_maker(self, edge: Edge, producer: int, made: Sequence[int]) -> None:
         operator = self.network.operators[producer]
         if self.memory is None or operator.skipped or operator.node.name in VIEWS:
             return
-        held = [self.local_bytes(edge, layout) for layout in made]
+        held = [self.local_bytes(edge, self.layouts[layout]) for layout in made]
         self.usages[producer].append((producer, self._until(edge), np.array(held, np.int64)))
 
     def _until(self, edge: Edge) -> int:
@@ -558,17 +624,11 @@ class Builder:
                 last[edge.number] = max(last[edge.number], edge.producer[0])
         return last
 
-    def _copies(self, edge: Edge, made: Layout | None, needs: Needs) -> int:
+    def _copies(self, edge: Edge, made: int | None, needs: Needs) -> int:
         """The bytes of what a value is converted to."""
         if made is None:
             return 0
-        uses = [
-            Use(layout, flags, str(n)) for n, (layout, flags) in enumerate(sorted(needs, key=str))
-        ]
-        try:
-            steps = self.conversions.steps(edge, made, uses)
-        except AssertionError:
-            return 0
+        steps = [self.steps[n] for n in self._numbered(edge, made, needs) if n > 1]
         return sum(
             self.local_bytes(edge, step.after)
             for step in steps
@@ -578,8 +638,8 @@ class Builder:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a search is asked beside graph and mesh: the machine, the sizes, bytes of memory of a rank
-    (None: as much as it takes), optimiser states per parameter, and seconds to search.
+    """What a search is asked beside graph and mesh: the machine, the sizes, bytes of memory of a
+    rank (None: as much as it takes), optimiser states per parameter, and seconds to search.
     """
 
     machine: Machine

@@ -1,7 +1,7 @@
-"""Lower bounds of a priced core: exact elimination where its tables are small, messages elsewhere.
+"""Lower bounds of a priced core: exact elimination where tables are small, messages elsewhere.
 
-A priced core is one without a limit: what is held at a time costs its price. Both ways say for every
-option what a choice with it costs at least, so that what lies above the target goes.
+A priced core is one without a limit: what is held at a time costs its price. Both ways say for
+every option what a choice with it costs at least, so that what lies above the target goes.
 
     Elimination   nodes one after the other, each into a table over its neighbours; exact. The work
                   is the largest table, so the order takes the smallest first (Bertele and Brioschi)
@@ -63,7 +63,7 @@ class Elimination:
         self.sent: dict[int, Table] = {}
         self.least = 0.0
         for i in order:
-            parts = [((i,), costs[i])]
+            parts: list[tuple[tuple[int, ...], Table]] = [((i,), costs[i])]
             parts += [((i, j), t) for j, t in edges[i].items() if place[j] > place[i]]
             parts += [(self.tables[c][0][1:], self.sent[c]) for c in self.children[i]]
             names = {n for own, _ in parts for n in own} - {i}
@@ -83,7 +83,8 @@ class Elimination:
         found: dict[int, int] = {}
         for i in reversed(self.order):
             scope, table = self.tables[i]
-            found[i] = int(table[(slice(None), *[found[n] for n in scope[1:]])].argmin())
+            index: Any = (slice(None), *[found[n] for n in scope[1:]])
+            found[i] = int(table[index].argmin())
         return found
 
     def marginals(self) -> Costs:
@@ -127,8 +128,9 @@ class Messages:
         for i in self.order:
             for j, table in edges[i].items():
                 before = known.get((i, j))
-                fresh = before is None or len(before) != table.shape[1]
-                self.given[i, j] = np.zeros(table.shape[1]) if fresh else before
+                if before is None or len(before) != table.shape[1]:
+                    before = np.zeros(table.shape[1])
+                self.given[i, j] = before
 
     def sweep(self, *, forward: bool) -> None:
         """Goes over all nodes once; each gives what it knows on to those that come later."""
@@ -173,7 +175,9 @@ class Messages:
         return found
 
 
-def drop_above(core: Core, costs: Costs, edges: Edges, given: Any, most: float) -> bool:
+def drop_above(
+    core: Core, costs: Costs, edges: Edges, given: Any, constant: float, most: float
+) -> bool:
     """Drops options and pairs of them with which nothing below the target is left, by messages of
     whole numbers; whether the bound itself lies above. Raises Empty.
     """
@@ -188,7 +192,7 @@ def drop_above(core: Core, costs: Costs, edges: Edges, given: Any, most: float) 
                 own = float(table.min())
                 least[i, j] = own  # type: ignore[index]
                 rest[i, j] = table - own
-    bound = sum(least.values())
+    bound = constant + sum(least.values())
     if bound > most:
         return True
     more = dict(over)

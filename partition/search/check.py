@@ -1,4 +1,4 @@
-"""Checks a certificate: a proof that no choice costs less than a bound. Shares no code with the search.
+"""Checks a proof that no choice costs less than a bound. Shares no code with the search.
 
 A proof is a list of steps. Each keeps the law: *the least cost of the problem is at least the
 smaller of the claimed bound and the least cost of what is left*. At the end nothing is left.
@@ -10,9 +10,9 @@ smaller of the claimed bound and the least cost of what is left*. At the end not
                                 and holds no more
     ["absorb", i, j]            an edge whose costs are a sum of a part for i and one for j
     ["follow", i, j]            every option of j leaves i one option: i becomes a part of j
-    ["bound", {...}]            prices per time, and messages per edge end or an order in which nodes
-                                are eliminated: what a choice must cost at least; options (and pairs)
-                                with which nothing below the target is left go
+    ["bound", {...}]            prices per time, and messages per edge end or an order in which
+                                nodes are eliminated: what a choice must cost at least; options
+                                (and pairs) with which nothing below the target is left go
     ["split", i, [[...], ...]]  cases: the options of i in groups, each with a proof of its own
 
 Of "bound": with weight w and prices p >= 0, every choice that fits and costs at most target - 1 has
@@ -27,6 +27,7 @@ All numbers are integers, of magnitude below 2**61 as long as they are not infin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,10 @@ def _add(*parts: Any) -> Any:
     return total
 
 
+def _infinite(table: Any) -> Any:
+    return np.where(np.asarray(table) >= 1 << 60, INFINITE, table)
+
+
 def _times(table: Any, factor: int) -> Any:
     finite = np.where(table >= INFINITE, 0, table)
     if int(np.abs(finite).max(initial=0)) * factor >= INFINITE // 2:
@@ -65,11 +70,10 @@ class _State:
     def __init__(self, problem: Any, bound: int) -> None:
         self.bound = bound
         self.limit = problem.limit
-        infinite = lambda t: np.where(t >= 1 << 60, INFINITE, t)  # noqa: E731
-        self.costs = {i: infinite(np.asarray(c)) for i, c in enumerate(problem.costs)}
+        self.costs = {i: _infinite(c) for i, c in enumerate(problem.costs)}
         self.edges: dict[int, dict[int, Any]] = {i: {} for i in self.costs}
         for (i, j), table in problem.edges.items():
-            self.join(i, j, infinite(np.asarray(table)))
+            self.join(i, j, _infinite(table))
         limited = self.limit is not None
         self.usages = {i: list(u) if limited else [] for i, u in enumerate(problem.usages)}
         ends = sorted({t for each in self.usages.values() for a, b, _ in each for t in (a, b)})
@@ -101,7 +105,7 @@ class _State:
         """What the options of a node hold, in stretches of time."""
         ends = sorted({self.times[t] for a, b, _ in self.usages[i] for t in (a, b)})
         found = []
-        for a, b in zip(ends, ends[1:], strict=False):
+        for a, b in pairwise(ends):
             parts = [u for s, e, u in self.usages[i] if self.times[s] <= a < self.times[e]]
             if parts:
                 found.append((slice(a, b), sum(parts)))

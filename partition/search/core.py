@@ -32,8 +32,9 @@ class Empty(Exception):
 
 
 class Core:
-    """Nodes with the options that are left. ``ids``: their numbers in the problem. ``steps``: the
-    proof so far. ``followed``: nodes that became a part of another, with the option for each of its.
+    """Nodes with the options that are left. ``ids``: their numbers in the problem. ``steps``: of
+    the proof. ``reached``: a bound that messages have shown. ``followed``: nodes that became a part
+    of another, with the option for each of its.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -59,6 +60,7 @@ class Core:
         self.tight = np.ones(len(self.times), bool)
         self.followed: list[tuple[int, int, dict[int, int]]] = []
         self.steps: list[Any] = []
+        self.reached = -(1 << 60)
         for i, own in list(self.costs.items()):
             if not np.isfinite(own).all():
                 self.keep(i, np.isfinite(own))

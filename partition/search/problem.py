@@ -2,7 +2,7 @@
 
 Every node takes one of its options. Minimise the costs of the options and of the pairs of options
 at the edges; at every time the usages of all nodes together may not exceed the limit. Costs and
-usages are whole numbers, so that every sum is exact; a cost of `FORBIDDEN` or more may not be taken.
+usages are whole numbers, so that every sum is exact; a cost of `FORBIDDEN` may not be taken.
 
     costs    (array([3, 5]), array([0, 4, 1]))
     edges    {(0, 1): array([[0, 7, 7], [7, 0, FORBIDDEN]])}

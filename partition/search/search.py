@@ -1,8 +1,8 @@
 """Finds a choice of least cost under the limit, and a proof that there is none cheaper.
 
     reduce        what can be decided exactly is decided (`core`)
-    eliminate     what is left, where its tables are small; prices for what is held at a time, by cutting
-                  planes (Kelley, 1960), where the limit is not kept of its own
+    eliminate     what is left, where its tables are small; prices for what is held at a time, by
+                  cutting planes (Kelley, 1960), where the limit is not kept of its own
     messages      where tables are large: a bound that lets most options go, until tables are small
     split         where the prices leave a gap: cases, each with a proof of its own
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import highspy
@@ -24,6 +24,9 @@ from .bounds import Elimination, Messages, drop_above, elimination_order
 from .core import EXACT, Core, Empty, Table
 from .problem import FORBIDDEN, Problem
 
+SWEEPS = 400
+"""Passes of messages over a core, at most."""
+
 WORK = 4e6
 """Entries of all tables together, up to which a core is eliminated."""
 
@@ -32,9 +35,9 @@ Prices: TypeAlias = dict[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``chosen``: an option per node, None where none was found; ``cost``: its cost. ``bound``: what
-    every choice costs at least; FORBIDDEN where nothing fits. ``steps``: the proof of the bound, for
-    `dimsolve.partition.search.check`.
+    """``chosen``: an option per node, None where none was found; ``cost``: its cost. ``bound``:
+    what every choice costs at least; FORBIDDEN where nothing fits. ``steps``: the proof of the
+    bound, for `dimsolve.partition.search.check`.
     """
 
     chosen: list[int] | None
@@ -65,7 +68,7 @@ def solve(
 
 @dataclass(slots=True)
 class Search:
-    """One run. ``best``: the best choice so far, ``target`` its cost: what costs less is looked for."""
+    """One run. ``best``: the best choice so far; ``target``: its cost, to be undercut."""
 
     problem: Problem
     seconds: float
@@ -75,7 +78,6 @@ class Search:
     target: int = FORBIDDEN
     scale: int = 1
     ends: float = 0.0
-    looked: set[tuple[int, ...]] = field(default_factory=set)
 
     def run(self, start: list[int] | None) -> Answer:
         self.ends = time.monotonic() + self.seconds
@@ -120,15 +122,15 @@ class Search:
                 before = core.options
                 order = elimination_order(core, self.work)
                 if order is None:
-                    found = self.messages(core, given)
+                    found = self.messages(core, given, prices)
                 else:
                     found = self.exact(core, order, prices)
                 if found is not None:
                     return found
                 if core.options > 0.9 * before and order is not None:
-                    return self.split(core, prices)
+                    return self.split(core, prices, given)
                 if core.options == before:
-                    return self.split(core, prices)
+                    return self.split(core, prices, given)
         except Empty:
             return self.target
 
@@ -192,45 +194,75 @@ class Search:
             ["bound", {"weight": weight, "prices": known, "target": target, "order": order}]
         )
 
-    def messages(self, core: Core, given: dict[Any, Table]) -> int | None:
-        """Bounds a core by messages and drops options and pairs."""
-        costs = {i: c * self.scale for i, c in core.costs.items()}
+    def messages(self, core: Core, given: dict[Any, Table], prices: Prices) -> int | None:
+        """Bounds a core by messages and drops options and pairs. What choices hold too much costs a
+        price, which rises as long as they do (a subgradient).
+        """
         edges = scaled(core.edges, self.scale)
-        passing = Messages(costs, edges, given)
-        last, bound = -np.inf, -np.inf
-        for sweep in range(400):
+        passing = Messages(priced_costs(core, self.scale, prices), edges, given)
+        best: tuple[float, dict[Any, Table], Prices] = (-np.inf, {}, {})
+        last, step, rising = -np.inf, 1.0, bool(prices)
+        for sweep in range(SWEEPS):
             passing.sweep(forward=sweep % 2 == 0)
             if sweep % 8 in (5, 6):
-                self.offer_near(core, passing.decoded(forward=sweep % 2 == 1))
+                chosen = passing.decoded(forward=sweep % 2 == 1)
+                if not self.offer_near(core, chosen) and rising:
+                    step *= 0.97
+                    self.raise_prices(core, chosen, prices, step)
+                    passing.costs = priced_costs(core, self.scale, prices)
             if sweep % 10 == 9:
-                bound = passing.bound()
+                bound = passing.bound() + constant_of(core, prices)
+                if bound > best[0]:
+                    best = bound, dict(passing.given), dict(prices)
                 if bound > self.scale * (self.target - 1) or self.late:
                     break
                 if bound - last < 1e-4 * abs(bound):
-                    break
-                last = bound
+                    # Prices come when messages alone have said what they can.
+                    if self.best is not None or rising or not core.times:
+                        break
+                    rising = True
+                last = max(bound, last)
+        if not best[1]:
+            best = -np.inf, dict(passing.given), dict(prices)
         given.clear()
-        given.update({key: np.rint(m) for key, m in passing.given.items()})
-        reached = int(-(-Messages(costs, edges, given).bound() // self.scale))
-        limit = min(self.target, max(reached, 0)) if self.late else self.target
-        self.note(core, self.scale, {}, None, limit)
+        given.update({key: np.rint(m) for key, m in best[1].items()})
+        prices.clear()
+        prices.update(best[2])
+        costs, constant = priced_costs(core, self.scale, prices), constant_of(core, prices)
+        core.reached = int(-(-(Messages(costs, edges, given).bound() + constant) // self.scale))
+        limit = min(self.target, core.reached) if self.late else self.target
+        self.note(core, self.scale, prices, None, limit)
         core.steps[-1][1]["messages"] = [
             [i, j, given[j, i].astype(int).tolist(), given[i, j].astype(int).tolist()]
             for i in core.edges
             for j in core.edges[i]
             if i < j
         ]
-        over = drop_above(core, costs, edges, given, self.scale * (limit - 1))
+        most = self.scale * (limit - 1)
+        over = drop_above(core, costs, edges, given, constant, most)
         return limit if over or self.late else None
 
-    def offer_near(self, core: Core, chosen: dict[int, int]) -> None:
-        improve(core, chosen)
-        key = tuple(chosen.values())
-        if key not in self.looked:
-            self.looked.add(key)
-            self.offer(core.choice(chosen))
+    def raise_prices(self, core: Core, chosen: dict[int, int], prices: Prices, step: float) -> None:
+        """Raises the price of the time at which most is held, as far as it is too much, and lowers
+        the others where less is held than may be.
+        """
+        held = held_at(self.problem, core, core.choice(chosen))
+        unit = self.scale * max(sum(float(np.ptp(c)) for c in core.costs.values()), 1.0)
+        worst = int(held.argmax())
+        for place in {worst, *(core.place[t] for t in prices)}:
+            over = (held[place] - core.limit) / max(core.limit, 1)
+            time = core.times[place]
+            raised = prices.get(time, 0.0) + step * over * unit / max(core.limit, 1)
+            prices[time] = float(round(max(raised, 0.0)))
 
-    def split(self, core: Core, prices: Prices) -> int:
+    def offer_near(self, core: Core, chosen: dict[int, int]) -> bool:
+        """Offers a choice, and a cheaper one near it; whether one of them fits."""
+        fits = self.offer(core.choice(chosen))
+        near = dict(chosen)
+        improve(core, near)
+        return self.offer(core.choice(near)) or fits
+
+    def split(self, core: Core, prices: Prices, given: dict[Any, Table]) -> int:
         """Proves the cases of one node: of one whose options hold most differently at these prices,
         else of one with many options.
         """
@@ -246,6 +278,11 @@ class Search:
             case.keep(node, group)
             bound = min(bound, self.prove(case, dict(prices)))
             proofs.append(case.steps)
+        if self.late and bound < core.reached:
+            # The cases were left too early to say as much as is known of them together.
+            found = self.messages(core, given, prices)
+            if found is not None:
+                return found
         core.steps.append(["split", node, [ids[low].tolist(), ids[~low].tolist()], proofs])
         return bound
 
@@ -256,6 +293,31 @@ class Search:
         for a, b, usage in core.usages[i]:
             total = total + usage * (sum(p for t, p in at if a <= t < b) if at else 1.0)
         return total
+
+
+def priced_costs(core: Core, weight: int, prices: Prices) -> dict[int, Table]:
+    """Returns the costs of options, times a weight, with what they hold at these prices."""
+    costs = {i: c * weight for i, c in core.costs.items()}
+    at = sorted((core.place[t], int(p)) for t, p in prices.items() if p)
+    for i, each in core.usages.items() if at else ():
+        for a, b, usage in each:
+            price = sum(p for t, p in at if a <= t < b)
+            if price:
+                costs[i] = costs[i] + price * usage
+    return costs
+
+
+def constant_of(core: Core, prices: Prices) -> float:
+    """Returns what the limit is worth at these prices, taken away from every bound."""
+    return -sum(int(p) for p in prices.values()) * core.limit if prices else 0.0
+
+
+def held_at(problem: Problem, core: Core, chosen: list[int]) -> Table:
+    """Returns what a choice holds at every time."""
+    found = np.zeros(len(core.times))
+    for start, held in problem.held(chosen).items():
+        found[core.place[start] :] = held
+    return found
 
 
 def scaled(edges: dict[int, dict[int, Table]], weight: int) -> dict[int, dict[int, Table]]:
@@ -305,19 +367,11 @@ class Dual:
         self.costs = {i: c * weight for i, c in core.costs.items()}
 
     def constant(self, prices: Prices) -> float:
-        return -sum(int(p) for p in prices.values()) * self.core.limit
+        return constant_of(self.core, prices)
 
     def eliminated(self, prices: Prices) -> Elimination:
         """Returns the minimum at these prices, which are whole numbers per time."""
-        core = self.core
-        costs = dict(self.costs)
-        at = sorted((core.place[t], int(p)) for t, p in prices.items() if p)
-        if at:
-            for i, each in core.usages.items():
-                for a, b, usage in each:
-                    price = sum(p for t, p in at if a <= t < b)
-                    if price:
-                        costs[i] = costs[i] + price * usage
+        costs = priced_costs(self.core, self.weight, prices)
         return Elimination(self.order, costs, self.edges)
 
     def maximise(self) -> tuple[Prices, float]:
@@ -342,7 +396,7 @@ class Dual:
         )
         times: list[int] = sorted(self.start)
         cuts: list[tuple[float, dict[int, float]]] = []
-        prices: Prices = {t: p for t, p in self.start.items()}
+        prices: Prices = dict(self.start)
         best: tuple[Prices, float] = ({}, -np.inf)
         for _ in range(60):
             prices = {t: float(int(p)) for t, p in prices.items()}
@@ -390,7 +444,7 @@ class Dual:
 def master(
     cuts: list[tuple[float, dict[int, float]]], times: list[int], box: float, unit: float
 ) -> tuple[Prices, float]:
-    """Returns the prices at which the least of the cuts, constant + sum price * excess, is largest."""
+    """Returns the prices at which the least of all cuts is largest, and how large that is."""
     unit = max(unit, 1.0)
     rise = max([abs(own) for own, _ in cuts] + [1.0])
     solver = highspy.Highs()

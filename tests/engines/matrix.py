@@ -158,6 +158,114 @@ def written(cache: Cache, until: float, only: list[str], counts: tuple[int, ...]
         world.close()
 
 
+def table(cache: Path) -> str:
+    """Returns the page: the confusion matrix, the plans that are wrong, the plans that we wrote."""
+    ours, engines, ours_written = (
+        Cache(cache / f"{name}.json").known for name in ("ours", "engine", "written")
+    )
+    rows: dict[tuple[str, str, str], int] = {}
+    wrong: dict[str, list[str]] = {}
+    verdicts: dict[str, dict[int, str]] = {}
+    for key, answer in sorted(engines.items()):
+        folder, _, count = key.partition("/")
+        known = ours.get(folder, {}).get("counts", {}).get(count)
+        if "left out" in answer or "one device" in answer or known is None:
+            continue
+        forward = bool(answer.get("load") or answer.get("forward"))
+        for part, failed in (
+            ("forward", forward),
+            ("gradients", forward or bool(answer.get("gradients"))),
+        ):
+            cell = (part, known[part], "fails or differs" if failed else "equal")
+            rows[cell] = rows.get(cell, 0) + 1
+        verdict = "illegal" if "illegal" in (known["forward"], known["gradients"]) else "legal"
+        if "unknown" in (known["forward"], known["gradients"]) and verdict == "legal":
+            verdict = "unknown"
+        verdicts.setdefault(folder, {})[int(count)] = verdict
+        if int(count) == 2 and verdict == "illegal":
+            finding = known["findings"][-1]
+            seen = answer.get("forward") or answer.get("gradients") or answer.get("load")
+            wrong[folder] = [finding["module"], finding["reason"], seen]
+    return _page(rows, wrong, verdicts, ours_written)
+
+
+def _page(
+    rows: dict[tuple[str, str, str], int],
+    wrong: dict[str, list[str]],
+    verdicts: dict[str, dict[int, str]],
+    written: dict[str, Any],
+) -> str:
+    import torch
+    import transformers
+
+    lines = [
+        "# The tensor-parallel plans of transformers, audited",
+        "",
+        f"transformers {transformers.__version__}, torch {torch.__version__.partition('+')[0]}: "
+        f"{len(verdicts)} folders with a causal LM and a plan of their own, each built tiny (two "
+        "layers of width 64, 8 heads, 4 key heads), our verdict beside what transformers does on "
+        "gloo ranks: load, forward without gradients, forward and backward, compared with one "
+        "device. Made by `python -m tests.engines.matrix ours engine written table`.",
+        "",
+        "| | our verdict | transformers: equal | transformers: fails or differs |",
+        "|---|---|---:|---:|",
+    ]
+    for part in ("forward", "gradients"):
+        for verdict in ("legal", "unknown", "illegal"):
+            cells = [rows.get((part, verdict, seen), 0) for seen in ("equal", "fails or differs")]
+            lines.append(f"| {part} | {verdict} | {cells[0]} | {cells[1]} |")
+    lines += ["", "## Plans that are wrong on two ranks", ""]
+    lines += [
+        "| folder | module | what the audit says | what transformers does |",
+        "|---|---|---|---|",
+    ]
+    for folder, (module, reason, seen) in sorted(wrong.items()):
+        lines.append(f"| {folder} | `{module}` | {_cell(reason)} | {_cell(seen)} |")
+    lines += ["", "## Counts", "", "Of each folder, the counts for which its plan is right.", ""]
+    counts = sorted({count for each in verdicts.values() for count in each})
+    lines.append("| folder | " + " | ".join(map(str, counts)) + " |")
+    lines.append("|---|" + "---|" * len(counts))
+    marks = {"legal": "legal", "illegal": "", "unknown": "?"}
+    for folder, found in sorted(verdicts.items()):
+        cells = [marks[found[count]] if count in found else "not run" for count in counts]
+        lines.append(f"| {folder} | {' | '.join(cells)} |")
+    return "\n".join([*lines, *_written_lines(written), ""])
+
+
+def _written_lines(written: dict[str, Any]) -> list[str]:
+    """The part about plans that we wrote."""
+    found: dict[str, dict[int, str]] = {}
+    rules: dict[str, int] = {}
+    for key, answer in written.items():
+        folder, _, count = key.partition("/")
+        if "engine" in answer:
+            engine = answer["engine"]
+            bad = next((engine[x] for x in ("load", "forward", "gradients") if engine.get(x)), "")
+            found.setdefault(folder, {})[int(count)] = _cell(bad) if bad else "equal"
+            rules[folder] = len(answer["plan"])
+    if not found:
+        return []
+    equal = sum(set(each.values()) == {"equal"} for each in found.values())
+    lines = [
+        "",
+        "## Plans that we wrote",
+        "",
+        f"{len(found)} folders have no plan; ours is loaded by transformers itself and run on "
+        f"2 and 4 gloo ranks: {equal} are equal to one device, outputs and gradients.",
+        "",
+        "| folder | rules | 2 ranks | 4 ranks |",
+        "|---|---:|---|---|",
+    ]
+    for folder, each in sorted(found.items()):
+        cells = [each.get(count, "nothing is cut") for count in (2, 4)]
+        lines.append(f"| {folder} | {rules[folder]} | {' | '.join(cells)} |")
+    return lines
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")[:160]
+
+
 def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser()
@@ -180,6 +288,8 @@ def main() -> None:
         engine(Cache(given.cache / "engine.json"), until, given.only, tuple(given.counts))
     if "written" in given.work:
         written(Cache(given.cache / "written.json"), until, given.only, (2, 4))
+    if "table" in given.work:
+        Path("docs/tp-plans.md").write_text(table(given.cache), encoding="utf-8")
     if time.monotonic() < until:
         print("all done", flush=True)
 

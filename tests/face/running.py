@@ -46,16 +46,21 @@ class Service:
     def logged(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
-    def ask(self, verb: str, question: Any) -> Reply:
-        return self.request("POST", f"/v1/{verb}", json.dumps(question).encode())
+    def ask(self, verb: str, question: Any, timeout: float = 60.0) -> Reply:
+        return self.request("POST", f"/v1/{verb}", json.dumps(question).encode(), timeout=timeout)
 
     def request(
-        self, method: str, path: str, body: bytes = b"", media: str | None = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        media: str | None = "application/json",
+        timeout: float = 60.0,
     ) -> Reply:
         typed = f"Content-Type: {media}\r\n" if body and media else ""
         sized = f"Content-Length: {len(body)}\r\n" if body else ""
         head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{typed}{sized}\r\n"
-        return self.raw(head.encode() + body)
+        return self.raw(head.encode() + body, timeout)
 
     def raw(self, data: bytes, timeout: float = 60.0) -> Reply:
         with socket.create_connection(("127.0.0.1", self.port), timeout) as connection:

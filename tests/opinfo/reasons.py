@@ -15,7 +15,7 @@ _NO_TENSOR = "no tensor is given or returned"
 
 _REASONS = {
     _DATA: """
-        item equal allclose cov corrcoef nn.functional.gaussian_nll_loss nn.functional.ctc_loss
+        item equal allclose cov corrcoef nn.functional.gaussian_nll_loss
         linalg.lstsq linalg.lstsq.grad_oriented
     """,
     _SPARSE: "sparse.mm.reduce sparse.sampled_addmm to_sparse",
@@ -32,7 +32,6 @@ _REASONS = {
         norm.nuc
     """,
     "returns a list inside of a tuple": "histogramdd",
-    "not written down for all of its arguments": "nn.functional.multi_head_attention_forward",
 }
 
 WITHOUT = {name: reason for reason, names in _REASONS.items() for name in names.split()}

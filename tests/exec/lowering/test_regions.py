@@ -104,7 +104,7 @@ def test_real_ranks_run_it_again_together(name: str, mesh: dict[str, int], backe
             assert mine.again == one.again
 
 
-@pytest.mark.parametrize("settings", [{}, {"preserve_rng_state": False}, {"use_reentrant": True}])
+@pytest.mark.parametrize("settings", [{}, {"use_reentrant": True}])
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
 def test_what_is_drawn_again_is_the_same(mesh: dict[str, int], settings: dict[str, Any]) -> None:
     """Also where other runs have begun before the backward pass."""
@@ -369,3 +369,81 @@ def test_llama_with_gradient_checkpointing(mesh: dict[str, int], settings: Any) 
             torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
 
     parts(model, plan, mesh, work)
+
+
+class Masked(nn.Module):
+    """Its output is the mask that the forward pass drew, its gradient that of the backward pass."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        self.weight, self.settings = nn.Parameter(torch.ones(64, dtype=torch.float64)), settings
+
+    def forward(self, x: Tensor) -> Tensor:
+        def part(x: Tensor, weight: Tensor) -> Tensor:
+            return torch.dropout(x, 0.5, True) * weight
+
+        found: Tensor = checkpoint(part, x, self.weight, use_reentrant=False, **self.settings)
+        return found
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_another_mask_is_drawn_again_where_torch_draws_another(kept: bool) -> None:
+    x = torch.ones(64, dtype=torch.float64)
+    model = Masked(preserve_rng_state=kept)
+
+    def passes(net: nn.Module) -> list[Tensor]:
+        mask = net(x)
+        mask.sum().backward()
+        return [mask.detach(), net.weight.grad]  # type: ignore[list-item]
+
+    torch.manual_seed(0)
+    forward, backward = passes(deepcopy(model))
+    assert torch.equal(forward, backward) is kept
+    plan = ds.plan(ds.trace(model, args=(x,)), {"tp": 2}, "replicate")
+    found = parts(model, plan, {"tp": 2}, passes)
+    assert all(torch.equal(*pair) is kept for pair in found)
+    for mine, other in zip(*found, strict=True):
+        assert torch.equal(mine, other)  # on both ranks alike
+
+
+class Closing(nn.Module):
+    """A reentrant region that takes ``h`` by a closure, in a dict, or as an argument."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.first, self.kind = nn.Linear(8, 8, dtype=torch.float64), kind
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x)
+        given = {"closure": (x,), "dict": (x, {"h": h}), "argument": (x, h)}[self.kind]
+
+        def part(x: Tensor, *more: Any) -> Tensor:
+            held = more[0] if more else h
+            return (x * (held["h"] if isinstance(held, dict) else held)).sin()
+
+        found: Tensor = checkpoint(part, *given, use_reentrant=True)
+        return found.sum()
+
+
+@pytest.mark.parametrize("kind", ["closure", "dict", "argument"])
+def test_a_reentrant_region_without_gradients_of_its_arguments_is_refused(kind: str) -> None:
+    model, x = Closing(kind), torch.randn(4, 8, dtype=torch.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        learns = model(x).requires_grad
+    assert learns is (kind == "argument")
+    if learns:
+        assert len(ds.trace(model, args=(x,)).regions) == 1
+        return
+    with pytest.raises(ds.TraceError) as caught:
+        ds.trace(model, args=(x,))
+    title, code, *rest = str(caught.value).splitlines()
+    assert title.startswith(
+        "a checkpoint that is reentrant takes its gradients by a closure at tests/exec/lowering/"
+    )
+    assert code == "    found: Tensor = checkpoint(part, *given, use_reentrant=True)"
+    assert rest == [
+        "  torch gives none to a tensor that is no argument of checkpoint, and on a rank it would "
+        "have one",
+        "  hint: checkpoint(..., use_reentrant=False), or give the tensor as an argument",
+    ]

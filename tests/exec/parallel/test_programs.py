@@ -101,6 +101,20 @@ def test_other_arguments_have_a_program_of_their_own() -> None:
     assert len(part.programs) == 3
 
 
+def test_a_plan_of_another_call_is_added() -> None:
+    model, x, extra = Modal().eval(), torch.randn(2, 4), torch.randn(4)
+    part = part_of(model)
+    other = ds.plan(ds.trace(model, kwargs={"x": x, "extra": extra}), {"tp": 1})
+    part.add(other)
+    assert len(part.programs) == 2
+    assert torch.equal(part(x=x, extra=extra), model(x, extra=extra))
+    assert len(part.programs) == 2
+    with pytest.raises(LoweringError, match="a part has one mesh; the mesh is tp=1"):
+        part.add(ds.plan(other.planned, {"dp": 1}))
+    with pytest.raises(ds.PlanError, match="the plan is for another model"):
+        part.add(ds.plan(ds.trace(nn.Linear(4, 4), (x,)), {"tp": 1}))
+
+
 def test_a_length_that_changes_is_dynamic_from_then_on() -> None:
     model = Modal().eval()
     part = part_of(model)
@@ -169,7 +183,7 @@ def test_dropout_can_draw_what_one_device_draws(kind: str, axis: str) -> None:
 def test_what_has_no_mask_is_refused_where_it_is_cut() -> None:
     for text in world(2).run(programs.as_one_device, "alpha", "tp"):
         assert text == (
-            "LoweringError: alpha_dropout cannot draw what one device draws\n"
+            "LoweringError: h_1 cannot draw what one device draws\n"
             "  torch.nn.functional.alpha_dropout draws numbers for what it computes within, and tp "
             "cuts it\n"
             '  hint: randomness="ranks"; or let the model draw with dropout: of transformers\' '

@@ -168,10 +168,13 @@ def test_a_module_inside_a_part_takes_no_hook(number: int) -> None:
     )
 
 
-def test_a_module_inside_a_part_cannot_be_called() -> None:
-    model = layers(nn.ReLU())
+def test_a_module_inside_a_part_is_called_as_the_models() -> None:
+    model, x = layers(nn.ReLU()), torch.randn(2, 4)
+    part = ds.parallelize(model, plan_of(model))
+    assert torch.equal(part.get_submodule("0")(x), model[0](x))
+    model.lock = Lock()  # type: ignore[assignment]
     with pytest.raises(LoweringError, match="a module inside a part cannot be called"):
-        ds.parallelize(model, plan_of(model)).get_submodule("0")(torch.randn(2, 4))
+        ds.parallelize(model, plan_of(model)).get_submodule("0")(x)
 
 
 def test_what_a_hook_computes_is_traced() -> None:

@@ -29,17 +29,15 @@ LLAMA: dict[str, Any] = {
     "vocab_size": 256,
 }
 WINDOWS: dict[str, Any] = {
-    "model_type": "gemma3_text",
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_attention_heads": 4,
+    **LLAMA,
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
     "num_hidden_layers": 6,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
     "sliding_window": 8,
-    "vocab_size": 256,
+    "use_sliding_window": True,
     "layer_types": ["sliding_attention", "full_attention"] * 3,
 }
+"""Layers of two kinds in turns."""
 MESH = {"dp": 2, "tp": 2}
 
 
@@ -138,12 +136,12 @@ def test_what_is_sealed_opens_no_connection_and_starts_no_program() -> None:
 
 
 def test_the_service_answers_as_the_function_does(service: Service) -> None:
-    reply = service.ask("model", {"config": LLAMA, "mesh": MESH})
+    reply = service.ask("model", {"config": LLAMA, "mesh": MESH}, timeout=240)
     wanted = model_answer(ModelQuestion(config=LLAMA, mesh=MESH))
     assert (reply.status, reply.json) == (200, json.loads(wanted.model_dump_json()))
     for name in ("very many layers", "texts for numbers"):
         config, code = HOSTILE[name]
-        reply = service.ask("model", {"config": config})
+        reply = service.ask("model", {"config": config}, timeout=240)
         assert (reply.status, reply.json["code"]) == (422, code)
     service.logged()  # what transformers says goes nowhere: every line is still JSON
 
@@ -161,5 +159,5 @@ def test_the_service_answers_as_the_function_does(service: Service) -> None:
 def test_what_is_asked_of_a_config_is_read_strictly(
     service: Service, more: dict[str, Any], code: str
 ) -> None:
-    reply = service.ask("model", {"config": LLAMA} | more)
+    reply = service.ask("model", {"config": LLAMA} | more, timeout=240)
     assert (reply.status, reply.json["code"]) == (422, code)

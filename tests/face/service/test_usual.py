@@ -79,3 +79,17 @@ def test_what_is_usual(inputs: Any, facts: list[str], usual: bool) -> None:
     asked = {"annotation": "m k+, k+ n -> m n", "inputs": inputs, "facts": facts}
     assert is_usual(InferQuestion(**asked)) == usual
     assert is_usual(CheckQuestion(**asked, split="k", parts=8)) == usual
+
+
+def test_a_question_about_a_function_is_answered_by_a_worker_as_in_python() -> None:
+    known: dict[str, Any] = {
+        "inputs": ["n, c, h, w", "o, c, 3, 3"],
+        "arguments": {"stride": 2},
+    }
+    question = InferQuestion(annotation="torch.nn.functional.conv2d", **known)
+    assert not is_usual(question)
+    reply = answer_question(question)
+    assert reply.status == 200 and b'"conditions":["h >= 3","w >= 3"]' in reply.body
+    slip = InferQuestion(annotation="torch.nn.functional.conv2", inputs=["n"])
+    assert is_usual(slip)
+    assert b"did you mean torch.nn.functional.conv2d?" in answer_question(slip).body

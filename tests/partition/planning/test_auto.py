@@ -16,7 +16,7 @@ from dimsolve.partition.mesh import Mesh
 from dimsolve.partition.planning.auto import Asked, Option, builder_of
 from dimsolve.partition.planning.axis_state import AxisState
 from dimsolve.partition.planning.network import Network
-from dimsolve.partition.planning.planner import Policy, verified_plan
+from dimsolve.partition.planning.planner import Policy
 from dimsolve.partition.planning.requirements import Requirements
 
 from .random_graphs import chaos, random_graph
@@ -53,7 +53,7 @@ def test_no_plan_of_a_random_graph_is_faster(seed: int) -> None:
     best = ds.plan(graph, mesh, "auto", machine=machine, sizes=sizes)
     assert best.search is not None
     assert best.cost().picoseconds == best.search.cost
-    verified_plan(best)
+    assert ds.verify(best).ok
     options = builder_of(network, mesh, Asked(machine, sizes)).options
     every = product(*options)
     if prod(map(len, options)) > 150:
@@ -87,7 +87,14 @@ def test_a_plan_is_written_with_its_proof_and_read_again() -> None:
     made = ds.plan(g, {"dp": 2, "tp": 2}, "auto", machine=SLOW, sizes=SIZES)
     again = ds.Plan.from_json(made.to_json())
     assert again == made
-    verified_plan(again.for_graph(g))
+    assert ds.verify(again.for_graph(g)).ok
+    assert again.search is not None
+    better = again.search.model_copy(update={"cost": again.search.cost - 1})
+    wrong = again.for_graph(g).model_copy(update={"search": better})
+    found = ds.verify(wrong)
+    assert not found.ok and found.reason.startswith("the choice costs")
+    higher = again.search.model_copy(update={"bound": again.search.bound + 1})
+    assert not ds.verify(again.for_graph(g).model_copy(update={"search": higher})).ok
 
 
 def test_a_plan_fits_in_memory_or_there_is_a_proof_that_none_does() -> None:
@@ -95,7 +102,7 @@ def test_a_plan_fits_in_memory_or_there_is_a_proof_that_none_does() -> None:
     for limit in (550_000, 900_000):
         made = ds.plan(g, {"tp": 2}, "auto", machine=SLOW, sizes=SIZES, memory=limit)
         assert made.memory(SIZES).total <= limit
-        verified_plan(made)
+        assert ds.verify(made).ok
     with pytest.raises(ds.PlanError, match="every plan needs more than") as found:
         ds.plan(g, {"tp": 2}, "auto", machine=SLOW, sizes=SIZES, memory="100 KiB")
     assert found.value.diagnostic.code == "nothing-fits"
