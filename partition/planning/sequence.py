@@ -10,7 +10,8 @@ are, and the sequence where they are not used.
                                all-gather                        before q, k, v of the next layer
 
 Of the dimensions of the inputs the sequence is the one that is named so (its name begins with
-``s``, ``length`` or ``time``), else the one with the most work, then the least communication.
+``s``, ``length`` or ``time``), else the one with the most work, then the least communication, if it
+divides half as much work as the batch.
 
 With ``"tensor+sequence"`` parameters are cut first, as ``"tensor"`` cuts them. What else works on
 the sequence then works on parts of it, where that saves memory of values that are kept for the
@@ -26,7 +27,7 @@ from ..placement import Replicate, Shard
 from ..plan_data import problem
 from .axis_state import AxisState
 from .choices import Choice
-from .data import Candidate, batch_of, decided
+from .data import SHARE, Candidate, batch_of, decided
 from .requirements import Requirements
 from .tensor import tensor
 
@@ -39,7 +40,7 @@ SENT = 0.1
 NO_SEQUENCE = problem(
     "no-sequence",
     "no sequence to cut along {axis}",
-    "the batch is {batch}, and no input has another dimension that can be cut",
+    "the batch is {batch}, and no input has another dimension that divides the work",
     'trace with the sequence as a symbol: dynamic={{"x": {{0: "batch", 1: "seq"}}}}',
 )
 
@@ -94,7 +95,12 @@ def _exchange(state: AxisState, requirements: Requirements, number: int) -> bool
 def _sequence(state: AxisState) -> Candidate:
     """The sequence, as far as it could be cut were nothing decided."""
     batch, candidates = batch_of(state, [False] * len(state.fixed))
-    others = [each for each in candidates if not set(each.names) & set(batch.names)]
+    others = [
+        each
+        for each in candidates
+        if not set(each.names) & set(batch.names)
+        and (_is_named(each) or each.work >= SHARE * batch.work)
+    ]
     if not others:
         raise NO_SEQUENCE(axis=state.axis, batch=batch.names[0])
     return min(others, key=lambda c: (not _is_named(c), -c.work, c.sent, -c.first, c.edge, c.dim))
