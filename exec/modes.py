@@ -10,7 +10,8 @@ runs a program notes the modes first, and brings them back when there is an erro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ParamSpec, Self, TypeVar
@@ -99,6 +100,23 @@ def state_of(cast: dict[str, str], kind: str) -> str:
     ('cpu bfloat16', 'cpu off')
     """
     return f"{kind} {cast.get(kind, 'off')}"
+
+
+@contextmanager
+def modes_kept() -> Iterator[None]:
+    """Runs what is in it, and makes the modes as they were: steps of a model switch them.
+
+    >>> import torch
+    >>> with modes_kept():
+    ...     torch._C._set_grad_enabled(False)
+    >>> torch.is_grad_enabled()
+    True
+    """
+    modes = Modes.now()
+    try:
+        yield
+    finally:
+        modes.restore()
 
 
 def restoring(function: Callable[P, R]) -> Callable[P, R]:

@@ -24,7 +24,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from dimsolve.ir.graph import Source
 from dimsolve.solver.graphs.names import source
 
-from ..modes import DEVICES, autocast_now, state_of
+from ..modes import DEVICES, autocast_now, modes_kept, state_of
 
 HALF = ("bfloat16", "float16")
 """What autocast casts to."""
@@ -95,6 +95,7 @@ def _first_other(
     dtype = getattr(torch, cast.get(kind, "bfloat16"))
     try:
         with (
+            modes_kept(),
             mode,
             patch.object(mode, "allow_non_fake_inputs", True),
             torch.autocast(kind, dtype, enabled=bool(cast)),

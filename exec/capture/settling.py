@@ -26,6 +26,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.node import map_arg
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..modes import modes_kept
 from .side_effects import ARGUMENTS, IN_PLACE, MISSING, Settling
 
 ONLY_DTYPES = ("type_as",)
@@ -65,7 +66,8 @@ def kept_values(steps: Steps) -> dict[int, Any]:
         if entry.made is None:
             continue
         try:
-            found[number] = _value(steps, entry.made)
+            with modes_kept():
+                found[number] = _value(steps, entry.made)
         except _Differs:
             if entry.looked_at:
                 raise entry.refusal from None

@@ -423,3 +423,24 @@ def test_tensors_that_a_model_holds_and_does_not_use_are_no_inputs() -> None:
     graph = ds.trace(model, kwargs={"x": x})
     assert [entry.kind for entry in graph.inputs] == ["input", "constant"]
     torch.testing.assert_close(graph.run(x=x), model(x))
+
+
+class Frequencies(nn.Module):
+    """Reads the dtype of what it computes where no gradients are recorded, as rotary positions do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.linear(x)
+        with torch.no_grad():
+            angles = y.float().cos()
+        return y * angles.to(y.dtype)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_tracing_leaves_the_modes_of_torch(recorded: bool) -> None:
+    with torch.set_grad_enabled(recorded):
+        ds.trace(Frequencies(), args=(torch.ones(2, 4),))
+        assert torch.is_grad_enabled() is recorded
