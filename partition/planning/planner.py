@@ -231,7 +231,8 @@ def plan_as(
             stored = states_of(state, devices, data_axes([along for along, _ in found.decided]))
             if stored or precision is not None:
                 raise NOT_SEARCHED()
-            assembly = Assembly(network, devices, found.decided, found.classes)
+            dtypes = precision_of(None)
+            assembly = Assembly(network, devices, found.decided, found.classes, stored, dtypes)
             made = assembly.plan(make, graph_id(graph), AUTO, [])
             # What a value is brought to and nobody needs is left out of the plan. The bound stays.
             sizes = Sizes(made, found.record.sizes, {}, "cost")
