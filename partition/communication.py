@@ -17,6 +17,9 @@ from .plan_data import Axis, Gradient, PlanData
 from .reshard import SENT, Collective
 from .sizes import Sizes
 
+TRAINING: tuple[Gradient, ...] = ("always",)
+"""What runs backward in a step where the caller asks for no gradient of inputs."""
+
 
 class Traffic(NamedTuple):
     """The collectives of one sort in a step. ``bytes``: sent by one rank in all of them."""
@@ -49,7 +52,7 @@ def communication_of(plan: PlanData, sizes: Sizes, input_gradients: bool) -> lis
 
 
 def each_collective(
-    plan: PlanData, sizes: Sizes, runs: Collection[Gradient] = ("always",)
+    plan: PlanData, sizes: Sizes, runs: Collection[Gradient] = TRAINING
 ) -> Iterator[tuple[str, Axis, Collective, int]]:
     """Yields the collectives of a step that send something, each with its direction, its axis and
     the bytes that one rank sends.

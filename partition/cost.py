@@ -70,7 +70,7 @@ class Costs:
         if not SENT[kind][0] or count == 1:
             return 0
         inner = 1
-        for other, size in reversed(self.mesh.items()):
+        for other, size in reversed(list(self.mesh.items())):
             inner *= size
             if other == axis:
                 break

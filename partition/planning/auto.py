@@ -337,8 +337,8 @@ class Builder:
             edge = self.network.edges[number]
             needs: Needs = frozenset([self.whole]) if edge.returned else frozenset()
             for user in dict.fromkeys(n for n, _ in edge.uses):
-                places = [p for n, p in edge.uses if n == user]
-                needs |= self._needs(edge, user, places)[chosen[user]]
+                own = [p for n, p in edge.uses if n == user]
+                needs |= self._needs(edge, user, own)[chosen[user]]
             made = None
             if edge.producer is not None and self.memory is not None:
                 user, output = edge.producer

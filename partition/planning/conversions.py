@@ -176,6 +176,8 @@ class SharedConversions:
 
     def steps(self, edge: Edge, made: Layout, uses: Sequence[Use]) -> list[Step]:
         """Returns the conversions that these uses of a value make."""
+        if not uses:
+            return []
         one = _OfOneValue(edge, made, self.nominal, 0, uses[0].block is not None)
         one.serve(uses)
         return [each.step for each in one.by_id.values()]

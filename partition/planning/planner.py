@@ -26,12 +26,14 @@ from typing import Any, TypeAlias, TypeVar
 
 from dimsolve.ir.graph import Graph
 
+from ..cost import cost_of
 from ..fingerprint import graph_id
 from ..gc_paused import gc_paused
 from ..inlining import inlined
 from ..machine import Machine
 from ..mesh import Mesh, MeshLike
 from ..plan_data import PlanData, plan_error, problem
+from ..sizes import Sizes
 from .assemble import Assembly
 from .auto import Asked, search, verified
 from .axis_state import AxisState, data_axes
@@ -229,9 +231,14 @@ def plan_as(
             stored = states_of(state, devices, data_axes([along for along, _ in found.decided]))
             if stored or precision is not None:
                 raise NOT_SEARCHED()
-            assembly = Assembly(network, devices, found.decided, found.classes)
+            dtypes = precision_of(None)
+            assembly = Assembly(network, devices, found.decided, found.classes, stored, dtypes)
             made = assembly.plan(make, graph_id(graph), AUTO, [])
-            return made.model_copy(update={"search": found.record})
+            # What a value is brought to and nobody needs is left out of the plan. The bound stays.
+            sizes = Sizes(made, found.record.sizes, {}, "cost")
+            cost = cost_of(made, sizes, found.record.machine).picoseconds
+            record = found.record.model_copy(update={"cost": cost})
+            return made.model_copy(update={"search": record})
         decide = policy_of(policy, network, devices)
         classes = [operator.op_class for operator in network.operators]
         decided: list[tuple[AxisState, Requirements]] = []

@@ -395,7 +395,7 @@ class Dual:
             min(4 * reach / max(limit, 1) * 64, most) if self.weight else min(float(1 << 20), most)
         )
         times: list[int] = sorted(self.start)
-        cuts: list[tuple[float, dict[int, float]]] = []
+        cuts: list[tuple[float, dict[int, int]]] = []
         prices: Prices = dict(self.start)
         best: tuple[Prices, float] = ({}, -np.inf)
         for _ in range(60):
@@ -447,7 +447,7 @@ def master(
     """Returns the prices at which the least of all cuts is largest, and how large that is."""
     unit = max(unit, 1.0)
     rise = max([abs(own) for own, _ in cuts] + [1.0])
-    solver = highspy.Highs()
+    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     infinite = highspy.kHighsInf

@@ -18,7 +18,9 @@ from dimsolve.partition.planning.axis_state import AxisState
 from dimsolve.partition.planning.network import Network
 from dimsolve.partition.planning.planner import Policy
 from dimsolve.partition.planning.requirements import Requirements
+from tests.oracles.all_ranks import compare
 
+from .models import traced
 from .random_graphs import chaos, random_graph
 from .test_policies import equal, split_of, two_linears
 
@@ -115,3 +117,17 @@ def test_sizes_that_are_missing_are_named() -> None:
         "the policy 'auto' needs a size for seq: they say which plan is fastest"
     )
     assert isinstance(two_linears(), Graph)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "bert", "vit"])
+def test_auto_is_never_dearer_than_a_named_policy_and_equal_to_one_device(name: str) -> None:
+    graph, state, inputs, given = traced(name)
+    sizes = {n: size for n, size in given.items() if n in Network(graph).classes.known}
+    made = ds.plan(graph, {"tp": 2}, "auto", machine=SLOW, sizes=sizes)
+    assert made.search is not None and made.search.gap == 0
+    assert made.cost().picoseconds == made.search.cost
+    for policy in ("data", "tensor", "data+tensor", "replicate"):
+        other = ds.plan(graph, {"tp": 2}, policy).cost(sizes, machine=SLOW)
+        assert other.picoseconds >= made.search.cost, policy
+    assert compare(made, graph, state, inputs, sizes).ok
+    assert ds.verify(made).ok
