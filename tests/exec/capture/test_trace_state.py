@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 
 import dimsolve as ds
+from dimsolve.examples import llama
 from tests.exec.losses import noise
 from tests.oracles.one_device import parts, plan_of
 
@@ -425,22 +426,9 @@ def test_tensors_that_a_model_holds_and_does_not_use_are_no_inputs() -> None:
     torch.testing.assert_close(graph.run(x=x), model(x))
 
 
-class Frequencies(nn.Module):
-    """Reads the dtype of what it computes where no gradients are recorded, as rotary positions do."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(4, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.linear(x)
-        with torch.no_grad():
-            angles = y.float().cos()
-        return y * angles.to(y.dtype)
-
-
 @pytest.mark.parametrize("recorded", [True, False])
 def test_tracing_leaves_the_modes_of_torch(recorded: bool) -> None:
+    model, example, names = llama.tiny()
     with torch.set_grad_enabled(recorded):
-        ds.trace(Frequencies(), args=(torch.ones(2, 4),))
+        ds.trace(model, kwargs=example, dynamic=names)
         assert torch.is_grad_enabled() is recorded
