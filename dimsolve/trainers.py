@@ -134,7 +134,7 @@ class Accelerator(_Accelerator):  # type: ignore[misc]
             return super().prepare_data_loader(data_loader, *args, **kwargs)
         if self.dataloader_config.dispatch_batches is None:
             self.dataloader_config.dispatch_batches = False
-        sampler = getattr(data_loader, "sampler", None)
+        sampler: Any = getattr(data_loader, "sampler", None)
         alike = self.use_seedable_sampler or getattr(sampler, "generator", self) is not None
         if not alike:  # accelerate makes ranks shuffle alike only where it cuts the batches
             number = common_number(part.ends.communicators.values(), part.ends.device)
@@ -159,7 +159,7 @@ class Accelerator(_Accelerator):  # type: ignore[misc]
         rows, world = ranks.flatten(), part.ends.count
 
         def of_data_ranks(x: torch.Tensor) -> torch.Tensor:
-            return x.unflatten(0, (world, -1))[rows.to(x.device)].flatten(0, 1)
+            return x.reshape(world, -1, *x.shape[1:])[rows.to(x.device)].flatten(0, 1)
 
         return recursively_apply(of_data_ranks, found)
 
@@ -180,7 +180,8 @@ class Accelerator(_Accelerator):  # type: ignore[misc]
         """Lets a part's optimisers, and the part where it is read, be files of their own."""
         if self._part is None:
             return call(*args, **kwargs)
-        optimizers, self._optimizers = self._optimizers, []
+        optimizers: Any = self._optimizers
+        self._optimizers: Any = []
         part, hooks = self._part, getattr(self, _HOOKS[own])
 
         def hook(models: list[Any], *given: Any) -> None:
@@ -212,7 +213,7 @@ _HOOKS = {
 }
 
 
-class TrainerOfParts(_Trainer):  # type: ignore[misc]
+class TrainerOfParts(_Trainer):  # type: ignore[misc, valid-type]
     """What a Trainer does otherwise with a part: the first base of a class, before the Trainer."""
 
     def __init__(self, model: Any = None, args: Any = None, *others: Any, **kwargs: Any) -> None:
@@ -297,7 +298,7 @@ def _check_settings(args: Any, kwargs: Any, part: ParallelModule) -> None:
     local = _is_local(part)
     outside = 'with inputs="local" a loss computed outside of the model is that of a rank\'s rows'
     inside = 'let the model compute its loss, or give inputs="whole" to parallelize'
-    refused = {
+    refused: dict[str, tuple[Any, str, str]] = {
         "gradient_checkpointing": (
             getattr(args, "gradient_checkpointing", False),
             "which regions are run again is part of the trace",

@@ -104,8 +104,8 @@ def infer(
     >>> infer("torch.flatten", ["b, 4, s"], arguments={"start_dim": 1}).outputs
     ((b, 4*s),)
     """
-    if annotation.__class__ is str and "->" in annotation:  # type: ignore[operator]
-        return infer_for(annotation, inputs, arguments=arguments, facts=facts)  # type: ignore[arg-type]
+    if annotation.__class__ is str and "->" in annotation:
+        return infer_for(annotation, inputs, arguments=arguments, facts=facts)
     return ask(annotation, inputs, arguments=arguments, facts=facts).solution
 
 

@@ -135,7 +135,8 @@ def model_answer(question: ModelQuestion) -> ModelAnswer:
     mesh = {axis: question.mesh.get(axis, 1) for axis in axes}
     _check_sizes(question.sizes, tuple(traced.usual))
     sizes = {name: question.sizes.get(name, usual) for name, usual in traced.usual.items()}
-    problem, memory, whole, sent, notes = None, None, None, (), traced.notes
+    problem, memory, whole, notes = None, None, None, traced.notes
+    sent: tuple[Any, ...] = ()
     conditions = tuple(traced.shorter.conditions)
     try:
         plans = traced.plans(mesh)
@@ -198,7 +199,7 @@ class Layers(NamedTuple):
     """
 
     name: str
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple's count of equal items is of no use here
     kept: int
     period: int
     module: Any

@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from dimsolve.ir.annotation import Annotation, Number, Operand, Star, Tensor
 from dimsolve.ir.characters import visible
 from dimsolve.ir.expression import values_text
-from dimsolve.partition.legality import Legality, LegalParts, ranges, said_once, together
+from dimsolve.partition.legality import (
+    Legality,
+    LegalParts,
+    MeshLegality,
+    ranges,
+    said_once,
+    together,
+)
 from dimsolve.solver.layout import identifiers_of
 from dimsolve.solver.proof.verdict import Proof
 from dimsolve.solver.solution import Solution
@@ -97,7 +104,7 @@ def _choices(solution: Solution) -> Iterator[str]:
         yield "finitely many, the others are too many or too large to be looked for"
 
 
-def verdict_blocks(result: Legality | Proof) -> Iterator[Block]:
+def verdict_blocks(result: Legality | Proof | MeshLegality) -> Iterator[Block]:
     """The verdict, its reason, and what makes it so."""
     yield [
         [Cell(result.verdict, VERDICTS[result.verdict]), Cell(result.reason)],

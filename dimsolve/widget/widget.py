@@ -94,14 +94,14 @@ class Explorer(anywidget.AnyWidget):
         As in the page, a split of a name that the annotation does not have is left aside.
         """
         state, names = self.state, self.solution.layout.marks
-        asked, known = (state["annotation"], _inputs(state)), _known(state)
-        manner = {
+        annotation, inputs, known = state["annotation"], _inputs(state), _known(state)
+        manner: dict[str, Any] = {
             "contiguous": bool(state.get("contiguous")),
             "value_split": state.get("summands", ()),
             "partial": state.get("partial", "sum"),
         }
         return {
-            name: check(*asked, name, parts, **manner, **known)
+            name: check(annotation, inputs, name, parts, **manner, **known)
             for name, parts in state.get("splits", {}).items()
             if name in names
         }

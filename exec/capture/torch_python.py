@@ -127,7 +127,7 @@ def _gaussian_nll_loss(
 @lru_cache(maxsize=1)
 def _stand_ins() -> dict[tuple[Any, str], Callable[..., Any]]:
     """Stand-ins by where torch has the function; each is named as the function is."""
-    found = {
+    found: dict[tuple[Any, str], Any] = {
         (torch, "ctc_loss"): _ctc_loss,
         (functional, "gaussian_nll_loss"): _gaussian_nll_loss,
     }

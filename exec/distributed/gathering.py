@@ -342,7 +342,7 @@ def _known(whole: Tensor, gathered: Gathered, index: int) -> _Whole:
     from torch.multiprocessing.reductions import StorageWeakRef
 
     memory = whole.untyped_storage()
-    found = _Whole(gathered, index, StorageWeakRef(memory))  # type: ignore[no-untyped-call]
+    found = _Whole(gathered, index, StorageWeakRef(memory))
     _wholes[memory._cdata] = found
     return found
 
@@ -411,7 +411,7 @@ def gathered(part: Tensor, block: Gathered | Block, index: int) -> Tensor:
         for cut in block.cuts[index]:
             part = Gather.apply(part, cut.shard, cut.end, cut.shared)
         return part
-    whole: Tensor = _Take.apply(part, block, index)  # type: ignore[no-untyped-call]
+    whole: Tensor = _Take.apply(part, block, index)
     return whole
 
 
@@ -492,7 +492,7 @@ def regathering() -> Iterator[None]:
                 kept = found.gathered
                 if tensor.dtype is (kept.block.used or kept.parts[found.index].dtype):
                     kept.saved = True
-                    layout = tensor.size(), tensor.stride(), tensor.storage_offset()
+                    layout: Any = (tensor.size(), tensor.stride(), tensor.storage_offset())
                     return _Place(kept, found.index, *layout)
         return (tensor, tensor._version) if outer is None else outer[0](tensor)
 

@@ -332,7 +332,7 @@ class _Audit:
             return run
 
         try:
-            return SimulatedWorld(count).run(program)
+            return SimulatedWorld[_Run](count).run(program)
         except RankError as error:
             return error
 

@@ -204,7 +204,7 @@ class Rank:
                 output = output + bias
             return self._handed_out(style, output)
 
-        module.forward = bounded  # type: ignore[method-assign]
+        module.forward = bounded
 
     def _seen(self, style: Style, module: nn.Module, args: tuple[Any, ...]) -> dict[int, bool]:
         """Notes what the module's code sees as DTensors; returns what it is to be set back to."""
@@ -244,7 +244,7 @@ class Rank:
             case "share":
                 return self.share(first), *rest
             case "slice":
-                return self.slice(first, module.in_features), *rest
+                return self.slice(first, int(module.in_features)), *rest  # type: ignore[arg-type]
             case "divide":
                 return self._noted("divide", first, lambda x: x / self.end.size), *rest
             case _:

@@ -181,7 +181,9 @@ class Follow:
 
     def _step(self, number: int, step: Step, steps: Sequence[Step]) -> None:
         placed = [self._placed(value) for value in step.before]
-        answer = _at_boundary(step, placed) if step.kind not in ("call", "read", "rows") else None
+        answer: Any = (
+            _at_boundary(step, placed) if step.kind not in ("call", "read", "rows") else None
+        )
         if answer is None and step.kind in ("call", "read", "rows"):
             answer = self._called(number, step, steps, placed)
         reason = answer if isinstance(answer, str) else ""

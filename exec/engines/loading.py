@@ -18,7 +18,7 @@ saved.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -81,7 +81,8 @@ def _taken_apart(
     transform: Any, plan: Resolved, shapes: Mapping[str, int]
 ) -> Iterator[tuple[str, Fused]]:
     """The parameters that a converter takes out of one tensor, which is cut before."""
-    operations, targets = getattr(transform, "operations", ()), list(transform.target_patterns)
+    operations: Sequence[Any] = getattr(transform, "operations", ())
+    targets = list(transform.target_patterns)
     if len(operations) != 1 or type(operations[0]).__name__ != "Chunk" or len(targets) < 2:
         return
     dim = operations[0].dim

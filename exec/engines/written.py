@@ -13,7 +13,7 @@ A graph of one run is made for its sizes; `dimsolve.trace` makes graphs for all 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -57,7 +57,7 @@ def write_tp_plan(
         for finding in answer.findings:
             # What is equal and not proved is left whole too.
             changes.update(finding.change or {generic(finding.module): "replicate"})
-        if len(changes) == 1 and changes.values() == {"replicate"}:
+        if len(changes) == 1 and set(changes.values()) == {"replicate"}:
             (name,) = changes
             if styles.get(name) == "colwise":
                 changes = {name: "colwise_gather_output"}
@@ -131,7 +131,8 @@ class _Building:
             found = self.made.parameter(name, tuple(seen.shape), dtype)
         else:
             # Of what is given, what needs no gradient here needs none on ranks.
-            kind = "input" if self.recorder.values[number].gradient else "buffer"
+            gradient = self.recorder.values[number].gradient
+            kind: Literal["input", "buffer"] = "input" if gradient else "buffer"
             found = self.made.input(
                 f"given_{number}", tuple(seen.shape), dtype, kind=kind, target=f"given_{number}"
             )

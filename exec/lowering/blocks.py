@@ -105,16 +105,17 @@ def _chains(setting: Setting) -> Iterator[tuple[fx.Node, list[fx.Node], Conversi
         if origin is not None and origin.move is not None and origin.label in entries:
             gathers[step] = entries[origin.label]
     for step, entry in gathers.items():
-        chain, part = [step], step.args[0]
+        chain: list[fx.Node] = [step]
+        part: Any = step.args[0]
         while _is_share(part) and len(part.users) == 1:
             chain.insert(0, part)
             part = part.args[0]
-        origin = origin_of(part)  # type: ignore[arg-type]
+        origin = origin_of(part)
         if origin is None or origin.kind != "parameter":
             continue
         while len(chain[-1].users) == 1 and next(iter(chain[-1].users)) in gathers:
             chain.append(next(iter(chain[-1].users)))
-        yield part, chain, entry  # type: ignore[misc]
+        yield part, chain, entry
 
 
 def _is_share(step: Any) -> bool:

@@ -275,7 +275,8 @@ def _in_order_of(like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     """Ones of a shape whose dimensions lie in memory in the order of another tensor's: numbers are
     drawn in this order.
     """
-    order = sorted(range(len(shape)), key=lambda dim: (-like.stride(dim), dim))
+    own = like.stride()
+    order = sorted(range(len(shape)), key=lambda dim: (-own[dim], dim))
     strides, step = [0] * len(shape), 1
     for dim in reversed(order):
         strides[dim] = step

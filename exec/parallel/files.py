@@ -151,20 +151,20 @@ def whole_state(part: Any, *, keep: bool = True) -> dict[str, Tensor]:
 
 def save_optimizer(part: Any, optimizer: Any, folder: str | Path) -> None:
     """Writes an optimiser's state as a checkpoint of torch.distributed, each rank its part."""
-    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint import state_dict_saver
     from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
-    dcp.save(get_optimizer_state_dict(part, optimizer), checkpoint_id=str(folder))
+    state_dict_saver.save(get_optimizer_state_dict(part, optimizer), checkpoint_id=str(folder))
 
 
 def load_optimizer(part: Any, optimizer: Any, folder: str | Path) -> None:
     """Reads what `save_optimizer` wrote, also at another mesh."""
-    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint import state_dict_loader
     from torch.distributed.checkpoint.state_dict import (
         get_optimizer_state_dict,
         set_optimizer_state_dict,
     )
 
     state = get_optimizer_state_dict(part, optimizer)
-    dcp.load(state, checkpoint_id=str(folder))
+    state_dict_loader.load(state, checkpoint_id=str(folder))
     set_optimizer_state_dict(part, optimizer, state)

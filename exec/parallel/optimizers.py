@@ -291,7 +291,8 @@ def _whole_norms(
 def _norm(part: Tensor, order: float) -> Tensor:
     """The norm of a part; of an empty one the number that changes nothing."""
     if part.numel():
-        return torch.linalg.vector_norm(part, order)
+        norm: Tensor = torch.linalg.vector_norm(part, order)
+        return norm
     return part.new_full((), math.inf if order < 0 else 0.0)
 
 

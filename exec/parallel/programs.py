@@ -125,7 +125,8 @@ class Entry:
         self.modes = {path: module.training for path, module in traced.items()}
 
     def __repr__(self) -> str:
-        mode = {True: "training", False: "evaluation"}.get(self.modes.get(""), "any mode")
+        words: dict[Any, str] = {True: "training", False: "evaluation"}
+        mode = words.get(self.modes.get(""), "any mode")
         return f"Entry({mode}: {', '.join(self.arguments.names) or 'no tensors'})"
 
     def _lowered(self, given: GivenInputs, returned: Returned) -> Program:

@@ -65,7 +65,8 @@ def watch_wrappers() -> None:
 
 def _check_same_parts(part: Any, group: Any) -> None:
     """Raises LoweringError on all ranks of a group where they do not hold the same parts."""
-    name, place = "the model", {}
+    name = "the model"
+    place: dict[Any, Any] = {}
     for key, held in part._held.items():
         for end in held.cut_along:
             name = key if not place else name

@@ -169,7 +169,7 @@ def to_register_sharding(operator: Any) -> Callable[..., Strategy]:
         named = {name: _meta(torch, value) for name, value in kwargs.items()}
         if found is None:
             tensors = [value for value in given if hasattr(value, "shape")]
-            shapes = [tuple(value.shape) for value in tensors]
+            shapes: list[Any] = [tuple(value.shape) for value in tensors]
             solution = infer_sizes(operator, shapes)
             split: dict[str, Any] = {}
         else:

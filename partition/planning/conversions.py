@@ -138,7 +138,7 @@ class SharedConversions:
         """
         before, after = step.before[step.axis], step.after[step.axis]
         found = conversion(before, after, step.shared)
-        backward: tuple[Collective, ...] = ("all-gather",) * again + found.backward
+        backward: tuple[Collective, ...] = (*(("all-gather",) if again else ()), *found.backward)
         facts, count, runs = self.network.facts, self.counts[step.axis], edge.gradient
         shapes = [
             local_dims(edge.dims, each, self.counts, facts) for each in (step.before, step.after)

@@ -105,7 +105,7 @@ def histogram(
     the edges are whole on every rank: one split cannot do both.
     """
     row = Names().take(len(dims_of(input)), "^")
-    names, arguments = Names(map(bare, row)), dict[str, Any]()
+    names, arguments = Names([*map(bare, row)]), dict[str, Any]()
     inputs, rows = [input], [row]
     if is_tensor(bins):
         edges = dims_of(bins)[0]
@@ -135,7 +135,7 @@ def nonzero_static(input: Any, *, size: Any, fill_value: int = -1) -> Declaratio
     """Declares as many places of nonzero elements as are asked for."""
     row = Names().take(len(dims_of(input)), "^")
     arguments: dict[str, Any] = {}
-    word = length_word(Names(map(bare, row)), arguments, size)
+    word = length_word(Names([*map(bare, row)]), arguments, size)
     return declared(
         (input,),
         [row],

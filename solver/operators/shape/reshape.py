@@ -461,7 +461,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     if not all(is_dim(length) for length in size):
         raise NotKnown("a size is not known")
     row = Names().take(len(dims_of(input)), "^")
-    names, arguments = Names(map(bare, row)), dict[str, Any]()
+    names, arguments = Names([*map(bare, row)]), dict[str, Any]()
     target = [length_word(names, arguments, length) for length in size]
     return moved(input, row, target, arguments=arguments, frozen=_PLACES)
 
