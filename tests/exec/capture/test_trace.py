@@ -337,7 +337,7 @@ def test_tracing_leaves_many_traces_and_the_users_tensors_alone() -> None:
 
 def test_a_function_without_an_annotation_is_named_once_with_what_to_do() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
-        return torch.ops.aten.alias_copy(torch.ops.aten.alias_copy(x))
+        return torch.ops.aten._neg_view_copy(torch.ops.aten._neg_view_copy(x))
 
     with pytest.warns(UserWarning, match="no annotation") as caught:
         graph = ds.trace(f, torch.zeros(4, 8), dynamic={"x": {0: "n"}})

@@ -9,7 +9,7 @@ from tests.oracles.ranks import Ranks
 
 pytestmark = pytest.mark.xdist_group("faults")  # their worlds end with them: none is shared
 
-MESHES = [{"tp": 2}, {"dp": 2, "tp": 2}, {"dp": 2, "cp": 2, "tp": 2}]
+MESHES = [{"tp": 2}, {"dp": 2, "tp": 2}, {"dp": 2, "dp_inner": 2, "tp": 2}]
 
 
 def answers(mesh: dict[str, int], point: str, own_mesh: bool = False) -> list[str]:
