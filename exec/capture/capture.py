@@ -294,6 +294,11 @@ def diagnose(
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.overrides import TorchFunctionMode
 
+    state = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
+    if any(
+        each.numel() and not each.untyped_storage().nbytes() and not each.is_meta for each in state
+    ):
+        return None  # a model without its bytes cannot be run
     watch = Watch(model, leaves, tensors)
 
     class Mode(TorchFunctionMode):

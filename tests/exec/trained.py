@@ -183,8 +183,8 @@ def _raised(call: Any) -> str:
 
 @launched()
 def accelerated(folder: str, mesh: dict[str, int] | None, way: str) -> tuple[list[float], int]:
-    """Losses of two steps, of two more, and of these two once more after the state was loaded; and
-    the rows that are gathered of an epoch.
+    """Losses of two steps, of two more, and of two from the state after the first, which is loaded,
+    with what the sampler draws then; and the rows that are gathered of an epoch.
 
     mesh: None on one device, with accelerate's own class.
     """

@@ -21,9 +21,10 @@ STEPS = 4
 
 @pytest.fixture(scope="module")
 def of_one_device(tmp_path_factory: pytest.TempPathFactory) -> trained.Curve:
-    found: trained.Curve = world(1).run(
-        trained.curve, str(tmp_path_factory.mktemp("one")), None, "whole", STEPS
-    )[0]
+    folder = str(tmp_path_factory.mktemp("one"))
+    # A schedule that was to end is resumed with the rate that it had, on one device too.
+    world(1).run(trained.curve, folder, None, "whole", STEPS // 2)
+    found: trained.Curve = world(1).run(trained.curve, folder, None, "whole", STEPS)[0]
     assert [row["step"] for row in found if "loss" in row] == [1, 2, 3, 4]
     assert [row["eval_rows"] for row in found if "eval_rows" in row] == [8, 8]
     return found
@@ -154,7 +155,6 @@ def test_accelerate_gives_the_curve_of_one_device(
     for found, seen in world(2).run(trained.accelerated, str(tmp_path / "2"), mesh, way):
         assert found == pytest.approx(wanted, rel=2e-5)
         assert seen == rows
-        assert found[-4:] == pytest.approx(found[4:8], rel=1e-6), "the same steps once more"
 
 
 @pytest.mark.parametrize(
