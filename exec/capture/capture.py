@@ -400,7 +400,21 @@ class _Backend:
         self.stand_ins = tuple(
             torch.empty(0) if _is_tensor(node) else StandIn() for node in output.args[0]
         )
-        return lambda *_: self.stand_ins
+        stand_ins = self.stand_ins
+        return lambda *_: stand_ins
+
+
+class _Hook:
+    """What torch is given in a backend's place: torch keeps every backend that it has seen, and
+    with it what the backend holds, until it is told of another one.
+    """
+
+    def __init__(self, backend: _Backend) -> None:
+        self.backend: _Backend | None = backend
+
+    def __call__(self, module: GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
+        assert self.backend is not None
+        return self.backend(module, examples)
 
 
 def _raising(error: Exception) -> Callable[..., Any]:
@@ -613,7 +627,8 @@ def _compiled(
 
     for default in (None, "meta") if device == "meta" else (None,):
         backend = _Backend(owner)
-        compiled = torch.compile(_fresh_code(model), backend=backend, fullgraph=True)
+        hook = _Hook(backend)
+        compiled = torch.compile(_fresh_code(model), backend=hook, fullgraph=True)
         try:
             with _settings(default), _tensors_on_meta(device), noting_reads(backend.reads):
                 args, kwargs = given.anew()
@@ -622,6 +637,8 @@ def _compiled(
             refusal = refused(error)
             if default is not None or device != "meta" or "evice" not in str(error):
                 raise refusal from error
+        finally:
+            hook.backend = None
     raise AssertionError
 
 

@@ -247,7 +247,7 @@ def test_another_version_of_the_schema_is_refused(version: Any) -> None:
         ds.Plan.from_json(json.dumps(data))
     assert str(caught.value) == (
         "the plan has another version\n"
-        f"  its version is {version!r}; this dimsolve reads versions 1 and 2\n"
+        f"  its version is {version!r}; this dimsolve reads versions 1, 2 and 3\n"
         "  hint: make the plan anew: dimsolve.plan(graph, mesh, policy)"
     )
 
