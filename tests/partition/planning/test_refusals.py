@@ -239,7 +239,7 @@ def test_what_is_no_plan_is_refused(text: Any, reason: str) -> None:
     assert lines[2] == "  hint: Plan.to_json writes one"
 
 
-@pytest.mark.parametrize("version", [0, 3, "1", None])
+@pytest.mark.parametrize("version", [0, 4, "1", None])
 def test_another_version_of_the_schema_is_refused(version: Any) -> None:
     data = json.loads(ds.plan(two_linears(), {"tp": 2}).to_json())
     data["version"] = version
