@@ -30,7 +30,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from dimsolve.api.results import Model, Problem, Texts
 from dimsolve.ir.characters import shown
@@ -40,7 +40,7 @@ from dimsolve.partition.communication import Traffic
 from dimsolve.partition.legality import LegalParts, ranges, said_once, together
 from dimsolve.partition.memory import Memory
 
-from .questions import Int, Question
+from .questions import Question, whole
 from .replies import Refusal
 
 if TYPE_CHECKING:
@@ -48,14 +48,17 @@ if TYPE_CHECKING:
     from dimsolve.partition.plan import Plan
 
 MAX_RANKS = 1 << 20
-Count = Annotated[Int, Field(ge=1, le=MAX_RANKS)]
-Size = Annotated[Int, Field(ge=1, le=1 << 40)]
+Count = Annotated[int, Field(ge=1, le=MAX_RANKS), BeforeValidator(whole)]
+Size = Annotated[int, Field(ge=1, le=1 << 40), BeforeValidator(whole)]
 
 
 class ModelQuestion(Question):
     """How may a model of the transformers library be cut, and what does a rank hold and send?"""
 
-    config: dict[str, Any] = Field(description="what its config.json says")
+    config: dict[str, Any] = Field(
+        description="what its config.json says",
+        examples=[{"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 4}],
+    )
     mesh: dict[str, Count] = Field(
         default={"dp": 1, "tp": 1},
         description="sizes of the axes dp, which cuts data, and tp, which cuts parameters",
@@ -63,7 +66,7 @@ class ModelQuestion(Question):
     sizes: dict[str, Size] = Field(
         default={}, description="of the inputs, for bytes; usually batch 8, and seq 2048 or less"
     )
-    up_to: Annotated[Int, Field(ge=1, le=1024)] = Field(
+    up_to: Annotated[int, Field(ge=1, le=1024), BeforeValidator(whole)] = Field(
         default=64, description="the largest count that is asked about"
     )
 

@@ -232,7 +232,7 @@ class _Plan(Question):
         default=None,
         description="data, tensor, sequence, data+tensor, tensor+sequence or replicate, of all "
         "axes or by axis; or node patterns to splits per axis",
-        examples=["data+tensor", {"data": "data", "model": "tensor"}],
+        examples=["data+tensor", {"dp": "data", "tp": "tensor"}],
     )
     state: Stored | dict[str, Stored] | None = Field(
         default=None,

@@ -26,13 +26,13 @@ _SHOWN_ERRORS = 3
 _SHOWN_CHARACTERS = 200
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """JSON has one kind of number: ``8.0`` is the integer 8, as in JSON Schema."""
     whole = isinstance(value, float) and value.is_integer() and abs(value) < _EXACT
     return int(value) if whole else value
 
 
-Int: TypeAlias = Annotated[int, BeforeValidator(_whole)]
+Int: TypeAlias = Annotated[int, BeforeValidator(whole)]
 Length: TypeAlias = Annotated[
     Int | str, Field(description="a number, or text in the dimension language", examples=["8*s"])
 ]
@@ -100,7 +100,7 @@ class CheckQuestion(_Split):
 class LegalPartsQuestion(_Split):
     """Which counts are legal: always, under a condition, never?"""
 
-    up_to: Annotated[int, Field(ge=1, le=MAX_COUNT), BeforeValidator(_whole)] | None = Field(
+    up_to: Annotated[int, Field(ge=1, le=MAX_COUNT), BeforeValidator(whole)] | None = Field(
         default=None, description="the largest count asked about; null: 64", examples=[16]
     )
 

@@ -63,7 +63,7 @@ def test_attention_is_cut_as_linear_layers_around_it_are() -> None:
 
 def test_torchs_python_without_an_annotation_is_read_through() -> None:
     def double(x: Tensor) -> Tensor:
-        found: Tensor = nn.functional.upsample_nearest(x, scale_factor=2)
+        found: Tensor = nn.functional.upsample(x, scale_factor=2)
         return found
 
     x = torch.randn(4, 2, 6, 6, dtype=torch.float64)

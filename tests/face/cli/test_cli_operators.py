@@ -47,7 +47,7 @@ def test_ops_of_an_unknown_name_says_what_is_close(capsys: pytest.CaptureFixture
         "",
         "AnnotationError: the library does not have this callable\n"
         "  no path contains 'torch.hypott'\n"
-        "  hint: did you mean torch.hypot or torch.pow or torch.dot?\n",
+        "  hint: did you mean torch.hypot or torch.put or torch.pow?\n",
     )
 
 
