@@ -163,5 +163,6 @@ def test_every_module_is_joined_but_those_of_the_page() -> None:
     """The widget has all that the playground has, except how the page asks and keeps its state."""
     files = {path.stem for path in STATIC.glob("*.js")}
     joined = {name for name in files if f"modules.{name} = " in module_text()}
-    assert files - joined == {"main", "http", "widget"}
+    pages = {"main", "http", "models", "configs", "operators"}
+    assert files - joined == {"widget", *pages}
     assert "import {" not in module_text() and "fetch(" not in module_text()

@@ -25,6 +25,7 @@ UNCHECKED = {
         "torch reads beyond the weights where their lengths do not fit",
     ),
     "torch.nn.functional.ctc_loss": "the lengths are in the data",
+    "torch.unravel_index": "whether the places lie in the shape is in the data",
     "torch._weight_norm": "torch reads beyond the scales where their lengths do not fit",
     "torch.nn.functional.cosine_embedding_loss": "documented for one shape, broadcast all the same",
     "torch.nn.functional.multilabel_soft_margin_loss": "the same",
