@@ -79,6 +79,7 @@ def arguments(folder: str, steps: int, parts: int = 1, **more: Any) -> Any:
         eval_strategy="steps",
         eval_steps=2,
         learning_rate=1e-2,
+        lr_scheduler_type="constant_with_warmup",  # it does not know when the training ends
         warmup_steps=1,
         weight_decay=0.1,
         max_grad_norm=0.5,

@@ -21,10 +21,9 @@ STEPS = 4
 
 @pytest.fixture(scope="module")
 def of_one_device(tmp_path_factory: pytest.TempPathFactory) -> trained.Curve:
-    folder = str(tmp_path_factory.mktemp("one"))
-    # A schedule that was to end is resumed with the rate that it had, on one device too.
-    world(1).run(trained.curve, folder, None, "whole", STEPS // 2)
-    found: trained.Curve = world(1).run(trained.curve, folder, None, "whole", STEPS)[0]
+    found: trained.Curve = world(1).run(
+        trained.curve, str(tmp_path_factory.mktemp("one")), None, "whole", STEPS
+    )[0]
     assert [row["step"] for row in found if "loss" in row] == [1, 2, 3, 4]
     assert [row["eval_rows"] for row in found if "eval_rows" in row] == [8, 8]
     return found
@@ -113,9 +112,8 @@ def test_files_with_the_names_of_an_older_form_are_read_by_the_model_s_class(
     tmp_path: Path,
 ) -> None:
     """Mixtral's experts are one tensor in the model, and many in its files."""
+    (wanted,) = world(1).run(trained.curve, str(tmp_path / "1"), None, "whole", STEPS, "mixtral")
     for steps in (STEPS // 2, STEPS):
-        folder = str(tmp_path / "1")
-        (wanted,) = world(1).run(trained.curve, folder, None, "whole", steps, "mixtral")
         folder = str(tmp_path / "2")
         found, _ = world(2).run(trained.curve, folder, {"tp": 2}, "whole", steps, "mixtral")
     assert_equal(found, wanted)
