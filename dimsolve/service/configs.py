@@ -66,7 +66,7 @@ class ModelQuestion(Question):
     sizes: dict[str, Size] = Field(
         default={}, description="of the inputs, for bytes; usually batch 8, and seq 2048 or less"
     )
-    up_to: Annotated[int, Field(ge=1, le=1024), BeforeValidator(whole)] = Field(
+    up_to: Annotated[int, Field(ge=1, le=128), BeforeValidator(whole)] = Field(
         default=64, description="the largest count that is asked about"
     )
 
