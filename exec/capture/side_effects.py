@@ -31,6 +31,9 @@ ARGUMENTS = ("L['args']", "L['kwargs']")
 
 _PLAIN = (bool, int, float, complex, str, type(None))
 
+_UNKNOWN = (AttributeError, NotImplementedError)
+"""What torch's variables raise where they know nothing of what they are asked."""
+
 _REGISTERED = re.compile(r"(\.__dict__\['|\.)_(buffers|parameters|modules)('\])?$")
 """Where a module has what is registered."""
 
@@ -134,7 +137,7 @@ def _kept(held: Any, variable: Any, refusal: TraceError) -> list[Settling] | Non
     before = held if isinstance(held, dict) else held._buffers
     try:
         after = {getattr(k, "vt", k).as_python_constant(): v for k, v in variable.items.items()}
-    except (AttributeError, NotImplementedError):
+    except _UNKNOWN:
         return None
     if before.keys() - after.keys():
         return None
@@ -170,7 +173,7 @@ def _place(variable: Any) -> str:
     """Where torch has a value from, as an expression; ``""`` for one that is made on the way."""
     try:
         return str(variable.source.name)
-    except (AttributeError, NotImplementedError):
+    except _UNKNOWN:
         return ""
 
 
@@ -178,7 +181,7 @@ def _object(variable: Any) -> Any:
     """The object that a variable stands for; None where it has none of its own."""
     try:
         return variable.value
-    except (AttributeError, NotImplementedError):
+    except _UNKNOWN:
         return None
 
 
@@ -186,7 +189,7 @@ def _values(owner: Any, name: str, value: Any) -> tuple[Any, Any] | None:
     """What an attribute is before a call and after it; None where torch does not know."""
     try:
         return getattr(owner, name), value.as_python_constant()
-    except (AttributeError, NotImplementedError):
+    except _UNKNOWN:
         return None
 
 
@@ -194,7 +197,7 @@ def _constant(variable: Any) -> Any:
     """The value of a variable that is no tensor; None where torch does not know it."""
     try:
         return variable.as_python_constant()
-    except (AttributeError, NotImplementedError):
+    except _UNKNOWN:
         return None
 
 

@@ -38,11 +38,12 @@ from dimsolve.partition.placement import Replicate
 from dimsolve.solver.graphs.names import source
 
 from ..distributed.simulated import Member, RankError, SimulatedWorld
+from ..registration.without_data import tensors_in
 from .boundary import BoundaryError, Rank, part_of
 from .follow import TOLERANCE, Doubt, Follow, Followed, same
 from .gradients import parameter_gradients, right
 from .loading import Fused, loaded_placements
-from .record import At, Refused, tensors_in
+from .record import At, Refused
 
 Verdict: TypeAlias = Literal["legal", "illegal", "unknown"]
 VERDICT_WORDS: tuple[Verdict, ...] = ("legal", "illegal", "unknown")

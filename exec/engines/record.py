@@ -28,6 +28,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from ..registration.without_data import tensors_in
+
 READS = frozenset({"item", "tolist", "__bool__", "__int__", "__float__", "__index__", "numpy"})
 """Methods that hand numbers of a tensor to Python."""
 
@@ -243,21 +245,6 @@ class Recorder(TorchFunctionMode):
         if any(id(t) in self.views and t.requires_grad for t in written):
             reason = "it writes to what a DTensor handed out, a view whose gradient torch refuses"
             self.refused.append(Refused(at, reason, True))
-
-
-def tensors_in(value: Any) -> Iterator[Tensor]:
-    """Yields the tensors inside of a value, in order."""
-    match value:
-        case Tensor():
-            yield value
-        case list() | tuple():
-            for item in value:
-                yield from tensors_in(item)
-        case dict():
-            for item in value.values():
-                yield from tensors_in(item)
-        case slice():
-            yield from tensors_in((value.start, value.stop, value.step))
 
 
 def _plain(tensor: Tensor) -> bool:

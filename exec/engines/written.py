@@ -25,8 +25,9 @@ from dimsolve.partition.plan import Plan, plan
 from dimsolve.partition.plan_data import PlanError
 
 from ..graph import Graph
+from ..registration.without_data import tensors_in
 from .audit import Audit, audit, outputs_of, prepared
-from .record import Recorder, Step, tensors_in
+from .record import Recorder, Step
 
 
 def write_tp_plan(

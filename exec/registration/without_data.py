@@ -27,7 +27,7 @@ from dimsolve.solver.infer import infer, same_named
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
-    """Yields the tensors among arguments, also inside lists, tuples and dicts."""
+    """Yields the tensors among arguments, in order, also inside lists, tuples, dicts and slices."""
     match value:
         case Tensor():
             yield value
@@ -37,6 +37,8 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
         case dict():
             for item in value.values():
                 yield from tensors_in(item)
+        case slice():
+            yield from tensors_in((value.start, value.stop, value.step))
 
 
 def lack_data(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
