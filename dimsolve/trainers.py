@@ -77,7 +77,7 @@ _UNSUPPORTED = Problem(
 )
 
 
-class Accelerator(_Accelerator):  # type: ignore[misc]
+class Accelerator(_Accelerator):  # type: ignore[misc]  # accelerate declares no types
     """accelerate's Accelerator, which knows parts of models. Whatever else it is given it treats as
     accelerate does.
     """
@@ -213,7 +213,7 @@ _HOOKS = {
 }
 
 
-class TrainerOfParts(_Trainer):  # type: ignore[misc, valid-type]
+class TrainerOfParts(_Trainer):  # type: ignore[misc, valid-type]  # object where transformers is missing
     """What a Trainer does otherwise with a part: the first base of a class, before the Trainer."""
 
     def __init__(self, model: Any = None, args: Any = None, *others: Any, **kwargs: Any) -> None:

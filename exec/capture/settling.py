@@ -48,7 +48,8 @@ class Steps(NamedTuple):
     @property
     def outputs(self) -> list[Node]:
         """Returns the steps whose results are handed out."""
-        return list(self.nodes[-1].args[0])  # type: ignore[arg-type]
+        results: Any = self.nodes[-1].args[0]
+        return list(results)
 
     def example(self, node: Node) -> Any:
         """Returns the value behind a placeholder."""
@@ -184,7 +185,8 @@ def _made_by(nodes: Sequence[Node], wanted: Iterable[Node | None]) -> _Made:
 
 def _operands(node: Node) -> list[Node]:
     if node.target in ONLY_DTYPES:
-        return [node.args[0]]  # type: ignore[list-item]
+        written: Any = node.args[0]
+        return [written]
     return node.all_input_nodes
 
 

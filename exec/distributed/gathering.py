@@ -505,7 +505,8 @@ def regathering() -> Iterator[None]:
         tensor, version = saved
         if tensor._version != version:  # torch does not look where there are hooks
             raise _modified(tensor, version)
-        return tensor  # type: ignore[no-any-return]
+        handed: Tensor = tensor
+        return handed
 
     with saved_tensors_hooks(pack, unpack):
         yield

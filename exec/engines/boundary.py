@@ -72,7 +72,7 @@ def part_of(tensor: Tensor, placement: Placement, rank: int, count: int) -> Tens
     """Returns what a rank has of a parameter."""
     if not isinstance(placement, Shard):
         return tensor
-    blocks = int(placement.blocks)  # type: ignore[arg-type]
+    blocks: Any = placement.blocks  # a plan of an engine has numbers
     rows = []
     for block in tensor.tensor_split(blocks, placement.dim):
         lengths = part_lengths(block.shape[placement.dim], count)
@@ -244,7 +244,8 @@ class Rank:
             case "share":
                 return self.share(first), *rest
             case "slice":
-                return self.slice(first, int(module.in_features)), *rest  # type: ignore[arg-type]
+                width: Any = module.in_features
+                return self.slice(first, width), *rest
             case "divide":
                 return self._noted("divide", first, lambda x: x / self.end.size), *rest
             case _:

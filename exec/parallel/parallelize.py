@@ -195,7 +195,8 @@ def parallelize(
         raise _NO_RANDOMNESS(randomness=randomness)
     program = lower_for(plan, ends, given, returned=returned, randomness=randomness)
     on_demand = OnDemand(model, plan, given)
-    make: type[ParallelModule] = class_of(type(model))  # type: ignore[arg-type]
+    kind: Any = type(model)
+    make: type[ParallelModule] = class_of(kind)
     return make(model, plan, program, ends, agreement, given, on_demand, returned, randomness)
 
 
