@@ -39,10 +39,10 @@ from dimsolve.solver.graphs.names import source
 
 from ..distributed.simulated import Member, RankError, SimulatedWorld
 from ..registration.without_data import tensors_in
-from .boundary import BoundaryError, Rank, part_of
+from .boundary import BoundaryError, Rank
 from .follow import TOLERANCE, Doubt, Follow, Followed, same
 from .gradients import parameter_gradients, right
-from .loading import Fused, loaded_placements
+from .loading import Loaded, loaded_parameters, part_of
 from .record import At, Refused
 
 Verdict: TypeAlias = Literal["legal", "illegal", "unknown"]
@@ -248,8 +248,7 @@ class _Audit:
             for name, module in self.model.named_modules()
         ]
         self.found = resolve(plan, names)
-        self.loaded = loaded_placements(self.original, self.found)
-        self.cut_so = {n: p for n, p in self.loaded.items() if not isinstance(p, Fused)}
+        self.loaded: dict[str, Loaded] = {}
         self.one: list[_Run] | RankError | None = None
 
     def run(self, counts: Sequence[int], correct: bool) -> Audit:
@@ -290,6 +289,11 @@ class _Audit:
         refused = tuple(self._refused())
         if refused:
             return Count(count, "illegal", "illegal", refused)
+        self.loaded = loaded_parameters(self.original, self.found, count)
+        failed = [name for name, each in self.loaded.items() if each.failed]
+        if failed:
+            finding = self._not_loaded(failed[0])
+            return Count(count, "illegal", "illegal", (finding,))
         if self.one is None:
             self.plain = outputs_of(self.model, self._inputs())
             self.one = self._world(1)
@@ -323,7 +327,7 @@ class _Audit:
         self.partly = runs
 
         def program(member: Member) -> _Run:
-            loaded = self.loaded if count > 1 else {}
+            loaded = {n: p for n, p in self.loaded.items() if count > 1 and p.places}
             rank = Rank(copy.deepcopy(self.model), self.found, member.world, loaded)
             run = runs[member.rank] = _Run(rank)
             inputs = self._inputs()
@@ -366,7 +370,8 @@ class _Audit:
         if isinstance(ranks, RankError):
             return self._failed(count, ranks)
         recorders = [run.rank.recorder for run in ranks]
-        held = {**ranks[0].rank.placements, **self.cut_so}
+        moved = {name: each for name, each in self.loaded.items() if each.places}
+        held = {**ranks[0].rank.placements, **{n: p.held for n, p in moved.items() if p.held}}
         found = Follow(whole.rank.recorder, recorders, held).run()
         refused = recorders[0].refused
         forward, findings = self._forward(whole, ranks, found)
@@ -375,8 +380,13 @@ class _Audit:
         gradients, more = self._gradients(whole, ranks, found, forward)
         if forward != "illegal" and refused:
             gradients, more = "illegal", [*more, self._refusal("gradients", refused[0])]
-        if forward != "illegal" and self.cut_so:
-            gradients, more = "illegal", [*more, *self._reordered(ranks[0].rank)]
+        if forward != "illegal" and moved:
+            gradients, more = "illegal", [*more, self._reordered(ranks[0].rank, count)]
+        doubtful = next((name for name, each in self.loaded.items() if each.doubt), None)
+        if doubtful is not None and "illegal" not in (forward, gradients):
+            forward = gradients = "unknown"
+            reason = f"what a loader makes of {doubtful} is not known: {self.loaded[doubtful].doubt}"
+            findings = [Finding("unknown", "forward", doubtful.rpartition(".")[0], "", reason)]
         size = sum(p.numel() * p.element_size() for p in ranks[0].rank.model.parameters())
         steps = whole.rank.recorder.steps
         proved = len(steps) - len(found.doubts)
@@ -464,9 +474,9 @@ class _Audit:
         first = next((d for d in found.doubts if d.refuted), next(iter(found.doubts), None))
         if different and first is None:
             return "illegal", [self._returned_in_parts(whole, different[0], found)]
-        fused = [(n, p) for n, p in self.loaded.items() if isinstance(p, Fused)]
-        if different and fused:
-            return "illegal", [self._taken_apart(*fused[-1])]
+        elsewhere = [n for n, p in self.loaded.items() if p.places and p.held is None]
+        if different and elsewhere:
+            return "illegal", [self._misplaced(elsewhere[-1])]
         if different:
             found_here = _finding("illegal", "forward", first, "its outputs differ")
             change, hint = self._packed(whole, first) or self._left_whole(found_here.module)
@@ -475,17 +485,27 @@ class _Audit:
             return "unknown", [_finding("unknown", "forward", first, "it is not proved")]
         return "legal", []
 
-    def _taken_apart(self, name: str, held: Fused) -> Finding:
-        """A parameter that the loader takes out of a fused tensor after that is cut."""
+    def _misplaced(self, name: str) -> Finding:
+        """A parameter whose conversion moves numbers between the parts of ranks."""
         reason = (
-            f"the checkpoint has {name} fused with others; the loader cuts that and takes parts "
-            f"apart: a rank has {held}, rows of another weight; the outputs differ"
+            f"the loader cuts {name} as it is in the checkpoint, and converts the parts: "
+            f"{self.loaded[name].wrong}; the outputs differ"
         )
-        module = name.rpartition(".")[0]
-        own = {generic(each.rpartition(".")[0]): "replicate" for each in self.loaded}
-        change = {key: style for key, style in own.items() if key in self.plan}
-        hint = f"leave {', '.join(change)} whole, or load a checkpoint that has them apart"
-        return Finding("illegal", "forward", module, "", reason, hint, change)
+        change, hint = self._loaded_whole()
+        return Finding("illegal", "forward", name.rpartition(".")[0], "", reason, hint, change)
+
+    def _not_loaded(self, name: str) -> Finding:
+        reason = f"{name} cannot be loaded: {self.loaded[name].failed}"
+        change, hint = self._loaded_whole()
+        return Finding("illegal", "style", name.rpartition(".")[0], "", reason, hint, change)
+
+    def _loaded_whole(self) -> tuple[dict[str, str], str]:
+        """The change that leaves whole what a conversion does not take in parts."""
+        wrong = [n for n, p in self.loaded.items() if p.failed or (p.places and p.held is None)]
+        own = [key for name in wrong for key in (generic(name), generic(name.rpartition(".")[0]))]
+        change = {key: "replicate" for key in own if self.plan.get(key, "replicate") != "replicate"}
+        first, more = next(iter(change), ""), f" and {len(change) - 1} more" if len(change) > 1 else ""
+        return change, f"leave {first}{more} whole, or load a checkpoint that needs no conversion"
 
     def _packed(self, whole: _Run, doubt: Doubt | None) -> tuple[dict[str, str], str] | None:
         """The change for a fused weight, whose two blocks the model takes apart."""
@@ -526,10 +546,15 @@ class _Audit:
             return "illegal", []
         sizes = [float(g.abs().max()) for g in whole.gradients.values() if g is not None]
         largest = max(sizes, default=0.0)
+        found_gradients = {
+            name: torch.zeros_like(parameter) if gradient is None else gradient
+            for name, parameter in whole.rank.model.named_parameters()
+            for gradient in (whole.gradients.get(name),)
+        }
         wrong = [
             name
             for name, gradient in whole.gradients.items()
-            if not self._same_gradient(name, gradient, ranks, largest)
+            if not self._same_gradient(name, gradient, ranks, largest, found_gradients)
         ]
         if wrong:
             return "illegal", [self._wrong(wrong, whole, found)]
@@ -549,15 +574,23 @@ class _Audit:
         return "legal", []
 
     def _same_gradient(
-        self, name: str, gradient: Tensor | None, ranks: Sequence[_Run], largest: float
+        self,
+        name: str,
+        gradient: Tensor | None,
+        ranks: Sequence[_Run],
+        largest: float,
+        whole: Mapping[str, Tensor],
     ) -> bool:
         parts = [run.gradients.get(name) for run in ranks]
         if gradient is None:
             return all(part is None or not part.any() for part in parts)
         said = ranks[0].rank.placements.get(name, Replicate())
-        placement, count = self.cut_so.get(name, said), len(ranks)
+        moved = self.loaded.get(name)
         for number, part in enumerate(parts):
-            wanted = part_of(gradient, placement, number, count)
+            if moved is not None and moved.places:
+                wanted = moved.part(whole, number)
+            else:
+                wanted = part_of(gradient, said, number, len(ranks))
             if part is None or part.shape != wanted.shape:
                 return False
             # A gradient that is nothing but rounding is compared with the others'.
@@ -566,22 +599,23 @@ class _Audit:
                 return False
         return True
 
-    def _reordered(self, rank: Rank) -> Iterator[Finding]:
-        for name, held in self.cut_so.items():
-            said = rank.placements[name]
-            reason = (
-                f"the loader makes the rows of {name} of several tensors: ranks have {held}, and "
-                f"the style says {said}: gradients and what is saved are in another order"
-            )
-            module = name.rpartition(".")[0]
-            packed = Resolved({}, {name: "packed_colwise"}, ())
-            if name not in loaded_placements(self.original, packed):
-                change = {generic(name): "packed_colwise"}
-                hint = f'write "{generic(name)}": "packed_colwise"'
-            else:
-                change, hint = self._left_whole(module)
-            yield Finding("illegal", "gradients", module, "", reason, hint, change)
-            return
+    def _reordered(self, rank: Rank, count: int) -> Finding:
+        """A parameter that is right where it is used, and in another order where it is gathered."""
+        name = next(name for name, each in self.loaded.items() if each.places)
+        moved, said = self.loaded[name], rank.placements[name]
+        held = moved.held or f"other rows ({moved.wrong})"
+        reason = (
+            f"the loader makes the rows of {name} of several tensors: ranks have {held}, and "
+            f"the style says {said}: gradients and what is saved are in another order"
+        )
+        module = name.rpartition(".")[0]
+        packed = Resolved({}, {name: "packed_colwise"}, ())
+        if name not in loaded_parameters(self.original, packed, count):
+            change = {generic(name): "packed_colwise"}
+            hint = f'write "{generic(name)}": "packed_colwise"'
+        else:
+            change, hint = self._left_whole(module)
+        return Finding("illegal", "gradients", module, "", reason, hint, change)
 
     def _wrong(self, names: Sequence[str], whole: _Run, found: Followed) -> Finding:
         follows = parameter_gradients(whole.rank.recorder, found)

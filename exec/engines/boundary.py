@@ -25,7 +25,7 @@ from dimsolve.partition.placement import Placement, Replicate, Shard
 
 from ..distributed.collectives import AllReduce, ShareGradient
 from ..distributed.communicator import Communicator
-from .loading import Fused
+from .loading import Loaded, part_lengths, part_of
 from .record import Recorder
 
 
@@ -56,28 +56,6 @@ NO_ROPE = Problem(
     "the model's configuration has no qk_rope_head_dim",
     "it is for latent attention: leave it out",
 )
-
-
-def part_lengths(length: int, count: int) -> list[int]:
-    """Returns the lengths of torch's chunks, empty ones included.
-
-    >>> part_lengths(10, 4), part_lengths(4, 3)
-    ([3, 3, 3, 1], [2, 2, 0])
-    """
-    most = -(-length // count)
-    return [max(min(most, length - most * rank), 0) for rank in range(count)]
-
-
-def part_of(tensor: Tensor, placement: Placement, rank: int, count: int) -> Tensor:
-    """Returns what a rank has of a parameter."""
-    if not isinstance(placement, Shard):
-        return tensor
-    blocks: Any = placement.blocks  # a plan of an engine has numbers
-    rows = []
-    for block in tensor.tensor_split(blocks, placement.dim):
-        lengths = part_lengths(block.shape[placement.dim], count)
-        rows.append(block.narrow(placement.dim, sum(lengths[:rank]), lengths[rank]))
-    return torch.cat(rows, placement.dim) if blocks > 1 else rows[0]
 
 
 class _Gather(Function):
@@ -119,7 +97,7 @@ class Rank:
     model: nn.Module
     plan: Resolved
     end: Communicator
-    loaded: Mapping[str, Placement | Fused] = field(default_factory=dict)
+    loaded: Mapping[str, Loaded] = field(default_factory=dict)
     recorder: Recorder = field(init=False)
     placements: dict[str, Placement] = field(default_factory=dict)
     summed: set[str] = field(default_factory=set)
@@ -155,12 +133,11 @@ class Rank:
                 owner,
                 NO_DIM(style=text, module=owner, name=name, shape=shape, dim=placement.dim),
             )
-        held = self.loaded.get(name, placement)
         rank, count = self.end.rank, self.end.size
-        if isinstance(held, Fused):
-            part = held.part(self._wholes, rank, count)
+        if name in self.loaded:
+            part = self.loaded[name].part(self._wholes, rank)
         else:
-            part = part_of(whole.detach(), held, rank, count)
+            part = part_of(whole.detach(), placement, rank, count)
         parameter = nn.Parameter(part.clone(), whole.requires_grad)
         for each in (name, *tied):
             owner, _, short = each.rpartition(".")
