@@ -30,17 +30,18 @@ from .record import Recorder
 
 
 class BoundaryError(DimsolveError):
-    """A style that cannot be put on a module. ``module``: its name."""
+    """A style that cannot be put on a module. ``module``: its name; ``instead``: a style that can."""
 
     module: str = ""
+    instead: str = "replicate"
 
 
 NEEDS = Problem(
     BoundaryError,
     "style-needs",
     "{style} cannot be put on {module}",
-    "a {kind} has no {attribute}",
-    "{style} is for linear layers: leave {module} out, or cut a module that has {attribute}",
+    "it is of type {kind}, which has no {attribute}",
+    "{hint}",
 )
 NO_DIM = Problem(
     BoundaryError,
@@ -146,8 +147,12 @@ class Rank:
     def _wrap(self, name: str, module: nn.Module, text: str) -> None:
         style = STYLES[text]
         if style.needs and not hasattr(module, style.needs):
-            kind = type(module).__name__
-            raise _at(name, NEEDS(style=text, module=name, kind=kind, attribute=style.needs))
+            kind, table = type(module).__name__, isinstance(module, nn.Embedding)
+            hint = f"{text} is for linear layers: leave {name} out"
+            if table:
+                hint = f"{text} is for linear layers: embedding_rowwise and embedding_colwise cut tables"
+            error = NEEDS(style=text, module=name, kind=kind, attribute=style.needs, hint=hint)
+            raise _at(name, error, "embedding_rowwise" if table else "replicate")
         if style.exit == "rope" and self._rope() is None:
             raise _at(name, NO_ROPE(style=text, module=name))
         if style.summed:
@@ -305,6 +310,6 @@ class Rank:
         return self.recorder.note(kind, value, changed, width)
 
 
-def _at(module: str, error: BoundaryError) -> BoundaryError:
-    error.module = module
+def _at(module: str, error: BoundaryError, instead: str = "replicate") -> BoundaryError:
+    error.module, error.instead = module, instead
     return error

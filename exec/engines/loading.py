@@ -252,9 +252,7 @@ def _first_wrong(got: list[Tensor], wanted: list[Tensor], places: Mapping[str, T
     for rank, (own, part) in enumerate(zip(got, wanted, strict=True)):
         if not torch.equal(own, part):
             place = int((own != part).flatten().nonzero()[0])
-            has, belongs = (
-                _row(int(each.flatten()[place]), places) for each in (own, part)
-            )
+            has, belongs = (_row(int(each.flatten()[place]), places) for each in (own, part))
             return f"rank {rank} has {has}, where {belongs} belongs"
     return ""
 
