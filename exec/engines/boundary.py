@@ -30,7 +30,7 @@ from .record import Recorder
 
 
 class BoundaryError(DimsolveError):
-    """A style that cannot be put on a module. ``module``: its name; ``instead``: a style that can."""
+    """A style that cannot be put on a module. ``module``: its name; ``instead``: what can be."""
 
     module: str = ""
     instead: str = "replicate"
@@ -150,7 +150,7 @@ class Rank:
             kind, table = type(module).__name__, isinstance(module, nn.Embedding)
             hint = f"{text} is for linear layers: leave {name} out"
             if table:
-                hint = f"{text} is for linear layers: embedding_rowwise and embedding_colwise cut tables"
+                hint = f"{text} is for linear layers: embedding_rowwise is for tables"
             error = NEEDS(style=text, module=name, kind=kind, attribute=style.needs, hint=hint)
             raise _at(name, error, "embedding_rowwise" if table else "replicate")
         if style.exit == "rope" and self._rope() is None:
