@@ -25,7 +25,7 @@ from .communication import Traffic, communication_of
 from .compare import diff
 from .cost import Cost, cost_of
 from .engines.torch_tp import ParallelizeModule, to_parallelize_module
-from .engines.write import to_tp_plan
+from .engines.write import to_distributed_config, to_tp_plan
 from .machine import Machine
 from .memory import Memory, memory_of
 from .mesh import MeshLike
@@ -160,9 +160,18 @@ class Plan(PlanData, Displayed):
 
     def to_parallelize_module(self, axis: str | None = None) -> ParallelizeModule:
         """Returns the plan for torch's ``parallelize_module``: ``.text`` is the call as Python,
-        ``.objects()`` the styles. Raises PlanError, with the operator, for what it cannot say.
+        ``.apply(model, mesh)`` makes it, ``.objects()`` are the styles. Raises PlanError, with the
+        operator, for what it cannot say.
         """
         return to_parallelize_module(self, axis)
+
+    def to_distributed_config(self, model: Any, axis: str | None = None) -> Any:
+        """Returns the plan as transformers' ``DistributedConfig``, for ``from_pretrained``. model:
+        of transformers; rules of its own plan that this one does not have leave modules whole.
+
+        Raises PlanError, with the operator, for what it cannot say.
+        """
+        return to_distributed_config(self, model, axis)
 
     def diff(self, other: Plan) -> str:
         """Returns what differs, a line each; ``""`` for equal plans. PlanError for no plan."""
