@@ -5,9 +5,9 @@ python dtensor_rules.py      names the rules that are wrong in this torch; two r
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch.distributed._local_tensor import LocalTensorMode
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
+from torch.nn.functional import mse_loss
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 
@@ -15,7 +15,7 @@ def mean_of_unequal_parts(mesh):
     """A loss over 5 rows: the means of 3 and of 2 rows are averaged as if they weighed the same."""
     x, y = torch.arange(5.0), torch.zeros(5)
     parts = [distribute_tensor(each, mesh, [Shard(0)]) for each in (x, y)]
-    return F.mse_loss(*parts).full_tensor(), F.mse_loss(x, y)
+    return mse_loss(*parts).full_tensor(), mse_loss(x, y)
 
 
 def cumsum_of_the_last_dimension(mesh):
@@ -47,21 +47,12 @@ def logsumexp_of_two_dimensions(mesh):
     return part.logsumexp([0, 2], True).full_tensor(), x.logsumexp([0, 2], True)
 
 
-def index_put_of_values_in_parts(mesh):
-    """Values that are cut are written by indices that are whole: to rows that another rank has."""
-    x, values, index = torch.zeros(4, 4), torch.arange(1.0, 5.0), torch.arange(4)
-    part, new = (distribute_tensor(each, mesh, [Shard(0)]) for each in (x, values))
-    rows = distribute_tensor(index, mesh, [Replicate()])
-    return part.index_put((rows, rows), new).full_tensor(), x.index_put((index, index), values)
-
-
 RULES = [
     mean_of_unequal_parts,
     cumsum_of_the_last_dimension,
     logcumsumexp_of_the_last_dimension,
     gather_with_an_index_in_parts,
     logsumexp_of_two_dimensions,
-    index_put_of_values_in_parts,
 ]
 
 
