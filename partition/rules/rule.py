@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from dimsolve.ir.annotation import Dim as Dimension
-from dimsolve.ir.annotation import Identifier, Mark, Tensor
+from dimsolve.ir.annotation import Identifier, Tensor
 from dimsolve.ir.checks import wrong_type
 from dimsolve.ir.display import Displayed
 from dimsolve.ir.errors import OperatorError, Problem
@@ -110,7 +110,7 @@ def rule_of(
     shard them. reduction: how the parts of a ``+`` split are joined.
     """
     layout = solution.layout
-    if layout.marks[name] is Mark.FROZEN:
+    if not layout.marks[name].splits:
         return NoRule(name, f"'{name}' is marked '^': no split of it is legal")
     problem = _lost_data(layout, name) or _unjoined_output(layout, name)
     if problem:
@@ -126,7 +126,7 @@ def default_placements(
     inputs: list[Placement] = []
     for number, patterns in enumerate(layout.inputs):
         placement: Placement | None = _shard(patterns, name, solution)
-        if placement is None and layout.marks[name] is Mark.SUM and number in value_split:
+        if placement is None and layout.marks[name].joins and number in value_split:
             placement = Partial(reduction)
         inputs.append(placement or Replicate())
     joined = Partial(reduction)
@@ -169,7 +169,7 @@ def _lost_data(layout: Layout, name: str) -> str | None:
 
 def _unjoined_output(layout: Layout, name: str) -> str | None:
     """An unmarked name that is missing from an output: nothing says how the parts are joined."""
-    if layout.marks[name] is Mark.SUM:
+    if layout.marks[name].joins:
         return None
     for number, patterns in enumerate(layout.outputs):
         if patterns is not None and not any(name in pattern.names for pattern in patterns):
@@ -189,7 +189,7 @@ def frozen_dims(declaration: Declaration) -> list[tuple[int, str]]:
         for place, dim in enumerate(row.dims if isinstance(row, Tensor) else ())
         if isinstance(dim, Dimension)
         and isinstance(dim.atoms[0], Identifier)
-        and dim.atoms[0].mark is Mark.FROZEN
+        and not dim.atoms[0].mark.splits
     ]
 
 
