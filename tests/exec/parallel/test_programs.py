@@ -16,7 +16,6 @@ from dimsolve.exec.parallel.programs import LIMIT
 from tests.exec import programs
 from tests.oracles.ranks import Ranks, world
 
-
 PLACED = "DTensor (4, 6, 96) S(2)"
 WHOLE = "Tensor (4, 6, 96)"
 
