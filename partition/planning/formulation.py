@@ -432,8 +432,8 @@ class _Instance:
         given: Mapping[int, list[Needs]],
     ) -> None:
         """Adds what a value costs at least. The conversions to two needs are a tree, which branches
-        at some layout: a node chooses it. Of more users every neighbouring pair bears a part, and
-        of many each user: all together never more than the dearest of them.
+        at some layout: a node chooses it. Of more users every pair of one and another bears
+        a part, and of many each user: all together never more than the dearest of them.
         """
         self.relaxed += 1
         users = list(given.items())
@@ -443,9 +443,11 @@ class _Instance:
                 least = self.form.least(edge, made, needs)
                 self._join(producer, user, self._part(least, count, number == 0))
             return
-        for number in range(count if count > 2 else 1):
-            first, second = users[number], users[(number + 1) % count]
-            parts = count if count > 2 else 1
+        # Where all but one need the same, as keys and values do, nothing is lost.
+        kinds = [id(self.options[user]) for user, _ in users]
+        users.sort(key=lambda each: kinds.count(id(self.options[each[0]])))
+        for number, second in enumerate(users[1:]):
+            first, parts = users[0], count - 1
             to_branch, tables = self.form.branches(edge, made, (first[1], second[1]))
             hub = len(self.node_costs)
             self.usages.append([])
