@@ -302,9 +302,8 @@ class SearchRecord(Model):
     """What a search for the plan of least time has proved, under its cost model.
 
     machine, sizes, memory, optimizer_states: what was asked; memory in bytes of a rank, None for
-    no limit. cost: of the plan, in picoseconds. bound: what every plan costs at least. restricted:
-    values that were brought to one placement, and whole beside it. proof: the steps that
-    `dimsolve.partition.search.check` checks.
+    no limit. cost: of the plan, in picoseconds. bound: what every plan costs at least. proof: the
+    steps that `dimsolve.partition.search.check` checks, of every round of the search.
     """
 
     machine: Machine
@@ -313,7 +312,6 @@ class SearchRecord(Model):
     optimizer_states: int
     cost: int
     bound: int
-    restricted: list[str] = Field(default_factory=list)
     proof: list[Any]
 
     @property
@@ -329,7 +327,7 @@ class SearchRecord(Model):
     @property
     def optimal(self) -> bool:
         """Whether it is proved that no plan is faster."""
-        return self.bound >= self.cost and not self.restricted
+        return self.bound >= self.cost
 
 
 class GraphId(Model):

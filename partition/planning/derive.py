@@ -200,7 +200,7 @@ class _Axis:
         operator = self.state.network.operators[number]
         if choice.name is None:
             # What comes out has the dtypes of this operator's values: not the same for its class.
-            if loses_digits(self.state, number, choice):
+            if loses_digits(self.state.network, number, choice):
                 reason = "a sum over ranks would be taken in fewer digits than one rank has"
                 raise self.refused(operator, split, reason)
             return
