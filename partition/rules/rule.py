@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from dimsolve.ir.annotation import Dim as Dimension
 from dimsolve.ir.annotation import Identifier, Mark, Tensor
@@ -137,6 +137,22 @@ def default_placements(
     return tuple(inputs), tuple(outputs)
 
 
+def parts_of(rule: Rule) -> Parts:
+    """Returns into which parts the rule of a split holds. A split by the marks treats indices one
+    by one, so they may be dealt out anyhow, but an average weighs its parts alike, and a maximum of
+    nothing there is not.
+
+    >>> parts_of(Rule("k", (Shard(0),), (Partial(),))), parts_of(Rule("k", (), (Partial(Reduction.AVG),)))
+    ('any', 'equal')
+    """
+    joined = {p.reduction for p in (*rule.inputs, *rule.outputs) if isinstance(p, Partial)}
+    if Reduction.AVG in joined:
+        return "equal"
+    if rule.transform is not None:
+        return rule.transform.parts
+    return "unequal" if joined & {Reduction.MAX, Reduction.MIN} else "any"
+
+
 def whole_rule(solution: Solution, name: str) -> Rule:
     """Returns the rule of one part, which is no split: every tensor is whole."""
     layout = solution.layout
@@ -193,6 +209,10 @@ def frozen_dims(declaration: Declaration) -> list[tuple[int, str]]:
     ]
 
 
+Parts: TypeAlias = Literal["equal", "unequal", "any"]
+"""Into which parts a rule holds: of one length only, of any but 0, of any."""
+
+
 class Part(Protocol):
     """One rank's place among the parts of a split operator; of several splits, among all."""
 
@@ -206,6 +226,16 @@ class Part(Protocol):
 
     def __getitem__(self, name: str) -> Part:
         """The part in the split of one identifier; index 0 of 1 where it is not split."""
+
+    def start(self, length: int) -> int:
+        """Where the part begins in the whole, of which this rank has so much: of equal parts
+        ``index * length``.
+        """
+
+    def whole(self, length: int) -> int:
+        """How long the whole is, of which this rank has so much: of equal parts
+        ``count * length``.
+        """
 
     def all_reduce(self, tensor: Any, reduction: str = "sum") -> Any:
         """Returns the sum, max or min of all ranks' tensors, on every rank.
@@ -243,7 +273,9 @@ class TransformRule(Displayed):
     local: ``(part, *args, **kwargs)``, called as the function is. split: the identifiers that the
     rule splits, ``"*"`` for every dimension of ``*``; None: the one that the placements cut.
     sends: what ``local`` and ``modifier`` communicate, for the plan's figures; None: not said, and
-    a plan notes that it does not count it.
+    a plan notes that it does not count it. parts: whether the rule holds for unequal parts too:
+    where it does, ``local`` asks ``part.start`` and ``part.whole`` for what equal parts would be
+    counted for. placed: whether it asks them.
 
     >>> print(TransformRule(("S(0)", "R"), ("P(sum)",)))
     S(0), R -> P(sum)
@@ -255,6 +287,8 @@ class TransformRule(Displayed):
     local: Callable[..., Any] | None = None
     split: str | tuple[str, ...] | None = None
     sends: tuple[Message, ...] | None = None
+    parts: Parts = "equal"
+    placed: bool = True
 
     def __post_init__(self) -> None:
         for side in ("inputs", "outputs"):
