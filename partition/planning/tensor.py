@@ -247,7 +247,7 @@ class TensorPolicy:
 
     def _deal(self) -> None:
         """Cuts into unequal parts what the count divides in no way, as far as it helps."""
-        for group in sorted(self.blocked, key=lambda each: (each.shallow, each.ratio, each.number)):
+        for group in sorted(self.blocked, key=self._promise):
             for seed in group.seeds:
                 if self._cut(seed[0]):
                     continue
@@ -261,6 +261,14 @@ class TensorPolicy:
                 if again.helps:
                     self._take(again)
                     self.notes.append(self._unequal(again, common))
+
+    def _promise(self, group: Group) -> tuple[bool, float, int]:
+        """The least first: what a group sends for a byte that the fullest rank need not hold."""
+        units, count = common_length(group.requirements, self.state.network.facts), self.state.count
+        assert isinstance(count, int)
+        held = -(-units // count) / units if units else 1.0
+        saved = (1 - held) / (1 - 1 / count)
+        return group.shallow, group.ratio / saved if saved > 0 else float("inf"), group.number
 
     def _unequal(self, group: Group, units: int) -> str:
         """What is cut into unequal parts, and what that wastes."""

@@ -153,6 +153,34 @@ def parts_of(rule: Rule) -> Parts:
     return "unequal" if joined & {Reduction.MAX, Reduction.MIN} else "any"
 
 
+def uneven_rule(rule: Rule, solution: Solution) -> Rule | NoRule:
+    """Returns the rule of the same split that deals the indices of the identifier out as torch's
+    ``chunk`` does, into parts that need not be equal.
+
+    >>> from dimsolve.solver.infer import infer
+    >>> matmul = infer("m k+, k+ n -> m n", ["5, 7", "7, 3"])
+    >>> print(*uneven_rule(rule_of(matmul, "k"), matmul).inputs)
+    S(1, of=7) S(0, of=7)
+    """
+    name, layout = rule.name, solution.layout
+    if parts_of(rule) == "equal":
+        return NoRule(name, f"the parts of {name} must be equal: what they give is weighed alike")
+    found: list[Placement] = []
+    placements = (*rule.inputs, *rule.outputs)
+    for placement, patterns in zip(placements, (*layout.inputs, *layout.outputs), strict=True):
+        if isinstance(placement, Shard) and patterns is not None:
+            pattern = patterns[placement.dim]
+            if name not in pattern.names or placement.segments:
+                return NoRule(name, f"beside {name}, {pattern} is cut, which must have equal parts")
+            after = pattern.atoms[pattern.atoms.index(name) + 1 :]
+            unit = product([a if isinstance(a, int) else solution.values[a] for a in after])
+            length = product([placement.blocks, solution.values[name], unit])
+            placement = replace(placement, of=length, unit=unit)
+        found.append(placement)
+    count = len(rule.inputs)
+    return replace(rule, inputs=tuple(found[:count]), outputs=tuple(found[count:]))
+
+
 def whole_rule(solution: Solution, name: str) -> Rule:
     """Returns the rule of one part, which is no split: every tensor is whole."""
     layout = solution.layout
