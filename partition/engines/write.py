@@ -126,6 +126,10 @@ class _Writer:
         for name in self.others:
             self._refuse(name, f"the mesh axis {name} cuts too, and the format has one axis")
         for op in self.plan.operators:
+            split = op.splits.get(self.axis)
+            if split is not None and split.uneven:
+                reason = "it is cut into unequal parts, and an engine cuts rows as torch.chunk does"
+                self._refuse(f"{op.node} of {op.module or 'the model'}", reason)
             self._fixed(op)
             style = self._style(op)
             if style is not None and op.module:

@@ -131,3 +131,11 @@ def test_tied_weights_are_written_for_both_modules() -> None:
     assert plan == {"embed": "embedding_rowwise", "head": "colwise_gather_output"}
     assert found is not None
     assert found.ok
+
+
+def test_unequal_parts_are_refused() -> None:
+    """An engine cuts rows as torch.chunk does; a plan cuts them in multiples of heads."""
+    graph = run_graph(Mlp(), (), example())
+    plan = ds.plan(graph, {"tp": 5}, "tensor", uneven="allow")
+    with pytest.raises(PlanError, match="it is cut into unequal parts"):
+        plan.to_tp_plan()
