@@ -117,8 +117,6 @@ class _Writer:
         for op in plan.operators:
             for operand in op.operands:
                 self.users.setdefault(operand.source, []).append(op)
-        graph = plan.planned
-        self.nodes = {} if graph is None else {node.id: node for node in graph.nodes()}
         self.explained: set[str] = set()
         self.modules: dict[str, str] = {}
 
@@ -130,7 +128,6 @@ class _Writer:
             if split is not None and split.uneven:
                 reason = "it is cut into unequal parts, and an engine cuts rows as torch.chunk does"
                 self._refuse(f"{op.node} of {op.module or 'the model'}", reason)
-            self._fixed(op)
             style = self._style(op)
             if style is not None and op.module:
                 known = self.modules.setdefault(op.module, style)
@@ -145,24 +142,6 @@ class _Writer:
 
     def _at(self, texts: list[str]) -> Placement:
         return read_placement(texts[self.place])
-
-    def _fixed(self, op: OperatorPlan) -> None:
-        """Refuses a length that the model's code writes out, and of which a rank has a part: an
-        engine runs that code as it is. A length that is left to torch (-1) is right everywhere.
-        """
-        node = self.nodes.get(op.node)
-        placement = self._at(op.outputs[0].placements) if op.outputs else None
-        if node is None or not isinstance(placement, Shard):
-            return
-        for name, row in op.sizes.items():
-            sizes = node.kwargs.get(name, node.args[1:])
-            given = list(_flat(sizes))
-            if len(row) == len(given) == len(op.outputs[0].shape or ()):
-                length = given[placement.dim]
-                if isinstance(length, int) and length != -1:
-                    reason = f"the model's code writes the length {length}, and a rank has "
-                    reason += f"{row[placement.dim]}"
-                    self._refuse(f"{op.node} of {op.module or 'the model'}", reason)
 
     def _parameter(self, operand: Operand) -> str | None:
         """The parameter that an operand is, converted or not."""
@@ -308,12 +287,6 @@ class _Writer:
             style = next(iter(layers.values()))
             if style:
                 self.found.styles[name] = style
-
-
-def _flat(sizes: Any) -> Iterator[Any]:
-    """Sizes that are given one by one, or in a tuple."""
-    for size in sizes if isinstance(sizes, list | tuple) else [sizes]:
-        yield from _flat(size) if isinstance(size, list | tuple) else [size]
 
 
 def _two(layers: dict[str, str]) -> Iterator[tuple[str, str]]:

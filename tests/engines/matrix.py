@@ -259,7 +259,8 @@ def _written_lines(written: dict[str, Any]) -> list[str]:
         "|---|---:|---|---|",
     ]
     for folder, each in sorted(found.items()):
-        cells = [each.get(count, "nothing is cut") for count in (2, 4)]
+        asked = {n: f"{folder}/{n}" in written for n in (2, 4)}
+        cells = [each.get(n, "nothing is cut" if asked[n] else "not run") for n in (2, 4)]
         lines.append(f"| {folder} | {rules[folder]} | {' | '.join(cells)} |")
     return lines
 
