@@ -620,7 +620,9 @@ class _Audit:
         ]
         if doubtful:
             module = doubtful[0].rpartition(".")[0]
-            reason = f"the gradient of {doubtful[0]} is equal here, and not proved"
+            compared = whole.gradients.get(doubtful[0]) is not None
+            seen = "is equal here, and not proved" if compared else "is not proved, nor compared"
+            reason = f"the gradient of {doubtful[0]} {seen}"
             return "unknown", [Finding("unknown", "gradients", module, "", reason)]
         return "legal", []
 

@@ -240,6 +240,20 @@ def test_altered_plans_are_answered_as_transformers_does(
         assert hint in answer.findings[0].hint
 
 
+def test_without_data_a_plan_is_legal_only_where_it_is_proved() -> None:
+    x = {"x": torch.empty(2, 3, 16, device="meta")}
+
+    def answer(model: nn.Module, plan: dict[str, str]) -> Any:
+        return ds.audit(model.to("meta"), plan, kwargs=x, counts=(2,), correct=False).at(2)
+
+    assert answer(Mlp(), PAIR).verdict == "legal"
+    assert answer(GateUp(), {"fc1": "colwise", "fc2": "rowwise"}).verdict == "unknown"
+    assert answer(Mlp(), {"up": "colwise"}).verdict == "illegal"
+    norm = answer(Normed(), PAIR)
+    assert (norm.forward, norm.gradients) == ("legal", "unknown")
+    assert norm.findings[0].reason == "the gradient of norm.weight is not proved, nor compared"
+
+
 def test_a_misspelled_name_is_corrected() -> None:
     found = audited(Mlp(), {"up": "colwise", "dwon": "rowwise"})
     assert only(found).reason == "no module or parameter of Mlp has this name"
