@@ -338,8 +338,8 @@ class _Audit:
                     "illegal", "style", key, "", reason, "write it in ep_plan", {key: "replicate"}
                 )
             elif text not in STYLES:
-                near = get_close_matches(text.lower().replace("-", "_"), STYLES, 1)
-                today = RETIRED.get(text) or next(iter(near), None)
+                close = get_close_matches(text.lower().replace("-", "_"), STYLES, 1)
+                today = RETIRED.get(text) or next(iter(close), None)
                 hint = f"write {today}" if today else f"known are {', '.join(STYLES)}"
                 reason = f"transformers has no style {text!r}"
                 yield Finding(

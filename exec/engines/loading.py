@@ -91,7 +91,7 @@ def loaded_parameters(model: nn.Module, plan: Resolved, count: int) -> dict[str,
     said = {
         name: STYLES[style].placement(name.rpartition(".")[2], parameter.ndim)
         for name, parameter in model.named_parameters()
-        if (style := plan.parameters.get(name)) in STYLES
+        if (style := plan.parameters.get(name, "")) in STYLES
     }
     cut = {n: p for n, p in said.items() if isinstance(p, Shard) and p.dim < _ndim(model, n)}
     if not any(_makes(converters, name) for name in cut):
