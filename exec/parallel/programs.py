@@ -29,8 +29,9 @@ from ..capture.dynamic import Leaf, parts_and_leaves
 from ..lowering.program import Program
 from ..lowering.setting import Returned, mesh_sizes
 from ..modes import autocast_now, state_of
+from ..rebuild import Rebuilder
 from .agreement import Agreement, AgreementError
-from .call_inputs import CallError, CallInputs, Rebuilder
+from .call_inputs import CallError, CallInputs
 from .faults import explain, is_failure
 from .given_inputs import (
     Form,
