@@ -53,6 +53,9 @@ KEPT = 1024
 LIMIT = 8
 """So many programs are made for calls that differ in values only that are no tensors."""
 
+_COUNTER = ".cumulative_length"
+"""Where a layer of transformers' caches notes how many tokens it has seen."""
+
 _FLAT = (Tensor, int, float, str, bool, type(None))
 
 _OTHER_MODE = Problem(
@@ -69,6 +72,15 @@ _TOO_MANY = Problem(
     "the part has {count} programs that differ in what is no tensor, the last ones with {values}; "
     "each is traced and planned, and kept",
     "give a tensor: torch.tensor({name})",
+)
+_COUNTS_TOKENS = Problem(
+    CallError,
+    "cache-counts",
+    "{name} is a number of tokens, and another one in every call",
+    "a layer of a cache that forgets what has left its window counts in Python, and each count "
+    "would be a program of its own",
+    "part.generate(...); or give past_key_values=DynamicCache(), which keeps all, and masks leave "
+    "out what has left the window",
 )
 
 _OTHER_DTYPE = Problem(
@@ -412,6 +424,13 @@ class Programs:
         mode, leaves = key
         group = (mode, *[leaf[:2] for leaf in leaves])
         made = self._counts.setdefault(group, [])
+        for number, leaf in enumerate(leaves):
+            if (
+                made
+                and leaf[0].endswith(_COUNTER)
+                and leaf[-1] not in [m[number][-1] for m in made]
+            ):
+                raise _COUNTS_TOKENS(name=leaf[0])
         if len(made) >= LIMIT:
             for number, leaf in enumerate(leaves):
                 values = [each[number][-1] for each in made]
