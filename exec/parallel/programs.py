@@ -53,8 +53,8 @@ KEPT = 1024
 LIMIT = 8
 """So many programs are made for calls that differ in values only that are no tensors."""
 
-_COUNTER = ".cumulative_length"
-"""Where a layer of transformers' caches notes how many tokens it has seen."""
+_COUNTERS = (".cumulative_length", ".cumulative_length_int")
+"""Where layers of transformers' caches note how many tokens they have seen."""
 
 _FLAT = (Tensor, int, float, str, bool, type(None))
 
@@ -427,7 +427,7 @@ class Programs:
         for number, leaf in enumerate(leaves):
             if (
                 made
-                and leaf[0].endswith(_COUNTER)
+                and leaf[0].endswith(_COUNTERS)
                 and leaf[-1] not in [m[number][-1] for m in made]
             ):
                 raise _COUNTS_TOKENS(name=leaf[0])

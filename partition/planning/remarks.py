@@ -21,6 +21,7 @@ from dimsolve.solver.shapes import dim_of_text
 
 from ..placement import Shard
 from ..plan_data import ConversionPlan, OperatorPlan, PlanData
+from ..regions import VMAPPED
 from ..reshard import SENT, item_bytes
 from .axis_state import AxisState
 from .choices import Choice, OperatorClass
@@ -77,6 +78,7 @@ class _Axis:
     def remarks(self) -> Iterator[str]:
         state = self.state
         yield from self._uncuttable()
+        yield from self._mapped()
         cuts = any(edge.parameter and self._is_cut(edge.number) for edge in state.network.edges)
         if not cuts or not isinstance(state.count, int):
             return
@@ -109,6 +111,21 @@ class _Axis:
                     f"uses all of its {size} bytes of parameters: {reason}; an axis that cuts the "
                     "batch divides its work"
                 )
+
+    def _mapped(self) -> Iterator[str]:
+        """Of what runs inside of torch.vmap, beside operators that the axis cuts."""
+        if all(choice.whole for choice in self.state.choices):
+            return
+        modules = [
+            _LAYER.sub("*", self.entries[operator.number].module) or "the model"
+            for operator in self.state.network.operators
+            if operator.pinned == VMAPPED
+        ]
+        for module in dict.fromkeys(modules):
+            yield (
+                f"{self.state.axis}: what runs inside of torch.vmap ({module}) is whole: every "
+                "rank computes all of it; a batch that is a dimension of the tensors is cut"
+            )
 
     def _weights(self, operator: Operator) -> list[Edge]:
         edges = [self.state.network.edges[n] for n in operator.inputs if n is not None]
