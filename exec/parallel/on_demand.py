@@ -297,12 +297,12 @@ def widened(
     return found
 
 
-def _fresh(wish: str, taken: Iterable[str]) -> str:
+def _fresh(preferred: str, taken: Iterable[str]) -> str:
     used = set(taken)
-    number, name = 0, wish
+    number, name = 0, preferred
     while name in used:
         number += 1
-        name = f"{wish}_{number}"
+        name = f"{preferred}_{number}"
     if isinstance(taken, set):
         taken.add(name)
     return name

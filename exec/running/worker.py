@@ -466,7 +466,7 @@ def _end_late() -> Callable[[Any], None]:
     """Ends this process where it does not end by itself after another rank's failure."""
     since: list[float] = []
 
-    def duty(_: object) -> None:
+    def check(_: object) -> None:
         guard = watch()
         if guard is not None and guard.failure is not None:
             since.append(time.monotonic())
@@ -474,7 +474,7 @@ def _end_late() -> Callable[[Any], None]:
                 print(str(guard.failure), file=sys.stderr, flush=True)
                 os._exit(1)
 
-    return duty
+    return check
 
 
 def end(code: int) -> NoReturn:

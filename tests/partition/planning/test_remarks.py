@@ -39,7 +39,8 @@ def notes(
     ids = torch.zeros(4, 6, dtype=torch.long)
     names = {0: "batch"} if length is None else {0: "batch", 1: length}
     graph = ds.trace(model, kwargs={"ids": ids}, dynamic={"ids": names})
-    return [note for note in ds.plan(graph, mesh, policy).notes if "the batch is" not in note]
+    made = ds.plan(graph, mesh, policy, uneven="refuse")
+    return [note for note in made.notes if "the batch is" not in note]
 
 
 GATHERED = (
