@@ -806,6 +806,7 @@ def trace(
     """
     args = (args,) if _is_tensor(args) else tuple(args)
     refuse_backward_hooks(model)
+    _warn_padded(model)
     refusal: DimsolveError | None = None
     for captured in captures(model, args, kwargs or {}, dynamic):
         reader = Reader(captured, model)
@@ -818,7 +819,6 @@ def trace(
         if reader.unannotated:
             _warn(reader.unannotated)
         graph.traced = traced_model(model)
-        _warn_padded(model)
         return graph
     assert refusal is not None
     raise refusal
