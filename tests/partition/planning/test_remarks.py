@@ -111,7 +111,7 @@ def test_a_recurrent_layer_that_no_count_cuts_is_said_with_its_bytes() -> None:
 
 
 def test_what_runs_inside_of_vmap_is_said_to_be_whole() -> None:
-    found = notes(Mapped("mapped"), {"tp": 2}, "tensor")
+    found = notes(Mapped("mapped"), {"tp": 2}, "tensor", length=None)
     assert [note for note in found if "vmap" in note] == [
         "tp: matmul (the model) is whole, and every rank holds and uses all of its 2304 bytes of "
         "parameters: it runs inside torch.vmap; an axis that cuts the batch divides its work",
