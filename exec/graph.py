@@ -90,7 +90,8 @@ class Graph(TypedGraph):
     def run(self, *args: Any, state: Any = None, externals: Any = None, **kwargs: Any) -> Any:
         """Runs the graph on one device and returns what it returns.
 
-        args, kwargs: its inputs, by position or by name. state: the module, or the mapping of
+        args, kwargs: its inputs, by position or by name; what the graph leaves of objects among
+        them, such as a cache that has grown, they are given. state: the module, or the mapping of
         qualified names to tensors, that gives parameters and buffers. externals: the functions that
         are known by name only. Raises ShapeError where a shape is not what a pattern or a parameter
         says.

@@ -50,10 +50,12 @@ from dimsolve.solver.proof.facts import read_facts, to_facts
 from dimsolve.solver.shapes import to_arguments, to_dim, to_inputs, to_shape
 
 from .results import (
+    AnnotatedModel,
     AnnotationModel,
     Asked,
     LegalityModel,
     LegalPartsModel,
+    ModelAnswer,
     OperatorsModel,
     Problem,
     ProofModel,
@@ -328,6 +330,41 @@ class Client:
         with _reading():
             plan = Plan.from_json(json.dumps(answer))
         return plan if isinstance(graph, str) else plan.for_graph(graph)
+
+    def annotate(
+        self,
+        operator: str,
+        inputs: Inputs = None,
+        *,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> AnnotatedModel:
+        """Returns what one of torch's functions promises for a call: the ``annotation`` for it, the
+        ``arguments`` and ``conditions`` that the call adds to it, and the names of its ``tensors``.
+
+        operator: its path. inputs: the shapes of its tensors in order; None: an example call.
+        arguments: all that is no tensor, by name.
+        """
+        shapes = None if inputs is None else [_shape(shape) for shape in to_inputs(inputs)]
+        asked = {"operator": operator, "inputs": shapes, "arguments": dict(arguments or {})}
+        return self._ask("annotate", asked, AnnotatedModel)
+
+    def model(
+        self,
+        config: Mapping[str, Any],
+        mesh: Mapping[str, int] | None = None,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        up_to: int = 64,
+    ) -> ModelAnswer:
+        """Returns how a model of transformers may be cut, and what a rank holds and sends: its
+        legal counts along ``axes``, ``memory`` in bytes, and ``communication``.
+
+        config: what its ``config.json`` says. mesh: the sizes of ``dp`` and ``tp``, usually 1.
+        sizes: of the inputs (``batch``, ``seq``). up_to: the largest count that is asked about.
+        """
+        axes = {"dp": 1, "tp": 1, **(mesh or {})}
+        asked = {"config": dict(config), "mesh": axes, "sizes": dict(sizes or {}), "up_to": up_to}
+        return self._ask("model", asked, ModelAnswer)
 
     def operators(self) -> list[dict[str, Any]]:
         """Returns what the service knows: ``{"path", "annotations", "note"}`` each."""

@@ -530,3 +530,67 @@ def model_of(result: Any) -> BaseModel:
         _MODELS[base.__name__] for base in type(result).__mro__ if base.__name__ in _MODELS
     )
     return model.of(result)
+
+
+class AnnotatedModel(Model):
+    """The annotation that holds for one call, and what the other routes take with it."""
+
+    operator: str
+    tensors: Texts = Field(description="the call's tensors by the names of the parameters")
+    annotation: str
+    inputs: tuple[ShapeText | None, ...] | None
+    arguments: dict[str, Expression] = Field(description="lengths that the inputs do not give")
+    value_split: tuple[int, ...]
+    partial: str
+    conditions: Texts = Field(description="what the call needs beyond its annotation")
+    note: str = Field(description="why nothing can be split, where nothing can")
+
+
+class CountsModel(Model):
+    """Which counts an axis may have. Counts are texts such as ``3, 5-7``."""
+
+    always: str
+    conditional: dict[str, str] = Field(description="counts to the condition")
+    never: dict[str, str] = Field(description="counts to who forbids them: operator, file and line")
+    unknown: dict[str, str]
+
+
+class MemoryModel(Model):
+    """Bytes of one rank in a training step with Adam."""
+
+    parameters: int
+    gradients: int
+    optimizer: int
+    activations: int
+    gathered: int
+    total: int
+
+
+class TrafficModel(Model):
+    """The collectives of one sort in a training step; bytes sent by one rank in all of them."""
+
+    collective: str
+    axis: str
+    direction: str
+    count: int
+    bytes: int
+
+
+class ModelAnswer(Model):
+    """How a model may be cut. ``problem``: why this mesh or these sizes have no plan; then there
+    are no bytes.
+    """
+
+    model: str = Field(description="the class of transformers")
+    dtype: str
+    parameters: int = Field(description="how many numbers the whole model's parameters are")
+    traced: str = Field(description="how many layers were traced, and why that is enough")
+    inputs: dict[str, str]
+    axes: dict[str, CountsModel]
+    conditions: Texts
+    problem: Problem | None
+    sizes: dict[str, int]
+    memory: MemoryModel | None
+    whole: MemoryModel | None = Field(description="the same on one device")
+    communication: tuple[TrafficModel, ...]
+    notes: Texts
