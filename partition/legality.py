@@ -713,8 +713,8 @@ class LegalParts(Displayed):
     ``always`` is empty). ``conditional``: {count: condition} and ``forbidden``:
     {count: reason}, for the other counts up to ``up_to``; ``unknown``: {count: what was left to
     show}. ``uneven``: {count: how much longer the longest part is than an equal share}, for counts
-    that cut unequal parts; they are asked for. ``left_whole``: {count: which parameters of a model stay whole at this count, where
-    another would cut them, and why}.
+    that cut unequal parts; they are asked for. ``left_whole``: {count: which parameters of a model
+    stay whole at this count, where another would cut them, and why}.
     """
 
     split: str | None

@@ -22,9 +22,8 @@ from dimsolve.solver.proof.verdict import Always, Decision, Never, Sometimes, Un
 from ..mesh import has_empty_part
 from .choices import Choice, Requirement
 
-
 Uneven: TypeAlias = Literal["allow", "parameters", "refuse"]
-"""What may be cut into unequal parts: all, what has a length that is fixed by the model, nothing."""
+"""What may be cut into unequal parts: all, lengths that are fixed by the model, nothing."""
 
 
 @dataclass(slots=True)

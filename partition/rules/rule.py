@@ -142,8 +142,8 @@ def parts_of(rule: Rule) -> Parts:
     by one, so they may be dealt out anyhow, but an average weighs its parts alike, and a maximum of
     nothing there is not.
 
-    >>> parts_of(Rule("k", (Shard(0),), (Partial(),))), parts_of(Rule("k", (), (Partial(Reduction.AVG),)))
-    ('any', 'equal')
+    >>> [parts_of(Rule("k", (Shard(0),), (Partial(each),))) for each in Reduction]
+    ['any', 'unequal', 'unequal', 'any', 'equal']
     """
     joined = {p.reduction for p in (*rule.inputs, *rule.outputs) if isinstance(p, Partial)}
     if Reduction.AVG in joined:
