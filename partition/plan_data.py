@@ -36,10 +36,9 @@ from .machine import Machine
 from .reshard import Collective
 
 VERSIONS = (1, 2, 3, 4)
-"""Of the schema: a plan of another version is not read. One that cuts unequal parts, or sees an axis
-as two, is of version 4. One that stores parameters in parts, or in another dtype, or in which rules
-communicate, is of version 3, any other with regions of version 2,
-all others are of version 1.
+"""Of the schema: a plan of another version is not read. One that cuts unequal parts, or sees an
+axis as two, is of version 4. One that stores parameters in parts, or in another dtype, or in which
+rules communicate, is of version 3, any other with regions of version 2, all others of version 1.
 """
 
 REAL = ("float64", "float32", "bfloat16", "float16")

@@ -154,6 +154,7 @@ def cut(
             reduction=Reduction(reduction or declaration.reduction),
             transform_rules=declaration.transform_rules,
             uneven=uneven,
+            empty=declaration.empty,
         )
         if legality.verdict != "legal" or legality.rule is None:
             return NoCut(legality.reason)

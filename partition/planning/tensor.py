@@ -30,6 +30,10 @@ BYTES_PER_BYTE = 16
 OPERATIONS_PER_BYTE = 4
 """... or where it saves at least so many operations for a byte that it sends; ..."""
 
+MOST_WASTE = 1.5
+"""What is cut into unequal parts, the longest at most so many times an equal share, comes before
+what is cut equally and gathered again."""
+
 COLLECTIVES_PER_USE = 3
 """... and where it adds at most so many collectives for each use of a matrix that it cuts."""
 
@@ -108,8 +112,8 @@ class TensorPolicy:
         """
         network = self.state.network
         for shallow in (False, True):
-            if shallow and self.requirements.uneven == "allow":
-                self._deal()
+            if shallow:
+                self._deal(MOST_WASTE)
             seeds = [
                 (edge.number, Shard(dim))
                 for edge in network.parameters
@@ -120,7 +124,7 @@ class TensorPolicy:
             while self._heap:
                 _, _, group = heapq.heappop(self._heap)
                 self._consider(group, again=shallow)
-        self._deal()
+        self._deal(float("inf"))
         self._settle()
 
     def _cut(self, edge: int) -> bool:
@@ -245,8 +249,13 @@ class TensorPolicy:
             found[number] = dealt
         return found
 
-    def _deal(self) -> None:
-        """Cuts into unequal parts what the count divides in no way, as far as it helps."""
+    def _deal(self, most: float) -> None:
+        """Cuts into unequal parts what the count does not divide, as far as it helps, and the
+        longest has at most so many times an equal share.
+        """
+        count = self.state.count
+        if not isinstance(count, int):
+            return
         for group in sorted(self.blocked, key=self._promise):
             for seed in group.seeds:
                 if self._cut(seed[0]):
@@ -254,7 +263,7 @@ class TensorPolicy:
                 again = self._group(seed, group.shallow)
                 common = common_length(again.requirements, self.state.network.facts)
                 choices = self._dealt(again.propagation, common)
-                if not choices:
+                if not choices or -(-common // count) * count > most * common:
                     continue
                 again.propagation.choices = choices
                 self._weigh(again)
