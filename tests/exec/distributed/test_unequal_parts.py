@@ -1,4 +1,4 @@
-"""Law: parts of unequal length joined are the whole, over every conversion, and so are gradients."""
+"""Law: parts of unequal length joined are the whole, over every conversion; so are gradients."""
 
 from __future__ import annotations
 
