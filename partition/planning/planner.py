@@ -296,7 +296,8 @@ def _decisions(
     notes: list[str] = []
     for axis, count in mesh.axes:
         along = AxisState(network, axis, count, classes)
-        requirements = Requirements(count, network.facts, conditions, uneven)
+        holds = any(axis in names[1:] for names in factors.values())
+        requirements = Requirements(count, network.facts, conditions, uneven, holds)
         notes += decide(along, requirements)
         complete(along, requirements)
         classes = along.local_classes()

@@ -29,13 +29,15 @@ Uneven: TypeAlias = Literal["allow", "parameters", "refuse"]
 @dataclass(slots=True)
 class Requirements:
     """Decides requirements for one count. ``conditions``: what was relied on, and why. uneven: what
-    may be cut into unequal parts.
+    may be cut into unequal parts. holds: whether the axis is one of those that a given one is seen
+    as, and not the first: what the first has cut is held by all its ranks.
     """
 
     count: Dim
     facts: Facts
     conditions: dict[str, str] = field(default_factory=dict)
     uneven: Uneven = "refuse"
+    holds: bool = False
     _decided: dict[tuple[Dim, Dim], Decision] = field(default_factory=dict)
 
     def decide(self, requirement: Requirement) -> Decision:

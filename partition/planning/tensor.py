@@ -21,6 +21,7 @@ from ..plan_data import PlanError
 from .axis_state import AxisState, Change
 from .choices import Choice, Refusal, Requirement
 from .illegal import group_error, too_fine
+from .network import Edge
 from .propagation import Propagation, propagate
 from .requirements import Requirements, common_length
 
@@ -117,7 +118,7 @@ class TensorPolicy:
             seeds = [
                 (edge.number, Shard(dim))
                 for edge in network.parameters
-                if not self._cut(edge.number)
+                if not self._cut(edge.number) and not (shallow and self._is_held(edge))
                 for dim in range(len(edge.dims or ()))
             ]
             self._offer(seeds, shallow)
@@ -126,6 +127,15 @@ class TensorPolicy:
                 self._consider(group, again=shallow)
         self._deal(float("inf"))
         self._settle()
+
+    def _is_held(self, edge: Edge) -> bool:
+        """Whether a parameter is cut by the first of the axes that the given one is seen as, and
+        held by all ranks of this one: gathering what each computes would cost more.
+        """
+        if not self.requirements.holds:
+            return False
+        uses = [(self.state.classes[number], place) for number, place in edge.uses]
+        return any(op_class.dims(place) not in (None, edge.dims) for op_class, place in uses)
 
     def _cut(self, edge: int) -> bool:
         return isinstance(self.state.change({}).stored(edge), Shard)
@@ -195,9 +205,9 @@ class TensorPolicy:
         illegal = self._illegal(group)
         count = self.state.count
         if illegal and isinstance(count, int):
+            if self._is_multiple(group, common):
+                raise SeenAsTwo(self.state.axis, common)
             if self._dealt(group.propagation, common) is not None:
-                if count % common == 0:
-                    raise SeenAsTwo(self.state.axis, common)
                 self.blocked.append(group)
                 return False
             if gcd(count, common) > 1:
@@ -211,6 +221,14 @@ class TensorPolicy:
                 self.blocked.append(group)
                 return False
         return not illegal
+
+    def _is_multiple(self, group: Group, common: int) -> bool:
+        """Whether the count is a multiple of what may be cut, which the model fixes: every part of
+        it may be held by several ranks.
+        """
+        fixed = all(isinstance(each.length, int) for each in group.requirements)
+        count, allowed = self.state.count, self.requirements.uneven != "refuse"
+        return allowed and fixed and common > 1 and isinstance(count, int) and count % common == 0
 
     def _illegal(self, group: Group) -> list[int]:
         """The operators that the count cannot cut so."""

@@ -26,6 +26,13 @@ class Tiny(nn.Module):
         return functional.cross_entropy(logits.flatten(0, 1), target.flatten()), logits
 
 
+class Loss(Tiny):
+    """The same, of which only the loss is returned."""
+
+    def forward(self, ids: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(ids, target)[0]
+
+
 def tiny(**lengths: int) -> Tiny:
     """Returns the model in float64, with the same weights each time."""
     torch.manual_seed(0)
@@ -35,8 +42,9 @@ def tiny(**lengths: int) -> Tiny:
 def batch(rows: int = 2, seed: int = 0, vocabulary: int = 10) -> dict[str, Tensor]:
     """Returns one call."""
     draw = torch.Generator().manual_seed(seed)
-    ids, target = torch.randint(vocabulary, (2, rows, 5), generator=draw)
-    return {"ids": ids, "target": target}
+    return {
+        name: torch.randint(vocabulary, (rows, 5), generator=draw) for name in ("ids", "target")
+    }
 
 
 ROWS = {"ids": {0: "batch"}, "target": {0: "batch"}}
@@ -47,7 +55,7 @@ def grouped(**changes: Any) -> tuple[nn.Module, dict[str, Tensor], dict[str, Any
     """Returns a Llama of 1 layer, 8 query heads and 2 key-value heads, with a call."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    lengths = {"hidden_size": 32, "intermediate_size": 48, "vocab_size": 64}
+    lengths = {"hidden_size": 64, "intermediate_size": 96, "vocab_size": 64}
     heads = {"num_attention_heads": 8, "num_key_value_heads": 2, "num_hidden_layers": 1}
     usual = {**lengths, **heads, "max_position_embeddings": 32, "use_cache": False}
     torch.manual_seed(0)
