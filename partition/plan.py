@@ -235,9 +235,8 @@ def plan(
 
     uneven: what may be cut into parts that are not all equal, of lengths as torch's ``chunk`` makes
     them. ``"parameters"``: lengths that are fixed by the model (a vocabulary, heads, widths), where
-    the count divides none that a parameter could be cut along; ``"allow"``: a batch and a sequence
-    too, so that they need no condition, and a length of the model also where another one would be
-    cut evenly; ``"refuse"``: nothing. Where a count is a multiple of the key-value heads, the axis
+    the count does not divide them; ``"allow"``: a batch too, so that it needs no condition;
+    ``"refuse"``: nothing. Where a count is a multiple of the key-value heads, the axis
     is seen as two (``plan.factors``): the first cuts them, the second the query heads that share
     one.
 

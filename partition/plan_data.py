@@ -36,10 +36,9 @@ from .machine import Machine
 from .reshard import Collective
 
 VERSIONS = (1, 2, 3, 4)
-"""Of the schema: a plan of another version is not read. One that cuts unequal parts, or an axis that
-is seen as two, is of version 4. One that stores parameters in parts, or in
-another dtype, or in which rules communicate, is of version 3, any other with regions of version 2,
-all others are of version 1.
+"""Of the schema: a plan of another version is not read. One that cuts unequal parts, or sees an
+axis as two, is of version 4. One that stores parameters in parts, or in another dtype, or in which
+rules communicate, is of version 3, any other with regions of version 2, all others of version 1.
 """
 
 REAL = ("float64", "float32", "bfloat16", "float16")
@@ -88,6 +87,17 @@ NO_PLAN = problem(
     "{value!r:.60} is a {kind}",
     "dimsolve.plan(graph, mesh, policy) makes one, Plan.from_json reads one",
 )
+
+
+def given_mesh(plan: PlanData) -> dict[Axis, int]:
+    """Returns the sizes of the axes as they were asked for: what is seen as several is one."""
+    whole = {part: axis for axis, parts in plan.factors.items() for part in parts}
+    found: dict[Axis, int] = {}
+    for axis, size in plan.mesh.items():
+        if size.isdecimal():
+            name = whole.get(axis, axis)
+            found[name] = found.get(name, 1) * int(size)
+    return found
 
 
 def no_plan(value: object) -> PlanError:
@@ -139,7 +149,8 @@ class Split(Model):
     identifier: its name, cut into as many parts as the axis has in each of ``blocks`` blocks, and
     in each of their ``segments`` (proportions; [] is one segment); None where a partial value
     passes through a linear operator. of, unit: its length and what the parts are multiples of,
-    where they are not equal, as in `dimsolve.partition.placement.Shard`; "0" where they are. rule: which of the declaration's transform rules is used,
+    where they are not equal, as in `dimsolve.partition.placement.Shard`; "0" where they are. rule:
+    which of the declaration's transform rules is used,
     counted from 0; None: the marks of the annotation.
     """
 
@@ -366,8 +377,8 @@ class PlanData(Model):
     first: those of the graph, and any that whoever made the plan added. state: how parameters are
     stored along an axis on which they are used whole: ``optimizer``, in parts that are gathered
     once, or ``shared``, in parts that are gathered for each use; an axis that is not there stores
-    them as they are used. precision: of parameters, where it is not that of the graph. factors: axes that were asked for
-    and are seen as several of the mesh, outer axis first. search: what
+    them as they are used. precision: of parameters, where it is not that of the graph. factors:
+    axes that were asked for and are seen as several of the mesh, outer axis first. search: what
     is proved of a plan that was searched for.
     """
 
@@ -391,6 +402,11 @@ class PlanData(Model):
     search: SearchRecord | None = None
 
     _planned: Any = PrivateAttr(default=None)
+
+    @property
+    def uneven(self) -> bool:
+        """Whether some operator is cut into parts that are not all equal."""
+        return any(split.uneven for entry in self.operators for split in entry.splits.values())
 
     @property
     def parameters(self) -> list[InputPlan]:

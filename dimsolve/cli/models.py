@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 import typer
 
 from .answers import Exit, answer, exit_of_counts, lines
-from .options import Json, Model, PolicyName, StateName, arguments_of, counts_of
+from .options import Json, Model, PolicyName, StateName, Uneven, arguments_of, counts_of
 
 if TYPE_CHECKING:
     from dimsolve.exec.engines.audit import Audit
@@ -61,13 +61,13 @@ def infer_model(target: str, *, explain: bool, json: bool) -> NoReturn:
 
 
 def legal_parts_of_model(
-    target: str, axis: str, policy: str, up_to: int | None, *, json: bool
+    target: str, axis: str, policy: str, up_to: int | None, uneven: bool, *, json: bool
 ) -> NoReturn:
     """Prints the counts that an axis may have for a model under a policy."""
     from dimsolve.show.terminal import model_counts_blocks
 
     def ask() -> LegalParts:
-        return _traced(target).legal_parts(axis, _policy(policy), up_to=up_to)
+        return _traced(target).legal_parts(axis, _policy(policy), up_to=up_to, uneven=uneven)
 
     answer(ask, model_counts_blocks, json=json, leave=exit_of_counts)
 
@@ -82,6 +82,7 @@ def plan(
     ],
     policy: PolicyName = "data+tensor",
     state: StateName = None,
+    uneven: Uneven = "parameters",
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Write the plan there, as JSON."),
@@ -96,7 +97,7 @@ def plan(
     def ask() -> Plan:
         from dimsolve import plan as make
 
-        made = make(_traced(target), mesh, _policy(policy), state)
+        made = make(_traced(target), mesh, _policy(policy), state, uneven=uneven)
         if out is not None:
             out.write_text(made.to_json() + "\n", encoding="utf-8")
         return made
@@ -197,6 +198,7 @@ def run(
     mesh: Mesh,
     policy: PolicyName = "data+tensor",
     state: StateName = None,
+    uneven: Uneven = "parameters",
     plan: PlanFile = None,
     steps: Steps = 3,
     verify: Verify = True,
@@ -220,6 +222,7 @@ def run(
         plan=plan,
         policy=policy,
         state=state,
+        uneven=uneven,
         steps=steps,
         verify=verify,
         seed=seed,

@@ -91,6 +91,18 @@ StateName: TypeAlias = Annotated[
         "or by axis, dp=shared,cp=optimizer.",
     ),
 ]
+Uneven: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--uneven",
+        metavar="WORD",
+        help="parameters, allow or refuse: whether lengths that are fixed by the model, all "
+        "lengths, or none may be cut into unequal parts.",
+    ),
+]
+Unequal: TypeAlias = Annotated[
+    bool, typer.Option("--uneven", help="Where equal parts are not right, ask for unequal ones.")
+]
 Model: TypeAlias = Annotated[
     str, typer.Argument(metavar="TARGET", help="The model, such as model.py:tiny.")
 ]

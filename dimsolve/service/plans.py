@@ -239,6 +239,11 @@ class _Plan(Question):
         description="how parameters are stored along the axes that cut data, or by axis",
         examples=["shared", {"dp": "optimizer"}],
     )
+    uneven: Literal["parameters", "allow", "refuse"] = Field(
+        default="parameters",
+        description="whether lengths that are fixed by the model, all lengths, or none may be cut "
+        "into unequal parts",
+    )
 
 
 class GraphPlanQuestion(_Plan):
@@ -267,11 +272,13 @@ def plan_of(question: PlanQuestion) -> Plan:
 
     asked = question.root
     if isinstance(asked, ExamplePlanQuestion):
-        return plan(_example(asked.example), asked.mesh, asked.policy, asked.state)
+        return plan(
+            _example(asked.example), asked.mesh, asked.policy, asked.state, uneven=asked.uneven
+        )
     try:
         graph = TypedGraph.from_json(asked.graph.model_dump(exclude_unset=True))
         _check_rules(graph)
-        return plan(graph, asked.mesh, asked.policy, asked.state)
+        return plan(graph, asked.mesh, asked.policy, asked.state, uneven=asked.uneven)
     except _NONSENSE as error:
         frame = extract_tb(error.__traceback__)[-1]
         place = f"{Path(frame.filename).name}:{frame.lineno}"
