@@ -32,7 +32,7 @@ from ..cost import Costs
 from ..layout import Layout, Step, local_dims
 from ..machine import Machine
 from ..mesh import Mesh
-from ..placement import Reduction, Replicate, Shard
+from ..placement import Partial, Reduction, Replicate, Shard
 from ..plan_data import PlanData, PlanError, SearchRecord, Split, problem
 from ..reshard import conversion, item_bytes, sends
 from ..search.check import NotProved, check_bound, check_choice
@@ -197,7 +197,7 @@ class Vocabulary:
                             answer = theirs.spread(place, placement)
                             if isinstance(answer, Choice):
                                 add(other, near, answer)
-                        elif tensor >= op_class.inputs:
+                        elif tensor >= op_class.inputs and isinstance(placement, Partial):
                             for passing in _passing(theirs, place, placement.reduction):
                                 add(other, near, passing)
         return {key: list(each) for key, each in found.items()}

@@ -243,7 +243,9 @@ class TransformRule(Displayed):
     local: ``(part, *args, **kwargs)``, called as the function is. split: the identifiers that the
     rule splits, ``"*"`` for every dimension of ``*``; None: the one that the placements cut.
     sends: what ``local`` and ``modifier`` communicate, for the plan's figures; None: not said, and
-    a plan notes that it does not count it.
+    a plan notes that it does not count it. groups: which input says where groups of rows end, where
+    ``local`` reads of the first input the rows of this rank's groups only, and makes zeros for the
+    others.
 
     >>> print(TransformRule(("S(0)", "R"), ("P(sum)",)))
     S(0), R -> P(sum)
@@ -255,6 +257,7 @@ class TransformRule(Displayed):
     local: Callable[..., Any] | None = None
     split: str | tuple[str, ...] | None = None
     sends: tuple[Message, ...] | None = None
+    groups: int | None = None
 
     def __post_init__(self) -> None:
         for side in ("inputs", "outputs"):
