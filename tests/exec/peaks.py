@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import dimsolve as ds
 
 SIZES: dict[str, dict[str, Any]] = {
-    "llama": {"num_key_value_heads": 2, "intermediate_size": 128},
+    "llama": {"num_key_value_heads": 4, "intermediate_size": 128},
     "gpt2": {"n_inner": 256},
     "mixtral": {"num_key_value_heads": 4, "intermediate_size": 64, "num_local_experts": 4},
 }
