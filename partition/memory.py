@@ -119,6 +119,7 @@ class _Blocks:
                 else:
                     kept[entry.value] = max(kept.get(entry.value, 0), whole)
         self.kept = sum(kept.values())
+        self.own: dict[int, int] = {}
         self.forward: dict[int, int] = {}
         self.backward: dict[int, int] = {}
         order = sorted(blocks)
@@ -128,6 +129,7 @@ class _Blocks:
             most = max(blocks[number].values())
             gradients = own + after + most
             rows = own if len(blocks[number]) > 1 else 0
+            self.own[number] = own if number in again else 0
             if number in again:
                 self.forward[number] = max(own + rows, own + after)
                 self.backward[number] = own + before + gradients
@@ -143,7 +145,8 @@ class _Step:
     holders: who needs it: a name that is still used, an operator or a region on its way back; held:
     what each of them needs.
     gradients: of values and conversions, on the way back. summed: bytes of gradients of parameters
-    that wait for the end of the pass.
+    that wait for the end of the pass. used: bytes of the block that was used last.
+    number: of the operator that runs.
     """
 
     def __init__(self, plan: PlanData, sizes: Sizes) -> None:
@@ -165,13 +168,14 @@ class _Step:
         self.held: dict[object, list[str]] = {}
         self.strided: set[str] = set()
         self.gradients: dict[str, int] = {}
-        self.live = self.summed = 0
+        self.live = self.summed = self.used = self.number = 0
         self.best = (0, self.blocks.kept)
 
     def most(self) -> tuple[int, int]:
         """Returns the bytes of activations and of what is gathered when both are most."""
         self.forward(0, len(self.plan.operators), None)
         results = [result for result in self.plan.outputs if result.source in self.gradient]
+        self.number = len(self.plan.operators)
         for result in self.plan.outputs:
             self.take(result.source)
             self.hold(result.source, "return")
@@ -211,7 +215,7 @@ class _Step:
 
     def run(self, number: int, *, keeps: bool) -> None:
         """Runs one operator."""
-        operator = self.plan.operators[number]
+        operator, self.number = self.plan.operators[number], number
         for operand in operator.operands:
             self.take(operand.source)
         for output in operator.outputs:
@@ -297,7 +301,7 @@ class _Step:
         else:
             self.roots[source] = self.root(entry.source)
         self.hold(source, source)
-        if self.last.get(entry.source, -1) <= self.first.get(source, 0):
+        if self.last.get(entry.source, -1) <= self.number:
             self.release(entry.source)
 
     def root(self, name: str) -> str:
@@ -329,12 +333,14 @@ class _Step:
         numbers = {
             self.blocks.of[o.source] for o in operator.operands if o.source in self.blocks.of
         }
+        if numbers:
+            self.used = max(self.blocks.own[number] for number in numbers)
         return max((of[number] for number in numbers), default=0)
 
     def note(self, gathered: int, more: int = 0) -> None:
         """Looks whether more is in memory than ever."""
         live = self.live + self.summed + sum(self.gradients.values()) + more
-        gathered += self.blocks.kept
+        gathered = self.blocks.kept + max(gathered, self.used)
         if live + gathered > sum(self.best):
             self.best = live, gathered
 

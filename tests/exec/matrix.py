@@ -120,7 +120,8 @@ def prepare(folder: Path, name: str, regions: bool) -> None:
 def cell(folder: str, name: str, way: Way) -> tuple[float, float, str]:
     """On a rank: the differences of parameters and norms, and the collectives of the plan."""
     model, batch, _ = model_of(name, way.regions)
-    graph = ds.Graph.from_json(json.loads((Path(folder) / "graph.json").read_text()))
+    data = json.loads((Path(folder) / "graph.json").read_text())
+    graph = ds.Graph.from_json(data, trust=("torch.Size",))
     plan = ds.plan(graph, way.mesh, way.policy, way.state)
     part = ds.parallelize(model, plan)
     norms = steps(part, batch)
