@@ -209,9 +209,10 @@ def plan(
     mesh: axis names and sizes, outer axis first; a size may be a symbol.
 
     policy: ``"data"`` cuts the batch, ``"tensor"`` parameters, ``"sequence"`` the sequence,
-    ``"replicate"`` nothing, along every axis. ``"data+tensor"`` (also the default) does along each
-    axis what its name means: ``dp`` and ``fsdp`` cut the batch, ``tp`` parameters, ``cp`` and
-    ``sp`` the sequence; digits and an underscore may follow (``dp_replicate``).
+    ``"experts"`` experts and elsewhere the batch, ``"replicate"`` nothing, along every axis.
+    ``"data+tensor"`` (also the default) does along each axis what its name means: ``dp`` and
+    ``fsdp`` cut the batch, ``tp`` parameters, ``cp`` and ``sp`` the sequence, ``ep`` experts;
+    digits and an underscore may follow (``dp_replicate``).
     ``"tensor+sequence"`` does the same, and along axes that cut parameters the sequence is cut
     where no parameter is. An axis of another name is told:
     ``{"data": "data", "model": "tensor"}``. Also a mapping from patterns of node

@@ -79,7 +79,8 @@ PolicyName: TypeAlias = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help="data, tensor, sequence, data+tensor, replicate, or module:function for your own.",
+        help="data, tensor, sequence, experts, data+tensor, tensor+sequence, replicate, or "
+        "module:function for your own.",
     ),
 ]
 StateName: TypeAlias = Annotated[

@@ -230,8 +230,8 @@ class _Plan(Question):
     )
     policy: str | dict[str, str] | dict[str, dict[str, Split]] | None = Field(
         default=None,
-        description="data, tensor, sequence, data+tensor, tensor+sequence or replicate, of all "
-        "axes or by axis; or node patterns to splits per axis",
+        description="data, tensor, sequence, experts, data+tensor, tensor+sequence or replicate, "
+        "of all axes or by axis; or node patterns to splits per axis",
         examples=["data+tensor", {"dp": "data", "tp": "tensor"}],
     )
     state: Stored | dict[str, Stored] | None = Field(

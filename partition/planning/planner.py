@@ -8,6 +8,7 @@ Policies: who decides what is cut along which axis.
 "data"           every axis cuts the batch
 "tensor"         every axis cuts parameters
 "sequence"       every axis cuts the sequence
+"experts"        every axis cuts experts, and the batch elsewhere
 "data+tensor"    every axis does what its name means (the default)
 "tensor+sequence"    the same, and axes that cut parameters cut the sequence between them
 "replicate"      nothing is cut
@@ -42,6 +43,7 @@ from .axis_state import AxisState, data_axes
 from .choices import OperatorClass
 from .completion import complete
 from .data import data
+from .experts import experts
 from .network import Network
 from .remarks import remarks
 from .requests import obey, requests_from, requests_of
@@ -89,10 +91,7 @@ def _meant(axis: str) -> Decide:
         word = _LIKELY.get(axis, "tensor")
         reason = _NO_PIPELINE if axis == "pp" else ""
         raise NO_MEANING(axis=axis, word=word, reason=reason)
-    decide = MEANING[found[1]]
-    if decide is None:
-        raise NO_MEANING(axis=axis, word="tensor", reason=_NO_EXPERTS)
-    return decide
+    return MEANING[found[1]]
 
 
 def _replicate(state: AxisState, requirements: Requirements) -> list[str]:
@@ -103,19 +102,20 @@ NAMED: dict[str, Decide] = {
     "data": data,
     "tensor": tensor,
     "sequence": sequence,
+    "experts": experts,
     "data+tensor": _data_and_tensor,
     "tensor+sequence": _tensor_and_sequence,
     "replicate": _replicate,
 }
 """Policies by name."""
 
-MEANING: dict[str, Decide | None] = {
+MEANING: dict[str, Decide] = {
     "fsdp": data,
     "dp": data,
     "tp": tensor,
     "sp": sequence,
     "cp": sequence,
-    "ep": None,
+    "ep": experts,
 }
 """What axes do whose names are these, or begin with one and a digit or an underscore."""
 
@@ -124,12 +124,11 @@ _LIKELY = {"data": "data", "batch": "data", "ddp": "data", "hsdp": "data", "seq"
 """What people call axes otherwise."""
 
 _NO_PIPELINE = "; a plan has no pipeline stages: give it the mesh without them"
-_NO_EXPERTS = "; an axis of experts is not planned by its name"
 NO_MEANING = problem(
     "no-such-axis",
     "nothing says what the axis {axis} cuts",
-    "axes named dp and fsdp cut the batch, tp cuts parameters, cp and sp cut the sequence, and "
-    "'{axis}' is none of these{reason}",
+    "axes named dp and fsdp cut the batch, tp cuts parameters, cp and sp cut the sequence, ep "
+    "cuts experts, and '{axis}' is none of these{reason}",
     'say it for every axis: dimsolve.plan(graph, mesh, {{..., "{axis}": "{word}"}})',
 )
 

@@ -304,7 +304,9 @@ class TransformRule(Displayed):
     sends: what ``local`` and ``modifier`` communicate, for the plan's figures; None: not said, and
     a plan notes that it does not count it. parts: whether the rule holds for unequal parts too:
     where it does, ``local`` asks ``part.start`` and ``part.whole`` for what equal parts would be
-    counted for. placed: whether it asks them.
+    counted for. placed: whether it asks them. groups: which input says where groups of rows end,
+    where ``local`` reads of the first input the rows of this rank's groups only, and makes zeros
+    for the others.
 
     >>> print(TransformRule(("S(0)", "R"), ("P(sum)",)))
     S(0), R -> P(sum)
@@ -318,6 +320,7 @@ class TransformRule(Displayed):
     sends: tuple[Message, ...] | None = None
     parts: Parts = "equal"
     placed: bool = True
+    groups: int | None = None
 
     def __post_init__(self) -> None:
         for side in ("inputs", "outputs"):

@@ -1,6 +1,7 @@
 """Transform rules of torch functions: splits that marks cannot tell, with what a rank runs instead.
 
     embedding       rows of the table     each rank serves the ids it has, the results are summed
+    grouped_mm      the groups            each rank has its experts' matrices, and their rows
     cross_entropy   the batch             parts divide by what all ranks count together
     cross_entropy   the classes           each rank has a part of every row of logits
     batch_norm      the batch             statistics of all ranks
@@ -27,7 +28,7 @@ from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.operators import canonical
 from dimsolve.solver.operators.paths import IN_PLACE, canonical_path
 
-from . import lookup, losses, normalization, reductions, triangles
+from . import groups, lookup, losses, normalization, reductions, triangles
 from .rule import TransformRule
 
 RuleSet = Callable[[Declaration], tuple[TransformRule, ...]]
@@ -42,6 +43,10 @@ RULES: dict[str, RuleSet] = {
         losses.class_rules, losses.cross_entropy_parts, True
     ),
     "torch.nn.functional.nll_loss": partial(losses.class_rules, losses.nll_parts, False),
+    "torch.nn.functional.grouped_mm": partial(groups.group_rules, groups.torch_rows),
+    "torch.ops.transformers.grouped_mm_fallback": partial(
+        groups.group_rules, groups.transformers_rows
+    ),
     "torch.nn.functional.mse_loss": partial(losses.mean_rules, losses.weighted_mse),
     "torch.nn.functional.l1_loss": partial(losses.mean_rules, losses.weighted_l1),
     "torch.nn.functional.batch_norm": normalization.batch_norm_rules,
