@@ -249,7 +249,9 @@ class Core:
             (self.costs[j], self.costs[i], self.edges[i][j]),
             lambda own, other, table: own + other[pick] + table[pick, np.arange(len(pick))],
         )
-        self.usages[j] = self.usages[j] + [(a, b, self.taken(u, pick)) for a, b, u in self.usages[i]]
+        self.usages[j] = self.usages[j] + [
+            (a, b, self.taken(u, pick)) for a, b, u in self.usages[i]
+        ]
         near = list(self.edges[i])
         for k in near:
             table = self.taken(self.edges[i][k], pick)
