@@ -11,7 +11,7 @@ plan's own conversions are priced, not an estimate of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any
 
@@ -100,6 +100,9 @@ FIRST_GUESS = 4096
 """The best plan is first looked for at most by this part above the bound of relaxed values."""
 
 
+TIGHTER = 6
+"""How often a choice that does not fit is looked for again with a lower limit."""
+
 ENOUGH = 0.95
 """Where more than this part of all options is left, dropping goes on no further."""
 
@@ -137,11 +140,12 @@ class Rounds:
         part = FIRST_GUESS
         while now.relaxed and self.bound < self.cost and self.left > 0:
             before = self.bound
-            guess = min(self.bound + self.bound // part + 1, self.cost)
+            above = self.bound // part if part else self.bound << 8
+            guess = min(self.bound + above + 1, self.cost)
             self.below(guess, now)
-            part = max(part // 2, 1)
-            if self.bound == before and guess == self.cost:
+            if self.bound == before and (guess == self.cost or part == 0):
                 break
+            part //= 2
 
     def below(self, target: int, now: Instance) -> None:
         """Looks for choices that cost less than the target."""
@@ -162,9 +166,18 @@ class Rounds:
     def solve(self, now: Instance, target: int, dropped: list[Any]) -> None:
         """Solves a problem that is left of all choices below the target."""
         answer = solve(now.problem, seconds=self.left)
-        if answer.chosen is not None:
-            self.offer([each[k] for each, k in zip(now.options, answer.chosen, strict=False)])
         self.prove(min(answer.bound, target), [*dropped, answer.steps])
+        limit = now.problem.limit
+        for _ in range(TIGHTER):
+            if answer.chosen is None:
+                return
+            taken = [each[k] for each, k in zip(now.options, answer.chosen, strict=False)]
+            over = self.offer(taken)
+            if limit is None or over <= 0 or self.left <= 0:
+                break
+            # What relaxed values are converted to was not counted: less is left for the others.
+            limit -= over
+            answer = solve(replace(now.problem, limit=limit), seconds=self.left)
 
     def prove(self, bound: int, proof: list[Any]) -> None:
         """Takes a bound that is better than what is known."""
@@ -177,13 +190,18 @@ class Rounds:
         """Seconds that are left."""
         return self.ends - monotonic()
 
-    def offer(self, taken: list[Option]) -> None:
-        """Takes a choice that fits and is better than the best."""
+    def offer(self, taken: list[Option]) -> int:
+        """Takes a choice that fits and is better than the best; returns by how many bytes it does
+        not fit.
+        """
         exact = self.form.instance([[option] for option in taken], most=1 << 30).problem
         chosen = [0] * len(exact.costs)
         cost = exact.cost(chosen)
-        if cost < self.cost and exact.fits(chosen):
+        over = 0 if exact.limit is None else exact.most_held(chosen) - exact.limit
+        if cost < self.cost and over <= 0:
             self.taken, self.cost = taken, cost
+            self.bound = min(self.bound, cost)
+        return over
 
 
 def search(network: Network, mesh: Mesh, asked: Asked) -> Found:
