@@ -32,7 +32,7 @@ from dimsolve.ir.errors import Diagnostic, DimsolveError, Problem
 from dimsolve.ir.graph import CONTRACT, Graph, Region
 
 from .legality import Legality
-from .machine import Machine
+from .machine import Machine, bytes_text
 from .reshard import Collective
 
 VERSIONS = (1, 2, 3, 4)
@@ -357,6 +357,37 @@ class SearchRecord(Model):
     def optimal(self) -> bool:
         """Whether it is proved that no plan is faster."""
         return self.bound >= self.cost
+
+    def explain(self) -> str:
+        """Returns what was asked, and what is proved of the answer, in a few lines."""
+        sizes = ", ".join(f"{name}={size}" for name, size in sorted(self.sizes.items()))
+        nodes = f", {self.machine.nodes} nodes" if self.machine.nodes > 1 else ""
+        lines = [
+            f"{seconds_text(self.cost)} for a training step on {self.machine.name}{nodes}"
+            f"{f' at {sizes}' if sizes else ''}, under this cost model",
+            "proved: no plan is faster"
+            if self.optimal
+            else f"within {self.gap:.2%} of the best: every plan takes at least "
+            f"{seconds_text(self.bound)}",
+        ]
+        if self.memory is not None:
+            lines.append(
+                f"within {bytes_text(self.memory)} of a rank, with {self.optimizer_states} "
+                "optimiser states for each parameter"
+            )
+        return "\n".join(lines)
+
+
+def seconds_text(picoseconds: int) -> str:
+    """Returns a time as people read it.
+
+    >>> seconds_text(1_272_326_870_064), seconds_text(5_000_000)
+    ('1.272 s', '5 us')
+    """
+    for unit, size in (("s", 10**12), ("ms", 10**9), ("us", 10**6)):
+        if picoseconds >= size:
+            return f"{picoseconds / size:.4g} {unit}"
+    return f"{picoseconds} ps"
 
 
 class GraphId(Model):

@@ -79,7 +79,8 @@ PolicyName: TypeAlias = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help="data, tensor, sequence, experts, data+tensor, tensor+sequence, replicate, or "
+        help="data, tensor, sequence, experts, data+tensor, tensor+sequence, replicate, auto (the "
+        "best that there is), or "
         "module:function for your own.",
     ),
 ]
@@ -103,6 +104,24 @@ Uneven: TypeAlias = Annotated[
 ]
 Unequal: TypeAlias = Annotated[
     bool, typer.Option("--uneven", help="Where equal parts are not right, ask for unequal ones.")
+]
+MachineName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--machine",
+        metavar="NAME",
+        help="Of --policy auto: a100, h100, h200, b200, mi300x, or a JSON file.",
+    ),
+]
+MemorySize: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--memory", metavar="BYTES", help="Of --policy auto: of a rank, such as 80GiB."),
+]
+Seconds: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--seconds", min=0, help="Of --policy auto: the best plan found in so many is taken."
+    ),
 ]
 Model: TypeAlias = Annotated[
     str, typer.Argument(metavar="TARGET", help="The model, such as model.py:tiny.")
