@@ -231,17 +231,17 @@ def plan_as(
         network = Network(graph)
         check_symbols(devices, network)
         if policy == AUTO:
-            found = search(network, devices, asked or Asked(Machine.named("h100"), {}))
-            stored = states_of(state, devices, data_axes([along for along, _ in found.decided]))
+            best = search(network, devices, asked or Asked(Machine.named("h100"), {}))
+            stored = states_of(state, devices, data_axes([along for along, _ in best.decided]))
             if stored or precision is not None:
                 raise NOT_SEARCHED()
             dtypes = precision_of(None)
-            assembly = Assembly(network, devices, found.decided, found.classes, stored, dtypes)
+            assembly = Assembly(network, devices, best.decided, best.classes, stored, dtypes)
             made = assembly.plan(make, graph_id(graph), AUTO, [])
             # What a value is brought to and nobody needs is left out of the plan. The bound stays.
-            sizes = Sizes(made, found.record.sizes, {}, "cost")
-            cost = cost_of(made, sizes, found.record.machine).picoseconds
-            record = found.record.model_copy(update={"cost": cost})
+            sizes = Sizes(made, best.record.sizes, {}, "cost")
+            cost = cost_of(made, sizes, best.record.machine).picoseconds
+            record = best.record.model_copy(update={"cost": cost})
             return made.model_copy(update={"search": record})
         found = decisions(network, devices, policy, mode)
         states = states_of(state, found.mesh, data_axes([along for along, _ in found.decided]))
