@@ -341,7 +341,7 @@ class SearchRecord(Model):
     optimizer_states: int
     cost: int
     bound: int
-    proof: list[Any]
+    proof: list[Any] = Field(repr=False)
 
     @property
     def seconds(self) -> float:
