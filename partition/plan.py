@@ -209,9 +209,10 @@ def plan(
     mesh: axis names and sizes, outer axis first; a size may be a symbol.
 
     policy: ``"data"`` cuts the batch, ``"tensor"`` parameters, ``"sequence"`` the sequence,
-    ``"replicate"`` nothing, along every axis. ``"data+tensor"`` (also the default) does along each
-    axis what its name means: ``dp`` and ``fsdp`` cut the batch, ``tp`` parameters, ``cp`` and
-    ``sp`` the sequence; digits and an underscore may follow (``dp_replicate``).
+    ``"experts"`` experts and elsewhere the batch, ``"replicate"`` nothing, along every axis.
+    ``"data+tensor"`` (also the default) does along each axis what its name means: ``dp`` and
+    ``fsdp`` cut the batch, ``tp`` parameters, ``cp`` and ``sp`` the sequence, ``ep`` experts;
+    digits and an underscore may follow (``dp_replicate``).
     ``"tensor+sequence"`` does the same, and along axes that cut parameters the sequence is cut
     where no parameter is. An axis of another name is told:
     ``{"data": "data", "model": "tensor"}``. Also a mapping from patterns of node
@@ -235,9 +236,8 @@ def plan(
 
     uneven: what may be cut into parts that are not all equal, of lengths as torch's ``chunk`` makes
     them. ``"parameters"``: lengths that are fixed by the model (a vocabulary, heads, widths), where
-    the count divides none that a parameter could be cut along; ``"allow"``: a batch and a sequence
-    too, so that they need no condition, and a length of the model also where another one would be
-    cut evenly; ``"refuse"``: nothing. Where a count is a multiple of the key-value heads, the axis
+    the count does not divide them; ``"allow"``: a batch too, so that it needs no condition;
+    ``"refuse"``: nothing. Where a count is a multiple of the key-value heads, the axis
     is seen as two (``plan.factors``): the first cuts them, the second the query heads that share
     one.
 
