@@ -21,7 +21,6 @@ from torch import Tensor
 
 from dimsolve.ir.errors import Diagnostic, ShapeError
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
-
 from dimsolve.solver.algebra.poly import Dim
 
 from ..modes import DEVICES
