@@ -103,7 +103,9 @@ def refusal_of(model: Any, settling: list[Settling]) -> TraceError | None:
             if owner is not None and _place(value) == f"{place}.{name}":
                 continue
             values = _values(owner, name, value)
-            if values is not None and (_are_same(*values) or _is_counted(output, name, *values)):
+            if values is not None and _are_same(*values):
+                continue
+            if hasattr(owner, "named_modules") and _is_counted(output, name, values):
                 continue
             attribute = place if place == f"G['{name}']" else f"{place}.{name}"
             was = getattr(owner, name, MISSING)
@@ -206,31 +208,33 @@ def _are_same(was: Any, now: Any) -> bool:
     return was is now or (type(was) is type(now) and isinstance(was, _PLAIN) and bool(was == now))
 
 
-def _is_counted(output: Any, name: str, was: Any, now: Any) -> bool:
-    """Whether an attribute is a counter that nothing computed depends on: all code of the capture
-    that names it says ``x.name += 1`` or ``x.name = x.name + 1``.
+def _is_counted(output: Any, name: str, values: tuple[Any, Any] | None) -> bool:
+    """Whether a module's attribute is a counter that nothing computed depends on: all code of the
+    capture that names it says ``x.name += 1`` or ``x.name = x.name + 1``.
     """
-    if type(was) is not int or type(now) is not int:
+    if values is None or {type(value) for value in values} != {int}:
         return False
     codes = [output.root_tx.f_code, *output.tracing_context.traced_code]
-    return all(_only_counts(code, name) for code in codes)
+    uses = [is_count for code in codes for is_count in _uses(code, name)]
+    return bool(uses) and all(uses)
 
 
-def _only_counts(code: Any, name: str) -> bool:
+def _uses(code: Any, name: str) -> Iterator[bool]:
+    """Of each place where code reads an attribute of this name: whether that is to count."""
     steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
     for place, step in enumerate(steps):
         if step.opname.startswith("LOAD_CONST") and step.argval == name:
-            return False  # as in getattr(self, "calls")
+            yield False  # as in getattr(self, "calls")
         if step.argval == name and step.opname.startswith(("LOAD_ATTR", "LOAD_METHOD")):
-            following = steps[place + 1 : place + 5]
-            if len(following) < 4:
-                return False
-            number, sum_, _, stored = following
-            is_sum = sum_.opname == "BINARY_OP" and sum_.argrepr in ("+", "+=")
-            is_kept = stored.opname == "STORE_ATTR" and stored.argval == name
-            if not (type(number.argval) is int and is_sum and is_kept):
-                return False
-    return True
+            after = steps[place + 1 : place + 5]
+            yield (
+                len(after) == 4
+                and type(after[0].argval) is int
+                and after[1].opname == "BINARY_OP"
+                and after[1].argrepr in ("+", "+=")
+                and after[3].opname == "STORE_ATTR"
+                and after[3].argval == name
+            )
 
 
 def _replaced(place: str, variable: Any, owners: Mapping[str, Any]) -> list[str] | None:

@@ -44,7 +44,7 @@ from dimsolve.partition.plan_data import given_mesh
 from ..capture.argument_objects import mapped
 from ..capture.dynamic import parameter_names
 from ..distributed.failures import Stopped
-from ..distributed.watch import INTERVAL, PATIENCE, Watch, watch
+from ..distributed.watch import INTERVAL, PATIENCE, Watch, end_watch, watch
 from ..graph import Graph
 from ..lowering.setting import mesh_symbols, other_mesh
 from ..parallel.faults import explain_run, note_stage
@@ -348,9 +348,9 @@ def _leave(guard: Watch, world: int) -> None:
         until = time.monotonic() + PATIENCE
         while guard.ask(lambda: store.add("ranks", 0)) < world and time.monotonic() < until:
             time.sleep(INTERVAL / 4)
-    guard.end()
-    gc.collect()
+    end_watch()
     dist.destroy_process_group()
+    gc.collect()
 
 
 def unreachable(rank: int, timeout: float) -> str:
