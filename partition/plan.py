@@ -193,6 +193,7 @@ def plan(
     sizes: Mapping[str, int] | None = None,
     optimizer_states: int = 2,
     seconds: float = float("inf"),
+    uneven: str = "parameters",
 ) -> Plan:
     """Returns how the graph is cut over the mesh.
 
@@ -224,13 +225,21 @@ def plan(
     them, and their gradients, in another one, and gathers them in the graph's. ``"reduced"``: in
     which dtype gradients are summed over ranks; that in which they are stored where it is not said.
 
+    uneven: what may be cut into parts that are not all equal, of lengths as torch's ``chunk`` makes
+    them. ``"parameters"``: lengths that are fixed by the model (a vocabulary, heads, widths), where
+    the count divides none that a parameter could be cut along; ``"allow"``: a batch and a sequence
+    too, so that they need no condition, and a length of the model also where another one would be
+    cut evenly; ``"refuse"``: nothing. Where a count is a multiple of the key-value heads, the axis
+    is seen as two (``plan.factors``): the first cuts them, the second the query heads that share
+    one.
+
     Raises PlanError for what is illegal, before anything runs, and MeshError for a mesh that cannot
     be read.
     """
     asked = Asked(
         machine_of(machine), dict(sizes or {}), bytes_of(memory), optimizer_states, seconds
     )
-    return plan_as(Plan, graph, mesh, policy, state, precision, asked)
+    return plan_as(Plan, graph, mesh, policy, state, precision, asked, uneven)
 
 
 def bytes_of(memory: int | str | None) -> int | None:

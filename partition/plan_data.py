@@ -35,8 +35,9 @@ from .legality import Legality
 from .machine import Machine
 from .reshard import Collective
 
-VERSIONS = (1, 2, 3)
-"""Of the schema: a plan of another version is not read. One that stores parameters in parts, or in
+VERSIONS = (1, 2, 3, 4)
+"""Of the schema: a plan of another version is not read. One that cuts unequal parts, or an axis that
+is seen as two, is of version 4. One that stores parameters in parts, or in
 another dtype, or in which rules communicate, is of version 3, any other with regions of version 2,
 all others are of version 1.
 """
@@ -137,7 +138,8 @@ class Split(Model):
 
     identifier: its name, cut into as many parts as the axis has in each of ``blocks`` blocks, and
     in each of their ``segments`` (proportions; [] is one segment); None where a partial value
-    passes through a linear operator. rule: which of the declaration's transform rules is used,
+    passes through a linear operator. of, unit: its length and what the parts are multiples of,
+    where they are not equal, as in `dimsolve.partition.placement.Shard`; "0" where they are. rule: which of the declaration's transform rules is used,
     counted from 0; None: the marks of the annotation.
     """
 
@@ -145,12 +147,28 @@ class Split(Model):
     blocks: Expression = "1"
     segments: list[int] = Field(default_factory=list)
     rule: int | None = None
+    of: Expression = "0"
+    unit: Expression = "1"
+
+    @property
+    def uneven(self) -> bool:
+        """Whether the parts are not all equal."""
+        return self.of != "0"
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Equal parts are written as in version 1."""
+        data: dict[str, Any] = write(self)
+        if not self.uneven:
+            del data["of"], data["unit"]
+        return data
 
     def __str__(self) -> str:
         name = self.identifier or "partial"
         blocks = f" in {self.blocks} blocks" if self.blocks != "1" else ""
         segments = f" in segments {':'.join(map(str, self.segments))}" if self.segments else ""
-        return f"{name}{blocks}{segments}"
+        unequal = " in unequal parts" if self.uneven else ""
+        return f"{name}{blocks}{segments}{unequal}"
 
 
 class Randomness(Model):
@@ -302,9 +320,8 @@ class SearchRecord(Model):
     """What a search for the plan of least time has proved, under its cost model.
 
     machine, sizes, memory, optimizer_states: what was asked; memory in bytes of a rank, None for
-    no limit. cost: of the plan, in picoseconds. bound: what every plan costs at least. restricted:
-    values that were brought to one placement, and whole beside it. proof: the steps that
-    `dimsolve.partition.search.check` checks.
+    no limit. cost: of the plan, in picoseconds. bound: what every plan costs at least. proof: the
+    steps that `dimsolve.partition.search.check` checks, of every round of the search.
     """
 
     machine: Machine
@@ -313,7 +330,6 @@ class SearchRecord(Model):
     optimizer_states: int
     cost: int
     bound: int
-    restricted: list[str] = Field(default_factory=list)
     proof: list[Any]
 
     @property
@@ -329,7 +345,7 @@ class SearchRecord(Model):
     @property
     def optimal(self) -> bool:
         """Whether it is proved that no plan is faster."""
-        return self.bound >= self.cost and not self.restricted
+        return self.bound >= self.cost
 
 
 class GraphId(Model):
@@ -350,11 +366,12 @@ class PlanData(Model):
     first: those of the graph, and any that whoever made the plan added. state: how parameters are
     stored along an axis on which they are used whole: ``optimizer``, in parts that are gathered
     once, or ``shared``, in parts that are gathered for each use; an axis that is not there stores
-    them as they are used. precision: of parameters, where it is not that of the graph. search: what
+    them as they are used. precision: of parameters, where it is not that of the graph. factors: axes that were asked for
+    and are seen as several of the mesh, outer axis first. search: what
     is proved of a plan that was searched for.
     """
 
-    version: Literal[1, 2, 3] = 1
+    version: Literal[1, 2, 3, 4] = 1
     graph: GraphId
     mesh: dict[Axis, Expression]
     policy: str
@@ -370,6 +387,7 @@ class PlanData(Model):
     regions: list[RegionPlan] = Field(default_factory=list)
     state: dict[Axis, State] = Field(default_factory=dict)
     precision: Precision | None = None
+    factors: dict[Axis, list[Axis]] = Field(default_factory=dict)
     search: SearchRecord | None = None
 
     _planned: Any = PrivateAttr(default=None)
@@ -417,7 +435,7 @@ class PlanData(Model):
     def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """What an older version has no word for is not written where there is none of it."""
         data: dict[str, Any] = write(self)
-        for name in ("regions", "state", "precision", "search"):
+        for name in ("regions", "state", "precision", "factors", "search"):
             if not getattr(self, name):
                 data.pop(name, None)
         for entry in data.get("conversions", ()):

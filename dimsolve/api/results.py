@@ -36,7 +36,7 @@ from dimsolve.ir.annotation import (
 from dimsolve.ir.errors import Diagnostic, DimsolveError, Span
 from dimsolve.ir.operator import registered
 from dimsolve.ir.read_annotation import read_annotation
-from dimsolve.partition.legality import Legality, LegalParts
+from dimsolve.partition.legality import Legality, LegalParts, MeshLegality
 from dimsolve.partition.placement import read_placement
 from dimsolve.partition.rules.rule import Rule
 from dimsolve.solver.algebra.poly import Dim as Length
@@ -340,6 +340,24 @@ class LegalityModel(Model):
         return legality
 
 
+class MeshLegalityModel(Model):
+    """Whether several splits of one operator are legal at once; each by itself in ``axes``."""
+
+    axes: tuple[LegalityModel, ...]
+    verdict: Literal["legal", "conditional", "illegal", "unknown"]
+    reason: str
+    conditions: Texts
+
+    @classmethod
+    def of(cls, found: MeshLegality) -> Self:
+        return cls(
+            axes=tuple(map(LegalityModel.of, found.axes)),
+            verdict=found.verdict,
+            reason=found.reason,
+            conditions=found.conditions,
+        )
+
+
 def _dims(rows: Iterable[ShapeText | None]) -> tuple[tuple[Length, ...] | None, ...]:
     return tuple(None if row is None else tuple(map(dim_of_text, row)) for row in rows)
 
@@ -490,6 +508,7 @@ _MODELS: dict[str, type[Model]] = {
     "Annotation": AnnotationModel,
     "Solution": SolutionModel,
     "Legality": LegalityModel,
+    "MeshLegality": MeshLegalityModel,
     "LegalParts": LegalPartsModel,
     "Proof": ProofModel,
     "Verification": VerificationModel,

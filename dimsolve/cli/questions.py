@@ -8,7 +8,6 @@ dimsolve infer model.py:tiny                                    every value's sy
 from __future__ import annotations
 
 from collections.abc import Iterator
-from json import loads
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -148,15 +147,9 @@ def _mesh_blocks(found: MeshLegality) -> Iterator[Block]:
 
 
 def _mesh_json(found: MeshLegality) -> str:
-    from json import dumps
-
     from .answers import json_text
 
-    if len(found.axes) == 1:
-        return json_text(found.axes[0])
-    axes = [loads(json_text(axis)) for axis in found.axes]
-    own = {"verdict": found.verdict, "reason": found.reason, "conditions": found.conditions}
-    return dumps({"axes": axes, **own})
+    return json_text(found.axes[0] if len(found.axes) == 1 else found)
 
 
 UpTo: TypeAlias = Annotated[

@@ -445,7 +445,7 @@ def _end_late() -> Callable[[Any], None]:
     """Ends this process where it does not end by itself after another rank's failure."""
     since: list[float] = []
 
-    def duty(_: object) -> None:
+    def check(_: object) -> None:
         guard = watch()
         if guard is not None and guard.failure is not None:
             since.append(time.monotonic())
@@ -453,7 +453,7 @@ def _end_late() -> Callable[[Any], None]:
                 print(str(guard.failure), file=sys.stderr, flush=True)
                 os._exit(1)
 
-    return duty
+    return check
 
 
 if __name__ == "__main__":

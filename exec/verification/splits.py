@@ -22,7 +22,6 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from dimsolve.ir.annotation import Mark
 from dimsolve.ir.errors import DimsolveError, OperatorError
 from dimsolve.ir.operator import Operator
 from dimsolve.partition.rules.rule import NoRule
@@ -307,7 +306,8 @@ def _is_unjoined(whole: Whole, name: str) -> bool:
         for rows in (layout.inputs, layout.outputs)
     )
     once = all(sum(counts) <= 1 for counts in (*inputs, *outputs))
-    return layout.marks[name] is Mark.NONE and once and not all(map(any, outputs))
+    mark = layout.marks[name]
+    return mark.splits and not mark.joins and once and not all(map(any, outputs))
 
 
 def check_samples(operator: Operator, check: CheckSplits, device: str) -> None:

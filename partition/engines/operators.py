@@ -86,10 +86,12 @@ def to_shardy(
     reduction, replicated = [], []
     for name in used:
         mark = layout.marks.get(name, Mark.FROZEN)
-        if mark is Mark.SUM and name not in outputs:
+        if mark.joins and name not in outputs:
             reduction.append(name)
-        elif mark is not Mark.NONE or any(
-            name not in {n for dim in row for n in dim} for row in factors[count:]
+        elif (
+            mark.joins
+            or not mark.splits
+            or any(name not in {n for dim in row for n in dim} for row in factors[count:])
         ):
             replicated.append(name)
     letters = dict(zip(used, _letters(), strict=False))

@@ -34,10 +34,11 @@ from dimsolve.ir.operator import Declaration
 from dimsolve.solver.algebra.dims import symbols_of
 from dimsolve.solver.algebra.poly import Dim, divide_exactly, product
 from dimsolve.solver.layout import Pattern
+from dimsolve.solver.proof.divisibility import exact_quotient
 from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.solution import Solution
 
-from ..mesh import part_of
+from ..mesh import dealt_units, is_dealt, part_of
 from ..placement import (
     MOST_WRITTEN,
     Grouped,
@@ -49,7 +50,7 @@ from ..placement import (
     fractions_of,
     shard_of,
 )
-from ..rules.rule import NoRule, Rule, TransformRule, choose_rule
+from ..rules.rule import NoRule, Parts, Rule, TransformRule, choose_rule, parts_of
 from .windows import Windows
 
 R = Replicate()
@@ -79,8 +80,9 @@ class Choice:
 
     name: the identifier that is cut, None where nothing is. blocks, segments: how it is, as in
     `dimsolve.partition.placement.Shard`. rule: the number of the transform rule used. requirements:
-    what must hold, for every identifier whose length is divided. needs: what is wanted of every
-    input.
+    what must hold, for every identifier whose length is divided. units: into how many equal units
+    it is cut that are dealt out as they come, where the parts are not equal; 0 where they are.
+    parts: into which parts its rule holds. needs: what is wanted of every input.
     """
 
     inputs: tuple[Placement, ...]
@@ -90,6 +92,8 @@ class Choice:
     segments: tuple[int, ...] = ()
     rule: int | None = None
     requirements: tuple[Requirement, ...] = ()
+    units: Dim = 0
+    parts: Parts = "any"
     needs: tuple[Need, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -116,7 +120,8 @@ class Choice:
         if self.name is not None:
             blocks = f" in {self.blocks} blocks" if self.blocks != 1 else ""
             segments = f" in segments {':'.join(map(str, self.segments))}" if self.segments else ""
-            return f"{self.name}{blocks}{segments}"
+            units = f" in unequal parts of {self.units}" if self.units else ""
+            return f"{self.name}{blocks}{segments}{units}"
         return "partial" if self.partial else "whole"
 
 
@@ -160,8 +165,9 @@ class Contract:
 
 class OperatorClass:
     """Operators that are alike. ``windows``: dimensions that are windows of one another; ``parts``:
-    into how many parts outer axes cut each identifier; ``replaced``: the function that a transform
-    rule of an outer axis put in the operator's place.
+    into how many parts outer axes cut each identifier; ``dealt``: how many of these a rank has,
+    where it is not one; ``replaced``: the function that a transform rule of an outer axis put in
+    the operator's place.
     """
 
     def __init__(
@@ -173,6 +179,7 @@ class OperatorClass:
         windows: tuple[Windows, ...] = (),
         parts: Mapping[str, Dim] | None = None,
         replaced: object = None,
+        dealt: Mapping[str, Dim] | None = None,
     ) -> None:
         self.solution = solution
         self.contract = contract
@@ -181,6 +188,7 @@ class OperatorClass:
         self.windows = windows
         self.parts = dict(parts or {})
         self.replaced = replaced
+        self.dealt = dict(dealt or {})
         self.tensors = (*solution.layout.inputs, *solution.layout.outputs)
         self.inputs = len(solution.layout.inputs)
         self.lengths = {n: self._local(n, dim) for n, dim in solution.values.items()}
@@ -190,10 +198,13 @@ class OperatorClass:
         self._spreads: dict[tuple[int, Placement], Choice | Refusal] = {}
         self._grouped: dict[tuple[int, Grouped], tuple[Choice, ...]] = {}
         self._passes: dict[tuple[frozenset[int], Reduction], Choice | None] = {}
+        self._unevens: dict[tuple[int, Dim], Choice | Refusal] = {}
         self._locals: dict[tuple[int, Dim], OperatorClass] = {}
 
     def _local(self, name: str, length: Dim) -> Dim:
-        return part_of(length, self.parts[name], self.facts) if name in self.parts else length
+        if name in self.parts:
+            length = part_of(length, self.parts[name], self.facts)
+        return length * self.dealt.get(name, 1)
 
     @property
     def rules(self) -> tuple[TransformRule, ...]:
@@ -229,6 +240,8 @@ class OperatorClass:
         length = self.lengths[name]
         if length == 1:
             return Refusal(f"{name} = 1: there is nothing to split", name)
+        if name in self.dealt:
+            return Refusal(f"an outer axis cuts {name} into unequal parts", name)
         if not symbols_of(length) <= self.known:
             return Refusal(f"the length of {name} is known only when it runs", name)
         rule = choose_rule(
@@ -255,6 +268,10 @@ class OperatorClass:
             self._placed(placement, patterns, rule.name, blocks, segments)
             for placement, patterns in zip((*rule.inputs, *rule.outputs), self.tensors, strict=True)
         ]
+        for placement in placements:
+            if isinstance(placement, Shard) and is_dealt(placement.blocks):
+                reason = f"{rule.name} is cut within what an outer axis cuts into unequal parts"
+                return Refusal(reason, rule.name)
         cut = {rule.name: blocks * sum(segments or (1,))}
         for placement, patterns in zip(placements, self.tensors, strict=True):
             if isinstance(placement, Shard) and patterns is not None:
@@ -270,7 +287,48 @@ class OperatorClass:
         inputs, outputs = tuple(placements[: self.inputs]), tuple(placements[self.inputs :])
         if self.contract.loses(inputs):
             return Refusal("what it writes to is kept, and a rank would have a summand", rule.name)
-        return Choice(inputs, outputs, rule.name, blocks, segments, number, requirements)
+        parts = parts_of(rule)
+        return Choice(
+            inputs, outputs, rule.name, blocks, segments, number, requirements, parts=parts
+        )
+
+    def uneven(self, choice: Choice, units: Dim) -> Choice | Refusal:
+        """Returns the choice that deals out so many units as they come, as torch's ``chunk`` does,
+        in place of one that cuts equal parts: what is right for a part of every unit is right for
+        runs of them, where the rule holds for unequal parts.
+        """
+        key = (id(choice), units)
+        if key not in self._unevens:
+            self._unevens[key] = self._uneven(choice, units)
+        return self._unevens[key]
+
+    def _uneven(self, choice: Choice, units: Dim) -> Choice | Refusal:
+        name = choice.name
+        if name is None:
+            return Refusal("a partial value is not cut")
+        if choice.parts == "equal":
+            return Refusal(f"the parts of {name} must be equal: what they give is weighed alike")
+        rule = None if choice.rule is None else self.rules[choice.rule]
+        if rule is not None and (rule.local or rule.modifier) and rule.placed:
+            if not isinstance(self.lengths[name], int):
+                return Refusal(f"where a part of {name} begins is not known before it runs", name)
+            if name in self.parts:
+                return Refusal(f"{name} is cut along another axis too", name)
+        for need in choice.requirements:
+            if exact_quotient(need.length, units * need.divisor, self.facts) is None:
+                return Refusal(f"{need.name} = {need.length} is not {units} equal units", name)
+        placements: list[Placement] = []
+        for number, placement in enumerate((*choice.inputs, *choice.outputs)):
+            dims = self.dims(number) if isinstance(placement, Shard) else None
+            if isinstance(placement, Shard) and dims is not None:
+                length = dims[placement.dim]
+                unit = exact_quotient(length, placement.units * units, self.facts)
+                if unit is None or is_dealt(length):
+                    return Refusal(f"{placement} does not cut {units} equal units", name)
+                placement = replace(placement, of=length, unit=unit)
+            placements.append(placement)
+        inputs, outputs = tuple(placements[: self.inputs]), tuple(placements[self.inputs :])
+        return replace(choice, inputs=inputs, outputs=outputs, units=units)
 
     def _placed(
         self,
@@ -321,6 +379,15 @@ class OperatorClass:
         patterns = self.tensors[tensor]
         if patterns is None:
             return Refusal(self.contract.frozen or "it is '?': only ever replicated")
+        if shard.of:
+            units = exact_quotient(shard.of, shard.units * shard.unit, self.facts)
+            equal = self.spread(tensor, shard.even)
+            if units is None or isinstance(equal, Refusal):
+                return Refusal(f"{shard} has no units") if units is None else equal
+            found = self.uneven(equal, units)
+            if isinstance(found, Choice) and found.at(tensor) != shard:
+                return Refusal(f"{shard} is not what it would make of {units} units")
+            return found
         answer = windowed(self, tensor, shard)
         if answer is not None:
             return answer
@@ -421,15 +488,21 @@ class OperatorClass:
         outputs = self.solution.layout.outputs
         return Choice(inputs, tuple([R if row is None else joined for row in outputs]))
 
-    def local(self, choice: Choice, count: Dim) -> OperatorClass:
-        """Returns the class of what one rank is left with."""
+    def local(self, choice: Choice, count: Dim, axis: str = "") -> OperatorClass:
+        """Returns the class of what one rank is left with. axis: its name, where the parts are not
+        equal: lengths are expressions of the rank's place on it.
+        """
         if not choice.requirements:
             return self
         key = (id(choice), count)
         if key not in self._locals:
-            parts = dict(self.parts)
+            parts, dealt = dict(self.parts), dict(self.dealt)
             for requirement in choice.requirements:
-                parts[requirement.name] = parts.get(requirement.name, 1) * count
+                name = requirement.name
+                parts[name] = parts.get(name, 1) * (choice.units or count)
+                if choice.units:
+                    run = dealt_units(choice.units, count, axis)
+                    dealt[name] = dealt.get(name, 1) * run
             local = None if choice.rule is None else self.rules[choice.rule].local
             self._locals[key] = OperatorClass(
                 self.solution,
@@ -439,6 +512,7 @@ class OperatorClass:
                 self.windows,
                 parts,
                 local or self.replaced,
+                dealt,
             )
         return self._locals[key]
 

@@ -19,6 +19,7 @@ from ..placement import Partial, Reduction, Replicate, Shard
 from ..reshard import item_bytes
 from .axis_state import AxisState
 from .choices import Choice, R
+from .network import Network
 from .requirements import Requirements
 
 SWEEPS = 8
@@ -111,15 +112,15 @@ def _passing(state: AxisState, number: int, place: int, made: Partial) -> Choice
     for places in ({place}, addable):
         passing = state.classes[number].passing(frozenset(places), made.reduction)
         if passing is not None and passing.inputs[place] == made:
-            return None if loses_digits(state, number, passing) else passing
+            return None if loses_digits(state.network, number, passing) else passing
     return None
 
 
-def loses_digits(state: AxisState, number: int, passing: Choice) -> bool:
+def loses_digits(network: Network, number: int, passing: Choice) -> bool:
     """Returns whether a sum over ranks would be taken in fewer digits than one rank alone has
     there: what comes out has fewer, or another input that has a gradient.
     """
-    edges, operator = state.network.edges, state.network.operators[number]
+    edges, operator = network.edges, network.operators[number]
     inputs = [
         (edges[w], p) for w, p in zip(operator.inputs, passing.inputs, strict=True) if w is not None
     ]
@@ -228,7 +229,7 @@ def _candidates(state: AxisState, number: int) -> Iterator[Choice]:
     for reduction, places in partial.items():
         for allowed in (places, places | free):
             passing = op_class.passing(frozenset(allowed), reduction)
-            if passing is None or loses_digits(state, number, passing):
+            if passing is None or loses_digits(state.network, number, passing):
                 continue
             if any(isinstance(passing.inputs[place], Partial) for place in places):
                 yield passing

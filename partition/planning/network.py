@@ -30,12 +30,13 @@ from dimsolve.ir.graph import (
 from dimsolve.ir.operator import Declaration
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType
 from dimsolve.solver.algebra.dims import evaluate, symbols_of
-from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.algebra.poly import Dim, symbol
 from dimsolve.solver.infer import infer_sizes
 from dimsolve.solver.layout import layout_of
 from dimsolve.solver.proof.facts import NO_FACTS, Facts, read_facts
 
 from ..aliasing import aliases_of, written_by, written_value
+from ..mesh import is_dealt
 from ..plan_data import Gradient
 from ..regions import VMAPPED, mapped_nodes, recorded_after
 from ..rules.table import rules_for
@@ -168,7 +169,8 @@ class Network:
         if dim.__class__ is int:
             return float(dim)
         if dim not in self._sizes:
-            values = dict.fromkeys(symbols_of(dim), NOMINAL)
+            # Of unequal parts the first is the longest.
+            values = {name: 1 if is_dealt(symbol(name)) else NOMINAL for name in symbols_of(dim)}
             try:
                 self._sizes[dim] = float(max(evaluate(dim, values), 1))
             except ZeroDivisionError:

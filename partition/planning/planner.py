@@ -21,18 +21,20 @@ PAS(graph, resource)           a function that calls graph.partition
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast, get_args
 
+from dimsolve.ir.characters import shown
 from dimsolve.ir.graph import Graph
+from dimsolve.solver.algebra.poly import Dim
 
 from ..cost import cost_of
 from ..fingerprint import graph_id
 from ..gc_paused import gc_paused
 from ..inlining import inlined
 from ..machine import Machine
-from ..mesh import Mesh, MeshLike
+from ..mesh import Mesh, MeshLike, part_symbol
 from ..plan_data import PlanData, plan_error, problem
 from ..sizes import Sizes
 from .assemble import Assembly
@@ -44,10 +46,10 @@ from .experts import experts
 from .network import Network
 from .remarks import remarks
 from .requests import obey, requests_from, requests_of
-from .requirements import Requirements
+from .requirements import Requirements, Uneven
 from .sequence import sequence, tensor_and_sequence
 from .storage import precision_of, states_of
-from .tensor import tensor
+from .tensor import SeenAsTwo, tensor
 
 AUTO = "auto"
 DEFAULT = "data+tensor"
@@ -215,12 +217,14 @@ def plan_as(
     state: Any = None,
     precision: Any = None,
     asked: Asked | None = None,
+    uneven: Any = "parameters",
 ) -> P:
     """Returns how the graph is cut over the mesh, as data of this class; see `dimsolve.plan`.
 
     asked: what a search needs to know, for the policy ``"auto"``.
     """
     require_graph(graph)
+    mode = uneven_of(uneven)
     with gc_paused():
         graph, devices = inlined(graph), Mesh.with_axes(mesh)
         network = Network(graph)
@@ -238,24 +242,92 @@ def plan_as(
             cost = cost_of(made, sizes, found.record.machine).picoseconds
             record = found.record.model_copy(update={"cost": cost})
             return made.model_copy(update={"search": record})
-        decide = policy_of(policy, network, devices)
-        classes = [operator.op_class for operator in network.operators]
-        decided: list[tuple[AxisState, Requirements]] = []
-        conditions: dict[str, str] = {}
-        notes: list[str] = []
-        for axis, count in devices.axes:
-            along = AxisState(network, axis, count, classes)
-            requirements = Requirements(count, network.facts, conditions)
-            notes += decide(along, requirements)
-            complete(along, requirements)
-            classes = along.local_classes()
-            decided.append((along, requirements))
-        states = states_of(state, devices, data_axes([along for along, _ in decided]))
-        dtypes = precision_of(precision)
-        assembly = Assembly(network, devices, decided, classes, states, dtypes)
-        plan = assembly.plan(make, graph_id(graph), decide.name, notes)
-        plan.notes.extend(note for note in remarks(plan, decided) if note not in plan.notes)
-        return plan
+        factors: dict[str, list[str]] = {}
+        while True:
+            try:
+                return _planned(
+                    make, graph, network, devices, policy, state, precision, mode, factors
+                )
+            except SeenAsTwo as found:
+                devices, names = seen_as_two(devices, found.axis, found.units)
+                policy = _of_both(policy, found.axis, names)
+                whole = next((a for a, each in factors.items() if found.axis in each), found.axis)
+                before = factors.get(whole, [found.axis])
+                place = before.index(found.axis)
+                factors[whole] = [*before[:place], *names, *before[place + 1 :]]
+
+
+def _planned(
+    make: type[P],
+    graph: Graph,
+    network: Network,
+    devices: Mesh,
+    policy: Any,
+    state: Any,
+    precision: Any,
+    uneven: Uneven,
+    factors: dict[str, list[str]],
+) -> P:
+    """The plan that is decided axis after axis."""
+    decide = policy_of(policy, network, devices)
+    classes = [operator.op_class for operator in network.operators]
+    decided: list[tuple[AxisState, Requirements]] = []
+    conditions: dict[str, str] = {}
+    notes: list[str] = []
+    for axis, count in devices.axes:
+        along = AxisState(network, axis, count, classes)
+        requirements = Requirements(count, network.facts, conditions, uneven)
+        notes += decide(along, requirements)
+        complete(along, requirements)
+        classes = along.local_classes()
+        decided.append((along, requirements))
+    states = states_of(state, devices, data_axes([along for along, _ in decided]))
+    dtypes = precision_of(precision)
+    assembly = Assembly(network, devices, decided, classes, states, dtypes, factors)
+    plan = assembly.plan(make, graph_id(graph), decide.name, notes)
+    plan.notes.extend(note for note in remarks(plan, decided) if note not in plan.notes)
+    return plan
+
+
+def seen_as_two(mesh: Mesh, axis: str, units: int) -> tuple[Mesh, list[str]]:
+    """Returns the mesh whose axis is two, the first of ``units`` ranks, and their names.
+
+    >>> print(seen_as_two(Mesh.of("dp=2, tp=8"), "tp", 2)[0])
+    dp=2, tp_0=2, tp_1=4
+    """
+    names = [f"{axis}_0", f"{axis}_1"]
+    axes: list[tuple[str, Dim]] = []
+    for name, size in mesh.axes:
+        if name == axis and isinstance(size, int):
+            axes += zip(names, (units, size // units), strict=True)
+        else:
+            axes.append((name, size))
+    return Mesh(tuple(axes)), names
+
+
+def _of_both(policy: Any, axis: str, names: Sequence[str]) -> Any:
+    """The policy that decides along two axes what it decided along one."""
+    if not isinstance(policy, Mapping) or axis not in policy:
+        return policy
+    found: dict[str, Any] = {}
+    for name, word in policy.items():
+        found.update(dict.fromkeys(names, word) if name == axis else {name: word})
+    return found
+
+
+NO_UNEVEN = problem(
+    "no-such-uneven",
+    "this says of nothing that it may be cut into unequal parts",
+    "uneven is {given}",
+    'write "parameters", for lengths that are fixed by the model, "allow" for all, or "refuse"',
+)
+
+
+def uneven_of(uneven: Any) -> Uneven:
+    """Returns what may be cut into unequal parts. Raises PlanError."""
+    if isinstance(uneven, str) and uneven in get_args(Uneven):
+        return cast("Uneven", uneven)
+    raise NO_UNEVEN(given=shown(repr(uneven), 60))
 
 
 def verified_plan(plan: PlanData) -> None:
@@ -280,8 +352,11 @@ def require_graph(graph: object) -> None:
 
 
 def check_symbols(mesh: Mesh, network: Network) -> None:
-    """Raises PlanError where a size of the mesh has the name of a length."""
-    both = sorted(mesh.symbols & network.classes.known)
+    """Raises PlanError where a size of the mesh, or a rank's place on it, has the name of a
+    length.
+    """
+    own = mesh.symbols | {part_symbol(axis) for axis in mesh.names}
+    both = sorted(own & network.classes.known)
     if both:
         raise plan_error(
             "symbol-clash",

@@ -19,7 +19,7 @@ from math import gcd
 from ..placement import Shard
 from ..plan_data import PlanError
 from .axis_state import AxisState, Change
-from .choices import Requirement
+from .choices import Choice, Refusal, Requirement
 from .illegal import group_error, too_fine
 from .propagation import Propagation, propagate
 from .requirements import Requirements, common_length
@@ -32,6 +32,18 @@ OPERATIONS_PER_BYTE = 4
 
 COLLECTIVES_PER_USE = 3
 """... and where it adds at most so many collectives for each use of a matrix that it cuts."""
+
+
+class SeenAsTwo(Exception):
+    """An axis is to be seen as two: the first cuts ``units``, of which each is held by all ranks
+    of the second, which may cut what has more of them. 2 key-value heads over 4 ranks, with 8 query
+    heads: the first axis, of 2, cuts both; the second, of 2, the query heads that share one.
+    """
+
+    def __init__(self, axis: str, units: int) -> None:
+        super().__init__(axis, units)
+        self.axis = axis
+        self.units = units
 
 
 @dataclass(eq=False, slots=True)
@@ -70,7 +82,9 @@ class Group:
 
 
 def tensor(state: AxisState, requirements: Requirements) -> list[str]:
-    """Decides the operators of all groups that help; returns notes on what was left whole."""
+    """Decides the operators of all groups that help; returns notes on what was left whole. Raises
+    `SeenAsTwo` where the axis has to be seen as two.
+    """
     policy = TensorPolicy(state, requirements)
     policy.run()
     return policy.notes
@@ -94,6 +108,8 @@ class TensorPolicy:
         """
         network = self.state.network
         for shallow in (False, True):
+            if shallow and self.requirements.uneven == "allow":
+                self._deal()
             seeds = [
                 (edge.number, Shard(dim))
                 for edge in network.parameters
@@ -104,6 +120,7 @@ class TensorPolicy:
             while self._heap:
                 _, _, group = heapq.heappop(self._heap)
                 self._consider(group, again=shallow)
+        self._deal()
         self._settle()
 
     def _cut(self, edge: int) -> bool:
@@ -174,6 +191,11 @@ class TensorPolicy:
         illegal = self._illegal(group)
         count = self.state.count
         if illegal and isinstance(count, int):
+            if self._dealt(group.propagation, common) is not None:
+                if count % common == 0:
+                    raise SeenAsTwo(self.state.axis, common)
+                self.blocked.append(group)
+                return False
             if gcd(count, common) > 1:
                 raise self._error(group, common)
             self.blocked.append(group)
@@ -202,6 +224,64 @@ class TensorPolicy:
         assert group.change is not None
         self.state.accept(group.change)
         group.change = None
+
+    def _dealt(self, propagation: Propagation, common: int) -> dict[int, Choice] | None:
+        """The choices of a group that deal out so many units, where that is allowed: they are more
+        than one, what they are cut of is fixed by the model, and no rule forbids it.
+        """
+        requirements, state = self.requirements, self.state
+        if requirements.uneven == "refuse" or common < 2 or not isinstance(state.count, int):
+            return None
+        found: dict[int, Choice] = {}
+        for number, choice in propagation.choices.items():
+            if not choice.requirements:
+                found[number] = choice
+                continue
+            if not all(isinstance(need.length, int) for need in choice.requirements):
+                return None
+            dealt = state.classes[number].uneven(choice, common)
+            if isinstance(dealt, Refusal) or requirements.lacks_units(dealt):
+                return None
+            found[number] = dealt
+        return found
+
+    def _deal(self) -> None:
+        """Cuts into unequal parts what the count divides in no way, as far as it helps."""
+        for group in sorted(self.blocked, key=self._promise):
+            for seed in group.seeds:
+                if self._cut(seed[0]):
+                    continue
+                again = self._group(seed, group.shallow)
+                common = common_length(again.requirements, self.state.network.facts)
+                choices = self._dealt(again.propagation, common)
+                if not choices:
+                    continue
+                again.propagation.choices = choices
+                self._weigh(again)
+                if again.helps:
+                    self._take(again)
+                    self.notes.append(self._unequal(again, common))
+
+    def _promise(self, group: Group) -> tuple[bool, float, int]:
+        """The least first: what a group sends for a byte that the fullest rank need not hold."""
+        units, count = common_length(group.requirements, self.state.network.facts), self.state.count
+        assert isinstance(count, int)
+        held = -(-units // count) / units if units else 1.0
+        saved = (1 - held) / (1 - 1 / count)
+        return group.shallow, group.ratio / saved if saved > 0 else float("inf"), group.number
+
+    def _unequal(self, group: Group, units: int) -> str:
+        """What is cut into unequal parts, and what that wastes."""
+        count = self.state.count
+        assert isinstance(count, int)
+        names = list(dict.fromkeys(self.state.network.edges[edge].target for edge, _ in group.seeds))
+        listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        most = -(-units // count)
+        return (
+            f"{self.state.axis}: {listed} {'is' if len(names) == 1 else 'are'} cut into unequal "
+            f"parts: of {units} units a rank has {most} at most, {most * count / units:.4g} times "
+            "an equal share"
+        )
 
     def _settle(self) -> None:
         """Groups put aside are an error, unless their parameters were cut in another way, or no

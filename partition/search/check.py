@@ -349,12 +349,27 @@ def check_bound(problem: Any, bound: int, steps: Sequence[Any]) -> None:
     """Raises NotProved unless the steps prove that no choice that fits costs less than ``bound``;
     with a bound of 2**60: that nothing fits.
     """
+    if not _checked(_State(problem, bound), steps):
+        raise NotProved("the proof leaves something")
+
+
+def survivors_of(problem: Any, bound: int, steps: Sequence[Any]) -> list[Any]:
+    """Returns for every node a mask of the options that the steps leave: a choice that fits and
+    costs less than ``bound`` has no other. Raises NotProved for steps that say anything else.
+    """
+    if any(step[:1] not in (["arc"], ["row"], ["slack"], ["bound"]) for step in steps):
+        raise NotProved("options are dropped by bounds alone")
+    state = _State(problem, bound)
+    if _checked(state, steps):
+        return [np.zeros(len(c), bool) for c in problem.costs]
+    return [state.alive(i) for i in range(len(problem.costs))]
+
+
+def _checked(state: _State, steps: Sequence[Any]) -> bool:
     try:
-        proved = _proved(_State(problem, bound), steps)
+        return _proved(state, steps)
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
         raise NotProved(f"the proof cannot be read: {error!r:.200}") from None
-    if not proved:
-        raise NotProved("the proof leaves something")
 
 
 def check_choice(problem: Any, chosen: Sequence[int], cost: int) -> None:

@@ -34,11 +34,13 @@ class Empty(Exception):
 class Core:
     """Nodes with the options that are left. ``ids``: their numbers in the problem. ``steps``: of
     the proof. ``reached``: a bound that messages have shown. ``followed``: nodes that became a part
-    of another, with the option for each of its.
+    of another, with the option for each of its. ``only_bounds``: no option goes because another is
+    as good: what goes is in no choice below the target.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, *, only_bounds: bool = False) -> None:
         self.problem = problem
+        self.only_bounds = only_bounds
         self.limit = float("inf") if problem.limit is None else problem.limit
         limited = problem.limit is not None
         infinite = _Once(lambda t: np.where(t >= FORBIDDEN, np.inf, t.astype(np.float64)))
@@ -166,7 +168,7 @@ class Core:
                 touched += [i, *self.edges[i]]
                 finite = np.isfinite(self.edges[i][j])
             table = self.edges[i][j]
-            if finite.all():
+            if finite.all() and not self.only_bounds:
                 left, right = table[:, 0], table[0] - table[0, 0]
                 if (left[:, None] + right[None, :] == table).all():
                     self.steps.append(["absorb", i, j])
@@ -174,6 +176,8 @@ class Core:
                     self.costs[j] = self.costs[j] + right
                     del self.edges[i][j], self.edges[j][i]
                     touched += [i, j]
+        if self.only_bounds:
+            return touched
         for j, table in self.edges[i].items():
             finite = np.isfinite(table)
             if (finite.sum(0) <= 1).all():

@@ -66,6 +66,16 @@ def solve(
     return Search(problem, seconds, work, progress).run(start)
 
 
+def drop(
+    problem: Problem, target: int, *, seconds: float = float("inf"), work: float = WORK
+) -> tuple[list[Any] | None, list[Any]]:
+    """Returns for every node which of its options some choice may have that costs less than the
+    target, as far as bounds tell; None where no choice does. With the proof, for
+    `dimsolve.partition.search.check.survivors_of`.
+    """
+    return _Drop(problem, seconds, work, None, target=target).masks()
+
+
 @dataclass(slots=True)
 class Search:
     """One run. ``best``: the best choice so far; ``target``: its cost, to be undercut."""
@@ -80,11 +90,7 @@ class Search:
     ends: float = 0.0
 
     def run(self, start: list[int] | None) -> Answer:
-        self.ends = time.monotonic() + self.seconds
-        finite = [c[c < FORBIDDEN].max(initial=0) for c in self.problem.costs]
-        finite += [t[t < FORBIDDEN].max(initial=0) for t in self.problem.edges.values()]
-        most = max(sum(int(abs(each)) for each in finite), 1)
-        self.scale = 1 << max(0, min(12, (EXACT // 16 // most).bit_length() - 1))
+        self.begin()
         if start is not None:
             self.offer(start)
         core = Core.__new__(Core)
@@ -95,6 +101,17 @@ class Search:
             bound = self.target
         bound = min(bound, self.target)
         return Answer(self.best, self.target, bound, core.__dict__.get("steps", []))
+
+    def begin(self) -> None:
+        """Says when the time is over, and by how much costs are scaled."""
+        self.ends = time.monotonic() + self.seconds
+        known: dict[int, int] = {}
+        total = 0
+        for each in (*self.problem.costs, *self.problem.edges.values()):
+            if id(each) not in known:
+                known[id(each)] = int(each[each < FORBIDDEN].max(initial=0))
+            total += abs(known[id(each)])
+        self.scale = 1 << max(0, min(12, (EXACT // 16 // max(total, 1)).bit_length() - 1))
 
     @property
     def late(self) -> bool:
@@ -295,6 +312,42 @@ class Search:
         return total
 
 
+class _Drop(Search):
+    """A search whose target stands, and in which an option goes by bounds alone."""
+
+    def offer(self, chosen: list[int]) -> bool:
+        cost = self.problem.cost(chosen)
+        return cost < FORBIDDEN and self.problem.fits(chosen)
+
+    def masks(self) -> tuple[list[Any] | None, list[Any]]:
+        self.begin()
+        core = Core.__new__(Core)
+        given: dict[Any, Table] = {}
+        prices: Prices = {}
+        try:
+            core = Core(self.problem, only_bounds=True)
+            while True:
+                core.reduce()
+                before = core.options
+                order = elimination_order(core, self.work)
+                if order is None:
+                    found = self.messages(core, given, prices)
+                else:
+                    found = self.priced(core, order, prices, self.scale)
+                if found is not None and not self.late:
+                    return None, core.steps
+                if order is not None or core.options > 0.98 * before or self.late:
+                    break
+        except Empty:
+            return None, core.__dict__.get("steps", [])
+        masks = []
+        for i, own in enumerate(self.problem.costs):
+            mask = np.zeros(len(own), bool)
+            mask[core.ids[i]] = True
+            masks.append(mask)
+        return masks, core.steps
+
+
 def priced_costs(core: Core, weight: int, prices: Prices) -> dict[int, Table]:
     """Returns the costs of options, times a weight, with what they hold at these prices."""
     costs = {i: c * weight for i, c in core.costs.items()}
@@ -406,7 +459,7 @@ class Dual:
             bound = run.least + self.constant(prices)
             if bound > best[1]:
                 best = prices, bound
-            if bound > self.weight * (search.target - 1):
+            if bound > self.weight * (search.target - 1) or not core.times:
                 break
             chosen = core.choice(run.chosen())
             search.offer(chosen)

@@ -36,7 +36,8 @@ class Words(nn.Module):
 def notes(model: nn.Module, mesh: dict[str, int], policy: Any = None) -> list[str]:
     ids = torch.zeros(4, 6, dtype=torch.long)
     graph = ds.trace(model, kwargs={"ids": ids}, dynamic={"ids": {0: "batch", 1: "seq"}})
-    return [note for note in ds.plan(graph, mesh, policy).notes if "the batch is" not in note]
+    made = ds.plan(graph, mesh, policy, uneven="refuse")
+    return [note for note in made.notes if "the batch is" not in note]
 
 
 GATHERED = (

@@ -1,0 +1,182 @@
+"""What every operator may do along all axes at once, for a search.
+
+The choices along an axis are those of the operator's rules, and the blocks that its neighbours ask
+for: a fused weight of three projections is cut in 3 blocks because what is behind it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from dimsolve.solver.algebra.poly import Dim
+
+from ..layout import Layout
+from ..mesh import Mesh
+from ..placement import Reduction, Replicate, Shard
+from ..plan_data import Split
+from .assemble import split_of
+from .choices import Choice, OperatorClass
+from .completion import loses_digits
+from .network import Network, Operator
+from .requirements import Requirements
+from .ways import Need
+
+Kind: TypeAlias = tuple[OperatorClass, bool]
+"""A class of operators, and whether they are whole on every rank."""
+
+Context: TypeAlias = tuple[tuple[Choice, ...], OperatorClass]
+"""What outer axes have chosen, and what that leaves a rank with."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Option:
+    """Choices on all axes, and the class of what a rank is left with. Compared by identity."""
+
+    choices: tuple[Choice, ...]
+    local: OperatorClass
+
+    def made(self, output: int) -> Layout:
+        """Returns how an output is made."""
+        return tuple([choice.outputs[output] for choice in self.choices])
+
+    def need(self, place: int, gradient: bool) -> Need:
+        """Returns what is needed of an input."""
+        needs = [choice.needs[place] for choice in self.choices]
+        return tuple([p for p, _ in needs]), tuple([gradient and s for _, s in needs])
+
+
+class Vocabulary:
+    """The options of every kind of operator: those of its rules, and the blocks that neighbours ask
+    for. kinds: operators of one class, all pinned or none.
+    """
+
+    def __init__(self, network: Network, mesh: Mesh, value: Callable[[Dim], int]) -> None:
+        self.network = network
+        self.mesh = mesh
+        self.value = value
+        self.requirements = [Requirements(count, network.facts) for _, count in mesh.axes]
+        self.links = self._links()
+        self._of: dict[Any, list[Option]] = {}
+        found: dict[Kind, list[Context]] = {
+            _kind(op): [((), op.op_class)] for op in network.operators
+        }
+        for axis, (_, count) in enumerate(mesh.axes):
+            choices = self._choices(axis, found)
+            found = {
+                kind: [
+                    ((*before, choice), op_class.local(choice, count))
+                    for number, (before, op_class) in enumerate(each)
+                    for choice in choices[kind, number]
+                ]
+                for kind, each in found.items()
+            }
+        self.known = {kind: [Option(*each) for each in found[kind]] for kind in found}
+
+    def of(self, operator: Operator) -> list[Option]:
+        """Returns the options of an operator, for alike ones the same list; what would lose digits
+        is none.
+        """
+        edges = self.network.edges
+        tensors = [None if n is None else edges[n] for n in (*operator.inputs, *operator.outputs)]
+        kinds = tuple([None if e is None else (e.dtype, e.gradient) for e in tensors])
+        key = _kind(operator), kinds
+        if key not in self._of:
+            options = self.known[key[0]]
+            lost = {
+                id(choice)
+                for option in options
+                for choice in option.choices
+                if choice.partial and loses_digits(self.network, operator.number, choice)
+            }
+            self._of[key] = [o for o in options if not any(id(c) in lost for c in o.choices)]
+        return self._of[key]
+
+    def _links(self) -> dict[Any, dict[tuple[Any, int], None]]:
+        """(kind, tensor) -> the (kind, tensor) that are the same value somewhere in the graph."""
+        links: dict[Any, dict[tuple[Any, int], None]] = {}
+        for edge in self.network.edges:
+            ends = [(_kind(self.network.operators[n]), place) for n, place in edge.uses]
+            if edge.producer is not None:
+                operator = self.network.operators[edge.producer[0]]
+                ends.append((_kind(operator), operator.op_class.inputs + edge.producer[1]))
+            ends = list(dict.fromkeys(ends))
+            for end in ends:
+                links.setdefault(end, {}).update(dict.fromkeys(e for e in ends if e != end))
+        return links
+
+    def _choices(
+        self, axis: int, contexts: Mapping[Kind, list[Context]]
+    ) -> dict[tuple[Kind, int], list[Choice]]:
+        """The choices along one axis, for every context: what outer axes have chosen. What one end
+        of a value offers is asked of the other where outer axes leave the value alike.
+        """
+        found: dict[tuple[Kind, int], dict[Choice, None]] = {}
+        queue: list[tuple[Kind, int, Choice]] = []
+        alike: dict[tuple[Kind, int, Layout], list[int]] = {}
+
+        def add(kind: Kind, number: int, choice: Choice) -> None:
+            own = found[kind, number]
+            if choice not in own and self._legal(axis, choice):
+                own[choice] = None
+                queue.append((kind, number, choice))
+
+        for kind, each in contexts.items():
+            for number, (before, op_class) in enumerate(each):
+                found[kind, number] = {op_class.whole: None}
+                if not kind[1]:
+                    for tensor in range(len(op_class.tensors)):
+                        layout = tuple([choice.at(tensor) for choice in before])
+                        alike.setdefault((kind, tensor, layout), []).append(number)
+                    for choice in op_class.choices():
+                        add(kind, number, choice)
+        while queue:
+            kind, number, choice = queue.pop()
+            before, op_class = contexts[kind][number]
+            for tensor in range(len(op_class.tensors)):
+                placement, layout = choice.at(tensor), tuple([c.at(tensor) for c in before])
+                if isinstance(placement, Replicate):
+                    continue
+                for other, place in self.links.get((kind, tensor), ()):
+                    for near in alike.get((other, place, layout), ()):
+                        theirs = contexts[other][near][1]
+                        if isinstance(placement, Shard):
+                            answer = theirs.spread(place, placement)
+                            if isinstance(answer, Choice):
+                                add(other, near, answer)
+                        elif tensor >= op_class.inputs:
+                            for passing in _passing(theirs, place, placement.reduction):
+                                add(other, near, passing)
+        return {key: list(each) for key, each in found.items()}
+
+    def _legal(self, axis: int, choice: Choice) -> bool:
+        """Whether a choice is legal, and its conditions hold at these sizes."""
+        if self.requirements[axis].conditions_of(choice) is None:
+            return False
+        count = self.mesh.axes[axis][1]
+        return all(
+            self.value(each.length) % self.value(each.divisor * count) == 0
+            for each in choice.requirements
+        )
+
+
+def _kind(operator: Operator) -> Kind:
+    return operator.op_class, bool(operator.pinned or operator.skipped)
+
+
+def _passing(op_class: OperatorClass, place: int, reduction: Reduction) -> Iterator[Choice]:
+    """The choices in which a partial value passes that is made before this input."""
+    for places in op_class.contract.linear:
+        if place in places:
+            choice = op_class.passing(frozenset(places), reduction)
+            if choice is not None:
+                yield choice
+
+
+def _splits(option: Option, mesh: Mesh) -> dict[str, Split]:
+    return {
+        name: split_of(choice)
+        for name, choice in zip(mesh.names, option.choices, strict=True)
+        if not choice.whole
+    }

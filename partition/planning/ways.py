@@ -1,0 +1,349 @@
+"""What it takes to bring values from how they are made to how they are needed, as numbers.
+
+A way is the conversions of one value to all its needs. What it costs depends on the value by the
+value's bytes alone: every conversion is an atom, *these collectives, along this axis, of a value
+that those axes cut*, and a way is so many of each atom, forward and backward. So ways are found
+once for all values and models; for a value the atoms are priced, and a product of matrices prices
+all ways.
+
+    (P(sum), R) -> (R, S(1))    1 slice along b, 1 all-reduce along a of what b cuts
+
+Two ways are alike where only the numbers of dimensions differ, and of thousands of pairs of layouts
+a few hundred are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations, product
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimsolve.solver.algebra.poly import Dim
+
+from ..layout import Layout, allowed
+from ..placement import Placement, Replicate, Shard
+from ..reshard import Collective, conversion
+from ..search.problem import FORBIDDEN, Numbers
+from .axis_state import stored
+from .choices import R
+from .conversions import Flags, SharedConversions, Use
+from .network import Edge, Network
+
+Need: TypeAlias = tuple[Layout, Flags]
+Needs: TypeAlias = frozenset[int]
+"""Numbers of needs: numbers are compared and looked up faster."""
+
+Atom: TypeAlias = tuple[int, tuple[Collective, ...], int]
+"""The axis, the collectives, and the axes that cut the value before, as bits."""
+
+NO_WAY = 0
+"""The number of the way that there is none."""
+
+Price: TypeAlias = Callable[[int, tuple[Collective, ...], int], int]
+"""Picoseconds of the collectives of an atom."""
+
+
+class Ways:
+    """All ways that were asked for. Layouts, needs and ways have numbers."""
+
+    def __init__(self, network: Network, axes: Sequence[tuple[str, Dim]]) -> None:
+        self.conversions = SharedConversions(network, axes)
+        self.counts = tuple([int(count) for _, count in axes])  # type: ignore[arg-type]
+        self.layouts: list[Layout] = []
+        self.needs: list[Need] = []
+        self.atoms: list[Atom] = []
+        self._layouts: dict[Layout, int] = {}
+        self._needs: dict[Need, int] = {}
+        self._atoms: dict[Atom, int] = {}
+        self._rows: list[tuple[dict[int, int], dict[int, int], dict[int, int]]] = [({}, {}, {})]
+        self._ways: dict[Any, int] = {}
+        self._alike: dict[Any, int] = {}
+        self._tables: dict[Any, Numbers] = {}
+        self._codes: tuple[dict[Any, int], list[tuple[tuple[int, int], ...]]] = {}, []
+        self._counts = [np.zeros((0, 0), np.int64) for _ in range(3)]
+        self.whole = self.need(((R,) * len(self.counts), (False,) * len(self.counts)))
+
+    def layout(self, layout: Layout) -> int:
+        """Returns the number of a layout."""
+        if layout not in self._layouts:
+            self._layouts[layout] = len(self.layouts)
+            self.layouts.append(layout)
+            kinds = self._codes[0]
+            self._codes[1].append(
+                tuple([(kinds.setdefault(_kind(p), len(kinds)), _dim(p)) for p in layout])
+            )
+        return self._layouts[layout]
+
+    def need(self, need: Need) -> int:
+        """Returns the number of a need."""
+        if need not in self._needs:
+            self._needs[need] = len(self.needs)
+            self.needs.append(need)
+            self.layout(need[0])
+        return self._needs[need]
+
+    def stored(self, needs: Needs) -> int:
+        """Returns how an input of the graph is stored that is needed so."""
+        given = [self.needs[n] for n in sorted(needs)]
+        axes = range(len(self.counts))
+        return self.layout(tuple([stored((lay[a], f[a]) for lay, f in given) for a in axes]))
+
+    def table(
+        self, edge: Edge, made: Sequence[int | None], needs: Sequence[Needs]
+    ) -> Numbers:
+        """Returns the numbers of the ways from each layout to all of each set of needs; made: None
+        for an input of the graph, which is stored as it is used.
+        """
+        gradient = edge.gradient != "never"
+        key = gradient, tuple(made), tuple(needs)
+        if key not in self._tables:
+            rows, columns = list(dict.fromkeys(made)), list(dict.fromkeys(needs))
+            small = np.zeros((len(rows), len(columns)), np.int64)
+            plain = [
+                (r, c, next(iter(needs)))
+                for c, needs in enumerate(columns)
+                for r, start in enumerate(rows)
+                if start is not None and len(needs) == 1
+            ]
+            if plain:
+                index = np.array(plain)
+                starts = np.array([-1 if r is None else r for r in rows])[index[:, 0]]
+                small[index[:, 0], index[:, 1]] = self._plain(edge, starts, index[:, 2])
+            for c, each in enumerate(columns):
+                for r, start in enumerate(rows):
+                    if start is None or len(each) != 1:
+                        begin = self.stored(each) if start is None else start
+                        small[r, c] = self.way(edge, begin, each)
+            at = {r: n for n, r in enumerate(rows)}, {c: n for n, c in enumerate(columns)}
+            self._tables[key] = small[np.ix_([at[0][r] for r in made], [at[1][c] for c in needs])]
+        return self._tables[key]
+
+    def _plain(self, edge: Edge, starts: Any, needs: Any) -> Any:
+        """The ways of pairs of a layout and one need. Pairs are alike where the same kinds of
+        placements stand on the same axes, and the same dimensions are equal.
+        """
+        axes = len(self.counts)
+        codes = np.array(self._codes[1], np.int64)
+        targets = np.array([self._layouts[layout] for layout, _ in self.needs], np.int64)
+        flags = np.array([flags for _, flags in self.needs], np.int64)
+        both = np.concatenate([codes[starts], codes[targets[needs]]], axis=1)
+        columns = [both[:, n, 0] for n in range(2 * axes)] + [flags[needs, n] for n in range(axes)]
+        for i, j in combinations(range(2 * axes), 2):
+            columns.append((both[:, i, 1] == both[:, j, 1]).astype(np.int64))
+        unique, first, inverse = np.unique(
+            np.stack(columns, 1), axis=0, return_index=True, return_inverse=True
+        )
+        gradient = edge.gradient != "never"
+        found = np.zeros(len(unique), np.int64)
+        for n, row in enumerate(unique):
+            key = gradient, row.tobytes()
+            if key not in self._alike:
+                start, need = int(starts[first[n]]), int(needs[first[n]])
+                self._alike[key] = self.way(edge, start, frozenset([need]))
+            found[n] = self._alike[key]
+        return found[inverse.reshape(-1)]
+
+    def way(self, edge: Edge, start: int, needs: Needs) -> int:
+        """Returns the number of the way from a layout to all of these needs."""
+        key = start, needs, edge.gradient != "never"
+        if key not in self._ways:
+            uses = [Use(*self.needs[n], str(n)) for n in sorted(needs)]
+            try:
+                steps = self.conversions.steps(edge, self.layouts[start], uses)
+            except AssertionError:
+                self._ways[key] = NO_WAY
+                return NO_WAY
+            forward: dict[int, int] = {}
+            backward: dict[int, int] = {}
+            copies: dict[int, int] = {}
+            for step in steps:
+                found = conversion(step.before[step.axis], step.after[step.axis], step.shared)
+                mask = mask_of(step.before)
+                for given, into in ((found.forward, forward), (found.backward, backward)):
+                    if given:
+                        atom = self._atom((step.axis, given, mask))
+                        into[atom] = into.get(atom, 0) + 1
+                if found.forward:
+                    after = mask_of(step.after)
+                    copies[after] = copies.get(after, 0) + 1
+            self._ways[key] = len(self._rows)
+            self._rows.append((forward, backward, copies))
+        return self._ways[key]
+
+    def _atom(self, atom: Atom) -> int:
+        if atom not in self._atoms:
+            self._atoms[atom] = len(self.atoms)
+            self.atoms.append(atom)
+        return self._atoms[atom]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def _matrices(self) -> list[Numbers]:
+        """Of each way how many of each atom there are forward and backward, and copies by mask."""
+        rows, atoms = len(self._rows), len(self.atoms)
+        widths = atoms, atoms, 1 << len(self.counts)
+        if self._counts[0].shape != (rows, atoms):
+            found = [np.zeros((rows, width), np.int64) for width in widths]
+            for own, before in zip(found, self._counts, strict=True):
+                own[: len(before), : before.shape[1]] = before
+            for number in range(len(self._counts[0]), rows):
+                for own, each in zip(found, self._rows[number], strict=True):
+                    for place, count in each.items():
+                        own[number, place] = count
+            self._counts = found
+        return self._counts
+
+    def prices(self, edge: Edge, price: Price) -> Numbers:
+        """Returns what each way costs such a value."""
+        forward, backward, _ = self._matrices()
+        atoms = np.array([price(*atom) for atom in self.atoms], np.int64)
+        found = forward @ atoms
+        if edge.gradient == "always":
+            found = found + backward @ atoms
+        found[NO_WAY] = FORBIDDEN
+        return np.asarray(found, np.int64)
+
+    def copied(self, sizes: Sequence[int]) -> Numbers:
+        """Returns the bytes of what each way converts to. sizes: of a value, by what cuts it."""
+        return np.asarray(self._matrices()[2] @ np.array(sizes, np.int64), np.int64)
+
+    # bounds --------------------------------------------------------------------------------------
+
+    def least(
+        self, edge: Edge, made: Sequence[int | None], needs: Sequence[int], price: Price
+    ) -> Numbers:
+        """Returns for layouts (rows) and needs (columns) what bringing a value there costs at
+        least, whatever else it is brought to. None for an input of the graph.
+        """
+        axes = range(len(self.counts))
+        known = [self.layouts[m] for m in made if m is not None]
+        known += [self.needs[n][0] for n in needs]
+        words = [list(dict.fromkeys([R, *(layout[a] for layout in known)])) for a in axes]
+        places = [{p: n for n, p in enumerate(own)} for own in words]
+        shape = tuple(map(len, words))
+        moves = self._moves(words, edge, price)
+        index = [
+            np.array([places[a][self.layouts[m][a]] for m in made if m is not None], int)
+            for a in axes
+        ]
+        count = len(index[0]) if index[0].size else 0
+        given = np.full((count, *shape), FORBIDDEN, np.int64)
+        given[(np.arange(count), *index)] = 0
+        at = [np.array([places[a][self.needs[n][0][a]] for n in needs], int) for a in axes]
+        flags = np.array([self.needs[n][1] for n in needs], bool).reshape(len(needs), len(axes))
+        bits = (flags * (1 << np.arange(len(axes)))).sum(1)
+        outside = np.array([m is None for m in made], bool)
+        found = np.zeros((len(made), len(needs)), np.int64)
+        reached: dict[int, Numbers] = {}
+        for bit in sorted(set(bits.tolist())):
+            own = np.flatnonzero(bits == bit)
+            if count:
+                table = self._reached(bit, given, moves, reached)
+                found[np.ix_(~outside, own)] = table[(slice(None), *[i[own] for i in at])]
+        if outside.any():
+            found[outside] = self._least_of_input(places, shape, moves, at, bits)
+        return found
+
+    def between(self, made: Sequence[int], needs: Sequence[int]) -> list[int]:
+        """Returns the layouts that may lie between these: along each axis a placement of any."""
+        known = [self.layouts[m] for m in made] + [self.needs[n][0] for n in needs]
+        axes = range(len(self.counts))
+        words = [list(dict.fromkeys([R, *(layout[a] for layout in known)])) for a in axes]
+        return [self.layout(tuple(layout)) for layout in product(*words)]
+
+    def _least_of_input(self, places: Any, shape: Any, moves: Any, at: Any, bits: Any) -> Numbers:
+        """From the layouts in which it may be stored: that of the need, or whole along axes."""
+        found = np.full(len(bits), FORBIDDEN, np.int64)
+        axes = len(shape)
+        whole = [places[a][R] for a in range(axes)]
+        for number, bit in enumerate(bits.tolist()):
+            given = np.full((1, *shape), FORBIDDEN, np.int64)
+            own = [int(i[number]) for i in at]
+            for mask in range(1 << axes):
+                start = [whole[a] if mask >> a & 1 else own[a] for a in range(axes)]
+                given[(0, *start)] = 0
+            found[number] = self._reached(bit, given, moves, {})[(0, *own)]
+        return found
+
+    def _reached(self, bit: int, given: Numbers, moves: Any, known: dict[int, Numbers]) -> Numbers:
+        """From each start to every layout at least, with the gradient shared along some axes."""
+        if bit not in known:
+            axes = [a for a in range(len(self.counts)) if bit >> a & 1]
+            start = given if not axes else np.full_like(given, FORBIDDEN)
+            for axis in axes:
+                before = self._reached(bit & ~(1 << axis), given, moves, known)
+                into = [slice(None)] * given.ndim
+                into[axis + 1] = slice(0, 1)  # R comes first
+                through = (before + moves[1][axis][None]).min(axis + 1, keepdims=True)
+                start[tuple(into)] = np.minimum(start[tuple(into)], through)
+            free = [a for a in range(len(self.counts)) if not bit >> a & 1]
+            known[bit] = _closed(np.minimum(start, FORBIDDEN), free, moves[0])
+        return known[bit]
+
+    def _moves(self, words: Sequence[Sequence[Placement]], edge: Edge, price: Price) -> Any:
+        """Prices of a step along each axis: from each layout to each placement there, and from each
+        to whole with the gradient shared.
+        """
+        shape = tuple(map(len, words))
+        plain = [np.full((*shape, len(own)), FORBIDDEN, np.int64) for own in words]
+        shared = [np.full(shape, FORBIDDEN, np.int64) for _ in words]
+        known: dict[Any, int] = {}
+
+        def cost(axis: int, before: Placement, after: Placement, flag: bool, mask: int) -> int:
+            key = axis, before, after, flag, mask
+            if key not in known:
+                found = conversion(before, after, flag)
+                known[key] = price(axis, found.forward, mask) if found.forward else 0
+                if edge.gradient == "always" and found.backward:
+                    known[key] += price(axis, found.backward, mask)
+            return known[key]
+
+        for place in np.ndindex(shape):
+            layout = tuple([own[n] for own, n in zip(words, place, strict=True)])
+            mask = mask_of(layout)
+            for axis, own in enumerate(words):
+                for number, after in enumerate(own):
+                    if after == layout[axis]:
+                        plain[axis][(*place, number)] = 0
+                    elif allowed(layout, axis, after):
+                        plain[axis][(*place, number)] = cost(
+                            axis, layout[axis], after, False, mask
+                        )
+                if layout[axis] == R or allowed(layout, axis, R):
+                    shared[axis][place] = cost(axis, layout[axis], R, True, mask)
+        return plain, shared
+
+
+def _closed(start: Numbers, axes: Sequence[int], moves: Sequence[Numbers]) -> Numbers:
+    """Steps along these axes, as long as something becomes cheaper."""
+    found = start
+    while True:
+        before = found
+        for axis in axes:
+            # [start, .., before, .., after]: the axis of before is summed out, after takes its place
+            through = (found[..., None] + moves[axis][None]).min(axis + 1)
+            found = np.minimum(found, np.moveaxis(through, -1, axis + 1))
+        if (found == before).all():
+            return found
+
+
+def mask_of(layout: Layout) -> int:
+    """Returns the axes that cut a value, as bits."""
+    return sum(1 << axis for axis, p in enumerate(layout) if isinstance(p, Shard))
+
+
+def _kind(placement: Placement) -> Any:
+    if isinstance(placement, Shard):
+        return placement.blocks, placement.segments, placement.of
+    return placement
+
+
+def _dim(placement: Placement) -> int:
+    return placement.dim if isinstance(placement, Shard) else -1
+
+
+__all__ = ["NO_WAY", "Need", "Needs", "Price", "Replicate", "Ways", "mask_of"]
