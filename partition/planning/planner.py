@@ -38,7 +38,7 @@ from ..mesh import Mesh, MeshLike, part_symbol
 from ..plan_data import PlanData, plan_error, problem
 from ..sizes import Sizes
 from .assemble import Assembly
-from .auto import Asked, search, verified
+from .auto import Asked, require_fits, search, verified
 from .axis_state import AxisState, data_axes
 from .completion import complete
 from .data import data
@@ -240,6 +240,7 @@ def plan_as(
             # What a value is brought to and nobody needs is left out of the plan. The bound stays.
             sizes = Sizes(made, found.record.sizes, {}, "cost")
             cost = cost_of(made, sizes, found.record.machine).picoseconds
+            require_fits(made, found.record)
             record = found.record.model_copy(update={"cost": cost})
             return made.model_copy(update={"search": record})
         factors: dict[str, list[str]] = {}

@@ -14,7 +14,7 @@ from dimsolve.solver.algebra.poly import Dim
 
 from ..layout import Layout
 from ..mesh import Mesh
-from ..placement import Reduction, Replicate, Shard
+from ..placement import Partial, Reduction, Replicate, Shard
 from ..plan_data import Split
 from .assemble import split_of
 from .choices import Choice, OperatorClass
@@ -145,7 +145,7 @@ class Vocabulary:
                             answer = theirs.spread(place, placement)
                             if isinstance(answer, Choice):
                                 add(other, near, answer)
-                        elif tensor >= op_class.inputs:
+                        elif tensor >= op_class.inputs and isinstance(placement, Partial):
                             for passing in _passing(theirs, place, placement.reduction):
                                 add(other, near, passing)
         return {key: list(each) for key, each in found.items()}
