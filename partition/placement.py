@@ -213,7 +213,6 @@ _GROUPED = re.compile(r"G\(\s*(\d{1,3})\s*\)", re.ASCII)
 _PARTIAL = re.compile(r"P(?:\(\s*(sum|max|min|prod|avg)\s*\))?", re.ASCII)
 
 
-
 def _below_one(dim: Dim | None) -> bool:
     return isinstance(dim, int) and dim < 1
 

@@ -360,7 +360,7 @@ class _Audit:
             for name, _ in (*self.model.named_modules(), *self.model.named_parameters())
         )
         inside = [name for name in names if name.endswith(f".{key}")]
-        near = inside or get_close_matches(key, names, 1, 0.8)
+        near = inside or get_close_matches(key, names, 1, 0.7)
         return near[0] if near else ""
 
     def _world(self, count: int) -> list[_Run] | RankError:
@@ -381,6 +381,10 @@ class _Audit:
         try:
             return SimulatedWorld[_Run](count).run(program)
         except RankError as error:
+            # What was raised in a rank's frames would keep all that they hold.
+            for each in (error, error.__cause__, error.__context__):
+                if each is not None:
+                    each.__traceback__ = None
             return error
 
     def _backward(self, run: _Run) -> None:

@@ -136,7 +136,8 @@ class Refusal:
 @dataclass(frozen=True, slots=True)
 class Contract:
     """What of a declaration decides how it may be cut, besides its annotation. ``kept``: inputs, by
-    number, that the model keeps as they are left: no summand stands for them.
+    number, that the model keeps as they are left: no summand stands for them. empty: whether it
+    runs where a length is 0.
     """
 
     value_split: tuple[int, ...]
@@ -145,6 +146,7 @@ class Contract:
     frozen: str
     transform_rules: tuple[object, ...]
     kept: tuple[int, ...] = ()
+    empty: bool = False
 
     @classmethod
     def of(cls, declaration: Declaration, kept: tuple[int, ...] = ()) -> Contract:
@@ -156,6 +158,7 @@ class Contract:
             declaration.frozen,
             tuple(declaration.transform_rules),
             kept,
+            declaration.empty,
         )
 
     def loses(self, inputs: Sequence[Placement]) -> bool:
@@ -287,7 +290,7 @@ class OperatorClass:
         inputs, outputs = tuple(placements[: self.inputs]), tuple(placements[self.inputs :])
         if self.contract.loses(inputs):
             return Refusal("what it writes to is kept, and a rank would have a summand", rule.name)
-        parts = parts_of(rule)
+        parts = parts_of(rule, self.contract.empty)
         return Choice(
             inputs, outputs, rule.name, blocks, segments, number, requirements, parts=parts
         )

@@ -137,20 +137,21 @@ def default_placements(
     return tuple(inputs), tuple(outputs)
 
 
-def parts_of(rule: Rule) -> Parts:
-    """Returns into which parts the rule of a split holds. A split by the marks treats indices one
+def parts_of(rule: Rule, empty: bool = True) -> Parts:
+    """Returns into which parts the rule of a split holds. empty: whether what is called runs where
+    a length is 0. A split by the marks treats indices one
     by one, so they may be dealt out anyhow, but an average weighs its parts alike, and a maximum of
     nothing there is not.
 
-    >>> parts_of(Rule("k", (Shard(0),), (Partial(),))), parts_of(Rule("k", (), (Partial(Reduction.AVG),)))
-    ('any', 'equal')
+    >>> [parts_of(Rule("k", (Shard(0),), (Partial(each),))) for each in Reduction]
+    ['any', 'unequal', 'unequal', 'any', 'equal']
     """
     joined = {p.reduction for p in (*rule.inputs, *rule.outputs) if isinstance(p, Partial)}
     if Reduction.AVG in joined:
         return "equal"
-    if rule.transform is not None:
+    if rule.transform is not None and (rule.transform.parts != "any" or rule.transform.local):
         return rule.transform.parts
-    return "unequal" if joined & {Reduction.MAX, Reduction.MIN} else "any"
+    return "any" if empty and not joined & {Reduction.MAX, Reduction.MIN} else "unequal"
 
 
 def uneven_rule(rule: Rule, solution: Solution) -> Rule | NoRule:
