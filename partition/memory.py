@@ -287,7 +287,10 @@ class _Step:
         """The bytes that an operator keeps which nobody else sees."""
         tensors = [e for e in (*operator.operands, *operator.outputs) if e.shape is not None]
         if saved_by(operator.name) is Saved.EXTRA:
-            return max(self.sizes.bytes(each.shape, each.dtype) for each in tensors)
+            sizes = [(e, self.sizes.bytes(e.shape, e.dtype)) for e in tensors]
+            # What a loss counts has as many numbers as its targets, and so have its masks.
+            exact = sum(size for e, size in sizes if (e.dtype or "").startswith(_EXACT))
+            return max(size for _, size in sizes) + 3 * exact
         if operator.name == "scaled_dot_product_attention":  # masks of truth values become numbers
             dtype = tensors[0].dtype
             return sum(self.sizes.bytes(e.shape, dtype) for e in tensors if e.dtype == "bool")
