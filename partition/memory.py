@@ -9,10 +9,10 @@
 The step is walked through forward and backward, one operator after the other. A value lives until
 its last use, and until the backward pass of all that keeps it (`saved`); views share the memory of
 what they are taken from. On the way back gradients of values live until they are used, and those of
-parameters that are summed over ranks until the end of the pass; what is returned lives all the
-time. Activations and gathered are those of the moment at which both together are most. Gradients
-are there all the time too, as they are where they are accumulated over several batches, and kernels
-need no memory of their own: an estimate from above.
+parameters that are summed over ranks until the end of the pass; what is given and what is returned
+live all the time. Activations and gathered are those of the moment at which both together are most.
+Gradients are there all the time too, as they are where they are accumulated over several batches,
+and kernels need no memory of their own: an estimate from above.
 
 Of a region that is run again in the backward pass only what it takes and gives is kept; what it
 makes is in memory while it runs, and again while it is run again.
@@ -81,6 +81,8 @@ def memory_of(plan: PlanData, sizes: Sizes, optimizer_states: int) -> Memory:
 
 BUCKET = 4 * 2**20
 """Bytes of gradients that are copied before they are summed together."""
+
+_EXACT = ("int", "uint", "bool")
 
 _MOVES = """
 view view_as reshape transpose permute movedim swapaxes t unsqueeze squeeze flatten unflatten
@@ -169,6 +171,7 @@ class _Step:
         self.strided: set[str] = set()
         self.gradients: dict[str, int] = {}
         self.live = self.summed = self.used = self.number = 0
+        self.live = sum(sizes.bytes(e.whole, e.dtype) for e in plan.inputs if e.kind == "input")
         self.best = (0, self.blocks.kept)
 
     def most(self) -> tuple[int, int]:
@@ -225,6 +228,9 @@ class _Step:
         if keeps and any(output.gradient == "always" for output in operator.outputs):
             for name in self.kept_by(operator):
                 self.hold(name, number)
+            for operand in operator.operands:  # indices and masks
+                if operand.shape is not None and (operand.dtype or "").startswith(_EXACT):
+                    self.hold(operand.source, number)
             extra = self.extra(operator)
             if extra:
                 self.add(f"{operator.node} keeps", extra)
@@ -281,7 +287,10 @@ class _Step:
         """The bytes that an operator keeps which nobody else sees."""
         tensors = [e for e in (*operator.operands, *operator.outputs) if e.shape is not None]
         if saved_by(operator.name) is Saved.EXTRA:
-            return max(self.sizes.bytes(each.shape, each.dtype) for each in tensors)
+            sizes = [(e, self.sizes.bytes(e.shape, e.dtype)) for e in tensors]
+            # What a loss counts has as many numbers as its targets, and so have its masks.
+            exact = sum(size for e, size in sizes if (e.dtype or "").startswith(_EXACT))
+            return max(size for _, size in sizes) + 3 * exact
         if operator.name == "scaled_dot_product_attention":  # masks of truth values become numbers
             dtype = tensors[0].dtype
             return sum(self.sizes.bytes(e.shape, dtype) for e in tensors if e.dtype == "bool")

@@ -38,7 +38,7 @@ from ..mesh import Mesh, MeshLike, part_symbol
 from ..plan_data import PlanData, plan_error, problem
 from ..sizes import Sizes
 from .assemble import Assembly
-from .auto import Asked, search, verified
+from .auto import Asked, require_fits, search, verified
 from .axis_state import AxisState, data_axes
 from .choices import OperatorClass
 from .completion import complete
@@ -241,6 +241,7 @@ def plan_as(
             # What a value is brought to and nobody needs is left out of the plan. The bound stays.
             sizes = Sizes(made, best.record.sizes, {}, "cost")
             cost = cost_of(made, sizes, best.record.machine).picoseconds
+            require_fits(made, best.record)
             record = best.record.model_copy(update={"cost": cost})
             return made.model_copy(update={"search": record})
         found = decisions(network, devices, policy, mode)

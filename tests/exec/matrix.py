@@ -131,7 +131,7 @@ def cell(folder: str, name: str, way: Way) -> tuple[float, float, str]:
         for key, parameter in whole.named_parameters():
             parameter.copy_(wanted["state"][key])
     apart = max(abs(a - b) / b for a, b in zip(norms, wanted["norms"], strict=True))
-    sizes = {"batch": ROWS, "seq": 16}
+    sizes = {"batch": ROWS, **({} if name in NO_SEQUENCE else {"seq": 16})}
     sent = {row.collective for row in plan.communication(**sizes)}
     return difference(whole, part), apart, ", ".join(sorted(sent))
 
