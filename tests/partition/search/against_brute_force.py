@@ -4,8 +4,8 @@
     python -m tests.partition.search.against_brute_force 1000 --from 5000
 
 Of every seed a problem of the core, of every tenth also a graph of operators on a mesh: the answer
-is the least, its proof is accepted, and a bound that is larger by one is refused. Prints what fails,
-and leaves with 1 where something does.
+is the least, its proof is accepted, and a bound that is larger by one is refused. Prints what
+fails, and leaves with 1 where something does.
 """
 
 from __future__ import annotations
