@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import assert_never
 
 from .display import Displayed
 from .errors import Span
@@ -32,14 +33,41 @@ class Mark(Enum):
     @property
     def meaning(self) -> str:
         """What the mark says, in words."""
-        return _MEANINGS[self]
+        match self:
+            case Mark.NONE:
+                return "may be split"
+            case Mark.SUM:
+                return "may be split; outputs without it are then partial sums"
+            case Mark.FROZEN:
+                return "never split"
+            case _:
+                assert_never(self)
+
+    @property
+    def splits(self) -> bool:
+        """Whether the dimension may be split at all."""
+        match self:
+            case Mark.NONE | Mark.SUM:
+                return True
+            case Mark.FROZEN:
+                return False
+            case _:
+                assert_never(self)
+
+    @property
+    def joins(self) -> bool:
+        """Whether the annotation says how outputs without the dimension are joined."""
+        match self:
+            case Mark.SUM:
+                return True
+            case Mark.NONE | Mark.FROZEN:
+                return False
+            case _:
+                assert_never(self)
 
 
-_MEANINGS = {
-    Mark.NONE: "may be split",
-    Mark.SUM: "may be split; outputs without it are then partial sums",
-    Mark.FROZEN: "never split",
-}
+MARKS = "".join(mark.value for mark in Mark)
+"""The characters of all marks."""
 
 
 @dataclass(frozen=True, slots=True)

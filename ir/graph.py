@@ -472,12 +472,12 @@ class Graph(Displayed):
             )
         self.regions[region.name] = region
 
-    def fresh_region(self, wish: str) -> str:
+    def fresh_region(self, preferred: str) -> str:
         """Returns the name of a region, numbered where it is taken."""
-        name, number = wish, 0
+        name, number = preferred, 0
         while name in self.regions:
             number += 1
-            name = f"{wish}_{number}"
+            name = f"{preferred}_{number}"
         return name
 
     def regions_around(self, node: Node) -> tuple[Region, ...]:

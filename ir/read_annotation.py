@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from .annotation import (
+    MARKS,
     Annotation,
     Atom,
     Dim,
@@ -222,7 +223,7 @@ def _unknown_character(text: str, offset: int) -> AnnotationError:
     span = Span(offset, offset + 1)
     if char == "?":
         return _WRONG["question-not-alone"](text, span, place=place(text, offset))
-    if char in "+^":
+    if char in MARKS:
         return _misplaced_mark(text, offset)
     hint = hint_for(char, _TOKENS)
     if char in HYPHENS and after in _HEADS:
@@ -252,7 +253,7 @@ _TOKEN = re.compile(
 )
 _WORD = 2
 """The index of the last group of a match that is a word."""
-_MARKS = {"": Mark.NONE, "+": Mark.SUM, "^": Mark.FROZEN}
+_MARKS = {mark.value: mark for mark in Mark}
 
 _Marked = dict[str, Identifier | Star]
 """Where each identifier, and ``*``, was first read."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dimsolve.ir.annotation import Mark
 from dimsolve.ir.graph import (
     ExternalCall,
     FunctionCall,
@@ -160,4 +159,4 @@ def _summed(node: Node, value: Value) -> bool:
     layout = layout_of(declaration.annotation, None)
     rows = zip(declaration.inputs, layout.inputs, strict=False)
     names = {n for given, row in rows if given is value for p in row or () for n in p.names}
-    return any(layout.marks[name] is Mark.SUM for name in names)
+    return any(layout.marks[name].joins for name in names)

@@ -25,13 +25,14 @@ from typing import Any, TypeAlias
 
 from dimsolve.ir.display import Displayed
 from dimsolve.ir.errors import AnnotationError, Problem, ShapeError
-from dimsolve.solver.algebra.dims import ceil_div
+from dimsolve.solver.algebra.dims import ceil_div, floor_div
 from dimsolve.solver.algebra.poly import Dim
-from dimsolve.solver.proof.facts import Facts
+from dimsolve.solver.proof.divisibility import exact_quotient
+from dimsolve.solver.proof.facts import NO_FACTS, Facts
 from dimsolve.solver.shapes import to_dim
 
 from .mesh import Mesh, MeshLike, part_of
-from .placement import Partial, Placement, Reduction, Replicate, Shard, read_placement
+from .placement import Grouped, Partial, Placement, Reduction, Replicate, Shard, read_placement
 from .reshard import relative_cost
 
 Layout: TypeAlias = tuple[Placement, ...]
@@ -124,6 +125,8 @@ def allowed(layout: Layout, axis: int, after: Placement) -> bool:
     no inner partial value is of another kind.
     """
     before = layout[axis]
+    if isinstance(before, Grouped):
+        return False  # only what reads the same groups takes it
     for inner in layout[axis + 1 :]:
         match inner:
             case Shard(dim) if _cuts(before, after, dim):
@@ -150,6 +153,17 @@ def _price(step: Step, counts: tuple[int, ...], gradient: bool) -> float:
     return relative_cost(before, after, False, gradient, counts[step.axis])[0] / others
 
 
+def longest(shard: Shard, count: Dim) -> Dim:
+    """Returns the length of the longest of unequal parts, which is the first.
+
+    >>> longest(Shard(0, of=112, unit=16), 3)
+    48
+    """
+    length = shard.units * shard.unit
+    units = exact_quotient(shard.of, length, NO_FACTS)
+    return ceil_div(floor_div(shard.of, length) if units is None else units, count) * length
+
+
 def local_dims(
     dims: tuple[Dim | None, ...] | None, layout: Layout, counts: tuple[Dim, ...], facts: Facts
 ) -> tuple[Dim | None, ...] | None:
@@ -162,14 +176,16 @@ def local_dims(
     most: dict[int, Dim] = {}
     for placement, count in zip(layout, counts, strict=True):
         if isinstance(placement, Shard) and placement.of:
-            most[placement.dim] = ceil_div(placement.of, count)
+            most[placement.dim] = longest(placement, count)
         elif isinstance(placement, Shard):
             parts[placement.dim] = parts.get(placement.dim, 1) * count
     return tuple(
         [
-            part_of(dim, parts[number], facts)
+            most[number]
+            if number in most
+            else part_of(dim, parts[number], facts)
             if number in parts and dim is not None
-            else most.get(number, dim)
+            else dim
             for number, dim in enumerate(dims)
         ]
     )
@@ -256,6 +272,9 @@ def held(
     placed = tuple(read_placement(p) if isinstance(p, str) else p for p in given)
     if len(placed) != len(axes):
         raise NOT_LAID_OUT(reason=f"{len(placed)} placements for a mesh of {len(axes)} axes")
+    grouped = next((each for each in placed if isinstance(each, Grouped)), None)
+    if grouped is not None:
+        raise NOT_LAID_OUT(reason=f"which rows a rank has of {grouped} is known when it runs")
     _check(sizes, placed, axes)
     return Held(sizes, placed, axes)
 
@@ -282,21 +301,21 @@ def _cut(runs: Sequence[range], shard: Shard, part: int, count: int) -> tuple[ra
     """Part ``part`` of ``count`` of each segment of each block that the runs, one after the other,
     are.
     """
-    if shard.of:
-        most = -(-shard.of // count)
-        return tuple(_between(runs, part * most, (part + 1) * most))
     blocks = _number(shard.blocks, "the number of blocks")
     segments = shard.segments or (1,)
-    unit = sum(map(len, runs)) // (blocks * sum(segments) * count)
+    total = sum(map(len, runs)) // (blocks * sum(segments))
+    # Equal parts have one unit each; of unequal ones the first have the most, the last the rest.
+    unit = _number(shard.unit, "the unit") if shard.of else total // count
+    most = -(-total // (unit * count)) if shard.of else 1
     start = 0
     found: list[range] = []
     for segment in segments * blocks:
-        first = start + part * segment * unit
-        for run in _between(runs, first, first + segment * unit):
+        ends = [min(n * most * unit, total) * segment for n in (part, part + 1)]
+        for run in _between(runs, start + ends[0], start + ends[1]):
             if found and found[-1].stop == run.start:
                 run = range(found.pop().start, run.stop)
             found.append(run)
-        start += count * segment * unit
+        start += total * segment
     return tuple(found)
 
 
@@ -329,13 +348,14 @@ def _check(
             raise NOT_DIVISIBLE(
                 reason=f"{placement} on {axis}: the shape {_sizes(shape)} has no such dim"
             )
+        blocks, segments = _number(placement.blocks, "their number"), placement.segments or (1,)
         if placement.of:
-            if left[dim] != placement.of:
+            unit = _number(placement.unit, "the unit") * blocks * sum(segments)
+            if left[dim] != placement.of or left[dim] % unit:
                 raise NOT_DIVISIBLE(reason=f"{placement} on {axis}: the length is {left[dim]}")
             left[dim] = 1
-            runs[dim] *= count
+            runs[dim] *= blocks * len(segments) * count
             continue
-        blocks, segments = _number(placement.blocks, "their number"), placement.segments or (1,)
         pieces = blocks * sum(segments) * count
         if left[dim] % pieces:
             raise NOT_DIVISIBLE(

@@ -35,7 +35,7 @@ from dimsolve.ir.checks import (
 from dimsolve.ir.display import Displayed
 from dimsolve.ir.errors import ShapeError
 from dimsolve.ir.expression import Comparison, Relation
-from dimsolve.solver.algebra.dims import evaluate, surely_positive, symbols_of
+from dimsolve.solver.algebra.dims import ceil_div, evaluate, surely_positive, symbols_of
 from dimsolve.solver.algebra.integers import divisors
 from dimsolve.solver.algebra.poly import Dim, Poly, TooLarge, product
 from dimsolve.solver.calls import Asked, Question, ask
@@ -51,10 +51,18 @@ from dimsolve.solver.shapes import MAX_NUMBER, dim_of_text, to_dim
 from dimsolve.solver.solution import Solution
 from dimsolve.solver.symbolic import to_sympy
 
-from .mesh import part_of
+from .mesh import dealt_units, part_of
 from .placement import Placement, Reduction, Shard
 from .rules.naming import nothing_to_split, split_name
-from .rules.rule import NoRule, Rule, TransformRule, choose_rule, whole_rule
+from .rules.rule import (
+    NoRule,
+    Rule,
+    TransformRule,
+    choose_rule,
+    parts_of,
+    uneven_rule,
+    whole_rule,
+)
 from .rules.table import with_rules
 
 
@@ -140,6 +148,30 @@ class Legality(Displayed):
         return *asked, *answer, self.inputs, self.outputs
 
     @property
+    def uneven(self) -> bool:
+        """Whether the parts are not all equal."""
+        return any(isinstance(p, Shard) and p.of != 0 for p in (*self.inputs, *self.outputs))
+
+    @property
+    def part_length(self) -> Any:
+        """How long the part of a rank is, as a SymPy expression; of unequal parts it is one of
+        the rank's place among them, ``part_of_k``, counted from 1. None where nothing is legal.
+        """
+        if self.rule is None or self.split is None:
+            return None
+        return to_sympy(self.local_values[self.split])
+
+    @property
+    def waste(self) -> Any:
+        """How many times an equal share the longest part has, as a SymPy expression; 1 where the
+        parts are equal, None where nothing is legal.
+        """
+        if self.rule is None or self.split is None or not self.uneven:
+            return None if self.rule is None else to_sympy(1)
+        length = self.solution.values[self.split]
+        return to_sympy(ceil_div(length, self.parts) * self.parts) / to_sympy(length)
+
+    @property
     def inputs(self) -> tuple[Placement, ...]:
         """The placement of every input."""
         return self.rule.inputs if self.rule else ()
@@ -154,8 +186,12 @@ class Legality(Displayed):
         """The length of every identifier on one rank, as Dims."""
         values = dict(self.solution.values)
         if self.rule is not None and self.split is not None:
+            length = values[self.split]
             try:
-                values[self.split] = part_of(values[self.split], self.parts, self.solution.facts)
+                if self.uneven:
+                    values[self.split] = dealt_units(length, self.parts, self.split)
+                else:
+                    values[self.split] = part_of(length, self.parts, self.solution.facts)
             except TooLarge:
                 raise UNANSWERABLE["too-large"](self.solution.text) from None
         return values
@@ -270,8 +306,23 @@ class _Obligations:
     parts: Dim
     contiguous: bool
     arguments: tuple[tuple[str, Any], ...]
+    uneven: bool = False
+    empty: bool = True
 
     def answer(self) -> Legality:
+        """The answer for equal parts; where these are not always right and others may be had, the
+        one for those.
+        """
+        equal = self._joined()
+        if not self.uneven or equal.verdict == "legal":
+            return equal
+        dealt = uneven_rule(self.rule, self.solution)
+        if isinstance(dealt, NoRule):
+            return replace(equal, reason=f"{equal.reason}; {dealt.reason}")
+        found = replace(self, rule=dealt)._joined()
+        return equal if found.verdict == "illegal" and equal.verdict != "illegal" else found
+
+    def _joined(self) -> Legality:
         """Joins the decisions."""
         conditions = list(self.solution.conditions)
         facts = _assume(self.solution.facts, conditions)
@@ -347,9 +398,12 @@ class _Obligations:
             with suppress(ShapeError):  # then it is never positive, and that was said
                 facts = _assume(facts, [f"{self.parts} >= 1"])
         shards = [p for p in (*self.rule.inputs, *self.rule.outputs) if isinstance(p, Shard)]
-        divisor = self.parts * lcm(*[sum(shard.segments or (1,)) for shard in shards])
-        yield self._divides(divisor, length, text, divisor, facts)
-        yield from self._of_other_identifiers(facts)
+        if any(shard.of != 0 for shard in shards):
+            yield from self._unequal(length, text, facts)
+        else:
+            divisor = self.parts * lcm(*[sum(shard.segments or (1,)) for shard in shards])
+            yield self._divides(divisor, length, text, divisor, facts)
+            yield from self._of_other_identifiers(facts)
         if self.contiguous and self.parts != 1:
             for count in sorted({shard.units for shard in shards} - {1}, key=str):
                 yield _Obligation(
@@ -359,6 +413,24 @@ class _Obligations:
                     count,
                     f"{count} == 1",
                 )
+
+    def _unequal(self, length: Dim, text: str, facts: Facts) -> Iterator[_Obligation]:
+        """What unequal parts ask for: where a rule does not hold for nothing, that the last one
+        has something.
+        """
+        most = ceil_div(length, self.parts)
+        if parts_of(self.rule, self.empty) == "any":
+            right = f"{text} may be cut into unequal parts, the longest of {most},"
+            yield _Obligation(Always("no part is weighed"), right, "", length, "")
+            return
+        before = (self.parts - 1) * most
+        yield _Obligation(
+            decide(before, Comparison.LT, length, facts),
+            f"{text} may be cut into unequal parts, the longest of {most}, of which none is empty",
+            f"{text}, cut into unequal parts, the longest of {most}, leaves a part empty",
+            length,
+            f"{before} < {length}",
+        )
 
     def _of_other_identifiers(self, facts: Facts) -> Iterator[_Obligation]:
         """A transform rule may cut other identifiers too: the count must divide them as well."""
@@ -425,6 +497,7 @@ def check(
     contiguous: bool = False,
     value_split: Collection[int] = (),
     partial: str = "sum",
+    uneven: bool = False,
 ) -> Legality:
     """Returns whether ``split`` may be cut into ``parts``, and what every rank holds.
 
@@ -432,20 +505,26 @@ def check(
     identifier's name or (index, dim). parts: an int, or a dimension expression for a count not yet
     known. contiguous: allow only layouts in which every rank's part is one run.
     value_split: numbers of the inputs that are summands. partial: what joins the parts of a ``+``
-    split (sum, max, min, prod, avg). Raises AnnotationError for a question that cannot be read and
-    ShapeError where the inputs can never match; *illegal* is an answer.
+    split (sum, max, min, prod, avg). uneven: where equal parts are not always right, ask for parts
+    of the lengths that torch's ``chunk`` makes. Raises AnnotationError for a question that cannot
+    be read and ShapeError where the inputs can never match; *illegal* is an answer.
 
     >>> check("m k+, k+ n -> m n", ["m, k", "k, n"], "k", 8).conditions
     ('k % 8 == 0',)
+    >>> check("m k+, k+ n -> m n", ["m, 10", "10, n"], "k", 3, uneven=True).part_length
+    Min(4, Max(0, 14 - 4*part_of_k))
     """
     names = symbols_of(_to_count(parts))
     asked = ask(
         annotation, inputs, arguments=arguments, facts=facts, names=names, prepare=with_rules
     )
-    return _judged(asked, split, parts, to_manner(asked, contiguous, value_split, partial))
+    manner = to_manner(asked, contiguous, value_split, partial)
+    return _judged(asked, split, parts, manner, to_flag("uneven", uneven))
 
 
-def _judged(asked: Question, split: Any, parts: Any, manner: Manner) -> Legality:
+def _judged(
+    asked: Question, split: Any, parts: Any, manner: Manner, uneven: bool = False
+) -> Legality:
     """The answer to a question about an annotation or a function; a function says itself why no
     part of it can be split.
     """
@@ -456,6 +535,8 @@ def _judged(asked: Question, split: Any, parts: Any, manner: Manner) -> Legality
         parts,
         arguments=asked.arguments,
         transform_rules=() if declaration is None else declaration.transform_rules,
+        uneven=uneven,
+        empty=declaration is None or declaration.empty,
         **manner,
     )
     if declaration is None or not declaration.frozen or found.verdict != "illegal":
@@ -513,8 +594,12 @@ def judge(
     value_split: Collection[int] = (),
     reduction: Reduction = Reduction.SUM,
     transform_rules: Sequence[TransformRule] = (),
+    uneven: bool = False,
+    empty: bool = True,
 ) -> Legality:
-    """Returns the Legality of a split of shapes that are inferred already."""
+    """Returns the Legality of a split of shapes that are inferred already. empty: whether a part
+    may be empty, as far as what is called goes.
+    """
     count = _to_count(parts)
     name = split_name(solution, split)
     if name is None:
@@ -538,7 +623,8 @@ def judge(
         rule = whole_rule(solution, name)
     if isinstance(rule, NoRule):
         return Legality(solution, name, count, "illegal", rule.reason)
-    obligations = _Obligations(solution, rule, count, contiguous, tuple(arguments.items()))
+    given = tuple(arguments.items())
+    obligations = _Obligations(solution, rule, count, contiguous, given, uneven, empty)
     try:
         return obligations.answer()
     except TooLarge:
@@ -631,8 +717,9 @@ class LegalParts(Displayed):
     those up to the bound are listed; where even one part asks for a condition, it is 1 and
     ``always`` is empty). ``conditional``: {count: condition} and ``forbidden``:
     {count: reason}, for the other counts up to ``up_to``; ``unknown``: {count: what was left to
-    show}. ``left_whole``: {count: which parameters of a model stay whole at this count, where
-    another would cut them, and why}.
+    show}. ``uneven``: {count: how much longer the longest part is than an equal share}, for counts
+    that cut unequal parts; they are asked for. ``left_whole``: {count: which parameters of a model
+    stay whole at this count, where another would cut them, and why}.
     """
 
     split: str | None
@@ -643,11 +730,13 @@ class LegalParts(Displayed):
     unknown: Mapping[int, str]
     up_to: int
     left_whole: Mapping[int, str] = field(default_factory=dict)
+    uneven: Mapping[int, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [f"always: {', '.join(map(str, self.always))}"]
         for word, texts in (
             (", where", self.left_whole),
+            (" in unequal parts:", self.uneven),
             (" if", self.conditional),
             (" never:", said_once(self.forbidden)),
             (" unknown:", self.unknown),
@@ -668,20 +757,27 @@ def legal_parts(
     contiguous: bool = False,
     value_split: Collection[int] = (),
     partial: str = "sum",
+    uneven: bool = False,
 ) -> LegalParts:
     """Returns which counts ``split`` may be cut into: always, under a condition, never. ``up_to``
-    bounds the last two (64; at most 10,000).
+    bounds the last two (64; at most 10,000). uneven: list counts that may cut unequal parts by
+    themselves, with what that wastes.
 
     Raises AnnotationError for a question that cannot be read and ShapeError where the inputs can
     never match.
 
     >>> legal_parts("a b -> a b", ["8*s, 6"], "a", up_to=3).conditional
     {3: 's % 3 == 0'}
+    >>> print(legal_parts("a b -> a b", ["10, 6"], "a", up_to=3, uneven=True))
+    always: 1, 2, 5, 10
+    3 in unequal parts: the longest has 6/5 of an equal share
     """
     bound = DEFAULT_BOUND if up_to is None else to_whole("up_to", up_to, 1, MAX_BOUND)
     asked = ask(annotation, inputs, arguments=arguments, facts=facts, prepare=with_rules)
     solution = asked.solution
     manner = to_manner(asked, contiguous, value_split, partial)
+    unequal = to_flag("uneven", uneven)
+    dealt: dict[int, str] = {}
     always: list[int] = []
     conditional: dict[int, str] = {}
     forbidden: dict[int, str] = {}
@@ -694,6 +790,12 @@ def legal_parts(
     for count in range(1, bound + 1):
         legality = judged(count)
         name = legality.split
+        if unequal and legality.verdict != "legal":
+            other = _judged(asked, split, count, manner, True)
+            if other.uneven and other.verdict in ("legal", "conditional"):
+                only = f", if {' and '.join(other.conditions)}" if other.conditions else ""
+                dealt[count] = f"the longest has {other.waste} of an equal share{only}"
+                continue
         match legality.verdict:
             case "legal":
                 always.append(count)
@@ -713,5 +815,12 @@ def legal_parts(
             greatest = max(n for n in found if n == 1 or judged(n).verdict == "legal")
     every = set(divisors(greatest, MAX_DIVISORS) or ()) if greatest > 0 and always else set()
     return LegalParts(
-        name, greatest, tuple(sorted(every | set(always))), conditional, forbidden, unknown, bound
+        name,
+        greatest,
+        tuple(sorted(every | set(always))),
+        conditional,
+        forbidden,
+        unknown,
+        bound,
+        uneven=dealt,
     )

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 from unicodedata import normalize
 
 from dimsolve.ir.errors import DimsolveError, Problem
-from dimsolve.solver.algebra.dims import floor_div, symbols_of
-from dimsolve.solver.algebra.poly import Dim, product
+from dimsolve.solver.algebra.dims import ceil_div, floor_div, maximum, minimum, symbols_of
+from dimsolve.solver.algebra.poly import Dim, product, symbol
 from dimsolve.solver.proof.divisibility import exact_quotient
 from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.shapes import to_dim
@@ -147,6 +147,44 @@ def _size(name: str, size: Any) -> Dim:
     if isinstance(dim, int) and dim < 1:
         raise NOT_A_MESH(reason=f"the size of '{name}' is {dim}, and an axis has at least one rank")
     return dim
+
+
+_PART = "part_of_"
+
+
+def part_symbol(axis: str) -> str:
+    """Returns the symbol of a rank's place along an axis, counted from 1: symbols are positive.
+
+    >>> part_symbol("tp")
+    'part_of_tp'
+    """
+    return f"{_PART}{axis}"
+
+
+def is_dealt(dim: Dim) -> bool:
+    """Returns whether a length depends on the rank's place: its parts are not equal."""
+    return any(name.startswith(_PART) for name in symbols_of(dim))
+
+
+def dealt_units(units: Dim, count: Dim, axis: str) -> Dim:
+    """Returns how many of so many units a rank has along an axis of ``count``, as torch's ``chunk``
+    deals them out: an expression of the rank's place.
+
+    >>> print(dealt_units(10, 3, "tp"))
+    min(4, max(0, -4*part_of_tp + 14))
+    """
+    most = ceil_div(units, count)
+    before = (symbol(part_symbol(axis)) - 1) * most
+    return minimum(most, maximum(units - before, 0))
+
+
+def has_empty_part(units: Dim, count: Dim) -> bool:
+    """Returns whether a rank has nothing of so many units; of a symbol's they are not known to be
+    enough.
+    """
+    if isinstance(units, int) and isinstance(count, int):
+        return (count - 1) * -(-units // count) >= units
+    return count != 1
 
 
 def part_of(length: Dim, parts: Dim, facts: Facts) -> Dim:

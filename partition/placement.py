@@ -6,8 +6,11 @@
                      of each every rank has a part: queries, keys and values of grouped heads
     S(0, of=5)       dimension 0, of length 5, is cut into parts as equal as torch's ``chunk`` makes
                      them: over 4 ranks 2, 2, 1 and 0
+    S(0, of=112, unit=16)   7 heads of 16 are dealt out whole: over 3 ranks 48, 48 and 16
     R                every rank has the whole tensor
     P(sum)           every rank has a tensor of full size; their sum is the value
+    G(0)             every rank has a tensor of full size, right in the rows of dimension 0 that are
+                     of its groups: the tokens of its experts; which they are is known when it runs
 
 A value has one placement per mesh axis. Segments are also fractions of a dimension (`fractions_of`,
 `shard_of`): those of ``S(0, segments=2:1:1)`` are 1/2, 1/4, 1/4. Fractions say which parts of two
@@ -19,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from itertools import accumulate
@@ -51,7 +54,8 @@ class Shard(Displayed):
     segments: what a block is made of, as proportions (``(4, 1, 1)``): every rank has a part of each
     segment; () is one segment. They have no common divisor and do not repeat: a repeated one is
     blocks (`dimsolve.partition.placement.shard_of` sees to it).
-    of: the length of the dimension, where the parts are not all equal; 0 where they are.
+    of: the length of the dimension, where the parts are not all equal; 0 where they are. unit: what
+    the parts are multiples of then; a segment of proportion 4 has units four times as long.
 
     >>> str(Shard(0)), str(Shard(1, blocks=3)), str(Shard(0, segments=(4, 1, 1)))
     ('S(0)', 'S(1, blocks=3)', 'S(0, segments=4:1:1)')
@@ -60,7 +64,18 @@ class Shard(Displayed):
     dim: int
     blocks: Dim = 1
     segments: tuple[int, ...] = ()
-    of: int = 0
+    of: Dim = 0
+    unit: Dim = 1
+
+    @property
+    def even(self) -> Shard:
+        """The cut of the same units, in parts that are all equal."""
+        return Shard(self.dim, self.blocks, self.segments) if self.of else self
+
+    @property
+    def as_torch(self) -> bool:
+        """Whether unequal parts are those of torch's ``chunk``, and of DTensor's ``Shard``."""
+        return self.contiguous and self.unit == 1
 
     @property
     def contiguous(self) -> bool:
@@ -82,6 +97,8 @@ class Shard(Displayed):
             parts.append(f"segments={':'.join(map(str, self.segments))}")
         if self.of:
             parts.append(f"of={self.of}")
+        if self.unit != 1:
+            parts.append(f"unit={self.unit}")
         return f"S({', '.join(parts)})"
 
 
@@ -107,7 +124,23 @@ class Partial(Displayed):
         return f"P({self.reduction.value})"
 
 
-Placement: TypeAlias = Shard | Replicate | Partial
+@dataclass(frozen=True, slots=True)
+class Grouped(Displayed):
+    """The rows of dimension ``dim`` are in groups, one after the other, and a rank has its part of
+    the groups: its tensor is of full size, and nothing is said of what stands in other rows. Their
+    gradient is zero.
+
+    >>> str(Grouped(0))
+    'G(0)'
+    """
+
+    dim: int
+
+    def __str__(self) -> str:
+        return f"G({self.dim})"
+
+
+Placement: TypeAlias = Shard | Replicate | Partial | Grouped
 
 MOST = 4096
 """A dimension of more segments is not taken apart."""
@@ -173,10 +206,16 @@ def ends_of(lengths: Sequence[Fraction]) -> list[Fraction]:
 _SHARD = re.compile(
     r"S\(\s*(\d{1,3})\s*(?:,\s*blocks\s*=\s*([^:]{1,1000}?)\s*)?"
     r"(?:,\s*segments\s*=\s*(\d{1,9}(?:\s*:\s*\d{1,9}){1,255})\s*)?"
-    r"(?:,\s*of\s*=\s*([1-9]\d{0,15})\s*)?\)",
+    r"(?:,\s*of\s*=\s*([^:=]{1,1000}?)\s*(?:,\s*unit\s*=\s*([^:=]{1,1000}?)\s*)?)?\)",
     re.ASCII,
 )
+_GROUPED = re.compile(r"G\(\s*(\d{1,3})\s*\)", re.ASCII)
 _PARTIAL = re.compile(r"P(?:\(\s*(sum|max|min|prod|avg)\s*\))?", re.ASCII)
+
+
+def _below_one(dim: Dim | None) -> bool:
+    return isinstance(dim, int) and dim < 1
+
 
 NOT_A_PLACEMENT = Problem(
     AnnotationError,
@@ -201,10 +240,15 @@ def read_placement(text: str) -> Placement:
     if shard := _SHARD.fullmatch(stripped):
         blocks = dim_of_text(shard[2].strip()) if shard[2] else 1
         segments = tuple(map(int, shard[3].split(":"))) if shard[3] else ()
-        if shard[4] and not (shard[2] or segments):
-            return Shard(int(shard[1]), of=int(shard[4]))
-        if 0 not in segments and not shard[4]:
-            return segmented(int(shard[1]), blocks, segments)
+        if 0 not in segments:
+            found = segmented(int(shard[1]), blocks, segments)
+            of, unit = (dim_of_text(each.strip()) if each else None for each in shard.group(4, 5))
+            if of is None:
+                return found
+            if not _below_one(of) and not _below_one(unit):
+                return replace(found, of=of, unit=1 if unit is None else unit)
     if partial := _PARTIAL.fullmatch(stripped):
         return Partial(Reduction(partial[1] or "sum"))
+    if grouped := _GROUPED.fullmatch(stripped):
+        return Grouped(int(grouped[1]))
     raise NOT_A_PLACEMENT(given=shown(text))

@@ -35,10 +35,10 @@ from .legality import Legality
 from .machine import Machine, bytes_text
 from .reshard import Collective
 
-VERSIONS = (1, 2, 3)
-"""Of the schema: a plan of another version is not read. One that stores parameters in parts, or in
-another dtype, or in which rules communicate, is of version 3, any other with regions of version 2,
-all others are of version 1.
+VERSIONS = (1, 2, 3, 4)
+"""Of the schema: a plan of another version is not read. One that cuts unequal parts, or sees an
+axis as two, is of version 4. One that stores parameters in parts, or in another dtype, or in which
+rules communicate, is of version 3, any other with regions of version 2, all others of version 1.
 """
 
 REAL = ("float64", "float32", "bfloat16", "float16")
@@ -89,6 +89,17 @@ NO_PLAN = problem(
 )
 
 
+def given_mesh(plan: PlanData) -> dict[Axis, int]:
+    """Returns the sizes of the axes as they were asked for: what is seen as several is one."""
+    whole = {part: axis for axis, parts in plan.factors.items() for part in parts}
+    found: dict[Axis, int] = {}
+    for axis, size in plan.mesh.items():
+        if size.isdecimal():
+            name = whole.get(axis, axis)
+            found[name] = found.get(name, 1) * int(size)
+    return found
+
+
 def no_plan(value: object) -> PlanError:
     """Returns the error for a value of another type where a plan is wanted."""
     return NO_PLAN(value=value, kind=type(value).__name__)
@@ -137,7 +148,9 @@ class Split(Model):
 
     identifier: its name, cut into as many parts as the axis has in each of ``blocks`` blocks, and
     in each of their ``segments`` (proportions; [] is one segment); None where a partial value
-    passes through a linear operator. rule: which of the declaration's transform rules is used,
+    passes through a linear operator. of, unit: its length and what the parts are multiples of,
+    where they are not equal, as in `dimsolve.partition.placement.Shard`; "0" where they are. rule:
+    which of the declaration's transform rules is used,
     counted from 0; None: the marks of the annotation.
     """
 
@@ -145,12 +158,28 @@ class Split(Model):
     blocks: Expression = "1"
     segments: list[int] = Field(default_factory=list)
     rule: int | None = None
+    of: Expression = "0"
+    unit: Expression = "1"
+
+    @property
+    def uneven(self) -> bool:
+        """Whether the parts are not all equal."""
+        return self.of != "0"
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Equal parts are written as in version 1."""
+        data: dict[str, Any] = write(self)
+        if not self.uneven:
+            del data["of"], data["unit"]
+        return data
 
     def __str__(self) -> str:
         name = self.identifier or "partial"
         blocks = f" in {self.blocks} blocks" if self.blocks != "1" else ""
         segments = f" in segments {':'.join(map(str, self.segments))}" if self.segments else ""
-        return f"{name}{blocks}{segments}"
+        unequal = " in unequal parts" if self.uneven else ""
+        return f"{name}{blocks}{segments}{unequal}"
 
 
 class Randomness(Model):
@@ -312,7 +341,7 @@ class SearchRecord(Model):
     optimizer_states: int
     cost: int
     bound: int
-    proof: list[Any]
+    proof: list[Any] = Field(repr=False)
 
     @property
     def seconds(self) -> float:
@@ -379,11 +408,12 @@ class PlanData(Model):
     first: those of the graph, and any that whoever made the plan added. state: how parameters are
     stored along an axis on which they are used whole: ``optimizer``, in parts that are gathered
     once, or ``shared``, in parts that are gathered for each use; an axis that is not there stores
-    them as they are used. precision: of parameters, where it is not that of the graph. search: what
+    them as they are used. precision: of parameters, where it is not that of the graph. factors:
+    axes that were asked for and are seen as several of the mesh, outer axis first. search: what
     is proved of a plan that was searched for.
     """
 
-    version: Literal[1, 2, 3] = 1
+    version: Literal[1, 2, 3, 4] = 1
     graph: GraphId
     mesh: dict[Axis, Expression]
     policy: str
@@ -399,9 +429,15 @@ class PlanData(Model):
     regions: list[RegionPlan] = Field(default_factory=list)
     state: dict[Axis, State] = Field(default_factory=dict)
     precision: Precision | None = None
+    factors: dict[Axis, list[Axis]] = Field(default_factory=dict)
     search: SearchRecord | None = None
 
     _planned: Any = PrivateAttr(default=None)
+
+    @property
+    def uneven(self) -> bool:
+        """Whether some operator is cut into parts that are not all equal."""
+        return any(split.uneven for entry in self.operators for split in entry.splits.values())
 
     @property
     def parameters(self) -> list[InputPlan]:
@@ -446,7 +482,7 @@ class PlanData(Model):
     def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """What an older version has no word for is not written where there is none of it."""
         data: dict[str, Any] = write(self)
-        for name in ("regions", "state", "precision", "search"):
+        for name in ("regions", "state", "precision", "factors", "search"):
             if not getattr(self, name):
                 data.pop(name, None)
         for entry in data.get("conversions", ()):

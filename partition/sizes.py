@@ -31,6 +31,7 @@ from dimsolve.solver.proof.facts import read_facts
 from dimsolve.solver.proof.prove import prove
 from dimsolve.solver.shapes import dim_of_text
 
+from .mesh import part_symbol
 from .plan_data import Axis, PlanData, PlanError, problem
 from .reshard import item_bytes
 
@@ -215,17 +216,19 @@ class Sizes:
         self.method = method
         check_conditions(plan, self.sizes, method)
         self._known: dict[str, int] = {}
+        # Of unequal parts the first is the longest: what is said is true of all ranks, from above.
+        self._first = {part_symbol(axis): 1 for axis in plan.mesh}
         self.mesh: dict[Axis, int] = {axis: self.of(size) for axis, size in plan.mesh.items()}
 
     def of(self, text: str) -> int:
         """Returns the value of an expression; PlanError for a symbol without a size."""
         if text not in self._known:
             dim: Dim = dim_of_text(text)
-            missing = symbols_of(dim) - self.sizes.keys()
+            missing = symbols_of(dim) - self.sizes.keys() - self._first.keys()
             if missing:
                 raise _missing(self.plan, text, missing, self.sizes, self.method)
             try:
-                self._known[text] = evaluate(dim, self.sizes)
+                self._known[text] = evaluate(dim, {**self._first, **self.sizes})
             except (ZeroDivisionError, TooLarge):
                 at = ", ".join(f"{name} = {size}" for name, size in self.sizes.items())
                 raise NO_VALUE(claim=shown(text), at=f" at {at}" if at else "") from None

@@ -21,6 +21,7 @@ from .options import (
     PolicyName,
     Seconds,
     StateName,
+    Uneven,
     arguments_of,
     counts_of,
 )
@@ -81,13 +82,13 @@ def infer_model(target: str, *, explain: bool, json: bool) -> NoReturn:
 
 
 def legal_parts_of_model(
-    target: str, axis: str, policy: str, up_to: int | None, *, json: bool
+    target: str, axis: str, policy: str, up_to: int | None, uneven: bool, *, json: bool
 ) -> NoReturn:
     """Prints the counts that an axis may have for a model under a policy."""
     from dimsolve.show.terminal import model_counts_blocks
 
     def ask() -> LegalParts:
-        return _traced(target).legal_parts(axis, _policy(policy), up_to=up_to)
+        return _traced(target).legal_parts(axis, _policy(policy), up_to=up_to, uneven=uneven)
 
     answer(ask, model_counts_blocks, json=json, leave=exit_of_counts)
 
@@ -113,6 +114,7 @@ def plan(
     ],
     policy: PolicyName = "data+tensor",
     state: StateName = None,
+    uneven: Uneven = "parameters",
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Write the plan there, as JSON."),
@@ -137,6 +139,7 @@ def plan(
             mesh,
             _policy(policy),
             state,
+            uneven=uneven,
             machine=_machine(machine),
             memory=memory,
             sizes=sizes,
@@ -231,6 +234,7 @@ def run(
     mesh: Mesh,
     policy: PolicyName = "data+tensor",
     state: StateName = None,
+    uneven: Uneven = "parameters",
     plan: PlanFile = None,
     steps: Steps = 3,
     verify: Verify = True,
@@ -254,6 +258,7 @@ def run(
         plan=plan,
         policy=policy,
         state=state,
+        uneven=uneven,
         steps=steps,
         verify=verify,
         seed=seed,

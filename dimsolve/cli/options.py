@@ -79,7 +79,8 @@ PolicyName: TypeAlias = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help="data, tensor, sequence, data+tensor, replicate, auto (the best that there is), or "
+        help="data, tensor, sequence, experts, data+tensor, tensor+sequence, replicate, auto (the "
+        "best that there is), or "
         "module:function for your own.",
     ),
 ]
@@ -91,6 +92,18 @@ StateName: TypeAlias = Annotated[
         help="whole, optimizer or shared: how parameters are stored along axes that cut data; "
         "or by axis, dp=shared,cp=optimizer.",
     ),
+]
+Uneven: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--uneven",
+        metavar="WORD",
+        help="parameters, allow or refuse: whether lengths that are fixed by the model, all "
+        "lengths, or none may be cut into unequal parts.",
+    ),
+]
+Unequal: TypeAlias = Annotated[
+    bool, typer.Option("--uneven", help="Where equal parts are not right, ask for unequal ones.")
 ]
 MachineName: TypeAlias = Annotated[
     str | None,

@@ -8,7 +8,6 @@ dimsolve infer model.py:tiny                                    every value's sy
 from __future__ import annotations
 
 from collections.abc import Iterator
-from json import loads
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -26,6 +25,7 @@ from .options import (
     Partial,
     Splits,
     Summands,
+    Unequal,
     arguments_of,
     facts_of,
     inputs_of,
@@ -106,6 +106,7 @@ def check(
     contiguous: Contiguous = False,
     summands: Summands = None,
     partial: Partial = "sum",
+    uneven: Unequal = False,
     json: Json = False,
 ) -> None:
     """Check whether a split is legal: for all values, under a condition, or never. Several splits,
@@ -129,6 +130,7 @@ def check(
             contiguous=contiguous,
             value_split=summands or (),
             partial=partial,
+            uneven=uneven,
         ),
         _mesh_blocks,
         json=json,
@@ -148,15 +150,9 @@ def _mesh_blocks(found: MeshLegality) -> Iterator[Block]:
 
 
 def _mesh_json(found: MeshLegality) -> str:
-    from json import dumps
-
     from .answers import json_text
 
-    if len(found.axes) == 1:
-        return json_text(found.axes[0])
-    axes = [loads(json_text(axis)) for axis in found.axes]
-    own = {"verdict": found.verdict, "reason": found.reason, "conditions": found.conditions}
-    return dumps({"axes": axes, **own})
+    return json_text(found.axes[0] if len(found.axes) == 1 else found)
 
 
 UpTo: TypeAlias = Annotated[
@@ -185,9 +181,12 @@ def legal_parts(
     arguments: Arguments = None,
     facts: Facts = None,
     contiguous: Contiguous = False,
+    summands: Summands = None,
+    partial: Partial = "sum",
     up_to: UpTo = None,
     axis: Axis = "tp",
     policy: ModelPolicy = "data+tensor",
+    uneven: Unequal = False,
     json: Json = False,
 ) -> None:
     """List the legal counts of a split, or of a mesh axis for a model given as module:function."""
@@ -195,7 +194,7 @@ def legal_parts(
     from dimsolve.show.terminal import legal_parts_blocks
 
     if is_target(annotation):
-        legal_parts_of_model(annotation, axis, policy, up_to, json=json)
+        legal_parts_of_model(annotation, axis, policy, up_to, uneven, json=json)
     if split is None:
         raise typer.BadParameter("an annotation needs --split, what is split", param_hint="--split")
     shapes, named = inputs_of(inputs), arguments_of(arguments)
@@ -207,6 +206,9 @@ def legal_parts(
             split_of(split),
             up_to=up_to,
             contiguous=contiguous,
+            value_split=summands or (),
+            partial=partial,
+            uneven=uneven,
             **known,
         ),
         legal_parts_blocks,

@@ -230,14 +230,19 @@ class _Plan(Question):
     )
     policy: str | dict[str, str] | dict[str, dict[str, Split]] | None = Field(
         default=None,
-        description="data, tensor, sequence, data+tensor, tensor+sequence or replicate, of all "
-        "axes or by axis; auto; or node patterns to splits per axis",
+        description="data, tensor, sequence, experts, data+tensor, tensor+sequence or replicate, "
+        "of all axes or by axis; auto; or node patterns to splits per axis",
         examples=["data+tensor", {"dp": "data", "tp": "tensor"}],
     )
     state: Stored | dict[str, Stored] | None = Field(
         default=None,
         description="how parameters are stored along the axes that cut data, or by axis",
         examples=["shared", {"dp": "optimizer"}],
+    )
+    uneven: Literal["parameters", "allow", "refuse"] = Field(
+        default="parameters",
+        description="whether lengths that are fixed by the model, all lengths, or none may be cut "
+        "into unequal parts",
     )
     machine: str | None = Field(
         default=None, description="of the policy auto: a known machine", examples=["h100"]
@@ -305,6 +310,7 @@ def _planned(graph: Graph, asked: _Plan) -> Plan:
         memory=asked.memory,
         sizes=asked.sizes,
         seconds=asked.seconds,
+        uneven=asked.uneven,
     )
 
 

@@ -96,7 +96,7 @@ def meanings(annotation: Annotation) -> list[tuple[str, Mark, str]]:
 
 
 def _meaning(annotation: Annotation, name: str, mark: Mark) -> str:
-    if mark is Mark.FROZEN:
+    if not mark.splits:
         return mark.meaning
     if any(_names(operand).count(name) > 1 for operand in annotation.operands):
         return _TWICE
@@ -105,7 +105,7 @@ def _meaning(annotation: Annotation, name: str, mark: Mark) -> str:
     )
     if not missing:
         return Mark.NONE.meaning
-    return mark.meaning if mark is Mark.SUM else _UNJOINED
+    return mark.meaning if mark.joins else _UNJOINED
 
 
 def _names(operand: Operand) -> list[str]:

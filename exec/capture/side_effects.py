@@ -1,6 +1,7 @@
 """What a model does to itself while it runs: attributes that it assigns, lists that it appends to.
 
     self.calls += 1; return y * self.calls      refused: a program computes every call alike
+    self.calls += 1; return y                   nothing reads the counter, and no program counts
     self.last = y                               nothing that is computed depends on it
     if self.kind is None: self.kind = "mean"    the next call leaves it so, and computes the same
     self.mean.mul_(0.9)                         a call on a buffer, part of every program
@@ -102,7 +103,7 @@ def refusal_of(model: Any, settling: list[Settling]) -> TraceError | None:
             if owner is not None and _place(value) == f"{place}.{name}":
                 continue
             values = _values(owner, name, value)
-            if values is not None and _are_same(*values):
+            if values is not None and (_are_same(*values) or _is_counted(output, name, *values)):
                 continue
             attribute = place if place == f"G['{name}']" else f"{place}.{name}"
             was = getattr(owner, name, MISSING)
@@ -203,6 +204,33 @@ def _constant(variable: Any) -> Any:
 
 def _are_same(was: Any, now: Any) -> bool:
     return was is now or (type(was) is type(now) and isinstance(was, _PLAIN) and bool(was == now))
+
+
+def _is_counted(output: Any, name: str, was: Any, now: Any) -> bool:
+    """Whether an attribute is a counter that nothing computed depends on: all code of the capture
+    that names it says ``x.name += 1`` or ``x.name = x.name + 1``.
+    """
+    if type(was) is not int or type(now) is not int:
+        return False
+    codes = [output.root_tx.f_code, *output.tracing_context.traced_code]
+    return all(_only_counts(code, name) for code in codes)
+
+
+def _only_counts(code: Any, name: str) -> bool:
+    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    for place, step in enumerate(steps):
+        if step.opname.startswith("LOAD_CONST") and step.argval == name:
+            return False  # as in getattr(self, "calls")
+        if step.argval == name and step.opname.startswith(("LOAD_ATTR", "LOAD_METHOD")):
+            following = steps[place + 1 : place + 5]
+            if len(following) < 4:
+                return False
+            number, sum_, _, stored = following
+            is_sum = sum_.opname == "BINARY_OP" and sum_.argrepr in ("+", "+=")
+            is_kept = stored.opname == "STORE_ATTR" and stored.argval == name
+            if not (type(number.argval) is int and is_sum and is_kept):
+                return False
+    return True
 
 
 def _replaced(place: str, variable: Any, owners: Mapping[str, Any]) -> list[str] | None:

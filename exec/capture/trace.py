@@ -167,9 +167,9 @@ class Inputs:
             if dim is not None and node is not None:
                 self._bind(name, index, dim, size)
             dims.append(int(tensor.shape[index]) if dim is None else dim)
-        wish = "".join(c if c.isalnum() else "_" for c in name)
+        preferred = "".join(c if c.isalnum() else "_" for c in name)
         type = TensorType(len(dims), dtype_of(tensor), Known(tuple(dims)))
-        return self.graph.input(self.graph.fresh_name(wish), type, target=name)
+        return self.graph.input(self.graph.fresh_name(preferred), type, target=name)
 
     def _bind(self, name: str, index: int, dim: Dim, size: Any) -> None:
         node = getattr(size, "node", None)
@@ -203,8 +203,8 @@ class Inputs:
         name, kind = self.state.get(id(example), (node.name, CONSTANT))
         if kind == "constant":
             self.graph.attachments[name] = example
-        wish = "".join(c if c.isalnum() else "_" for c in name)
-        return self.graph.input(self.graph.fresh_name(wish), type, kind=kind, target=name)
+        preferred = "".join(c if c.isalnum() else "_" for c in name)
+        return self.graph.input(self.graph.fresh_name(preferred), type, kind=kind, target=name)
 
     def _refuse_unseen(self, node: Any) -> None:
         """Raises TraceError for a tensor that torch has from an argument, and that no leaf is."""
@@ -228,16 +228,16 @@ class Inputs:
         if found is not None:
             return found
         type = TensorType(result.ndim, dtype_of(result), Known(tuple(result.shape)))
-        wish = "".join(c if c.isalnum() else "_" for c in name)
-        return self.graph.input(self.graph.fresh_name(wish), type, kind=kind, target=name)
+        preferred = "".join(c if c.isalnum() else "_" for c in name)
+        return self.graph.input(self.graph.fresh_name(preferred), type, kind=kind, target=name)
 
     def _size(self, dim: Dim) -> Value:
         """The integer input that is this length; one for all that are the same length."""
         for entry in self.graph.inputs:
             if entry.kind == "size" and entry.target == str(dim):
                 return entry.value
-        wish = str(dim) if str(dim).isidentifier() else "size"
-        name = self.graph.fresh_name(wish)
+        preferred = str(dim) if str(dim).isidentifier() else "size"
+        name = self.graph.fresh_name(preferred)
         return self.graph.input(name, ScalarType("int", dim), kind="size", target=str(dim))
 
     def drop_unused_sizes(self) -> None:
@@ -361,11 +361,11 @@ class _Reading:
 
     def _known(self, value: Argument, path: Place) -> Argument:
         if isinstance(value, Value) and value not in self.outputs.values():
-            wish = name = place_name(path) or "output"
+            preferred = name = place_name(path) or "output"
             number = 0
             while name in self.outputs:
                 number += 1
-                name = f"{wish}_{number}"
+                name = f"{preferred}_{number}"
             self.outputs[name] = value
         return value
 
@@ -579,8 +579,8 @@ class Reader:
             return
         dims = tuple(int(size) for size in held.shape)
         type = TensorType(len(dims), dtype_of(held), Known(dims))
-        wish = self.target.fresh_name(node.name)
-        self.env[node] = self.target.input(wish, type, kind="constant", target=name)
+        preferred = self.target.fresh_name(node.name)
+        self.env[node] = self.target.input(preferred, type, kind="constant", target=name)
 
     def _call(self, node: Any, prefix: str, module: Any) -> None:
         path, name = self._path(node, module)
@@ -806,6 +806,7 @@ def trace(
     """
     args = (args,) if _is_tensor(args) else tuple(args)
     refuse_backward_hooks(model)
+    _warn_padded(model)
     refusal: DimsolveError | None = None
     for captured in captures(model, args, kwargs or {}, dynamic):
         reader = Reader(captured, model)
@@ -821,6 +822,22 @@ def trace(
         return graph
     assert refusal is not None
     raise refusal
+
+
+def _warn_padded(model: Any) -> None:
+    """Says which encoders torch answers for otherwise where there is padding."""
+    import torch
+
+    for path, module in named(model, "named_modules"):
+        encoder = isinstance(module, torch.nn.TransformerEncoder) and not module.training
+        if encoder and module.use_nested_tensor and torch.backends.mha.get_fastpath_enabled():
+            warnings.warn(
+                f"{path or 'the model'}, a TransformerEncoder: given a padding mask, and where no "
+                "gradients are recorded, torch leaves 0 at padded positions; the graph computes "
+                "these as where gradients are recorded, and all others are the same. Make it with "
+                "enable_nested_tensor=False, and torch does so too",
+                stacklevel=3,
+            )
 
 
 def _check_example(graph: Graph, sizes: Mapping[str, int]) -> None:

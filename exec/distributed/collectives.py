@@ -38,7 +38,14 @@ from torch.autograd import Function
 from torch.compiler import is_compiling
 
 from dimsolve.ir.errors import DimsolveError, Problem
-from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
+from dimsolve.partition.placement import (
+    Grouped,
+    Partial,
+    Placement,
+    Reduction,
+    Replicate,
+    Shard,
+)
 
 from .communicator import Communicator
 from .sharding import (
@@ -48,6 +55,7 @@ from .sharding import (
     join_parts,
     neutral,
     products_of_others,
+    run_of,
     slice_part,
 )
 
@@ -134,8 +142,9 @@ def _scattered(tensor: Tensor, shard: Shard, end: Communicator) -> Tensor:
 
 
 def _exchanged(tensor: Tensor, source: Shard, target: Shard, end: Communicator) -> Tensor:
-    rows = end.all_to_all(cut_rows(tensor, target, end.size).contiguous())
-    return join_parts(rows, source)
+    given = cut_rows(filled_up(tensor, source, end.size), target, end.size)
+    made = join_parts(end.all_to_all(given.contiguous()), source)
+    return cut_off(made, target, end.rank, end.size)
 
 
 def _kept(tensor: Tensor, reduction: Reduction, end: Communicator) -> Tensor:
@@ -145,6 +154,7 @@ def _kept(tensor: Tensor, reduction: Reduction, end: Communicator) -> Tensor:
 
 
 def _inserted(tensor: Tensor, shard: Shard, reduction: Reduction, end: Communicator) -> Tensor:
+    tensor = filled_up(tensor, shard, end.size)
     rows = tensor.new_full((end.size, *tensor.shape), neutral(reduction, tensor.dtype))
     rows[end.rank] = tensor
     return join_parts(rows, shard)
@@ -253,12 +263,11 @@ def pair_of(
     source: Placement, target: Placement, end: Communicator, shared: bool
 ) -> tuple[Any, ...] | None:
     """Returns the function that converts, and its arguments; None where it takes several."""
-    uneven = [isinstance(each, Shard) and bool(each.of) for each in (source, target)]
-    if isinstance(source, Shard) and not isinstance(target, Replicate) and any(uneven):
-        return None  # unequal parts are not exchanged
     match source, target:
-        case Replicate(), Replicate():
+        case Replicate(), Replicate() | Grouped():
             return ShareGradient, end
+        case Shard(), Grouped():
+            return Gather, source, end, True
         case Replicate(), Shard():
             return Slice, target, end
         case Replicate(), Partial(reduction):
@@ -374,11 +383,13 @@ class MeshPart:
         part["n"].count                the same for the split of one identifier; 1 without a split
         part.all_reduce(kept)          how many targets are kept on all ranks together
 
-    splits: of the operator, (identifier, communicator) each, outer axis first. See
-    `dimsolve.partition.rules.rule` for the rules that use it.
+    splits: of the operator, (identifier, communicator) each, outer axis first. dealt: of the
+    identifiers that are cut into unequal parts their length, and what the parts are multiples of.
+    See `dimsolve.partition.rules.rule` for the rules that use it.
     """
 
     splits: tuple[tuple[str, Communicator], ...] = ()
+    dealt: tuple[tuple[str, int, int], ...] = ()
 
     @property
     def index(self) -> int:
@@ -395,7 +406,19 @@ class MeshPart:
         return prod([communicator.size for _, communicator in self.splits])
 
     def __getitem__(self, name: str) -> MeshPart:
-        return MeshPart(tuple(split for split in self.splits if split[0] == name))
+        splits = tuple([split for split in self.splits if split[0] == name])
+        return MeshPart(splits, tuple([each for each in self.dealt if each[0] == name]))
+
+    def start(self, length: int) -> int:
+        """Where the part begins, of which this rank has so much."""
+        if not self.dealt:
+            return self.index * length
+        ((_, of, unit),) = self.dealt
+        return run_of(Shard(0, of=of, unit=unit), self.index, self.count)[0] * unit
+
+    def whole(self, length: int) -> int:
+        """How long the whole is, of which this rank has so much."""
+        return self.dealt[0][1] if self.dealt else self.count * length
 
     def all_reduce(self, tensor: Tensor, reduction: str = "sum") -> Tensor:
         """Returns the sum, max or min over all parts; see `dimsolve.partition.rules.rule.Part`."""
@@ -407,6 +430,8 @@ class MeshPart:
         return tensor
 
 
-def part_of(splits: Sequence[tuple[str, Communicator]]) -> MeshPart:
+def part_of(
+    splits: Sequence[tuple[str, Communicator]], dealt: Sequence[tuple[str, int, int]] = ()
+) -> MeshPart:
     """Returns the part of a rank whose operator is split so."""
-    return MeshPart(tuple(splits))
+    return MeshPart(tuple(splits), tuple(dealt))

@@ -4,6 +4,7 @@
     whole (6,), S(0, blocks=3) over 2 ranks    rank 0 has elements 0, 2, 4: one half of each block
     whole (6,), S(0, segments=2:1) over 2      rank 0 has elements 0, 1, 4: one half of each segment
     whole (5,), S(0, of=5) over 4 ranks        2, 2, 1 and 0 elements; all send 2
+    whole (6,), S(0, of=6, unit=2) over 2      rank 0 has 4 elements, rank 1 has 2
     whole x, P(sum) over 2 ranks               rank 0 has x, rank 1 zeros
 
 Nothing is communicated: tests, `verify` and the loading of parameters use it. Of several mesh axes
@@ -19,7 +20,15 @@ import torch
 from torch import Tensor
 
 from dimsolve.ir.errors import Diagnostic, ShapeError
-from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
+from dimsolve.partition.placement import (
+    Grouped,
+    Partial,
+    Placement,
+    Reduction,
+    Replicate,
+    Shard,
+)
+from dimsolve.solver.algebra.poly import Dim
 
 from ..modes import DEVICES
 
@@ -61,30 +70,74 @@ def _segments(tensor: Tensor, shard: Shard, unit: int) -> list[Tensor]:
     return list(blocks.split([n * unit for n in shard.segments], dim + 1))
 
 
+def number_of(dim: Dim, shard: Shard) -> int:
+    """Returns a length of a placement as a number; a plan's symbols are evaluated before."""
+    if not isinstance(dim, int):
+        raise TypeError(f"{shard} has a symbolic length; evaluate it first")
+    return dim
+
+
+def units_of(shard: Shard) -> tuple[int, int]:
+    """Returns how many units a cut in unequal parts deals out, and the length of one, in all blocks
+    and segments together.
+
+    >>> units_of(Shard(0, blocks=3, of=336, unit=16))
+    (7, 48)
+    """
+    length = number_of(shard.units, shard) * number_of(shard.unit, shard)
+    return number_of(shard.of, shard) // length, length
+
+
 def run_of(shard: Shard, index: int, count: int) -> tuple[int, int]:
-    """Returns where an unequal part starts, and its length, as torch's ``chunk`` cuts.
+    """Returns with which unit an unequal part starts, and how many it has, as torch's ``chunk``
+    cuts.
 
     >>> [run_of(Shard(0, of=5), index, 4) for index in range(4)]
     [(0, 2), (2, 2), (4, 1), (5, 0)]
     """
-    most = -(-shard.of // count)
-    start = min(index * most, shard.of)
-    return start, min(most, shard.of - start)
+    units, _ = units_of(shard)
+    most = -(-units // count)
+    start = min(index * most, units)
+    return start, min(most, units - start)
 
 
 def filled_up(part: Tensor, shard: Shard, count: int) -> Tensor:
     """Returns a part with zeros at its end, as long as the longest: parts that move are alike."""
-    missing = -(-shard.of // count) - part.shape[shard.dim] if shard.of else 0
-    if not missing:
+    if not shard.of:
         return part
-    shape = list(part.shape)
-    shape[shard.dim] = missing
-    return joined([part, part.new_zeros(shape)], shard.dim)
+    units, length = units_of(shard)
+    return _resized(part, shard, part.shape[shard.dim] // length, -(-units // count))
 
 
 def cut_off(part: Tensor, shard: Shard, index: int, count: int) -> Tensor:
     """Returns part ``index`` without the zeros at its end."""
-    return part.narrow(shard.dim, 0, run_of(shard, index, count)[1]) if shard.of else part
+    if not shard.of:
+        return part
+    most = -(-units_of(shard)[0] // count)
+    return _resized(part, shard, most, run_of(shard, index, count)[1]).contiguous()
+
+
+def _resized(tensor: Tensor, shard: Shard, have: int, want: int) -> Tensor:
+    """The first units of every segment of every block, or all and zeros after them."""
+    if have == want:
+        return tensor
+    blocks, dim, unit = blocks_of(shard), shard.dim, number_of(shard.unit, shard)
+    if shard.contiguous:
+        return _first(tensor, dim, want * unit)
+    segments = shard.segments or (1,)
+    cut = tensor.unflatten(dim, (blocks, have * sum(segments) * unit))
+    pieces = cut.split([have * each * unit for each in segments], dim + 1)
+    first = [_first(p, dim + 1, want * s * unit) for p, s in zip(pieces, segments, strict=True)]
+    return joined(first, dim + 1).flatten(dim, dim + 1)
+
+
+def _first(tensor: Tensor, dim: int, length: int) -> Tensor:
+    missing = length - tensor.shape[dim]
+    if missing <= 0:
+        return tensor.narrow(dim, 0, length)
+    shape = list(tensor.shape)
+    shape[dim] = missing
+    return joined([tensor, tensor.new_zeros(shape)], dim)
 
 
 def joined(tensors: Sequence[Tensor], dim: int) -> Tensor:
@@ -107,7 +160,7 @@ def cut_rows(whole: Tensor, shard: Shard, count: int) -> Tensor:
     """
     dim = shard.dim
     if shard.of:
-        whole, shard = _with_zeros(whole, shard, count), Shard(dim)
+        whole, shard = _with_zeros(whole, shard, count), shard.even
     if not shard.segments:
         cut = whole.reshape(cut_shape(whole.shape, shard, count))
         return cut.movedim(dim + 1, 0).flatten(dim + 1, dim + 2)
@@ -120,20 +173,29 @@ def cut_rows(whole: Tensor, shard: Shard, count: int) -> Tensor:
 
 
 def _with_zeros(whole: Tensor, shard: Shard, count: int) -> Tensor:
-    """The whole with zeros at the end of the cut dimension, so that it has equal parts."""
-    if not 0 <= shard.dim < whole.dim() or whole.shape[shard.dim] != shard.of:
+    """The whole with zeros at the end of what is cut, so that it has equal parts."""
+    units, _ = _checked_units(whole, shard, count)
+    return _resized(whole, shard, units, -(-units // count) * count)
+
+
+def _checked_units(whole: Tensor, shard: Shard, count: int) -> tuple[int, int]:
+    """The units of a cut in unequal parts; ShapeError where the tensor is not of its length."""
+    units, length = units_of(shard)
+    dims = whole.dim()
+    if not 0 <= shard.dim < dims or not whole.shape[shard.dim] == shard.of == units * length:
         raise _uncuttable(whole.shape, shard, count)
-    shape = list(whole.shape)
-    shape[shard.dim] = -(-shard.of // count) * count - shard.of
-    return joined([whole, whole.new_zeros(shape)], shard.dim)
+    return units, length
 
 
 def slice_part(whole: Tensor, shard: Shard, index: int, count: int) -> Tensor:
     """Returns part ``index`` of ``count``; a view where the part is one run of memory."""
     if shard.of:
-        if not 0 <= shard.dim < whole.dim() or whole.shape[shard.dim] != shard.of:
-            raise _uncuttable(whole.shape, shard, count)
-        return whole.narrow(shard.dim, *run_of(shard, index, count))
+        units, length = _checked_units(whole, shard, count)
+        start, number = run_of(shard, index, count)
+        if shard.contiguous:
+            return whole.narrow(shard.dim, start * length, number * length)
+        padded = _resized(whole, shard, units, -(-units // count) * count)
+        return cut_off(slice_part(padded, shard.even, index, count), shard, index, count)
     if shard.segments:
         unit = _cuttable(whole.shape, shard, count) // int(shard.units)  # type: ignore[arg-type]
         dim = shard.dim + 1
@@ -155,7 +217,9 @@ def join_parts(stacked: Tensor, shard: Shard) -> Tensor:
     filled up.
     """
     if shard.of:
-        return join_parts(stacked, Shard(shard.dim)).narrow(shard.dim, 0, shard.of).contiguous()
+        (units, _), count = units_of(shard), stacked.shape[0]
+        whole = join_parts(stacked, shard.even)
+        return _resized(whole, shard, -(-units // count) * count, units).contiguous()
     count, shape = stacked.shape[0], list(stacked.shape[1:])
     blocks, dim = blocks_of(shard), shard.dim
     if shard.segments:
@@ -197,7 +261,7 @@ def local_part(whole: Tensor, placement: Placement, index: int, count: int) -> T
     match placement:
         case Shard():
             return slice_part(whole, placement, index, count)
-        case Replicate():
+        case Replicate() | Grouped():
             return whole
         case Partial(Reduction.SUM | Reduction.PROD as reduction):
             if index == 0:
@@ -217,6 +281,8 @@ def assemble(parts: Sequence[Tensor], placement: Placement) -> Tensor:
             return parts[0]
         case Partial(reduction):
             return reduce_parts(torch.stack(list(parts)), reduction)
+        case Grouped():
+            raise ValueError(f"which rows the ranks have of {placement} is not known")
 
 
 def reduce_parts(stacked: Tensor, reduction: Reduction) -> Tensor:
@@ -269,6 +335,8 @@ def gradient_parts(gradient: Tensor, parts: Sequence[Tensor], placement: Placeme
             return [slice_part(gradient, placement, index, count) for index in range(count)]
         case Replicate() | Partial(Reduction.SUM):
             return [gradient] * count
+        case Grouped():
+            raise ValueError(f"which rows the ranks have of {placement} is not known")
         case Partial(Reduction.AVG):
             return [gradient / count] * count
         case Partial(Reduction.PROD):

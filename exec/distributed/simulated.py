@@ -205,9 +205,11 @@ def _collective(call: Call, given: list[Tensor]) -> list[Tensor]:
             return [row.clone() for row in reduce_parts(stacked, Reduction(call.detail)).unbind(0)]
         case "all_to_all":
             return [rows.clone() for rows in stacked.unbind(1)]
-        case _:
+        case "broadcast":
             root = int(call.detail.removeprefix("from "))
             return [given[root].clone() for _ in given]
+        case other:
+            raise NotImplementedError(f"no world simulates {other}")
 
 
 def _place(rank: int, coordinates: Mapping[str, int]) -> str:
@@ -271,7 +273,7 @@ class SimulatedCommunicator:
     """A `Communicator` between threads. See `dimsolve.exec.distributed.communicator`."""
 
     def __init__(self, lockstep: Lockstep, group: Group, rank: int) -> None:
-        self._runnings = lockstep
+        self._lockstep = lockstep
         self._group = group
         self._member = rank
         self.axis = group.axis
@@ -298,7 +300,7 @@ class SimulatedCommunicator:
 
     def _ask(self, collective: str, tensor: Tensor, detail: str = "") -> Tensor:
         call = Call(collective, tuple(tensor.shape), tensor.dtype, detail)
-        return self._runnings.ask(self._group, self._member, call, tensor.detach())
+        return self._lockstep.ask(self._group, self._member, call, tensor.detach())
 
 
 class SimulatedWorld(Generic[T]):

@@ -17,6 +17,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -39,10 +40,10 @@ from dimsolve.solver.graphs.names import source
 
 from ..distributed.simulated import Member, RankError, SimulatedWorld
 from ..registration.without_data import tensors_in
-from .boundary import BoundaryError, Rank, part_of
+from .boundary import BoundaryError, Rank
 from .follow import TOLERANCE, Doubt, Follow, Followed, same
 from .gradients import parameter_gradients, right
-from .loading import Fused, loaded_placements
+from .loading import Loaded, loaded_parameters, part_of
 from .record import At, Refused
 
 Verdict: TypeAlias = Literal["legal", "illegal", "unknown"]
@@ -156,7 +157,7 @@ def audit_lines(audit: Audit) -> list[str]:
             if finding.hint:
                 lines.append(f"      hint: {finding.hint}")
         if one.corrected is not None:
-            lines.append(f"    legal at {one.count} with {_changes(audit.plan, one.corrected)}")
+            lines.append(f"    legal at {one.count} {_changes(audit.plan, one.corrected)}")
     legal = next((each for each in audit.counts if each.verdict != "illegal"), None)
     if legal is not None:
         lines.append(
@@ -165,7 +166,7 @@ def audit_lines(audit: Audit) -> list[str]:
         )
         extra = f", {legal.saved} of them for values that have one already" if legal.saved else ""
         lines.append(f"  collectives: {legal.collectives} in a training step{extra}")
-    lines += [f"  {name} matches nothing" for name in audit.unused]
+    lines += [f"  {name or repr(name)} matches nothing" for name in audit.unused]
     return lines
 
 
@@ -175,12 +176,14 @@ def _sizes_text(audit: Audit) -> str:
 
 def _changes(old: Mapping[str, str], new: Mapping[str, str]) -> str:
     """The rules that differ; those that leave modules whole stand together."""
+    gone = [name for name in old if name not in new]
     changed = {name: style for name, style in new.items() if old.get(name) != style}
     whole = [name for name, style in changed.items() if style == "replicate"]
     texts = [f'"{name}": "{style}"' for name, style in changed.items() if name not in whole]
     if whole:
         texts.append(f'"replicate" for {", ".join(whole)}')
-    return ", ".join(texts)
+    said = [f"with {', '.join(texts)}"] if texts else []
+    return " ".join([*said, *([f"without {', '.join(gone)}"] if gone else [])])
 
 
 @dataclass
@@ -203,16 +206,22 @@ def audit(
 ) -> Audit:
     """Returns for which counts a plan is right for a model, and why not for the others.
 
-    tp_plan: styles of transformers by the names of modules and parameters; None: the model's own.
-    It is all of the plan: nothing is added to it. counts: of ranks. args, kwargs: an example of the
-    inputs. correct: whether to look for changes that make the plan legal. The model stays as it is:
-    copies run, their parameters changed so that all of them matter. Raises TpPlanError for what is
-    no plan, and for a model that has none.
+    tp_plan: styles of transformers by the names of modules and parameters; None: the model's own. A
+    plan that is given overrides rules of the model's own and leaves the others, as one in
+    transformers' ``DistributedConfig`` does; "replicate" leaves a module whole. counts: of ranks.
+    args, kwargs: an example of the inputs. correct: whether to look for changes that make the plan
+    legal. The model stays as it is: copies run, their parameters changed so that all of them
+    matter. Raises TpPlanError for what is no plan, and for a model that has none.
     """
-    own = getattr(model, "tp_plan", None) if tp_plan is None else tp_plan
-    if tp_plan is None and not own:
+    own = getattr(model, "tp_plan", None) or {}
+    given = None if tp_plan is None else read_tp_plan(tp_plan)
+    if given is None and not own:
         raise NO_TP_PLAN(model=type(model).__name__)
-    return _Audit(model, read_tp_plan(own), args, dict(kwargs or {})).run(counts, correct)
+    if given is not None and not given:
+        raise NO_RULES(model=type(model).__name__)
+    plan = {**read_tp_plan(own), **(given or {})}
+    checked = frozenset(given or {}) - frozenset(own)
+    return _Audit(model, plan, checked, args, dict(kwargs or {})).run(counts, correct)
 
 
 NO_TP_PLAN = Problem(
@@ -223,16 +232,31 @@ NO_TP_PLAN = Problem(
     'give one: dimsolve.audit(model, {{"layers.*.mlp.up_proj": "colwise"}}, ...), or let '
     "dimsolve.plan make one",
 )
+NO_RULES = Problem(
+    TpPlanError,
+    "no-tp-plan",
+    "there is no tp_plan to audit",
+    "the plan for {model} has no rules: every rank would do all of the work",
+    'give it rules: {{"layers.*.mlp.up_proj": "colwise"}}; None audits the model\'s own plan',
+)
 
 ROUNDS = 5
 """So often a plan is changed, to make it legal."""
 
 
 class _Audit:
+    """checked: the rules that must name something."""
+
     def __init__(
-        self, model: nn.Module, plan: dict[str, str], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        model: nn.Module,
+        plan: dict[str, str],
+        checked: frozenset[str],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> None:
         self.model = prepared(model)
+        self.checked = checked
         self.original = model
         self.args = args
         self.kwargs = kwargs
@@ -248,8 +272,7 @@ class _Audit:
             for name, module in self.model.named_modules()
         ]
         self.found = resolve(plan, names)
-        self.loaded = loaded_placements(self.original, self.found)
-        self.cut_so = {n: p for n, p in self.loaded.items() if not isinstance(p, Fused)}
+        self.loaded: dict[str, Loaded] = {}
         self.one: list[_Run] | RankError | None = None
 
     def run(self, counts: Sequence[int], correct: bool) -> Audit:
@@ -277,7 +300,7 @@ class _Audit:
             changes = [finding.change for finding in answer.findings if finding.change]
             if not changes:
                 return None
-            changed = {**seen[-1], **changes[0]}
+            changed = {n: s for n, s in {**seen[-1], **changes[0]}.items() if s}
             if changed in seen:
                 return None
             seen.append(changed)
@@ -290,6 +313,11 @@ class _Audit:
         refused = tuple(self._refused())
         if refused:
             return Count(count, "illegal", "illegal", refused)
+        self.loaded = loaded_parameters(self.original, self.found, count)
+        failed = [name for name, each in self.loaded.items() if each.failed]
+        if failed:
+            finding = self._not_loaded(failed[0])
+            return Count(count, "illegal", "illegal", (finding,))
         if self.one is None:
             self.plain = outputs_of(self.model, self._inputs())
             self.one = self._world(1)
@@ -310,12 +338,30 @@ class _Audit:
                     "illegal", "style", key, "", reason, "write it in ep_plan", {key: "replicate"}
                 )
             elif text not in STYLES:
-                today = RETIRED.get(text)
+                near = get_close_matches(text.lower().replace("-", "_"), STYLES, 1)
+                today = RETIRED.get(text) or next(iter(near), None)
                 hint = f"write {today}" if today else f"known are {', '.join(STYLES)}"
                 reason = f"transformers has no style {text!r}"
                 yield Finding(
                     "illegal", "style", key, "", reason, hint, {key: today} if today else {}
                 )
+        for key in self.found.unused:
+            if key in self.checked:
+                near = self._nearest(key)
+                reason = f"no module or parameter of {type(self.original).__name__} has this name"
+                hint = f'write "{near}"' if near else "leave it out"
+                change = {key: "", near: self.plan[key]} if near else {key: ""}
+                yield Finding("illegal", "style", key, "", reason, hint, change)
+
+    def _nearest(self, key: str) -> str:
+        """The name that a rule was meant for: one that ends so, or is written almost so."""
+        names = dict.fromkeys(
+            generic(name)
+            for name, _ in (*self.model.named_modules(), *self.model.named_parameters())
+        )
+        inside = [name for name in names if name.endswith(f".{key}")]
+        near = inside or get_close_matches(key, names, 1, 0.7)
+        return near[0] if near else ""
 
     def _world(self, count: int) -> list[_Run] | RankError:
         """The runs of all ranks."""
@@ -323,7 +369,7 @@ class _Audit:
         self.partly = runs
 
         def program(member: Member) -> _Run:
-            loaded = self.loaded if count > 1 else {}
+            loaded = {n: p for n, p in self.loaded.items() if count > 1 and p.places}
             rank = Rank(copy.deepcopy(self.model), self.found, member.world, loaded)
             run = runs[member.rank] = _Run(rank)
             inputs = self._inputs()
@@ -335,6 +381,10 @@ class _Audit:
         try:
             return SimulatedWorld[_Run](count).run(program)
         except RankError as error:
+            # What was raised in a rank's frames would keep all that they hold.
+            for each in (error, error.__cause__, error.__context__):
+                if each is not None:
+                    each.__traceback__ = None
             return error
 
     def _backward(self, run: _Run) -> None:
@@ -366,7 +416,8 @@ class _Audit:
         if isinstance(ranks, RankError):
             return self._failed(count, ranks)
         recorders = [run.rank.recorder for run in ranks]
-        held = {**ranks[0].rank.placements, **self.cut_so}
+        moved = {name: each for name, each in self.loaded.items() if each.places}
+        held = {**ranks[0].rank.placements, **{n: p.held for n, p in moved.items() if p.held}}
         found = Follow(whole.rank.recorder, recorders, held).run()
         refused = recorders[0].refused
         forward, findings = self._forward(whole, ranks, found)
@@ -375,8 +426,15 @@ class _Audit:
         gradients, more = self._gradients(whole, ranks, found, forward)
         if forward != "illegal" and refused:
             gradients, more = "illegal", [*more, self._refusal("gradients", refused[0])]
-        if forward != "illegal" and self.cut_so:
-            gradients, more = "illegal", [*more, *self._reordered(ranks[0].rank)]
+        if forward != "illegal" and moved:
+            gradients, more = "illegal", [*more, self._reordered(ranks[0].rank, count)]
+        doubtful = next((name for name, each in self.loaded.items() if each.doubt), None)
+        if doubtful is not None and "illegal" not in (forward, gradients):
+            forward = gradients = "unknown"
+            reason = (
+                f"what a loader makes of {doubtful} is not known: {self.loaded[doubtful].doubt}"
+            )
+            findings = [Finding("unknown", "forward", doubtful.rpartition(".")[0], "", reason)]
         size = sum(p.numel() * p.element_size() for p in ranks[0].rank.model.parameters())
         steps = whole.rank.recorder.steps
         proved = len(steps) - len(found.doubts)
@@ -398,7 +456,7 @@ class _Audit:
         cause = error.__cause__ or error
         if isinstance(cause, BoundaryError):
             said, module = cause.diagnostic, cause.module
-            reason, change = f"{said.title}: {said.reason}", {generic(module): "replicate"}
+            reason, change = f"{said.title}: {said.reason}", {generic(module): cause.instead}
             finding = Finding("illegal", "style", module, "", reason, said.hint, change)
             return Count(count, "illegal", "illegal", (finding,))
         run = self.partly[error.rank]
@@ -464,9 +522,9 @@ class _Audit:
         first = next((d for d in found.doubts if d.refuted), next(iter(found.doubts), None))
         if different and first is None:
             return "illegal", [self._returned_in_parts(whole, different[0], found)]
-        fused = [(n, p) for n, p in self.loaded.items() if isinstance(p, Fused)]
-        if different and fused:
-            return "illegal", [self._taken_apart(*fused[-1])]
+        elsewhere = [n for n, p in self.loaded.items() if p.places and p.held is None]
+        if different and elsewhere:
+            return "illegal", [self._misplaced(elsewhere[0])]
         if different:
             found_here = _finding("illegal", "forward", first, "its outputs differ")
             change, hint = self._packed(whole, first) or self._left_whole(found_here.module)
@@ -475,17 +533,30 @@ class _Audit:
             return "unknown", [_finding("unknown", "forward", first, "it is not proved")]
         return "legal", []
 
-    def _taken_apart(self, name: str, held: Fused) -> Finding:
-        """A parameter that the loader takes out of a fused tensor after that is cut."""
+    def _misplaced(self, name: str) -> Finding:
+        """A parameter whose conversion moves numbers between the parts of ranks."""
         reason = (
-            f"the checkpoint has {name} fused with others; the loader cuts that and takes parts "
-            f"apart: a rank has {held}, rows of another weight; the outputs differ"
+            f"the loader cuts {name} as it is in the checkpoint, and converts the parts: "
+            f"{self.loaded[name].wrong}; the outputs differ"
         )
-        module = name.rpartition(".")[0]
-        own = {generic(each.rpartition(".")[0]): "replicate" for each in self.loaded}
-        change = {key: style for key, style in own.items() if key in self.plan}
-        hint = f"leave {', '.join(change)} whole, or load a checkpoint that has them apart"
-        return Finding("illegal", "forward", module, "", reason, hint, change)
+        change, hint = self._loaded_whole()
+        return Finding("illegal", "forward", name.rpartition(".")[0], "", reason, hint, change)
+
+    def _not_loaded(self, name: str) -> Finding:
+        reason = f"{name} cannot be loaded: {self.loaded[name].failed}"
+        change, hint = self._loaded_whole()
+        return Finding("illegal", "style", name.rpartition(".")[0], "", reason, hint, change)
+
+    def _loaded_whole(self) -> tuple[dict[str, str], str]:
+        """The change that leaves whole what a conversion does not take in parts."""
+        wrong = [n for n, p in self.loaded.items() if p.failed or (p.places and p.held is None)]
+        own = [key for name in wrong for key in (generic(name), generic(name.rpartition(".")[0]))]
+        change = {key: "replicate" for key in own if self.plan.get(key, "replicate") != "replicate"}
+        first, more = (
+            next(iter(change), ""),
+            f" and {len(change) - 1} more" if len(change) > 1 else "",
+        )
+        return change, f"leave {first}{more} whole, or load a checkpoint that needs no conversion"
 
     def _packed(self, whole: _Run, doubt: Doubt | None) -> tuple[dict[str, str], str] | None:
         """The change for a fused weight, whose two blocks the model takes apart."""
@@ -526,10 +597,15 @@ class _Audit:
             return "illegal", []
         sizes = [float(g.abs().max()) for g in whole.gradients.values() if g is not None]
         largest = max(sizes, default=0.0)
+        found_gradients = {
+            name: torch.zeros_like(parameter) if gradient is None else gradient
+            for name, parameter in whole.rank.model.named_parameters()
+            for gradient in (whole.gradients.get(name),)
+        }
         wrong = [
             name
             for name, gradient in whole.gradients.items()
-            if not self._same_gradient(name, gradient, ranks, largest)
+            if not self._same_gradient(name, gradient, ranks, largest, found_gradients)
         ]
         if wrong:
             return "illegal", [self._wrong(wrong, whole, found)]
@@ -549,15 +625,23 @@ class _Audit:
         return "legal", []
 
     def _same_gradient(
-        self, name: str, gradient: Tensor | None, ranks: Sequence[_Run], largest: float
+        self,
+        name: str,
+        gradient: Tensor | None,
+        ranks: Sequence[_Run],
+        largest: float,
+        whole: Mapping[str, Tensor],
     ) -> bool:
         parts = [run.gradients.get(name) for run in ranks]
         if gradient is None:
             return all(part is None or not part.any() for part in parts)
         said = ranks[0].rank.placements.get(name, Replicate())
-        placement, count = self.cut_so.get(name, said), len(ranks)
+        moved = self.loaded.get(name)
         for number, part in enumerate(parts):
-            wanted = part_of(gradient, placement, number, count)
+            if moved is not None and moved.places:
+                wanted = moved.part(whole, number)
+            else:
+                wanted = part_of(gradient, said, number, len(ranks))
             if part is None or part.shape != wanted.shape:
                 return False
             # A gradient that is nothing but rounding is compared with the others'.
@@ -566,22 +650,23 @@ class _Audit:
                 return False
         return True
 
-    def _reordered(self, rank: Rank) -> Iterator[Finding]:
-        for name, held in self.cut_so.items():
-            said = rank.placements[name]
-            reason = (
-                f"the loader makes the rows of {name} of several tensors: ranks have {held}, and "
-                f"the style says {said}: gradients and what is saved are in another order"
-            )
-            module = name.rpartition(".")[0]
-            packed = Resolved({}, {name: "packed_colwise"}, ())
-            if name not in loaded_placements(self.original, packed):
-                change = {generic(name): "packed_colwise"}
-                hint = f'write "{generic(name)}": "packed_colwise"'
-            else:
-                change, hint = self._left_whole(module)
-            yield Finding("illegal", "gradients", module, "", reason, hint, change)
-            return
+    def _reordered(self, rank: Rank, count: int) -> Finding:
+        """A parameter that is right where it is used, and in another order where it is gathered."""
+        name = next(name for name, each in self.loaded.items() if each.places)
+        moved, said = self.loaded[name], rank.placements[name]
+        held = moved.held or f"other rows ({moved.wrong})"
+        reason = (
+            f"the loader makes the rows of {name} of several tensors: ranks have {held}, and "
+            f"the style says {said}: gradients and what is saved are in another order"
+        )
+        module = name.rpartition(".")[0]
+        packed = Resolved({}, {name: "packed_colwise"}, ())
+        if name not in loaded_parameters(self.original, packed, count):
+            change = {generic(name): "packed_colwise"}
+            hint = f'write "{generic(name)}": "packed_colwise"'
+        else:
+            change, hint = self._left_whole(module)
+        return Finding("illegal", "gradients", module, "", reason, hint, change)
 
     def _wrong(self, names: Sequence[str], whole: _Run, found: Followed) -> Finding:
         follows = parameter_gradients(whole.rank.recorder, found)
@@ -595,6 +680,12 @@ class _Audit:
             )
             hint = f'add "{generic(module)}": "replicated_with_grad_allreduce"'
             change = {generic(module): "replicated_with_grad_allreduce"}
+        elif name in whole.rank.summed and follows.get(name) == "whole":
+            style = self.plan.get(generic(module), "")
+            reason = (
+                f"{style} sums the gradient of {name} over the ranks, and every rank has all of it"
+            )
+            hint, change = f"leave {generic(module)} out", {generic(module): "replicate"}
         else:
             reason = f"the gradient of {name} differs from that of one device"
             hint, change = "", {}

@@ -25,22 +25,23 @@ from dimsolve.partition.placement import Placement, Replicate, Shard
 
 from ..distributed.collectives import AllReduce, ShareGradient
 from ..distributed.communicator import Communicator
-from .loading import Fused
+from .loading import Loaded, part_lengths, part_of
 from .record import Recorder
 
 
 class BoundaryError(DimsolveError):
-    """A style that cannot be put on a module. ``module``: its name."""
+    """A style that cannot be put on a module. ``module``: its name; ``instead``: what can be."""
 
     module: str = ""
+    instead: str = "replicate"
 
 
 NEEDS = Problem(
     BoundaryError,
     "style-needs",
     "{style} cannot be put on {module}",
-    "a {kind} has no {attribute}",
-    "{style} is for linear layers: leave {module} out, or cut a module that has {attribute}",
+    "it is of type {kind}, which has no {attribute}",
+    "{hint}",
 )
 NO_DIM = Problem(
     BoundaryError,
@@ -56,28 +57,6 @@ NO_ROPE = Problem(
     "the model's configuration has no qk_rope_head_dim",
     "it is for latent attention: leave it out",
 )
-
-
-def part_lengths(length: int, count: int) -> list[int]:
-    """Returns the lengths of torch's chunks, empty ones included.
-
-    >>> part_lengths(10, 4), part_lengths(4, 3)
-    ([3, 3, 3, 1], [2, 2, 0])
-    """
-    most = -(-length // count)
-    return [max(min(most, length - most * rank), 0) for rank in range(count)]
-
-
-def part_of(tensor: Tensor, placement: Placement, rank: int, count: int) -> Tensor:
-    """Returns what a rank has of a parameter."""
-    if not isinstance(placement, Shard):
-        return tensor
-    blocks: Any = placement.blocks  # a plan of an engine has numbers
-    rows = []
-    for block in tensor.tensor_split(blocks, placement.dim):
-        lengths = part_lengths(block.shape[placement.dim], count)
-        rows.append(block.narrow(placement.dim, sum(lengths[:rank]), lengths[rank]))
-    return torch.cat(rows, placement.dim) if blocks > 1 else rows[0]
 
 
 class _Gather(Function):
@@ -119,7 +98,7 @@ class Rank:
     model: nn.Module
     plan: Resolved
     end: Communicator
-    loaded: Mapping[str, Placement | Fused] = field(default_factory=dict)
+    loaded: Mapping[str, Loaded] = field(default_factory=dict)
     recorder: Recorder = field(init=False)
     placements: dict[str, Placement] = field(default_factory=dict)
     summed: set[str] = field(default_factory=set)
@@ -155,12 +134,11 @@ class Rank:
                 owner,
                 NO_DIM(style=text, module=owner, name=name, shape=shape, dim=placement.dim),
             )
-        held = self.loaded.get(name, placement)
         rank, count = self.end.rank, self.end.size
-        if isinstance(held, Fused):
-            part = held.part(self._wholes, rank, count)
+        if name in self.loaded:
+            part = self.loaded[name].part(self._wholes, rank)
         else:
-            part = part_of(whole.detach(), held, rank, count)
+            part = part_of(whole.detach(), placement, rank, count)
         parameter = nn.Parameter(part.clone(), whole.requires_grad)
         for each in (name, *tied):
             owner, _, short = each.rpartition(".")
@@ -169,8 +147,12 @@ class Rank:
     def _wrap(self, name: str, module: nn.Module, text: str) -> None:
         style = STYLES[text]
         if style.needs and not hasattr(module, style.needs):
-            kind = type(module).__name__
-            raise _at(name, NEEDS(style=text, module=name, kind=kind, attribute=style.needs))
+            kind, table = type(module).__name__, isinstance(module, nn.Embedding)
+            hint = f"{text} is for linear layers: leave {name} out"
+            if table:
+                hint = f"{text} is for linear layers: embedding_rowwise is for tables"
+            error = NEEDS(style=text, module=name, kind=kind, attribute=style.needs, hint=hint)
+            raise _at(name, error, "embedding_rowwise" if table else "replicate")
         if style.exit == "rope" and self._rope() is None:
             raise _at(name, NO_ROPE(style=text, module=name))
         if style.summed:
@@ -328,6 +310,6 @@ class Rank:
         return self.recorder.note(kind, value, changed, width)
 
 
-def _at(module: str, error: BoundaryError) -> BoundaryError:
-    error.module = module
+def _at(module: str, error: BoundaryError, instead: str = "replicate") -> BoundaryError:
+    error.module, error.instead = module, instead
     return error

@@ -37,7 +37,7 @@ from dimsolve.solver.proof.facts import NO_FACTS
 from ..calls import Arguments, Call, lengths_of
 from ..capture.aten import method_path
 from ..registration.without_data import tensors_in
-from .boundary import part_lengths
+from .loading import part_lengths
 from .record import At, Recorder, Step
 
 R, P = Replicate(), Partial()

@@ -43,7 +43,7 @@ from ..calls import modified as modified_arguments
 from ..distributed.collectives import MeshPart, convert_axes
 from ..distributed.communicator import Communicator, common_number
 from ..distributed.sharding import slice_part
-from .setting import TWO_FUNCTIONS, LoweringError, Setting, is_real
+from .setting import TWO_FUNCTIONS, LoweringError, Setting, dim_of, is_real
 
 Places = dict[int | str, tuple[Placement, ...]]
 """The placements of tensors among the arguments, by position or name."""
@@ -208,7 +208,8 @@ class Draws:
         def draw(input: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
             shape = list(input.shape)
             for placement, end in cuts:
-                shape[placement.dim] *= end.size
+                length = shape[placement.dim] * end.size
+                shape[placement.dim] = placement.of if placement.of else length
             ones = _in_order_of(input, shape)
             mask = made = function(ones, *args, **kwargs)
             for placement, end in cuts:
@@ -323,7 +324,7 @@ class RankCall:
     operator: what the call stands for, None where nothing is known of it. path: what is called.
     local: the rule's function that is called in its place, first with the part of these splits,
     (identifier, axis) each. modified: the rules' functions that change the arguments, each with the
-    splits that have it, in the order in which they are called.
+    splits that have it, in the order in which they are called. dealt: see `dealt_in`.
     """
 
     arguments: Arguments
@@ -334,6 +335,7 @@ class RankCall:
     local: Callable[..., Any] | None = None
     splits: Splits = ()
     modified: tuple[tuple[Modifier, Splits], ...] = ()
+    dealt: tuple[tuple[str, int, int], ...] = ()
     randomness: Randomness | None = None
 
     @property
@@ -378,8 +380,11 @@ def rank_call(
     if is_plain and method != path and method.isidentifier():
         return RankCall(arguments, None, method, path, operator)
 
+    dealt = () if plan is None else dealt_in(plan)
+
     def part(splits: Splits) -> MeshPart:
-        return MeshPart(tuple((identifier, communicators[axis]) for identifier, axis in splits))
+        ends = tuple([(identifier, communicators[axis]) for identifier, axis in splits])
+        return MeshPart(ends, tuple([each for each in dealt if each[0] in dict(splits)]))
 
     function: Callable[..., Any] = resolve(path)
     if getattr(function, "__name__", "") == "apply" and operator is not None:
@@ -392,7 +397,22 @@ def rank_call(
     if random is not None:
         function = draws.drawing(function, random.stream, random.differs)
     modifiers = tuple(changes.items())
-    return RankCall(arguments, function, "", path, operator, local, splits, modifiers, random)
+    return RankCall(
+        arguments, function, "", path, operator, local, splits, modifiers, dealt, random
+    )
+
+
+def dealt_in(plan: OperatorPlan) -> tuple[tuple[str, int, int], ...]:
+    """Returns the identifiers that an operator's plan cuts into unequal parts, with their length
+    and what the parts are multiples of, where these are numbers.
+    """
+    found = []
+    for split in plan.splits.values():
+        if split.uneven and split.identifier is not None:
+            of, unit = dim_of(split.of), dim_of(split.unit)
+            if isinstance(of, int) and isinstance(unit, int):
+                found.append((split.identifier, of, unit))
+    return tuple(found)
 
 
 def _spelled_out(arguments: Arguments, node: Node, length: Callable[[str], Any]) -> Arguments:

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.compiler import is_compiling
 
 from dimsolve.partition.placement import Placement, Replicate, Shard
+from dimsolve.solver.algebra.poly import Dim
 
 from ..distributed.collectives import (
     AllReduce,
@@ -34,6 +35,7 @@ from ..distributed.collectives import (
 )
 from ..distributed.communicator import Communicator
 from ..distributed.gradients import GradientBuckets, ShareGradientLater
+from ..distributed.sharding import filled_up
 
 Step: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -89,29 +91,42 @@ _NAMES: dict[object, str] = {
 """What a program calls the results."""
 
 
-def step_of_blocks(
+def step_of_lengths(
     source: Placement,
     target: Placement,
     communicator: Communicator,
     *,
     shared_gradient: bool,
 ) -> Callable[..., Tensor] | None:
-    """Returns the function for placements whose numbers of blocks are known when it runs.
+    """Returns the function for placements whose numbers of blocks, or lengths, are known when it
+    runs.
 
-    It takes the tensor, and the blocks of the source and the target, each where it is a shard.
+    It takes the tensor, and the `lengths_in` of the source and the target, each where it is a
+    shard.
     """
     if communicator.size == 1:
         return None
 
-    def convert_blocks(x: Tensor, *blocks: int) -> Tensor:
-        left = list(blocks)
+    def convert_lengths(x: Tensor, *lengths: int) -> Tensor:
+        left = iter(lengths)
         ends = [
-            replace(end, blocks=left.pop(0)) if isinstance(end, Shard) else end
+            replace(end, blocks=next(left), of=next(left), unit=next(left))
+            if isinstance(end, Shard)
+            else end
             for end in (source, target)
         ]
         return convert(x, ends[0], ends[1], communicator, shared_gradient=shared_gradient)
 
-    return convert_blocks
+    return convert_lengths
+
+
+def lengths_in(*placements: Placement) -> list[Dim]:
+    """Returns what symbols may stand in: of every shard its blocks, its length and its unit."""
+    found: list[Dim] = []
+    for placement in placements:
+        if isinstance(placement, Shard):
+            found += (placement.blocks, placement.of, placement.unit)
+    return found
 
 
 def share_gradient_later_step(buckets: GradientBuckets) -> Step:
@@ -125,11 +140,13 @@ def share_gradient_later_step(buckets: GradientBuckets) -> Step:
     return share_gradient
 
 
-def begin_gather_step(communicator: Any) -> Callable[[Tensor], Any]:
+def begin_gather_step(source: Shard, communicator: Any) -> Callable[[Tensor], Any]:
     """Returns what begins to gather a tensor; compiled code gathers it when it is asked for."""
 
     def begin_gather(x: Tensor) -> Any:
-        return None if is_compiling() else communicator.begin_gather(x)
+        if is_compiling():
+            return None
+        return communicator.begin_gather(filled_up(x, source, communicator.size))
 
     return begin_gather
 

@@ -255,17 +255,19 @@ class _Emission:
         axis, source, target, shared = origin.move
         self.imports.add("from dimsolve.exec.distributed.collectives import convert")
         self.imports.add("from dimsolve.partition.placement import read_placement as placed")
-        blocks = [value_text(value) for value in step.args[1:]]
-        ends = [self._end(end, blocks) for end in (source, target)]
+        lengths = [value_text(value) for value in step.args[1:]]
+        ends = [self._end(end, lengths) for end in (source, target)]
         more = ", shared_gradient=True" if shared else ""
         return f"convert({value_text(step.args[0])}, {', '.join(ends)}, {axis}{more})"
 
-    def _end(self, end: Placement, blocks: list[str]) -> str:
-        """A placement; ``blocks`` are those that are known only when the program runs."""
-        if isinstance(end, Shard) and blocks:
+    def _end(self, end: Placement, lengths: list[str]) -> str:
+        """A placement; ``lengths`` are those that are known only when the program runs."""
+        if isinstance(end, Shard) and lengths:
             self.imports.add("from dimsolve.partition.placement import Shard")
+            blocks, of, unit = (lengths.pop(0) for _ in range(3))
             segments = f", {end.segments}" if end.segments else ""
-            return f"Shard({end.dim}, {blocks.pop(0)}{segments})"
+            dealt = f", of={of}, unit={unit}" if end.of else ""
+            return f"Shard({end.dim}, {blocks}{segments}{dealt})"
         return f'placed("{end}")'
 
     def _call(self, step: Step, call: RankCall) -> str:
@@ -283,7 +285,7 @@ class _Emission:
             return self._function(step, step.target)
         name = self._called(step, call)
         with_part = call.local is not None and not call.modified and call.randomness is None
-        first = [self._part(call.splits)] if with_part else []
+        first = [self._part(call, call.splits)] if with_part else []
         return f"{name}({self._arguments(step, first)})"
 
     def _called(self, step: Step, call: RankCall) -> str:
@@ -291,13 +293,15 @@ class _Emission:
         name = self._name(step, call)
         if call.local is not None and (call.modified or call.randomness is not None):
             self.imports.add("from functools import partial")
-            name = f"partial({name}, {self._part(call.splits)})"
+            name = f"partial({name}, {self._part(call, call.splits)})"
         names = () if call.operator is None else call.operator.parameters
         defaults = {} if call.operator is None else _plain_values(call.operator.defaults)
         for change, splits in reversed(call.modified):
             self.imports.add("from dimsolve.exec.lowering.calls import modified")
             modifier = self._imported(step, change)
-            name = f"modified({name}, {modifier}, {self._part(splits)}, {names!r}, {defaults!r})"
+            name = (
+                f"modified({name}, {modifier}, {self._part(call, splits)}, {names!r}, {defaults!r})"
+            )
         if call.randomness is not None:
             draws = self.program.draws
             if draws is not None and draws.one_device:
@@ -318,10 +322,11 @@ class _Emission:
             return self._by_path(step, registered.path)
         return self._by_path(step, call.path)
 
-    def _part(self, splits: tuple[tuple[str, str], ...]) -> str:
+    def _part(self, call: RankCall, splits: tuple[tuple[str, str], ...]) -> str:
         self.imports.add("from dimsolve.exec.distributed.collectives import part_of")
         pairs = ", ".join(f'("{identifier}", {axis})' for identifier, axis in splits)
-        return f"part_of([{pairs}])"
+        dealt = [each for each in call.dealt if each[0] in dict(splits)]
+        return f"part_of([{pairs}], {dealt!r})" if dealt else f"part_of([{pairs}])"
 
     def _method(self, step: Step, name: str) -> str:
         first, *rest = step.args

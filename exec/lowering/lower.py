@@ -350,6 +350,8 @@ class _Lowering:
         placements = plan.operands[0].placements if plan is not None else []
         known = [
             (index, self.setting.parts(placements, index), self.lengths(dim))
+            if (dealt := self.setting.dealt(placements, index)) is None
+            else (index, 1, self.lengths(dealt))
             for index, dim in enumerate(pattern)
             if dim is not None and self.symbols.knows(dim)
         ]

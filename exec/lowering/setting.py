@@ -20,10 +20,11 @@ import torch
 from dimsolve.ir.errors import Diagnostic, DimsolveError, Problem, ShapeError
 from dimsolve.ir.graph import Graph
 from dimsolve.partition.layout import Layout
+from dimsolve.partition.mesh import dealt_units, part_symbol
 from dimsolve.partition.placement import Placement, Replicate, Shard, read_placement
 from dimsolve.partition.plan import Plan
 from dimsolve.solver.algebra.dims import evaluate, substitute, symbols_of
-from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.algebra.poly import Dim, divide_exactly
 from dimsolve.solver.graphs.reading import read_dim
 
 from ..distributed.communicator import Communicator
@@ -57,6 +58,13 @@ UNREADABLE = Problem(
     "nothing tells the size of '{name}'",
     "no input and no result before its use has a dimension from which '{name}' can be computed",
     "make '{name}' a dimension of an input",
+)
+UNEQUAL_GIVEN = Problem(
+    LoweringError,
+    "unequal-parts-given",
+    "unequal parts of {input} do not tell '{name}'",
+    "the plan cuts it into unequal parts, and one of them does not tell how long the whole is",
+    'give {input} whole on every rank, or plan with uneven="parameters"',
 )
 NOT_EMITTED = Problem(
     LoweringError,
@@ -104,9 +112,13 @@ def placement_of(text: str, sizes: tuple[tuple[str, int], ...] = ()) -> Placemen
     S(0, blocks=8)
     """
     placement = read_placement(text)
-    if not isinstance(placement, Shard) or isinstance(placement.blocks, int):
+    if not isinstance(placement, Shard):
         return placement
-    return replace(placement, blocks=substitute(placement.blocks, dict(sizes)))
+    lengths = placement.blocks, placement.of, placement.unit
+    if all(isinstance(length, int) for length in lengths):
+        return placement
+    blocks, of, unit = (substitute(length, dict(sizes)) for length in lengths)
+    return replace(placement, blocks=blocks, of=of, unit=unit)
 
 
 def mesh_sizes(plan: Plan, communicators: Mapping[str, Communicator]) -> dict[str, int]:
@@ -214,6 +226,12 @@ class Setting:
         """The sizes of the symbols in the plan's mesh."""
         return mesh_sizes(self.plan, self.communicators)
 
+    @property
+    def places(self) -> dict[str, int]:
+        """This rank's place on every axis, by its symbol."""
+        ends = self.communicators.items()
+        return {part_symbol(axis): end.rank + 1 for axis, end in ends}
+
     def placement(self, text: str) -> Placement:
         """Returns the placement that the plan writes."""
         return placement_of(text, tuple(self.mesh.items()))
@@ -225,6 +243,19 @@ class Setting:
     def given_as(self, name: str) -> Layout:
         """Returns how callers give an input, by its name."""
         return self.given.get(name, (Replicate(),) * len(self.plan.mesh))
+
+    def dealt(self, placements: Sequence[str], dim: int) -> Dim | None:
+        """Returns how long a dimension that is cut into unequal parts is on this rank; None for one
+        that is not.
+        """
+        for (axis, end), placement in zip(
+            self.communicators.items(), self.layout(placements), strict=False
+        ):
+            if isinstance(placement, Shard) and placement.dim == dim and placement.of:
+                length = placement.units * placement.unit
+                units = divide_exactly(placement.of, length)
+                return None if units is None else dealt_units(units, end.size, axis) * length
+        return None
 
     def parts(self, placements: Sequence[str], dim: int) -> int:
         """Returns in how many parts a dimension is cut."""

@@ -39,13 +39,14 @@ from .conversions import (
     begin_gather_step,
     divide_gradient_step,
     end_gather_step,
+    lengths_in,
     share_gradient_later_step,
     step,
-    step_of_blocks,
+    step_of_lengths,
 )
 from .lengths import InputLengths, Length, Lengths
 from .program import Origin, origin_of
-from .setting import UNREADABLE, Setting, identifier, is_real
+from .setting import UNEQUAL_GIVEN, UNREADABLE, Setting, identifier, is_real
 
 if TYPE_CHECKING:
     from torch import fx
@@ -58,7 +59,7 @@ class Symbols:
         self.setting = setting
         self.inputs = InputLengths(setting.graph.inputs)
         self.lengths = Lengths(setting.fx, self._read)
-        self._mesh = setting.mesh
+        self._mesh = {**setting.mesh, **setting.places}
         self._given = given
         self._noted: dict[str, tuple[fx.Node, int, int]] = {}
 
@@ -74,6 +75,8 @@ class Symbols:
             for index, dim in enumerate(dims or ()):
                 name = _lone_symbol(dim)
                 if name and name not in self._noted and self.inputs.reading(name) is None:
+                    if self.setting.dealt(placements.get(value.name, []), index) is not None:
+                        continue  # a rank's part does not tell the whole
                     times = self.setting.parts(placements.get(value.name, []), index)
                     self._noted[name] = (made[value.name], index, times)
 
@@ -91,7 +94,10 @@ class Symbols:
         if found is None:
             raise UNREADABLE(name=name)
         size = self._size(self._given[found.value], found.index, name)
-        times = self.setting.parts_of(self.setting.given_as(found.input), found.index)
+        given = self.setting.given_as(found.input)
+        if any(isinstance(p, Shard) and p.dim == found.index and p.of for p in given):
+            raise UNEQUAL_GIVEN(name=name, input=found.input)
+        times = self.setting.parts_of(given, found.index)
         size = self._calculated(operator.mul, size, times, 1)
         size = self._calculated(operator.sub, size, self.lengths(found.rest), 0)
         return self._calculated(operator.floordiv, size, self.lengths(found.divisor), 1)
@@ -277,11 +283,11 @@ class Values:
     ) -> fx.Node:
         label = entry.id if isinstance(entry, ConversionPlan) else entry.name
         end = labelled(self._setting.communicators[axis], label)
-        blocks = [p.blocks for p in (source, target) if isinstance(p, Shard)]
+        lengths = lengths_in(source, target)
         arguments: tuple[Any, ...] = (given,)
-        if any(isinstance(count, Poly) for count in blocks):
-            function: Any = step_of_blocks(source, target, end, shared_gradient=shared)
-            arguments = (given, *(self._lengths(count) for count in blocks))
+        if any(isinstance(length, Poly) for length in lengths):
+            function: Any = step_of_lengths(source, target, end, shared_gradient=shared)
+            arguments = (given, *(self._lengths(length) for length in lengths))
         else:
             recorded = is_real(entry.dtype)
             function = step(source, target, end, shared_gradient=shared, recorded=recorded)
@@ -340,7 +346,7 @@ def _gather_results_later(setting: Setting) -> None:
         whole = target == Replicate() and not shared and len(node.args) == 1
         if isinstance(source, Shard) and whole and waits and hasattr(end, "begin_gather"):
             with setting.fx.inserting_after(given):
-                begun = setting.fx.call_function(begin_gather_step(end), (given,))
+                begun = setting.fx.call_function(begin_gather_step(source, end), (given,))
             begun.meta["origin"] = Origin("begun", origin.label)
             node.target = end_gather_step(source, end)
             node.kwargs = {"begun": begun}

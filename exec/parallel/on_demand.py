@@ -188,8 +188,11 @@ def skeleton_of(model: nn.Module) -> nn.Module:
 
 def _without_bytes(tensor: Tensor, device: torch.device | None = None) -> Tensor:
     """A tensor of the same shape, dtype and device, whose memory was given back. It is on its own
-    device, because models ask for it: on a CPU some call other functions than on a GPU.
+    device, because models ask for it: on a CPU some call other functions than on a GPU. Numbers,
+    which torch may read while it traces, are kept.
     """
+    if not tensor.ndim:
+        return tensor.detach().clone()
     empty = torch.empty_like(tensor.detach(), device=device)
     if not empty.is_meta:
         empty.untyped_storage().resize_(0)
@@ -294,12 +297,12 @@ def widened(
     return found
 
 
-def _fresh(wish: str, taken: Iterable[str]) -> str:
+def _fresh(preferred: str, taken: Iterable[str]) -> str:
     used = set(taken)
-    number, name = 0, wish
+    number, name = 0, preferred
     while name in used:
         number += 1
-        name = f"{wish}_{number}"
+        name = f"{preferred}_{number}"
     if isinstance(taken, set):
         taken.add(name)
     return name

@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
-from functools import lru_cache, partial, wraps
+from functools import lru_cache, partial
 from inspect import signature
 from pathlib import Path
 from types import FunctionType, new_class
@@ -50,6 +50,7 @@ from .given_inputs import (
     local_parts,
     lower_for,
 )
+from .hugging_face import methods_of
 from .mesh import RankMesh, rank_mesh
 from .on_demand import Names, OnDemand
 from .optimizers import mark_parameters, watch_gradients, watch_optimizers
@@ -447,66 +448,13 @@ def class_of(kind: type[torch.nn.Module]) -> type[ParallelModule]:
     with suppress(TypeError, ValueError):
         forward.__signature__ = signature(kind.forward)
     members = {"forward": forward, "__module__": kind.__module__, "__doc__": kind.__doc__}
-    if callable(getattr(kind, "generate", None)):
-        members["generate"] = _generating(kind)
-    if hasattr(kind, "_prepare_cache_for_generation"):
-        members["_prepare_cache_for_generation"] = _with_plain_cache(kind)
+    members |= methods_of(kind)
     try:
         return new_class(
             kind.__name__, (ParallelModule, kind), exec_body=lambda n: n.update(members)
         )
     except TypeError:  # a class of which none can be derived
         return ParallelModule
-
-
-CACHES = ("past_key_values*", "cache_params*")
-"""What transformers' models return to be given again."""
-
-
-def _generating(kind: Any) -> Callable[..., Any]:
-    """Returns the model's ``generate`` for a part: a cache stays cut, as DTensors, from call to
-    call; and where ranks generate from their own prompts they all go on until the last is done.
-    """
-
-    @wraps(kind.generate)
-    def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
-        way = self._programs.entries[0].first.given.way
-        if way == "local" and "synced_gpus" in signature(kind.generate).parameters:
-            kwargs.setdefault("synced_gpus", True)
-        with self.returning(dict.fromkeys(CACHES, "placed")):
-            return kind.generate(self, *args, **kwargs)
-
-    return generate
-
-
-def _with_plain_cache(kind: Any) -> Callable[..., Any]:
-    """Returns what makes the cache of ``generate``, without layers that count tokens in Python: a
-    layer that forgets what has left its window keeps it, and masks leave it out as before.
-    """
-
-    @wraps(kind._prepare_cache_for_generation)
-    def prepare(
-        self: Any, config: Any, arguments: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
-        given = arguments.get("past_key_values")
-        result = kind._prepare_cache_for_generation(self, config, arguments, *args, **kwargs)
-        made = arguments.get("past_key_values")
-        if made is not given:
-            for cache in (made, *[getattr(made, f"{n}_attention_cache", None) for n in _CACHES]):
-                _keep_all(getattr(cache, "layers", ()))
-        return result
-
-    return prepare
-
-
-_CACHES = ("self", "cross")
-
-
-def _keep_all(layers: Any) -> None:
-    """Puts plain growing layers in place of those of transformers that forget."""
-    for number, layer in enumerate(layers):
-        if type(layer).__name__ == "DynamicSlidingWindowLayer":
-            layers[number] = type(layer).__mro__[1]()
 
 
 _OWN = frozenset(vars(torch.nn.Module())) | {"forward"}

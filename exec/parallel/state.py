@@ -44,7 +44,7 @@ from dimsolve.partition.torch_placements import layout_to_torch
 
 from ..distributed.collectives import convert_axes
 from ..distributed.communicator import Communicator, common_number, end_text
-from ..distributed.sharding import blocks_of, local_part, run_of
+from ..distributed.sharding import blocks_of, local_part, number_of, run_of
 from ..lowering.setting import LoweringError
 from .mesh import RankMesh
 from .same_model import part_module
@@ -149,7 +149,10 @@ class Held:
     @property
     def segmented(self) -> bool:
         """Whether the cut is one that no placement of torch says."""
-        return any(isinstance(p, Shard) and p.segments for p in self.placements)
+        return any(
+            isinstance(p, Shard) and (p.segments or (p.of and not p.as_torch))
+            for p in self.placements
+        )
 
     def dtensor(self, local: Tensor, mesh: DeviceMesh) -> Tensor:
         """Returns a DTensor that shares the part's memory. ``mesh``: of the same axes.
@@ -169,8 +172,12 @@ class Held:
 
     def _in_one_run(self, local: Tensor, mesh: DeviceMesh) -> Tensor:
         """The DTensor of the same whole, cut along the same dimensions, without segments."""
+        whole = self.whole_shape(local.shape)
         plain = tuple(
-            Shard(p.dim) if isinstance(p, Shard) and p.segments else p for p in self.placements
+            Shard(p.dim, of=0 if whole[p.dim] % end.size == 0 else whole[p.dim])
+            if isinstance(p, Shard) and (p.segments or p.of)
+            else p
+            for p, end in self._cuts()
         )
         with torch.no_grad():
             part = convert_axes(local.detach(), self.placements, plain, self.ends)
@@ -181,18 +188,16 @@ def _cut(
     runs: Sequence[tuple[int, int]], shard: Shard, rank: int, size: int
 ) -> list[tuple[int, int]]:
     """What a rank has of runs that together are cut over ``size`` ranks."""
-    if shard.of:
-        start, length = run_of(shard, rank, size)
-        return list(_between(runs, start, start + length))
     blocks, segments = blocks_of(shard), shard.segments or (1,)
-    unit = sum(run for _, run in runs) // (blocks * sum(segments))
+    total = sum(run for _, run in runs) // (blocks * sum(segments))
+    unit = number_of(shard.unit, shard) if shard.of else total // size
+    start, length = run_of(shard, rank, size) if shard.of else (rank, 1)
     found: list[tuple[int, int]] = []
     passed = 0
     for segment in segments * blocks:
-        part = segment * unit // size
-        first = passed + rank * part
-        found.extend(_between(runs, first, first + part))
-        passed += segment * unit
+        first = passed + start * unit * segment
+        found.extend(_between(runs, first, first + length * unit * segment))
+        passed += segment * total
     joined: list[tuple[int, int]] = []
     for start, run in found:
         if joined and sum(joined[-1]) == start:

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar, cast
 
 import torch
 
-from dimsolve.ir.annotation import Annotation, Mark, Opaque
+from dimsolve.ir.annotation import MARKS, Annotation, Opaque
 from dimsolve.ir.checks import as_whole, wrong_type
 from dimsolve.ir.operator import Operator, ReductionName, register
 from dimsolve.ir.read_annotation import read_annotation
@@ -232,7 +232,7 @@ def _check_summands(
         return
     annotation = read_annotation(text)
     inputs = [p.name for p in parameters][: len(annotation.inputs)]
-    joined = {n for n, found in identifiers_of(annotation).items() if found.mark is Mark.SUM}
+    joined = {n for n, found in identifiers_of(annotation).items() if found.mark.joins}
     starred = "*+" in text.replace(" ", "")
     for given in summands:
         number = summand(given, name, inputs)
@@ -240,7 +240,7 @@ def _check_summands(
         if isinstance(operand, Opaque):
             raise errors.REFUSED["value-split (opaque)"](text, parameter=inputs[number], name=name)
         words = str(operand).replace("(", " ").replace(")", " ").split()
-        if joined and not starred and joined <= {word.rstrip("+") for word in words}:
+        if joined and not starred and joined <= {word.rstrip(MARKS) for word in words}:
             which = " and ".join(f"'{each}'" for each in sorted(joined))
             raise errors.REFUSED["value-split (cut)"](
                 text, parameter=inputs[number], name=name, joined=which

@@ -13,7 +13,6 @@ from math import inf
 
 from torch import Tensor
 
-from dimsolve.ir.annotation import Mark
 from dimsolve.partition.placement import Reduction, Replicate
 
 from .check_whole import input_name
@@ -120,7 +119,7 @@ def _hint(whole: Whole, cuts: Cuts, outcome: Outcome, seed: int) -> str:
             f"output {worst.number} is '?' and changes with '{name}': "
             f"write {_frozen(name, whole)}, or annotate its dimensions"
         )
-    if layout.marks[name] is Mark.SUM:
+    if layout.marks[name].joins:
         right = [hint for hint, other in _summands(whole, cuts) if run_split(whole, other, seed).ok]
         if right:
             return right[0]

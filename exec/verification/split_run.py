@@ -34,7 +34,7 @@ from dimsolve.solver.solution import Solution
 
 from ..calls import function_of, invoke, local_arguments, modified
 from ..distributed.collectives import MeshPart
-from ..distributed.sharding import local_part, local_parts
+from ..distributed.sharding import local_part, local_parts, run_of
 from ..distributed.simulated import Member, RankError, SimulatedWorld
 from .compare import Difference, compare, largest
 from .whole import (
@@ -51,11 +51,21 @@ from .whole import (
 
 @dataclass(frozen=True)
 class Cuts:
-    """Legal splits of one call, outer axis first. ``lengths``: of the identifiers on a rank."""
+    """Legal splits of one call, outer axis first. ``lengths``: of the identifiers on a rank.
+    dealt: of an identifier that is cut into unequal parts, the only one then, its length.
+    """
 
     splits: tuple[tuple[str, int], ...]
     rules: tuple[Rule, ...]
     lengths: Mapping[str, int]
+    dealt: tuple[tuple[str, int, int], ...] = ()
+
+    def lengths_on(self, rank: int) -> Mapping[str, int]:
+        """Returns the lengths of the identifiers on this rank."""
+        found = dict(self.lengths)
+        for name, of, unit in self.dealt:
+            found[name] = run_of(Shard(0, of=of, unit=unit), rank, self.splits[0][1])[1] * unit
+        return found
 
     @property
     def mesh(self) -> dict[str, int]:
@@ -120,10 +130,12 @@ def cut(
     *,
     value_split: Sequence[int] | None = None,
     reduction: str | None = None,
+    uneven: bool = False,
 ) -> Cuts | NoCut:
     """Returns the placements of all tensors under the splits, or why there are none.
 
     value_split and reduction take the place of the declaration's, to find out what would be right.
+    uneven: into parts that need not be equal, of one split.
     """
     rules: list[Rule] = []
     lengths: dict[str, Any] = dict(solution.values)
@@ -141,10 +153,17 @@ def cut(
             value_split=declaration.value_split if value_split is None else value_split,
             reduction=Reduction(reduction or declaration.reduction),
             transform_rules=declaration.transform_rules,
+            uneven=uneven,
+            empty=declaration.empty,
         )
         if legality.verdict != "legal" or legality.rule is None:
             return NoCut(legality.reason)
         rules.append(legality.rule)
+        if legality.uneven:
+            whole = legality.solution.values[name]
+            assert isinstance(whole, int)
+            known = {n: v for n, v in solution.values.items() if isinstance(v, int)}
+            return Cuts(tuple(splits), tuple(rules), known, ((name, whole, 1),))
         lengths = dict(legality.local_values)
         following = _local_solution(declaration, legality)
     transforms = [rule.transform for rule in rules if rule.transform is not None]
@@ -307,7 +326,8 @@ class _Program:
     def _run(self, member: Member, given: list[Tensor | None]) -> Any:
         call, star = self.whole.call, self.whole.solution.layout.star
         names, function = call.operator.parameters, function_of(call.operator)
-        arguments = local_arguments(call, by_place(call, given), self.cuts.lengths, star)
+        lengths = self.cuts.lengths_on(member.rank) if self.cuts.dealt else self.cuts.lengths
+        arguments = local_arguments(call, by_place(call, given), lengths, star)
         for modifier, part in self._parts(member, "modifier"):
             arguments = modified(arguments, names, call.operator.defaults, modifier, part)
         for local, part in self._parts(member, "local"):
@@ -323,7 +343,10 @@ class _Program:
             function = getattr(rule.transform, kind, None)
             if function is not None:
                 splits.setdefault(function, []).append((rule.name, member[str(axis)]))
-        return [(function, MeshPart(tuple(pairs))) for function, pairs in splits.items()]
+        return [
+            (function, MeshPart(tuple(pairs), self.cuts.dealt))
+            for function, pairs in splits.items()
+        ]
 
     def _check_shapes(self, outputs: list[Any], rank: int) -> None:
         count = len(self.whole.outputs)

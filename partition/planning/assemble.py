@@ -17,6 +17,7 @@ from dimsolve.ir.graph import Value
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.ir.types import TensorType
 from dimsolve.solver.algebra.poly import Dim, product
+from dimsolve.solver.proof.divisibility import exact_quotient
 
 from ..checkpoints import regions_of
 from ..layout import Layout, local_dims
@@ -69,7 +70,9 @@ class Assembly:
         classes: Sequence[OperatorClass],
         state: Mapping[str, State],
         precision: Precision | None,
+        factors: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
+        self.factors = {axis: list(names) for axis, names in (factors or {}).items()}
         self.network = network
         self.mesh = mesh
         self.decided = decided
@@ -106,6 +109,9 @@ class Assembly:
         operators = [self._operator(operator) for operator in self.network.operators]
         reasons = reasons_of(self.network, self.decided)
         newest = bool(state or self.precision or any(entry.sends for entry in operators))
+        uneven = bool(self.factors) or any(
+            split.uneven for entry in operators for split in entry.splits.values()
+        )
         plan = make(
             graph=identity,
             mesh={name: str(size) for name, size in self.mesh.axes},
@@ -119,10 +125,11 @@ class Assembly:
             conversions=self.conversions.plans,
             outputs=[self._output(name, value) for name, value in graph.outputs.items()],
             notes=list(dict.fromkeys([*notes, *map(_UNCOUNTED.format, self.uncounted)])),
-            version=3 if newest else 2 if found else 1,
+            version=4 if uneven else 3 if newest else 2 if found else 1,
             regions=found,
             state=state,
             precision=self.precision,
+            factors=self.factors,
         )
         plan._planned = graph
         return plan
@@ -193,8 +200,8 @@ class Assembly:
             source=str(node.source) if node.source is not None else "",
             annotation=node.annotation,
             splits={
-                name: split_of(choice)
-                for name, choice in zip(self.mesh.names, choices, strict=True)
+                state.axis: split_of(choice, state.classes[operator.number])
+                for state, choice in zip(self.states, choices, strict=True)
                 if not choice.whole
             },
             operands=self._operands(operator, choices),
@@ -256,13 +263,21 @@ class Assembly:
         return OutputPlan(**self._tensor(edge, layout), name=name, source=source)
 
 
-def split_of(choice: Choice) -> Split:
-    """Returns what a plan says of a choice."""
+def split_of(choice: Choice, op_class: OperatorClass) -> Split:
+    """Returns what a plan says of a choice. op_class: as outer axes left it."""
+    of: Dim = 0
+    unit: Dim | None = 1
+    if choice.units and choice.name is not None:
+        of = op_class.lengths[choice.name]
+        shard = Shard(0, choice.blocks, choice.segments)
+        unit = exact_quotient(of, shard.units * choice.units, op_class.facts)
     return Split(
         identifier=choice.name,
         blocks=str(choice.blocks),
         segments=list(choice.segments),
         rule=choice.rule,
+        of=str(of),
+        unit=str(unit),
     )
 
 

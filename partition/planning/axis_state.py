@@ -60,7 +60,8 @@ class AxisState:
 
     def local_classes(self) -> list[OperatorClass]:
         """Returns the classes of what one rank is left with."""
-        return [k.local(c, self.count) for k, c in zip(self.classes, self.choices, strict=True)]
+        pairs = zip(self.classes, self.choices, strict=True)
+        return [k.local(choice, self.count, self.axis) for k, choice in pairs]
 
     def decide(self, operator: int, choice: Choice, *, fixed: bool = True) -> None:
         """Makes a choice, in place of the one before."""

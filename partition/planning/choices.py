@@ -5,6 +5,7 @@
         Choice("n", blocks=3)  R, S(0, blocks=3), S(0, blocks=3) -> S(2, blocks=3)
         Choice("k")            S(2), S(1), P(sum) -> P(sum)
         passing                P(sum), R, P(sum) -> P(sum)       linear in input and bias together
+    *, rows in groups      G(0), R, R -> G(0)                other rows than a rank's are not read
         whole                  R, R, R -> R
 
 A split into any number of parts treats the indices of its identifier one by one, so they may also
@@ -16,6 +17,7 @@ one contract. What can be asked of an `OperatorClass` is answered once:
 
     split("n")          the choice that cuts n, or a Refusal
     spread(0, S(2))     the choice that has S(2) at tensor 0
+    grouped(0, G(0))    the choices that have G(0) at tensor 0
     passing({0})        the choice in which tensor 0 is partial
     local(choice, 2)    the class of what a rank is left with: lengths divided by 2
 """
@@ -32,12 +34,14 @@ from dimsolve.ir.operator import Declaration
 from dimsolve.solver.algebra.dims import symbols_of
 from dimsolve.solver.algebra.poly import Dim, divide_exactly, product
 from dimsolve.solver.layout import Pattern
+from dimsolve.solver.proof.divisibility import exact_quotient
 from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.solution import Solution
 
-from ..mesh import part_of
+from ..mesh import dealt_units, is_dealt, part_of
 from ..placement import (
     MOST_WRITTEN,
+    Grouped,
     Partial,
     Placement,
     Reduction,
@@ -46,7 +50,7 @@ from ..placement import (
     fractions_of,
     shard_of,
 )
-from ..rules.rule import NoRule, Rule, TransformRule, choose_rule
+from ..rules.rule import NoRule, Parts, Rule, TransformRule, choose_rule, parts_of
 from .windows import Windows
 
 R = Replicate()
@@ -76,8 +80,9 @@ class Choice:
 
     name: the identifier that is cut, None where nothing is. blocks, segments: how it is, as in
     `dimsolve.partition.placement.Shard`. rule: the number of the transform rule used. requirements:
-    what must hold, for every identifier whose length is divided. needs: what is wanted of every
-    input.
+    what must hold, for every identifier whose length is divided. units: into how many equal units
+    it is cut that are dealt out as they come, where the parts are not equal; 0 where they are.
+    parts: into which parts its rule holds. needs: what is wanted of every input.
     """
 
     inputs: tuple[Placement, ...]
@@ -87,6 +92,8 @@ class Choice:
     segments: tuple[int, ...] = ()
     rule: int | None = None
     requirements: tuple[Requirement, ...] = ()
+    units: Dim = 0
+    parts: Parts = "any"
     needs: tuple[Need, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -113,7 +120,8 @@ class Choice:
         if self.name is not None:
             blocks = f" in {self.blocks} blocks" if self.blocks != 1 else ""
             segments = f" in segments {':'.join(map(str, self.segments))}" if self.segments else ""
-            return f"{self.name}{blocks}{segments}"
+            units = f" in unequal parts of {self.units}" if self.units else ""
+            return f"{self.name}{blocks}{segments}{units}"
         return "partial" if self.partial else "whole"
 
 
@@ -128,7 +136,8 @@ class Refusal:
 @dataclass(frozen=True, slots=True)
 class Contract:
     """What of a declaration decides how it may be cut, besides its annotation. ``kept``: inputs, by
-    number, that the model keeps as they are left: no summand stands for them.
+    number, that the model keeps as they are left: no summand stands for them. empty: whether it
+    runs where a length is 0.
     """
 
     value_split: tuple[int, ...]
@@ -137,6 +146,7 @@ class Contract:
     frozen: str
     transform_rules: tuple[object, ...]
     kept: tuple[int, ...] = ()
+    empty: bool = False
 
     @classmethod
     def of(cls, declaration: Declaration, kept: tuple[int, ...] = ()) -> Contract:
@@ -148,6 +158,7 @@ class Contract:
             declaration.frozen,
             tuple(declaration.transform_rules),
             kept,
+            declaration.empty,
         )
 
     def loses(self, inputs: Sequence[Placement]) -> bool:
@@ -157,8 +168,9 @@ class Contract:
 
 class OperatorClass:
     """Operators that are alike. ``windows``: dimensions that are windows of one another; ``parts``:
-    into how many parts outer axes cut each identifier; ``replaced``: the function that a transform
-    rule of an outer axis put in the operator's place.
+    into how many parts outer axes cut each identifier; ``dealt``: how many of these a rank has,
+    where it is not one; ``replaced``: the function that a transform rule of an outer axis put in
+    the operator's place.
     """
 
     def __init__(
@@ -170,6 +182,7 @@ class OperatorClass:
         windows: tuple[Windows, ...] = (),
         parts: Mapping[str, Dim] | None = None,
         replaced: object = None,
+        dealt: Mapping[str, Dim] | None = None,
     ) -> None:
         self.solution = solution
         self.contract = contract
@@ -178,6 +191,7 @@ class OperatorClass:
         self.windows = windows
         self.parts = dict(parts or {})
         self.replaced = replaced
+        self.dealt = dict(dealt or {})
         self.tensors = (*solution.layout.inputs, *solution.layout.outputs)
         self.inputs = len(solution.layout.inputs)
         self.lengths = {n: self._local(n, dim) for n, dim in solution.values.items()}
@@ -185,11 +199,15 @@ class OperatorClass:
         self.whole = Choice((R,) * self.inputs, (R,) * outputs)
         self._splits: dict[tuple[Any, ...], Choice | Refusal] = {}
         self._spreads: dict[tuple[int, Placement], Choice | Refusal] = {}
+        self._grouped: dict[tuple[int, Grouped], tuple[Choice, ...]] = {}
         self._passes: dict[tuple[frozenset[int], Reduction], Choice | None] = {}
+        self._unevens: dict[tuple[int, Dim], Choice | Refusal] = {}
         self._locals: dict[tuple[int, Dim], OperatorClass] = {}
 
     def _local(self, name: str, length: Dim) -> Dim:
-        return part_of(length, self.parts[name], self.facts) if name in self.parts else length
+        if name in self.parts:
+            length = part_of(length, self.parts[name], self.facts)
+        return length * self.dealt.get(name, 1)
 
     @property
     def rules(self) -> tuple[TransformRule, ...]:
@@ -225,6 +243,8 @@ class OperatorClass:
         length = self.lengths[name]
         if length == 1:
             return Refusal(f"{name} = 1: there is nothing to split", name)
+        if name in self.dealt:
+            return Refusal(f"an outer axis cuts {name} into unequal parts", name)
         if not symbols_of(length) <= self.known:
             return Refusal(f"the length of {name} is known only when it runs", name)
         rule = choose_rule(
@@ -251,6 +271,10 @@ class OperatorClass:
             self._placed(placement, patterns, rule.name, blocks, segments)
             for placement, patterns in zip((*rule.inputs, *rule.outputs), self.tensors, strict=True)
         ]
+        for placement in placements:
+            if isinstance(placement, Shard) and is_dealt(placement.blocks):
+                reason = f"{rule.name} is cut within what an outer axis cuts into unequal parts"
+                return Refusal(reason, rule.name)
         cut = {rule.name: blocks * sum(segments or (1,))}
         for placement, patterns in zip(placements, self.tensors, strict=True):
             if isinstance(placement, Shard) and patterns is not None:
@@ -266,7 +290,48 @@ class OperatorClass:
         inputs, outputs = tuple(placements[: self.inputs]), tuple(placements[self.inputs :])
         if self.contract.loses(inputs):
             return Refusal("what it writes to is kept, and a rank would have a summand", rule.name)
-        return Choice(inputs, outputs, rule.name, blocks, segments, number, requirements)
+        parts = parts_of(rule, self.contract.empty)
+        return Choice(
+            inputs, outputs, rule.name, blocks, segments, number, requirements, parts=parts
+        )
+
+    def uneven(self, choice: Choice, units: Dim) -> Choice | Refusal:
+        """Returns the choice that deals out so many units as they come, as torch's ``chunk`` does,
+        in place of one that cuts equal parts: what is right for a part of every unit is right for
+        runs of them, where the rule holds for unequal parts.
+        """
+        key = (id(choice), units)
+        if key not in self._unevens:
+            self._unevens[key] = self._uneven(choice, units)
+        return self._unevens[key]
+
+    def _uneven(self, choice: Choice, units: Dim) -> Choice | Refusal:
+        name = choice.name
+        if name is None:
+            return Refusal("a partial value is not cut")
+        if choice.parts == "equal":
+            return Refusal(f"the parts of {name} must be equal: what they give is weighed alike")
+        rule = None if choice.rule is None else self.rules[choice.rule]
+        if rule is not None and (rule.local or rule.modifier) and rule.placed:
+            if not isinstance(self.lengths[name], int):
+                return Refusal(f"where a part of {name} begins is not known before it runs", name)
+            if name in self.parts:
+                return Refusal(f"{name} is cut along another axis too", name)
+        for need in choice.requirements:
+            if exact_quotient(need.length, units * need.divisor, self.facts) is None:
+                return Refusal(f"{need.name} = {need.length} is not {units} equal units", name)
+        placements: list[Placement] = []
+        for number, placement in enumerate((*choice.inputs, *choice.outputs)):
+            dims = self.dims(number) if isinstance(placement, Shard) else None
+            if isinstance(placement, Shard) and dims is not None:
+                length = dims[placement.dim]
+                unit = exact_quotient(length, placement.units * units, self.facts)
+                if unit is None or is_dealt(length):
+                    return Refusal(f"{placement} does not cut {units} equal units", name)
+                placement = replace(placement, of=length, unit=unit)
+            placements.append(placement)
+        inputs, outputs = tuple(placements[: self.inputs]), tuple(placements[self.inputs :])
+        return replace(choice, inputs=inputs, outputs=outputs, units=units)
 
     def _placed(
         self,
@@ -317,6 +382,15 @@ class OperatorClass:
         patterns = self.tensors[tensor]
         if patterns is None:
             return Refusal(self.contract.frozen or "it is '?': only ever replicated")
+        if shard.of:
+            units = exact_quotient(shard.of, shard.units * shard.unit, self.facts)
+            equal = self.spread(tensor, shard.even)
+            if units is None or isinstance(equal, Refusal):
+                return Refusal(f"{shard} has no units") if units is None else equal
+            found = self.uneven(equal, units)
+            if isinstance(found, Choice) and found.at(tensor) != shard:
+                return Refusal(f"{shard} is not what it would make of {units} units")
+            return found
         answer = windowed(self, tensor, shard)
         if answer is not None:
             return answer
@@ -346,6 +420,54 @@ class OperatorClass:
             f"no identifier of ({' '.join(map(str, pattern.atoms))}) is cut in {where}: {lengths}"
         )
 
+    @property
+    def group_ends(self) -> int | None:
+        """The input that says where groups of rows end, if the operator has a matrix for each."""
+        return next((rule.groups for rule in self.rules if rule.groups is not None), None)
+
+    def grouped(self, tensor: int, placement: Grouped) -> tuple[Choice, ...]:
+        """Returns the choices that have rows in groups at a tensor: of an operator that has a
+        matrix for each group, those that take rows in groups; of another, the one that works on
+        rows one by one. They ask nothing of the count but what the split of the groups does.
+        """
+        key = (tensor, placement)
+        if key not in self._grouped:
+            self._grouped[key] = tuple(self._groupings(tensor, placement))
+        return self._grouped[key]
+
+    def _groupings(self, tensor: int, placement: Grouped) -> Iterator[Choice]:
+        patterns = self.tensors[tensor]
+        if patterns is None or placement.dim >= len(patterns):
+            return
+        for rule in self.rules:
+            if rule.groups is not None and placement == Grouped(0) and tensor in (0, self.inputs):
+                plain = self.split(rule.names(self.solution)[0])
+                if isinstance(plain, Choice):
+                    taken = replace(plain, inputs=(placement, *plain.inputs[1:]))
+                    yield replace(taken, outputs=(placement,))
+                    if tensor == 0:
+                        yield taken
+                return
+        names = patterns[placement.dim].names
+        rows = self.split(names[0]) if len(names) == 1 else None
+        if not isinstance(rows, Choice) or rows.rule is not None:
+            return
+        placed = [self._in_groups(n, each) for n, each in enumerate((*rows.inputs, *rows.outputs))]
+        if None not in placed:
+            found = [each for each in placed if each is not None]
+            inputs, outputs = tuple(found[: self.inputs]), tuple(found[self.inputs :])
+            yield replace(rows, inputs=inputs, outputs=outputs, requirements=())
+
+    def _in_groups(self, tensor: int, placement: Placement) -> Placement | None:
+        """A placement of a split of rows, where the rows are in groups; None for a sum of rows, and
+        for rows that are taken apart.
+        """
+        if isinstance(placement, Shard):
+            patterns = self.tensors[tensor]
+            alone = patterns is not None and len(patterns[placement.dim].atoms) == 1
+            return Grouped(placement.dim) if alone and placement == Shard(placement.dim) else None
+        return placement if isinstance(placement, Replicate) else None
+
     def passing(
         self, partial: frozenset[int], reduction: Reduction = Reduction.SUM
     ) -> Choice | None:
@@ -369,15 +491,21 @@ class OperatorClass:
         outputs = self.solution.layout.outputs
         return Choice(inputs, tuple([R if row is None else joined for row in outputs]))
 
-    def local(self, choice: Choice, count: Dim) -> OperatorClass:
-        """Returns the class of what one rank is left with."""
+    def local(self, choice: Choice, count: Dim, axis: str = "") -> OperatorClass:
+        """Returns the class of what one rank is left with. axis: its name, where the parts are not
+        equal: lengths are expressions of the rank's place on it.
+        """
         if not choice.requirements:
             return self
         key = (id(choice), count)
         if key not in self._locals:
-            parts = dict(self.parts)
+            parts, dealt = dict(self.parts), dict(self.dealt)
             for requirement in choice.requirements:
-                parts[requirement.name] = parts.get(requirement.name, 1) * count
+                name = requirement.name
+                parts[name] = parts.get(name, 1) * (choice.units or count)
+                if choice.units:
+                    run = dealt_units(choice.units, count, axis)
+                    dealt[name] = dealt.get(name, 1) * run
             local = None if choice.rule is None else self.rules[choice.rule].local
             self._locals[key] = OperatorClass(
                 self.solution,
@@ -387,6 +515,7 @@ class OperatorClass:
                 self.windows,
                 parts,
                 local or self.replaced,
+                dealt,
             )
         return self._locals[key]
 

@@ -167,12 +167,17 @@ class SharedConversions:
         }
 
     def bytes_at(self, edge: Edge, step: Step) -> Dim:
-        """Returns the bytes of what the ranks of the step's axis have together before it."""
-        shape = local_dims(edge.dims, step.before, self.counts, self.network.facts)
+        """Returns the bytes of what the ranks of the step's axis have together before it; of
+        unequal parts all count as the longest.
+        """
+        after = step.after[step.axis]
+        cut = isinstance(after, Shard) and after.of != 0
+        layout = step.after if cut else step.before
+        shape = local_dims(edge.dims, layout, self.counts, self.network.facts)
         size: Dim = item_bytes(edge.dtype)
         if shape is not None and None not in shape:
             size = size * product(dim for dim in shape if dim is not None)
-        return size * self.counts[step.axis] if isinstance(step.before[step.axis], Shard) else size
+        return size * self.counts[step.axis] if isinstance(layout[step.axis], Shard) else size
 
     def steps(self, edge: Edge, made: Layout, uses: Sequence[Use]) -> list[Step]:
         """Returns the conversions that these uses of a value make."""

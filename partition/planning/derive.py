@@ -20,7 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 from dimsolve.ir.characters import shown
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.graph import Graph
-from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.algebra.poly import Dim, divide_exactly
 from dimsolve.solver.graphs.problems import place
 from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.proof.prove import prove
@@ -33,7 +33,7 @@ from ..gc_paused import gc_paused
 from ..inlining import inlined
 from ..legality import Legality
 from ..mesh import Mesh
-from ..placement import Partial, Placement, Reduction, Shard, read_placement, segmented
+from ..placement import Grouped, Partial, Placement, Reduction, Shard, read_placement, segmented
 from ..plan_data import (
     NOT_DERIVED,
     PLAN_AGAIN,
@@ -49,6 +49,7 @@ from .assemble import Assembly
 from .axis_state import AxisState
 from .choices import Choice, OperatorClass, Refusal
 from .completion import loses_digits
+from .experts import ungrouped
 from .illegal import legality_of
 from .network import Network, Operator
 from .planner import check_symbols, require_graph
@@ -69,11 +70,11 @@ def check_derived(plan: P, graph: Graph) -> P:
     with this mesh and these splits: where it was edited, or made for another graph.
     """
     derived = derive(plan, graph)
-    older = plan.version < derived.version == 3
+    older = plan.version < 3 <= derived.version
     if older:
         sends = {entry.node: entry.sends for entry in derived.operators}
         entries = [e.model_copy(update={"sends": sends.get(e.node, [])}) for e in plan.operators]
-        plan = plan.model_copy(update={"version": 3, "operators": entries})
+        plan = plan.model_copy(update={"version": derived.version, "operators": entries})
     difference = next(differences(plan, derived), None)
     if difference is not None:
         raise NOT_DERIVED(reason=difference)
@@ -104,13 +105,19 @@ def derive(plan: P, graph: Graph) -> P:
             _Axis(plan, number, state, requirements).decide()
             classes = state.local_classes()
             decided.append((state, requirements))
-        assembly = Assembly(network, mesh, decided, classes, dict(plan.state), plan.precision)
+        assembly = Assembly(
+            network, mesh, decided, classes, dict(plan.state), plan.precision, plan.factors
+        )
         made = assembly.plan(type(plan), identity, plan.policy, plan.notes, plan.regions)
         return made.model_copy(update={"search": plan.search})
 
 
 def _mismatch(plan: PlanData, network: Network, mesh: Mesh) -> str:
     """Where the plan's operators are not the graph's, or have other tensors or axes; "" nowhere."""
+    for axis, names in plan.factors.items():
+        together = f" {' '.join(mesh.names)} "
+        if axis in mesh.names or f" {' '.join(names)} " not in together:
+            return f"{shown(axis)} is seen as axes that the mesh has not one after the other"
     ids = [entry.node for entry in plan.operators]
     expected = [operator.node.id for operator in network.operators]
     for mine, theirs in zip(ids, expected, strict=False):
@@ -163,6 +170,11 @@ class _Axis:
             if split is not None:
                 choices[number] = self.choice(number, entry, split)
         state.accept(state.change(choices))
+        found = ungrouped(state)
+        if found is not None:
+            number, reason = found
+            entry = self.plan.operators[number]
+            raise self.refused(state.network.operators[number], entry.splits[state.axis], reason)
 
     def choice(self, number: int, entry: OperatorPlan, split: Split) -> Choice:
         """Returns the choice that a split names."""
@@ -170,7 +182,8 @@ class _Axis:
         if operator.pinned:
             raise self.refused(operator, split, operator.pinned)
         texts = self.texts(operator, entry)
-        key = (op_class, split.identifier, split.blocks, tuple(split.segments), split.rule, texts)
+        own = tuple(split.segments), split.rule, split.of, split.unit
+        key = (op_class, split.identifier, split.blocks, *own, texts)
         if key not in self.known:
             self.known[key] = _found(op_class, split, texts)
         answer = self.known[key]
@@ -228,6 +241,8 @@ class _Axis:
 
 def _found(op_class: OperatorClass, split: Split, texts: Texts) -> Choice | Refusal:
     """The choice that a plan writes: the one with all its placements, else one with its split."""
+    if split.uneven:
+        return _found_uneven(op_class, split, texts)
     refusal: Refusal | None = None
     alike: Choice | None = None
     said = split.identifier, split.blocks, tuple(split.segments), split.rule
@@ -239,6 +254,24 @@ def _found(op_class: OperatorClass, split: Split, texts: Texts) -> Choice | Refu
                 return answer
             alike = alike or answer
     return alike or refusal or Refusal("no rule of the operator cuts it so")
+
+
+def _found_uneven(op_class: OperatorClass, split: Split, texts: Texts) -> Choice | Refusal:
+    """The choice of as many units as the plan writes, of what cuts equal parts so."""
+    shard = _shard(split)
+    try:
+        of, unit = dim_of_text(split.of), dim_of_text(split.unit)
+    except DimsolveError:
+        of, unit = 0, 0
+    units = None if shard is None or not unit else divide_exactly(of, shard.units * unit)
+    if units is None or units == 0:
+        return Refusal(f"{shown(str(split))} is no way to cut an identifier")
+    placed = [None if text is None else _placement(text) for text in texts]
+    equal = tuple(
+        [str(p.even) if isinstance(p, Shard) else t for p, t in zip(placed, texts, strict=True)]
+    )
+    found = _found(op_class, split.model_copy(update={"of": "0", "unit": "1"}), equal)
+    return op_class.uneven(found, units) if isinstance(found, Choice) else found
 
 
 def _offered(op_class: OperatorClass, split: Split, texts: Texts) -> Iterator[Choice | Refusal]:
@@ -260,6 +293,8 @@ def _offered(op_class: OperatorClass, split: Split, texts: Texts) -> Iterator[Ch
     yield op_class.split(split.identifier, shard.blocks, shard.segments)
     for tensor, placement in placed:
         patterns = op_class.tensors[tensor]
+        if isinstance(placement, Grouped):
+            yield from op_class.grouped(tensor, placement)
         if (
             isinstance(placement, Shard)
             and not placement.of

@@ -30,15 +30,16 @@ from dimsolve.ir.graph import (
 from dimsolve.ir.operator import Declaration
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType
 from dimsolve.solver.algebra.dims import evaluate, symbols_of
-from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.algebra.poly import Dim, symbol
 from dimsolve.solver.infer import infer_sizes
 from dimsolve.solver.layout import layout_of
 from dimsolve.solver.proof.facts import NO_FACTS, Facts, read_facts
 
 from ..aliasing import aliases_of, written_by, written_value
+from ..mesh import is_dealt
 from ..plan_data import Gradient
 from ..regions import VMAPPED, mapped_nodes, recorded_after
-from ..rules.table import rules_for
+from ..rules.table import rules_for, runs_empty
 from .choices import Contract, OperatorClass
 from .windows import SlicedValues, Windows
 from .writes import Writes, differentiable, find_writes
@@ -126,6 +127,8 @@ class Network:
         rules = rules_for(node, declaration)
         if rules:
             declaration = replace(declaration, transform_rules=rules)
+        if runs_empty(node.signature):
+            declaration = replace(declaration, empty=True)
         number = len(self.operators)
         inputs = tuple(
             [
@@ -168,7 +171,8 @@ class Network:
         if dim.__class__ is int:
             return float(dim)
         if dim not in self._sizes:
-            values = dict.fromkeys(symbols_of(dim), NOMINAL)
+            # Of unequal parts the first is the longest.
+            values = {name: 1 if is_dealt(symbol(name)) else NOMINAL for name in symbols_of(dim)}
             try:
                 self._sizes[dim] = float(max(evaluate(dim, values), 1))
             except ZeroDivisionError:

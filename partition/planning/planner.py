@@ -8,6 +8,7 @@ Policies: who decides what is cut along which axis.
 "data"           every axis cuts the batch
 "tensor"         every axis cuts parameters
 "sequence"       every axis cuts the sequence
+"experts"        every axis cuts experts, and the batch elsewhere
 "data+tensor"    every axis does what its name means (the default)
 "tensor+sequence"    the same, and axes that cut parameters cut the sequence between them
 "replicate"      nothing is cut
@@ -20,32 +21,36 @@ PAS(graph, resource)           a function that calls graph.partition
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast, get_args
 
+from dimsolve.ir.characters import shown
 from dimsolve.ir.graph import Graph
+from dimsolve.solver.algebra.poly import Dim
 
 from ..cost import cost_of
 from ..fingerprint import graph_id
 from ..gc_paused import gc_paused
 from ..inlining import inlined
 from ..machine import Machine
-from ..mesh import Mesh, MeshLike
+from ..mesh import Mesh, MeshLike, part_symbol
 from ..plan_data import PlanData, plan_error, problem
 from ..sizes import Sizes
 from .assemble import Assembly
 from .auto import Asked, search, verified
 from .axis_state import AxisState, data_axes
+from .choices import OperatorClass
 from .completion import complete
 from .data import data
+from .experts import experts
 from .network import Network
 from .remarks import remarks
 from .requests import obey, requests_from, requests_of
-from .requirements import Requirements
+from .requirements import Requirements, Uneven
 from .sequence import sequence, tensor_and_sequence
 from .storage import precision_of, states_of
-from .tensor import tensor
+from .tensor import SeenAsTwo, tensor
 
 AUTO = "auto"
 DEFAULT = "data+tensor"
@@ -86,10 +91,7 @@ def _meant(axis: str) -> Decide:
         word = _LIKELY.get(axis, "tensor")
         reason = _NO_PIPELINE if axis == "pp" else ""
         raise NO_MEANING(axis=axis, word=word, reason=reason)
-    decide = MEANING[found[1]]
-    if decide is None:
-        raise NO_MEANING(axis=axis, word="tensor", reason=_NO_EXPERTS)
-    return decide
+    return MEANING[found[1]]
 
 
 def _replicate(state: AxisState, requirements: Requirements) -> list[str]:
@@ -100,19 +102,20 @@ NAMED: dict[str, Decide] = {
     "data": data,
     "tensor": tensor,
     "sequence": sequence,
+    "experts": experts,
     "data+tensor": _data_and_tensor,
     "tensor+sequence": _tensor_and_sequence,
     "replicate": _replicate,
 }
 """Policies by name."""
 
-MEANING: dict[str, Decide | None] = {
+MEANING: dict[str, Decide] = {
     "fsdp": data,
     "dp": data,
     "tp": tensor,
     "sp": sequence,
     "cp": sequence,
-    "ep": None,
+    "ep": experts,
 }
 """What axes do whose names are these, or begin with one and a digit or an underscore."""
 
@@ -121,12 +124,11 @@ _LIKELY = {"data": "data", "batch": "data", "ddp": "data", "hsdp": "data", "seq"
 """What people call axes otherwise."""
 
 _NO_PIPELINE = "; a plan has no pipeline stages: give it the mesh without them"
-_NO_EXPERTS = "; an axis of experts is not planned by its name"
 NO_MEANING = problem(
     "no-such-axis",
     "nothing says what the axis {axis} cuts",
-    "axes named dp and fsdp cut the batch, tp cuts parameters, cp and sp cut the sequence, and "
-    "'{axis}' is none of these{reason}",
+    "axes named dp and fsdp cut the batch, tp cuts parameters, cp and sp cut the sequence, ep "
+    "cuts experts, and '{axis}' is none of these{reason}",
     'say it for every axis: dimsolve.plan(graph, mesh, {{..., "{axis}": "{word}"}})',
 )
 
@@ -216,47 +218,134 @@ def plan_as(
     state: Any = None,
     precision: Any = None,
     asked: Asked | None = None,
+    uneven: Any = "parameters",
 ) -> P:
     """Returns how the graph is cut over the mesh, as data of this class; see `dimsolve.plan`.
 
     asked: what a search needs to know, for the policy ``"auto"``.
     """
     require_graph(graph)
+    mode = uneven_of(uneven)
     with gc_paused():
         graph, devices = inlined(graph), Mesh.with_axes(mesh)
         network = Network(graph)
         check_symbols(devices, network)
         if policy == AUTO:
-            found = search(network, devices, asked or Asked(Machine.named("h100"), {}))
-            stored = states_of(state, devices, data_axes([along for along, _ in found.decided]))
+            best = search(network, devices, asked or Asked(Machine.named("h100"), {}))
+            stored = states_of(state, devices, data_axes([along for along, _ in best.decided]))
             if stored or precision is not None:
                 raise NOT_SEARCHED()
             dtypes = precision_of(None)
-            assembly = Assembly(network, devices, found.decided, found.classes, stored, dtypes)
+            assembly = Assembly(network, devices, best.decided, best.classes, stored, dtypes)
             made = assembly.plan(make, graph_id(graph), AUTO, [])
             # What a value is brought to and nobody needs is left out of the plan. The bound stays.
-            sizes = Sizes(made, found.record.sizes, {}, "cost")
-            cost = cost_of(made, sizes, found.record.machine).picoseconds
-            record = found.record.model_copy(update={"cost": cost})
+            sizes = Sizes(made, best.record.sizes, {}, "cost")
+            cost = cost_of(made, sizes, best.record.machine).picoseconds
+            record = best.record.model_copy(update={"cost": cost})
             return made.model_copy(update={"search": record})
-        decide = policy_of(policy, network, devices)
-        classes = [operator.op_class for operator in network.operators]
-        decided: list[tuple[AxisState, Requirements]] = []
-        conditions: dict[str, str] = {}
-        notes: list[str] = []
-        for axis, count in devices.axes:
-            along = AxisState(network, axis, count, classes)
-            requirements = Requirements(count, network.facts, conditions)
-            notes += decide(along, requirements)
-            complete(along, requirements)
-            classes = along.local_classes()
-            decided.append((along, requirements))
-        states = states_of(state, devices, data_axes([along for along, _ in decided]))
+        found = decisions(network, devices, policy, mode)
+        states = states_of(state, found.mesh, data_axes([along for along, _ in found.decided]))
         dtypes = precision_of(precision)
-        assembly = Assembly(network, devices, decided, classes, states, dtypes)
-        plan = assembly.plan(make, graph_id(graph), decide.name, notes)
-        plan.notes.extend(note for note in remarks(plan, decided) if note not in plan.notes)
+        assembly = Assembly(
+            network, found.mesh, found.decided, found.classes, states, dtypes, found.factors
+        )
+        plan = assembly.plan(make, graph_id(graph), found.policy, found.notes)
+        plan.notes.extend(note for note in remarks(plan, found.decided) if note not in plan.notes)
         return plan
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What is decided along all axes, outer axis first. mesh: with the axes that a given one is
+    seen as, which ``factors`` name. classes: of every operator, as all axes left it.
+    """
+
+    mesh: Mesh
+    policy: str
+    decided: list[tuple[AxisState, Requirements]]
+    classes: list[OperatorClass]
+    notes: list[str]
+    factors: dict[str, list[str]]
+
+
+def decisions(network: Network, mesh: Mesh, policy: Any, uneven: Uneven) -> Decisions:
+    """Returns what a policy decides, one axis after the other. Raises PlanError for what is illegal
+    or no policy.
+    """
+    factors: dict[str, list[str]] = {}
+    while True:
+        try:
+            return _decisions(network, mesh, policy, uneven, factors)
+        except SeenAsTwo as found:
+            mesh, names = seen_as_two(mesh, found.axis, found.units)
+            policy = _of_both(policy, found.axis, names)
+            whole = next((a for a, each in factors.items() if found.axis in each), found.axis)
+            before = factors.get(whole, [found.axis])
+            place = before.index(found.axis)
+            factors[whole] = [*before[:place], *names, *before[place + 1 :]]
+
+
+def _decisions(
+    network: Network, mesh: Mesh, policy: Any, uneven: Uneven, factors: dict[str, list[str]]
+) -> Decisions:
+    decide = policy_of(policy, network, mesh)
+    classes = [operator.op_class for operator in network.operators]
+    decided: list[tuple[AxisState, Requirements]] = []
+    conditions: dict[str, str] = {}
+    notes: list[str] = []
+    for axis, count in mesh.axes:
+        along = AxisState(network, axis, count, classes)
+        holds = any(axis in names[1:] for names in factors.values())
+        requirements = Requirements(count, network.facts, conditions, uneven, holds)
+        notes += decide(along, requirements)
+        complete(along, requirements)
+        classes = along.local_classes()
+        decided.append((along, requirements))
+    for axis, names in factors.items():
+        sizes = " x ".join(str(mesh[name]) for name in names)
+        notes.append(f"{axis} is seen as {sizes}, the axes {' and '.join(names)}")
+    return Decisions(mesh, decide.name, decided, classes, notes, factors)
+
+
+def seen_as_two(mesh: Mesh, axis: str, units: int) -> tuple[Mesh, list[str]]:
+    """Returns the mesh whose axis is two, the first of ``units`` ranks, and their names.
+
+    >>> print(seen_as_two(Mesh.of("dp=2, tp=8"), "tp", 2)[0])
+    dp=2, tp_0=2, tp_1=4
+    """
+    names = [f"{axis}_0", f"{axis}_1"]
+    axes: list[tuple[str, Dim]] = []
+    for name, size in mesh.axes:
+        if name == axis and isinstance(size, int):
+            axes += zip(names, (units, size // units), strict=True)
+        else:
+            axes.append((name, size))
+    return Mesh(tuple(axes)), names
+
+
+def _of_both(policy: Any, axis: str, names: Sequence[str]) -> Any:
+    """The policy that decides along two axes what it decided along one."""
+    if not isinstance(policy, Mapping) or axis not in policy:
+        return policy
+    found: dict[str, Any] = {}
+    for name, word in policy.items():
+        found.update(dict.fromkeys(names, word) if name == axis else {name: word})
+    return found
+
+
+NO_UNEVEN = problem(
+    "no-such-uneven",
+    "this says of nothing that it may be cut into unequal parts",
+    "uneven is {given}",
+    'write "parameters", for lengths that are fixed by the model, "allow" for all, or "refuse"',
+)
+
+
+def uneven_of(uneven: Any) -> Uneven:
+    """Returns what may be cut into unequal parts. Raises PlanError."""
+    if isinstance(uneven, str) and uneven in get_args(Uneven):
+        return cast("Uneven", uneven)
+    raise NO_UNEVEN(given=shown(repr(uneven), 60))
 
 
 def verified_plan(plan: PlanData) -> None:
@@ -281,8 +370,11 @@ def require_graph(graph: object) -> None:
 
 
 def check_symbols(mesh: Mesh, network: Network) -> None:
-    """Raises PlanError where a size of the mesh has the name of a length."""
-    both = sorted(mesh.symbols & network.classes.known)
+    """Raises PlanError where a size of the mesh, or a rank's place on it, has the name of a
+    length.
+    """
+    own = mesh.symbols | {part_symbol(axis) for axis in mesh.names}
+    both = sorted(own & network.classes.known)
     if both:
         raise plan_error(
             "symbol-clash",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import gcd
+from typing import Literal, TypeAlias
 
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.proof.divisibility import fixed_divisor
@@ -18,16 +19,25 @@ from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.proof.prove import decide_divides
 from dimsolve.solver.proof.verdict import Always, Decision, Never, Sometimes, Undecided
 
+from ..mesh import has_empty_part
 from .choices import Choice, Requirement
+
+Uneven: TypeAlias = Literal["allow", "parameters", "refuse"]
+"""What may be cut into unequal parts: all, lengths that are fixed by the model, nothing."""
 
 
 @dataclass(slots=True)
 class Requirements:
-    """Decides requirements for one count. ``conditions``: what was relied on, and why."""
+    """Decides requirements for one count. ``conditions``: what was relied on, and why. uneven: what
+    may be cut into unequal parts. holds: whether the axis is one of those that a given one is seen
+    as, and not the first: what the first has cut is held by all its ranks.
+    """
 
     count: Dim
     facts: Facts
     conditions: dict[str, str] = field(default_factory=dict)
+    uneven: Uneven = "refuse"
+    holds: bool = False
     _decided: dict[tuple[Dim, Dim], Decision] = field(default_factory=dict)
 
     def decide(self, requirement: Requirement) -> Decision:
@@ -38,10 +48,18 @@ class Requirements:
             self._decided[key] = decide_divides(divisor, requirement.length, self.facts)
         return self._decided[key]
 
+    def lacks_units(self, choice: Choice) -> bool:
+        """Returns whether a choice of unequal parts leaves a rank with nothing, where its rule does
+        not hold for that.
+        """
+        return choice.parts != "any" and has_empty_part(choice.units, self.count)
+
     def conditions_of(self, choice: Choice) -> tuple[str, ...] | None:
         """Returns the conditions under which a choice is legal, None where it is not, or where
         that is undecided.
         """
+        if choice.units:
+            return None if self.lacks_units(choice) else ()
         found: list[str] = []
         for requirement in choice.requirements:
             match self.decide(requirement):
@@ -75,6 +93,8 @@ class Requirements:
 
     def first_illegal(self, choice: Choice) -> Requirement | None:
         """Returns the first that is never met, else the first that is undecided."""
+        if choice.units:
+            return choice.requirements[0] if self.lacks_units(choice) else None
         never = (each for each in choice.requirements if isinstance(self.decide(each), Never))
         unknown = (each for each in choice.requirements if self.is_undecided(each))
         return next(never, None) or next(unknown, None)

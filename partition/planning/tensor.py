@@ -19,8 +19,9 @@ from math import gcd
 from ..placement import Shard
 from ..plan_data import PlanError
 from .axis_state import AxisState, Change
-from .choices import Requirement
+from .choices import Choice, Refusal, Requirement
 from .illegal import group_error, too_fine
+from .network import Edge
 from .propagation import Propagation, propagate
 from .requirements import Requirements, common_length
 
@@ -30,8 +31,24 @@ BYTES_PER_BYTE = 16
 OPERATIONS_PER_BYTE = 4
 """... or where it saves at least so many operations for a byte that it sends; ..."""
 
+MOST_WASTE = 1.5
+"""What is cut into unequal parts, the longest at most so many times an equal share, comes before
+what is cut equally and gathered again."""
+
 COLLECTIVES_PER_USE = 3
 """... and where it adds at most so many collectives for each use of a matrix that it cuts."""
+
+
+class SeenAsTwo(Exception):
+    """An axis is to be seen as two: the first cuts ``units``, of which each is held by all ranks
+    of the second, which may cut what has more of them. 2 key-value heads over 4 ranks, with 8 query
+    heads: the first axis, of 2, cuts both; the second, of 2, the query heads that share one.
+    """
+
+    def __init__(self, axis: str, units: int) -> None:
+        super().__init__(axis, units)
+        self.axis = axis
+        self.units = units
 
 
 @dataclass(eq=False, slots=True)
@@ -70,7 +87,9 @@ class Group:
 
 
 def tensor(state: AxisState, requirements: Requirements) -> list[str]:
-    """Decides the operators of all groups that help; returns notes on what was left whole."""
+    """Decides the operators of all groups that help; returns notes on what was left whole. Raises
+    `SeenAsTwo` where the axis has to be seen as two.
+    """
     policy = TensorPolicy(state, requirements)
     policy.run()
     return policy.notes
@@ -94,17 +113,29 @@ class TensorPolicy:
         """
         network = self.state.network
         for shallow in (False, True):
+            if shallow:
+                self._deal(MOST_WASTE)
             seeds = [
                 (edge.number, Shard(dim))
                 for edge in network.parameters
-                if not self._cut(edge.number)
+                if not self._cut(edge.number) and not (shallow and self._is_held(edge))
                 for dim in range(len(edge.dims or ()))
             ]
             self._offer(seeds, shallow)
             while self._heap:
                 _, _, group = heapq.heappop(self._heap)
                 self._consider(group, again=shallow)
+        self._deal(float("inf"))
         self._settle()
+
+    def _is_held(self, edge: Edge) -> bool:
+        """Whether a parameter is cut by the first of the axes that the given one is seen as, and
+        held by all ranks of this one: gathering what each computes would cost more.
+        """
+        if not self.requirements.holds:
+            return False
+        uses = [(self.state.classes[number], place) for number, place in edge.uses]
+        return any(op_class.dims(place) not in (None, edge.dims) for op_class, place in uses)
 
     def _cut(self, edge: int) -> bool:
         return isinstance(self.state.change({}).stored(edge), Shard)
@@ -174,6 +205,11 @@ class TensorPolicy:
         illegal = self._illegal(group)
         count = self.state.count
         if illegal and isinstance(count, int):
+            if self._is_multiple(group, common):
+                raise SeenAsTwo(self.state.axis, common)
+            if self._dealt(group.propagation, common) is not None:
+                self.blocked.append(group)
+                return False
             if gcd(count, common) > 1:
                 raise self._error(group, common)
             self.blocked.append(group)
@@ -185,6 +221,14 @@ class TensorPolicy:
                 self.blocked.append(group)
                 return False
         return not illegal
+
+    def _is_multiple(self, group: Group, common: int) -> bool:
+        """Whether the count is a multiple of what may be cut, which the model fixes: every part of
+        it may be held by several ranks.
+        """
+        fixed = all(isinstance(each.length, int) for each in group.requirements)
+        count, allowed = self.state.count, self.requirements.uneven != "refuse"
+        return allowed and fixed and common > 1 and isinstance(count, int) and count % common == 0
 
     def _illegal(self, group: Group) -> list[int]:
         """The operators that the count cannot cut so."""
@@ -202,6 +246,71 @@ class TensorPolicy:
         assert group.change is not None
         self.state.accept(group.change)
         group.change = None
+
+    def _dealt(self, propagation: Propagation, common: int) -> dict[int, Choice] | None:
+        """The choices of a group that deal out so many units, where that is allowed: they are more
+        than one, what they are cut of is fixed by the model, and no rule forbids it.
+        """
+        requirements, state = self.requirements, self.state
+        if requirements.uneven == "refuse" or common < 2 or not isinstance(state.count, int):
+            return None
+        found: dict[int, Choice] = {}
+        for number, choice in propagation.choices.items():
+            if not choice.requirements:
+                found[number] = choice
+                continue
+            if not all(isinstance(need.length, int) for need in choice.requirements):
+                return None
+            dealt = state.classes[number].uneven(choice, common)
+            if isinstance(dealt, Refusal) or requirements.lacks_units(dealt):
+                return None
+            found[number] = dealt
+        return found
+
+    def _deal(self, most: float) -> None:
+        """Cuts into unequal parts what the count does not divide, as far as it helps, and the
+        longest has at most so many times an equal share.
+        """
+        count = self.state.count
+        if not isinstance(count, int):
+            return
+        for group in sorted(self.blocked, key=self._promise):
+            for seed in group.seeds:
+                if self._cut(seed[0]):
+                    continue
+                again = self._group(seed, group.shallow)
+                common = common_length(again.requirements, self.state.network.facts)
+                choices = self._dealt(again.propagation, common)
+                if not choices or -(-common // count) * count > most * common:
+                    continue
+                again.propagation.choices = choices
+                self._weigh(again)
+                if again.helps:
+                    self._take(again)
+                    self.notes.append(self._unequal(again, common))
+
+    def _promise(self, group: Group) -> tuple[bool, float, int]:
+        """The least first: what a group sends for a byte that the fullest rank need not hold."""
+        units, count = common_length(group.requirements, self.state.network.facts), self.state.count
+        assert isinstance(count, int)
+        held = -(-units // count) / units if units else 1.0
+        saved = (1 - held) / (1 - 1 / count)
+        return group.shallow, group.ratio / saved if saved > 0 else float("inf"), group.number
+
+    def _unequal(self, group: Group, units: int) -> str:
+        """What is cut into unequal parts, and what that wastes."""
+        count = self.state.count
+        assert isinstance(count, int)
+        names = list(
+            dict.fromkeys(self.state.network.edges[edge].target for edge, _ in group.seeds)
+        )
+        listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        most = -(-units // count)
+        return (
+            f"{self.state.axis}: {listed} {'is' if len(names) == 1 else 'are'} cut into unequal "
+            f"parts: of {units} units a rank has {most} at most, {most * count / units:.4g} times "
+            "an equal share"
+        )
 
     def _settle(self) -> None:
         """Groups put aside are an error, unless their parameters were cut in another way, or no

@@ -31,7 +31,7 @@ def here(part: Part, places: torch.Tensor, rows: int) -> tuple[torch.Tensor, tor
     """
     import torch
 
-    local = torch.where(places < 0, places + rows * part.count, places) - rows * part.index
+    local = torch.where(places < 0, places + part.whole(rows), places) - part.start(rows)
     mine = (local >= 0) & (local < rows)
     return mine, local.where(mine, torch.zeros_like(local))
 
@@ -45,7 +45,7 @@ def row_rules(
     if "^" in declaration.annotation.replace("v^", "v"):
         return ()
     inputs = ("S(0)", "R") if table == 0 else ("R", "S(0)")
-    return (TransformRule(inputs, ("P(sum)",), local=local, split="v", sends=()),)
+    return (TransformRule(inputs, ("P(sum)",), local=local, split="v", sends=(), parts="any"),)
 
 
 @cast_as_torch()
@@ -62,12 +62,14 @@ def embedding_rows(
     """Looks up the ids that this rank has; zeros for the others. A row for padding has no
     gradient.
     """
-    from torch.nn.functional import embedding
+    from torch.nn.functional import embedding, pad
 
     rows, place = weight.shape[0], part["v"]
     mine, local = here(place, input, rows)
+    if not rows:  # a rank without rows looks up none, and its gradient has none
+        weight = pad(weight, (0, 0, 0, 1))
     if padding_idx is not None:
-        padding_idx += rows * ((place.count if padding_idx < 0 else 0) - place.index)
+        padding_idx += (place.whole(rows) if padding_idx < 0 else 0) - place.start(rows)
         padding_idx = padding_idx if 0 <= padding_idx < rows else None
     found = embedding(local, weight, padding_idx, sparse=sparse)
     return found.masked_fill(~mine.unsqueeze(-1), 0)
@@ -97,7 +99,14 @@ def pick_rules(local: Callable[..., Any], declaration: Declaration) -> tuple[Tra
         return ()
     ((place, name),) = frozen
     return (
-        TransformRule((Shard(place), Replicate()), ("P(sum)",), local=local, split=name, sends=()),
+        TransformRule(
+            (Shard(place), Replicate()),
+            ("P(sum)",),
+            local=local,
+            split=name,
+            sends=(),
+            parts="unequal",
+        ),
     )
 
 

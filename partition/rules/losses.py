@@ -42,11 +42,22 @@ def class_rules(
     rows = " ".join(batch) or "()"
     shifted = (Message(rows, "output"), Message(rows, "output", backward=True)) if logits else ()
     over_classes = TransformRule(
-        split="c", outputs=("P(sum)",), local=local, sends=(*shifted, *over_batch)
+        split="c",
+        outputs=("P(sum)",),
+        local=local,
+        sends=(*shifted, *over_batch),
+        parts="unequal",
     )
     if declaration.frozen != COUNTED or not batch:
         return (over_classes,)
-    over_rows = TransformRule(split=batch, outputs=("P(sum)",), local=local, sends=over_batch)
+    over_rows = TransformRule(
+        split=batch,
+        outputs=("P(sum)",),
+        local=local,
+        sends=over_batch,
+        parts="any",
+        placed=False,
+    )
     return over_rows, over_classes
 
 
@@ -65,7 +76,7 @@ def cross_entropy_parts(
     """Returns this rank's share of the loss: the shares of all ranks add up to it."""
     kind = reduction_of(reduction, size_average, reduce)
     dim = min(input.dim() - 1, 1)
-    classes = input.shape[dim] * part["c"].count
+    classes = part["c"].whole(input.shape[dim])
     logs = _log_probabilities(part["c"], input, dim)
     weighted = logs
     if weight is not None:
@@ -119,11 +130,28 @@ def _picked(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The losses of the targets that this rank has, 0 for the others, and how much each counts."""
     kept = target != ignore_index
+    if part.count == 1:
+        return _of_all_classes(logs, target, weight, ignore_index, kept)
     mine, place = here(part, target.masked_fill(~kept, 0), logs.shape[dim])
     mine = mine & kept
     picked = logs.gather(dim, place.unsqueeze(dim)).squeeze(dim)
     counts = picked.new_ones(()).expand_as(picked) if weight is None else weight[place]
     return (-picked * counts).masked_fill(~mine, 0), counts.masked_fill(~mine, 0)
+
+
+def _of_all_classes(
+    logs: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    ignore_index: int,
+    kept: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same where a rank has all classes: torch's own loss needs less memory on the way back."""
+    from torch.nn.functional import nll_loss
+
+    losses = nll_loss(logs, target, weight, ignore_index=ignore_index, reduction="none")
+    counts = losses.new_ones(()).expand_as(losses) if weight is None else weight[target * kept]
+    return losses, counts.masked_fill(~kept, 0)
 
 
 def _reduced(part: Part, losses: torch.Tensor, counts: torch.Tensor, kind: str) -> torch.Tensor:
@@ -142,7 +170,16 @@ def mean_rules(local: Callable[..., Any], declaration: Declaration) -> tuple[Tra
     if declaration.frozen != COUNTED or not names:
         return ()
     weighed = Message("()", "output", backward=True, of=(2,))
-    return (TransformRule(split=names, outputs=("P(sum)",), local=local, sends=(weighed,)),)
+    return (
+        TransformRule(
+            split=names,
+            outputs=("P(sum)",),
+            local=local,
+            sends=(weighed,),
+            parts="any",
+            placed=False,
+        ),
+    )
 
 
 def _share_of_mean(loss: Any, part: Part, input: Any, target: Any, weight: Any) -> Any:

@@ -24,7 +24,7 @@ from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.layout import fresh_names, identifiers_of
 
 from .autocast import cast_as_torch
-from .rule import Message, Part, TransformRule
+from .rule import Message, Part, Parts, TransformRule
 
 if TYPE_CHECKING:
     import torch
@@ -55,7 +55,9 @@ def spread_rules(
         return ()
     if extreme:
         return _whole_result(declaration, Mark.SUM, local, EXTREME)
-    return _whole_result(declaration, Mark.FROZEN, local, sends)
+    # The moments of a part weigh as much as it is long, and count parts of one length.
+    parts: Parts = "equal" if sends is MOMENTS else "unequal"
+    return _whole_result(declaration, Mark.FROZEN, local, sends, parts)
 
 
 Sends = tuple[Message, ...]
@@ -75,13 +77,20 @@ PLACE: Sends = (Message("", "input"), Message("", "count"))
 
 
 def _whole_result(
-    declaration: Declaration, mark: Mark, local: Callable[..., Any], sends: Sends
+    declaration: Declaration,
+    mark: Mark,
+    local: Callable[..., Any],
+    sends: Sends,
+    parts: Parts = "unequal",
 ) -> tuple[TransformRule, ...]:
     annotation = read_annotation(declaration.annotation)
     found = identifiers_of(annotation).items()
     names = tuple(name for name, identifier in found if identifier.mark is mark)
     each = tuple([replace(message, row=str(annotation.outputs[0])) for message in sends])
-    return (TransformRule(split=names, outputs=("R",), local=local, sends=each),) if names else ()
+    if not names:
+        return ()
+    rule = TransformRule(split=names, outputs=("R",), local=local, sends=each, parts=parts)
+    return (rule,)
 
 
 @cast_as_torch()
@@ -236,9 +245,9 @@ def _place(part: Part, input: Any, dim: Any, keepdim: bool, reduction: str) -> A
         found = _flat(local, list(input.shape), parts)
     else:
         value = input.gather(dim, local)
-        found = local + parts[dim].index * input.shape[dim]
+        found = local + parts[dim].start(input.shape[dim])
     mine = (value == part.all_reduce(value.detach(), reduction)) | value.isnan()
-    whole = prod([n * p.count for n, p in zip(input.shape, parts, strict=True)])
+    whole = prod([p.whole(n) for n, p in zip(input.shape, parts, strict=True)])
     place = part.all_reduce(found.masked_fill(~mine, whole), "min")
     if keepdim:
         return place
@@ -249,6 +258,6 @@ def _flat(local: torch.Tensor, sizes: list[int], parts: list[Part]) -> torch.Ten
     """A place among a rank's elements as one among all."""
     found, stride = local * 0, 1
     for size, part in zip(reversed(sizes), reversed(parts), strict=True):
-        found = found + (local % size + part.index * size) * stride
-        local, stride = local // size, stride * size * part.count
+        found = found + (local % size + part.start(size)) * stride
+        local, stride = local // size, stride * part.whole(size)
     return found

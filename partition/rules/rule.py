@@ -29,10 +29,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from dimsolve.ir.annotation import Dim as Dimension
-from dimsolve.ir.annotation import Identifier, Mark, Tensor
+from dimsolve.ir.annotation import Identifier, Tensor
 from dimsolve.ir.checks import wrong_type
 from dimsolve.ir.display import Displayed
 from dimsolve.ir.errors import OperatorError, Problem
@@ -110,7 +110,7 @@ def rule_of(
     shard them. reduction: how the parts of a ``+`` split are joined.
     """
     layout = solution.layout
-    if layout.marks[name] is Mark.FROZEN:
+    if not layout.marks[name].splits:
         return NoRule(name, f"'{name}' is marked '^': no split of it is legal")
     problem = _lost_data(layout, name) or _unjoined_output(layout, name)
     if problem:
@@ -126,7 +126,7 @@ def default_placements(
     inputs: list[Placement] = []
     for number, patterns in enumerate(layout.inputs):
         placement: Placement | None = _shard(patterns, name, solution)
-        if placement is None and layout.marks[name] is Mark.SUM and number in value_split:
+        if placement is None and layout.marks[name].joins and number in value_split:
             placement = Partial(reduction)
         inputs.append(placement or Replicate())
     joined = Partial(reduction)
@@ -135,6 +135,51 @@ def default_placements(
         for patterns in layout.outputs
     ]
     return tuple(inputs), tuple(outputs)
+
+
+def parts_of(rule: Rule, empty: bool = True) -> Parts:
+    """Returns into which parts the rule of a split holds. empty: whether what is called runs where
+    a length is 0. A split by the marks treats indices one
+    by one, so they may be dealt out anyhow, but an average weighs its parts alike, and a maximum of
+    nothing there is not.
+
+    >>> [parts_of(Rule("k", (Shard(0),), (Partial(each),))) for each in Reduction]
+    ['any', 'unequal', 'unequal', 'any', 'equal']
+    """
+    joined = {p.reduction for p in (*rule.inputs, *rule.outputs) if isinstance(p, Partial)}
+    if Reduction.AVG in joined:
+        return "equal"
+    if rule.transform is not None and (rule.transform.parts != "any" or rule.transform.local):
+        return rule.transform.parts
+    return "any" if empty and not joined & {Reduction.MAX, Reduction.MIN} else "unequal"
+
+
+def uneven_rule(rule: Rule, solution: Solution) -> Rule | NoRule:
+    """Returns the rule of the same split that deals the indices of the identifier out as torch's
+    ``chunk`` does, into parts that need not be equal.
+
+    >>> from dimsolve.solver.infer import infer
+    >>> matmul = infer("m k+, k+ n -> m n", ["5, 7", "7, 3"])
+    >>> print(*uneven_rule(rule_of(matmul, "k"), matmul).inputs)
+    S(1, of=7) S(0, of=7)
+    """
+    name, layout = rule.name, solution.layout
+    if parts_of(rule) == "equal":
+        return NoRule(name, f"the parts of {name} must be equal: what they give is weighed alike")
+    found: list[Placement] = []
+    placements = (*rule.inputs, *rule.outputs)
+    for placement, patterns in zip(placements, (*layout.inputs, *layout.outputs), strict=True):
+        if isinstance(placement, Shard) and patterns is not None:
+            pattern = patterns[placement.dim]
+            if name not in pattern.names or placement.segments:
+                return NoRule(name, f"beside {name}, {pattern} is cut, which must have equal parts")
+            after = pattern.atoms[pattern.atoms.index(name) + 1 :]
+            unit = product([a if isinstance(a, int) else solution.values[a] for a in after])
+            length = product([placement.blocks, solution.values[name], unit])
+            placement = replace(placement, of=length, unit=unit)
+        found.append(placement)
+    count = len(rule.inputs)
+    return replace(rule, inputs=tuple(found[:count]), outputs=tuple(found[count:]))
 
 
 def whole_rule(solution: Solution, name: str) -> Rule:
@@ -169,7 +214,7 @@ def _lost_data(layout: Layout, name: str) -> str | None:
 
 def _unjoined_output(layout: Layout, name: str) -> str | None:
     """An unmarked name that is missing from an output: nothing says how the parts are joined."""
-    if layout.marks[name] is Mark.SUM:
+    if layout.marks[name].joins:
         return None
     for number, patterns in enumerate(layout.outputs):
         if patterns is not None and not any(name in pattern.names for pattern in patterns):
@@ -189,8 +234,12 @@ def frozen_dims(declaration: Declaration) -> list[tuple[int, str]]:
         for place, dim in enumerate(row.dims if isinstance(row, Tensor) else ())
         if isinstance(dim, Dimension)
         and isinstance(dim.atoms[0], Identifier)
-        and dim.atoms[0].mark is Mark.FROZEN
+        and not dim.atoms[0].mark.splits
     ]
+
+
+Parts: TypeAlias = Literal["equal", "unequal", "any"]
+"""Into which parts a rule holds: of one length only, of any but 0, of any."""
 
 
 class Part(Protocol):
@@ -206,6 +255,16 @@ class Part(Protocol):
 
     def __getitem__(self, name: str) -> Part:
         """The part in the split of one identifier; index 0 of 1 where it is not split."""
+
+    def start(self, length: int) -> int:
+        """Where the part begins in the whole, of which this rank has so much: of equal parts
+        ``index * length``.
+        """
+
+    def whole(self, length: int) -> int:
+        """How long the whole is, of which this rank has so much: of equal parts
+        ``count * length``.
+        """
 
     def all_reduce(self, tensor: Any, reduction: str = "sum") -> Any:
         """Returns the sum, max or min of all ranks' tensors, on every rank.
@@ -243,7 +302,11 @@ class TransformRule(Displayed):
     local: ``(part, *args, **kwargs)``, called as the function is. split: the identifiers that the
     rule splits, ``"*"`` for every dimension of ``*``; None: the one that the placements cut.
     sends: what ``local`` and ``modifier`` communicate, for the plan's figures; None: not said, and
-    a plan notes that it does not count it.
+    a plan notes that it does not count it. parts: whether the rule holds for unequal parts too:
+    where it does, ``local`` asks ``part.start`` and ``part.whole`` for what equal parts would be
+    counted for. placed: whether it asks them. groups: which input says where groups of rows end,
+    where ``local`` reads of the first input the rows of this rank's groups only, and makes zeros
+    for the others.
 
     >>> print(TransformRule(("S(0)", "R"), ("P(sum)",)))
     S(0), R -> P(sum)
@@ -255,6 +318,9 @@ class TransformRule(Displayed):
     local: Callable[..., Any] | None = None
     split: str | tuple[str, ...] | None = None
     sends: tuple[Message, ...] | None = None
+    parts: Parts = "equal"
+    placed: bool = True
+    groups: int | None = None
 
     def __post_init__(self) -> None:
         for side in ("inputs", "outputs"):

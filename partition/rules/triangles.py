@@ -21,7 +21,9 @@ def triangle_rules(
 ) -> tuple[TransformRule, ...]:
     """Returns the rules of tril and triu: one for rows, one for columns."""
     return tuple(
-        TransformRule((Shard(place),), (Shard(place),), local=local, split=name, sends=())
+        TransformRule(
+            (Shard(place),), (Shard(place),), local=local, split=name, sends=(), parts="any"
+        )
         for place, name in frozen_dims(declaration)
     )
 
@@ -42,4 +44,4 @@ def _shift(part: Part, input: Any) -> int:
     """How far the diagonal of the whole lies above that of the part."""
     names = fresh_names(set())
     *_, rows, columns = (next(names) for _ in range(input.dim()))
-    return int(part[rows].index * input.shape[-2] - part[columns].index * input.shape[-1])
+    return part[rows].start(input.shape[-2]) - part[columns].start(input.shape[-1])

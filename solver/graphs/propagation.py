@@ -136,8 +136,8 @@ class Calls:
         """
         key = (node.id, fresh)
         if key not in self._fresh:
-            wish = f"_{node.id}_{fresh.removeprefix(OPEN)}"
-            self._fresh[key] = self.graph.system.fresh(wish, problems.place(node))
+            preferred = f"_{node.id}_{fresh.removeprefix(OPEN)}"
+            self._fresh[key] = self.graph.system.fresh(preferred, problems.place(node))
         return self.graph.system.current(self._fresh[key])
 
     def _operator(self, path: str, call: Call, told: Declaration | None) -> Outcome:

@@ -133,12 +133,12 @@ class System:
                 for atom in sorted(symbols_of(dim) - self.open.keys()):
                     self.given.setdefault(atom, origin)
 
-    def fresh(self, wish: str, origin: str) -> Dim:
+    def fresh(self, preferred: str, origin: str) -> Dim:
         """Returns a new open symbol."""
-        name = wish
+        name = preferred
         number = 1
         while name in self.open or name in self.given or name in self.solved:
-            name = f"{wish}_{number}"
+            name = f"{preferred}_{number}"
             number += 1
         self.open[name] = origin
         return symbol(name)

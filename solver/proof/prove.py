@@ -8,7 +8,7 @@
 
 A proof is a theorem about all positive integers that satisfy the facts: at each of them the claim
 has a value and is true. A counterexample is put into the claim and the facts as they were written
-before it is returned. `examine` goes from cheap to dear:
+before it is returned. `examine` goes from cheap to expensive:
 
 1. Put the claim into the cells of the facts: often it is an identity there, or bounds decide it.
 2. Try a few small values: most false claims fail at one of them. Where a constant does not divide

@@ -67,6 +67,32 @@ class Attention(nn.Module):
         return self.o_proj(found.transpose(1, 2).reshape(batch, seq, -1))
 
 
+class Block(nn.Module):
+    """A block of MiniMax-H3: rows of queries, keys and values per head, then [gate; up]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attn = Attention(per_head=True)
+        self.mlp = GateUp()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attn(x)
+        return x + self.mlp(x)
+
+
+class Blocks(nn.Module):
+    """Two blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(), Block()])
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
 class Normed(nn.Module):
     """A scale between two layers, that works on what ranks have parts of."""
 

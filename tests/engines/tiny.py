@@ -225,3 +225,62 @@ def inputs_of(folder: str) -> dict[str, Any]:
 
     generator = torch.Generator().manual_seed(3)
     return {"input_ids": torch.randint(4, 90, (2, 7), generator=generator), "use_cache": False}
+
+
+def seeing(name: str) -> Any:
+    """Returns a tiny model that sees pictures: of Qwen3-VL-MoE (8 heads, 4 key heads), or of Kimi
+    K2.5 with a Llama for its text.
+    """
+    import torch
+    import transformers
+
+    cls = getattr(transformers, name)
+    default = cls.config_class()
+    text = {**default.text_config.to_dict(), **_TEXT}
+    if name.startswith("Kimi"):
+        # As many keys as queries: the loader takes them for one tensor, as it does the vision's.
+        text = transformers.LlamaConfig(**{**_TEXT, "num_key_value_heads": 8, **_PLAIN_ROPE})
+    vision = {**default.vision_config.to_dict(), **_VISION}
+    tokens = {"image_token_id": 90, "video_token_id": 91}
+    torch.manual_seed(0)
+    config = cls.config_class(
+        text_config=text, vision_config=vision, projection_hidden_size=32, **tokens
+    )
+    return cls(config).eval()
+
+
+_TEXT: dict[str, Any] = {
+    "vocab_size": 96,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 8,
+    "moe_intermediate_size": 16,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "max_position_embeddings": 64,
+    "tie_word_embeddings": False,
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 1e4,
+        "mrope_section": [2, 1, 1],
+        "mrope_interleaved": True,
+    },
+}
+_PLAIN_ROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}
+_VISION: dict[str, Any] = {
+    "depth": 1,
+    "num_hidden_layers": 1,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_heads": 4,
+    "num_attention_heads": 4,
+    "patch_size": 2,
+    "out_hidden_size": 32,
+    "num_position_embeddings": 16,
+    "deepstack_visual_indexes": [],
+    "pos_emb_height": 4,
+    "pos_emb_width": 4,
+}

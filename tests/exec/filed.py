@@ -10,6 +10,7 @@ import safetensors
 import torch
 import torch.distributed as dist
 from safetensors.torch import load_file, save_file, save_model
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 
 import dimsolve as ds
 from dimsolve.examples import gpt2, llama
@@ -23,6 +24,31 @@ def save(folder: str, shard: str) -> None:
     model, *_ = llama.tiny()
     model.save_pretrained(folder, max_shard_size=shard)
     assert (len([*Path(folder).glob("*.safetensors")]) > 1) is (shard == "50KB")
+
+
+def saved_by_a_part(folder: str) -> tuple[bool, list[str], bool]:
+    """Whether what a part has saved is the model again, for transformers and for torch; and what
+    ranks say of a folder that cannot be written, and of what is not cut by the plan.
+    """
+    torch.manual_seed(1)
+    model, example, names = llama.tiny()
+    part: Any = ds.parallelize(
+        model, ds.plan(ds.trace(model, kwargs=example, dynamic=names), {"tp": 2})
+    )
+    part.save_pretrained(f"{folder}/whole", max_shard_size="50KB")
+    again, wanted = type(model).from_pretrained(f"{folder}/whole"), model.state_dict()
+    equal = all(torch.equal(value, wanted[name]) for name, value in again.state_dict().items())
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    whole = get_model_state_dict(part, options=options)
+    asked = all(torch.equal(value, wanted[name]) for name, value in whole.items())
+    said = []
+    Path(folder, "file").touch()
+    for kwargs in ({"save_directory": f"{folder}/file/x"}, {"distributed_checkpoint": True}):
+        try:
+            part.save_pretrained(**{"save_directory": f"{folder}/x", **kwargs})
+        except Exception as error:
+            said.append(f"{type(error).__name__}: {error}")
+    return equal, said, asked and bool(whole) == (dist.get_rank() == 0)
 
 
 class Counting:

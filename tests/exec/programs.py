@@ -1,10 +1,7 @@
-"""Everyday use of one part: training, evaluation, generation, training again, beside one device."""
+"""What a part hands out and what it draws, beside one device."""
 
 from __future__ import annotations
 
-import gc
-import weakref
-from copy import deepcopy
 from typing import Any
 
 import torch
@@ -50,66 +47,12 @@ def train(model: nn.Module, ids: Tensor) -> list[float]:
     return losses
 
 
-def day(model: Any, ids: Tensor) -> dict[str, Any]:
-    """What a day's work gives: the same calls for a model and for its part."""
-    found: dict[str, Any] = {"trained": train(model, ids)}
-    model.eval()
-    with torch.no_grad():
-        found["evaluated"] = model(input_ids=ids).logits
-        found["shorter"] = model(input_ids=ids[:, :4]).logits
-    found["greedy"] = model.generate(ids, max_new_tokens=32, do_sample=False)
-    torch.manual_seed(5)
-    found["sampled"] = model.generate(ids, max_new_tokens=4, do_sample=True, top_k=20)
-    model.train()
-    found["again"] = train(model, ids)
-    return found
-
-
 def bytes_of(module: nn.Module) -> int:
     return sum(t.numel() * t.element_size() for t in [*module.parameters(), *module.buffers()])
 
 
-def everyday(axis: str) -> dict[str, Any]:
-    """A day with a part over two ranks, each with its own rows along ``dp``, beside one device."""
-    model, ids = llama(), prompts()
-    reference, alive = deepcopy(model), weakref.ref(model)
-    graph = ds.trace(
-        model,
-        kwargs={"input_ids": ids, "labels": ids},
-        dynamic={"input_ids": TOKENS, "labels": TOKENS},
-    )
-    local = axis == "dp"
-    part: Any = ds.parallelize(
-        model, ds.plan(graph, {axis: 2}), inputs="local" if local else "whole"
-    )
-    whole = bytes_of(model)
-    del model, graph
-    gc.collect()
-    rows = slice(2 * dist.get_rank(), 2 * dist.get_rank() + 2) if local else slice(None)
-    before = bytes_of(part)
-    found, wanted = day(part, ids[rows]), day(reference, ids)
-    for name in ("evaluated", "shorter", "greedy"):
-        wanted[name] = wanted[name][rows]
-    if local:  # every rank draws for its own rows
-        found.pop("sampled")
-    cache = (
-        part.eval()
-        .generate(ids[rows], max_new_tokens=2, do_sample=False, return_dict_in_generate=True)
-        .past_key_values
-    )
-    return {
-        "differences": {name: _difference(found[name], wanted[name]) for name in found},
-        "modes": [entry.modes[""] for entry in part.programs],
-        "inputs": [entry.arguments.names for entry in part.programs],
-        "bytes": (before, bytes_of(part), whole),
-        "model is gone": alive() is None,
-        "cache": [str(p) for p in cache.layers[0].keys.placements],
-        "is a": isinstance(part, type(reference)),
-    }
-
-
-def _difference(a: Any, b: Any) -> float:
-    first, second = torch.as_tensor(a), torch.as_tensor(b)
+def difference(a: Any, b: Any) -> float:
+    first, second = (torch.as_tensor(x, dtype=torch.float64) for x in (a, b))
     assert first.shape == second.shape
     return float((first - second).abs().max())
 
@@ -124,14 +67,26 @@ def handed_out(outputs: Any) -> dict[str, str]:
     (given.loss * 2).backward()
     (wanted.loss * 2).backward()
     norm, whole = part.get_parameter("model.norm.weight"), model.model.norm.weight
-    assert _difference(norm.grad, whole.grad) < 1e-12
+    assert difference(norm.grad, whole.grad) < 1e-12
     words = {}
     for name, value in given.items():
         full = value.full_tensor() if hasattr(value, "full_tensor") else value
-        assert _difference(full.detach(), wanted[name].detach()) < 1e-12
+        assert difference(full.detach(), wanted[name].detach()) < 1e-12
         words[name] = f"{type(value).__name__} {tuple(value.shape)} "
         words[name] += " ".join(map(str, getattr(value, "placements", ())))
     return {name: text.strip() for name, text in words.items()}
+
+
+def with_static_cache() -> tuple[bool, list[str]]:
+    """Whether a part decodes as its model with a static cache, and how that one's keys lie."""
+    model, ids = llama().eval(), prompts()
+    plan = ds.plan(ds.trace(model, kwargs={"input_ids": ids, "use_cache": False}), {"tp": 2})
+    part: Any = ds.parallelize(model, plan)
+    given = {"max_new_tokens": 6, "do_sample": False, "cache_implementation": "static"}
+    wanted = model.generate(ids, **given)
+    found = part.generate(ids, **given, return_dict_in_generate=True)
+    keys = found.past_key_values.layers[0].keys
+    return torch.equal(found.sequences, wanted), [str(place) for place in keys.placements]
 
 
 class Dropping(nn.Module):
@@ -172,7 +127,7 @@ def as_one_device(kind: str, axis: str, seed: int = 7) -> tuple[float, bool] | s
             states.append(torch.get_rng_state())
     except ds.DimsolveError as error:
         return f"{type(error).__name__}: {error}"
-    worst = max(_difference(a.detach(), b.detach()) for a, b in zip(*results, strict=True))
+    worst = max(difference(a.detach(), b.detach()) for a, b in zip(*results, strict=True))
     held = part.held("up.weight")
     grads = [part.get_parameter("up.weight").grad, held.part(model.up.weight.grad)]  # type: ignore[arg-type]
-    return max(worst, _difference(*grads)), torch.equal(*states)
+    return max(worst, difference(*grads)), torch.equal(*states)

@@ -19,6 +19,7 @@ from dataclasses import replace
 from operator import index
 from typing import Any, TypeAlias
 
+from dimsolve.ir.annotation import MARKS
 from dimsolve.ir.operator import Declaration
 
 from ...algebra.poly import Dim, Poly
@@ -52,7 +53,7 @@ def bare(word: str) -> str:
     >>> bare("k+")
     'k'
     """
-    return word.rstrip("+^")
+    return word.rstrip(MARKS)
 
 
 def group(*words: str) -> str:

@@ -31,7 +31,7 @@ from ..declare.entry import (
     torch_entry,
 )
 from ..declare.forms import declared
-from ..declare.writing import Names, NotKnown, dims_of, freeze_text, is_tensor, length_word
+from ..declare.writing import Names, NotKnown, bare, dims_of, freeze_text, is_tensor, length_word
 from ..elementwise.pointwise import broadcast
 
 _VECTORS_OR_MATRIX = "a part of the batch may be taken for another kind of right side"
@@ -56,12 +56,12 @@ def matrices(
             raise errors.wrong_rank(
                 "this function", "a tensor", shape, f"at least {len(words)} dimensions"
             )
-    taken = {word.rstrip("+^") for row in (*inner, *outputs) for word in row}
+    taken = {bare(word) for row in (*inner, *outputs) for word in row}
     batches = [shape[: len(shape) - len(words)] for shape, words in zip(shapes, inner, strict=True)]
     spread = broadcast(batches, Names(taken))
     rows = [[*batch, *words] for batch, words in zip(spread.inputs, inner, strict=True)]
     open_ = bool(spread.output) or any(
-        w.rstrip("^+") == w and not w.isdecimal() for row in inner for w in row
+        bare(w) == w and not w.isdecimal() for row in inner for w in row
     )
     return declared(
         tensors,

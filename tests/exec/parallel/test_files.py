@@ -49,3 +49,23 @@ def test_files_of_another_model_are_refused_before_anything_changes(tmp_path: Pa
             "  it is (32, 15) in shape.safetensors and (32, 16) in the model"
         )
         assert unchanged
+
+
+def test_a_part_saves_what_transformers_reads(tmp_path: Path) -> None:
+    """The first rank writes whole tensors; where it cannot, no other rank waits for it."""
+    first, second = world(2).run(filed.saved_by_a_part, str(tmp_path))
+    for equal, said, asked in (first, second):
+        assert equal
+        assert asked
+        assert said[1] == (
+            "LoweringError: a part writes no distributed_checkpoint of transformers\n"
+            "  that one holds the state as transformers has cut it\n"
+            "  hint: torch.distributed.checkpoint.save(part.state_dict(), checkpoint_id=folder), "
+            "or part.save_pretrained(folder) for a whole one"
+        )
+    assert first[1][0].startswith("NotADirectoryError")
+    assert second[1][0] == (
+        "LoweringError: the first rank has not written the checkpoint\n"
+        "  it failed, and says why\n"
+        "  hint: see its error"
+    )

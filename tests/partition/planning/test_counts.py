@@ -19,7 +19,7 @@ def asked_one_by_one(graph: Graph, policy: Any, up_to: int) -> dict[int, str]:
     found = {}
     for count in range(1, up_to + 1):
         try:
-            made = ds.plan(graph, {"tp": count}, policy)
+            made = ds.plan(graph, {"tp": count}, policy, uneven="refuse")
         except ds.PlanError:
             found[count] = "never"
             continue

@@ -56,7 +56,7 @@ def left_whole(plan: ds.Plan) -> list[str]:
 
 
 def test_the_plan_and_the_counts_give_one_reason() -> None:
-    plan = ds.plan(grouped(), {"tp": 3}, "tensor")
+    plan = ds.plan(grouped(), {"tp": 3}, "tensor", uneven="refuse")
     assert [without_line(note) for note in left_whole(plan)] == [f"tp: {REASON}"]
     assert f"tp: {REASON}" in without_line(plan.explain())
     counts = grouped().legal_parts("tp", "tensor", up_to=4)

@@ -239,7 +239,7 @@ def test_what_is_no_plan_is_refused(text: Any, reason: str) -> None:
     assert lines[2] == "  hint: Plan.to_json writes one"
 
 
-@pytest.mark.parametrize("version", [0, 4, "1", None])
+@pytest.mark.parametrize("version", [0, 5, "1", None])
 def test_another_version_of_the_schema_is_refused(version: Any) -> None:
     data = json.loads(ds.plan(two_linears(), {"tp": 2}).to_json())
     data["version"] = version
@@ -247,7 +247,7 @@ def test_another_version_of_the_schema_is_refused(version: Any) -> None:
         ds.Plan.from_json(json.dumps(data))
     assert str(caught.value) == (
         "the plan has another version\n"
-        f"  its version is {version!r}; this dimsolve reads versions 1, 2 and 3\n"
+        f"  its version is {version!r}; this dimsolve reads versions 1, 2, 3 and 4\n"
         "  hint: make the plan anew: dimsolve.plan(graph, mesh, policy)"
     )
 

@@ -92,7 +92,7 @@ def test_grouped_heads_are_cut_by_key_value_heads() -> None:
 def test_a_count_above_the_key_value_heads_is_refused_and_says_so() -> None:
     graph, _ = traced(Grouped(), 2, 6, 32)
     with pytest.raises(ds.PlanError) as caught:
-        ds.plan(graph, {"tp": 4}, "tensor")
+        ds.plan(graph, {"tp": 4}, "tensor", uneven="refuse")
     text = str(caught.value)
     assert text.startswith("tp = 4 is illegal\n")
     assert "= 2 is never a multiple of 4; these are the key-value heads" in text
@@ -103,7 +103,7 @@ def test_a_count_above_the_key_value_heads_is_refused_and_says_so() -> None:
 def test_a_count_with_nothing_in_common_is_refused_where_a_smaller_one_would_do() -> None:
     graph, _ = traced(Grouped(), 2, 6, 32)
     with pytest.raises(ds.PlanError, match="never a multiple of 3"):
-        ds.plan(graph, {"tp": 3}, "tensor")
+        ds.plan(graph, {"tp": 3}, "tensor", uneven="refuse")
 
 
 class Vocabulary(nn.Module):

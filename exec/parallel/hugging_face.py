@@ -1,0 +1,151 @@
+"""What methods of transformers' models do at a part.
+
+    part.generate(ids, max_new_tokens=64)    the cache stays cut from call to call
+    part.save_pretrained("checkpoint/")      the first rank writes whole tensors
+
+Whatever else a model's class defines works on a part as it is: it calls the part, and reads the
+settings that the part has from its model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from typing import Any, TypeAlias
+
+import torch
+
+from dimsolve.ir.errors import Problem
+
+from ..lowering.setting import LoweringError
+from .files import whole_state
+
+Method: TypeAlias = Callable[..., Any]
+
+CACHES = ("past_key_values*", "cache_params*")
+"""What transformers' models return to be given again."""
+
+
+def _generating(kind: Any) -> Method:
+    """Returns the model's ``generate`` for a part: a cache stays cut, as DTensors, from call to
+    call; and where ranks generate from their own prompts they all go on until the last is done.
+    """
+
+    @wraps(kind.generate)
+    def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        way = self._programs.entries[0].first.given.way
+        if way == "local" and "synced_gpus" in signature(kind.generate).parameters:
+            kwargs.setdefault("synced_gpus", True)
+        with self.returning(dict.fromkeys(CACHES, "placed")):
+            return kind.generate(self, *args, **kwargs)
+
+    return generate
+
+
+def _preparing(kind: Any) -> Method:
+    """Returns what makes the cache of ``generate``, without layers that count tokens in Python: a
+    layer that forgets what has left its window keeps it, and masks leave it out as before.
+    """
+
+    @wraps(kind._prepare_cache_for_generation)
+    def prepare(
+        self: Any, config: Any, arguments: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        given = arguments.get("past_key_values")
+        result = kind._prepare_cache_for_generation(self, config, arguments, *args, **kwargs)
+        made = arguments.get("past_key_values")
+        if made is not given:
+            for cache in (made, *[getattr(made, f"{n}_attention_cache", None) for n in _CACHES]):
+                _keep_all(getattr(cache, "layers", ()))
+        return result
+
+    return prepare
+
+
+_CACHES = ("self", "cross")
+
+
+def _keep_all(layers: Any) -> None:
+    """Puts plain growing layers in place of those of transformers that forget."""
+    for number, layer in enumerate(layers):
+        if type(layer).__name__ == "DynamicSlidingWindowLayer":
+            layers[number] = type(layer).__mro__[1]()
+
+
+_NOT_WRITTEN = Problem(
+    LoweringError,
+    "not-written",
+    "the first rank has not written the checkpoint",
+    "it failed, and says why",
+    "see its error",
+)
+_NO_STATE = Problem(
+    LoweringError,
+    "no-state-dict",
+    "save_pretrained of {name} writes what the model itself holds",
+    "it takes no state_dict, and this rank holds parts",
+    "get_model_state_dict(part, options=StateDictOptions(full_state_dict=True, cpu_offload=True)) "
+    "of torch.distributed.checkpoint.state_dict gives the first rank the whole one",
+)
+_PARTS_OF_FILES = Problem(
+    LoweringError,
+    "distributed-checkpoint",
+    "a part writes no distributed_checkpoint of transformers",
+    "that one holds the state as transformers has cut it",
+    "torch.distributed.checkpoint.save(part.state_dict(), checkpoint_id=folder), or "
+    "part.save_pretrained(folder) for a whole one",
+)
+
+
+def _saving(kind: Any) -> Method:
+    """Returns the model's ``save_pretrained`` for a part: all ranks of the mesh call it and gather
+    one tensor after another, the first one writes, and the others wait until it has.
+    """
+
+    parameters = signature(kind.save_pretrained)
+
+    @wraps(kind.save_pretrained)
+    def save_pretrained(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if "state_dict" not in parameters.parameters:
+            raise _NO_STATE(name=kind.__name__)
+        given = parameters.bind(self, *args, **kwargs).arguments
+        if given.get("state_dict") is not None:  # whole already, as a Trainer gives it
+            return kind.save_pretrained(self, *args, **kwargs)
+        if given.get("distributed_checkpoint"):
+            raise _PARTS_OF_FILES()
+        given.pop("self")
+        others = given.pop("kwargs", {})
+        first = self.ends.rank == 0
+        state = whole_state(self, keep=first)
+        problem: BaseException | None = None
+        if first:
+            try:
+                kind.save_pretrained(self, **{**given, **others, "state_dict": state})
+            except Exception as error:
+                problem = error
+        written = torch.tensor(int(problem is None), device=self.ends.device)
+        for end in self.ends.communicators.values():
+            if end.size > 1:
+                written = end.broadcast(written, 0)
+        if problem is not None:
+            raise problem
+        if not written:
+            raise _NOT_WRITTEN()
+        return None
+
+    return save_pretrained
+
+
+_METHODS = {
+    "generate": _generating,
+    "_prepare_cache_for_generation": _preparing,
+    "save_pretrained": _saving,
+}
+
+
+def methods_of(kind: Any) -> dict[str, Any]:
+    """Returns the methods that a part has in place of its model's, for a class of models."""
+    return {
+        name: make(kind) for name, make in _METHODS.items() if callable(getattr(kind, name, None))
+    }
