@@ -102,14 +102,14 @@ class Formulation:
 
     def kept(self, options: Kept, masks: Sequence[Any]) -> Kept:
         """Returns the options that are left; alike operators with alike ones have the same list."""
+
+        def left(own: list[Option], mask: Any) -> list[Option]:
+            key = "kept", id(own), mask.tobytes()
+            few = self.once(key, lambda: (own, [o for o, k in zip(own, mask, strict=True) if k]))
+            return few[1]  # type: ignore[no-any-return]
+
         return [
-            own
-            if mask.all()
-            else self.once(
-                ("kept", id(own), mask.tobytes()),
-                lambda own=own, mask=mask: (own, [o for o, k in zip(own, mask, strict=True) if k]),
-            )[1]
-            for own, mask in zip(options, masks, strict=True)
+            own if mask.all() else left(own, mask) for own, mask in zip(options, masks, strict=True)
         ]
 
     def instance(self, options: Kept, most: int | None = None) -> Instance:
@@ -231,7 +231,8 @@ class Formulation:
                 for each in needs
             ]
             at = {r: n for n, r in enumerate(rows)}
-            return np.minimum(np.stack(columns, 1), FORBIDDEN)[[at[m] for m in made]]
+            table = np.minimum(np.stack(columns, 1), FORBIDDEN)
+            return np.asarray(table[[at[m] for m in made]], np.int64)
 
         found: Numbers = self.once(key, make)
         return found
@@ -350,8 +351,8 @@ class _Instance:
         operator = self.network.operators[producer]
         if self.limited and not operator.skipped and operator.node.name not in VIEWS:
             sizes = form.sizes_of(edge)
-            held = [sizes[mask_of(form.ways.layouts[m])] for m in made]
-            self._hold(producer, producer, form.until(edge), held)
+            own = [sizes[mask_of(form.ways.layouts[m])] for m in made]
+            self._hold(producer, producer, form.until(edge), own)
         if not given:
             self._add(producer, self._first(form.prices(edge, made, [returned]).T))
             if self.limited:
@@ -359,12 +360,7 @@ class _Instance:
                 self._hold(producer, producer, form.until(edge), held)
             return
         if returned:
-            given = {
-                user: form.once(
-                    ("returned", id(needs)), lambda own=needs: (own, [n | returned for n in own])
-                )[1]
-                for user, needs in given.items()
-            }
+            given = {user: self._with(needs, returned) for user, needs in given.items()}
         if len(given) == 1:
             ((user, needs),) = given.items()
             pairs = len(set(made)) * len(set(needs))
@@ -392,6 +388,10 @@ class _Instance:
             self.edges.append((producer, number, form.prices(edge, made, sets)))
         for user, needs in given.items():
             self.edges.append((user, number, self._allowed("needs", needs, pairs_of)))
+
+    def _with(self, needs: list[Needs], returned: Needs) -> list[Needs]:
+        key = "returned", id(needs)
+        return self.form.once(key, lambda: (needs, [n | returned for n in needs]))[1]  # type: ignore[no-any-return]
 
     def _input(self, edge: Edge, given: Mapping[int, list[Needs]], returned: Needs) -> None:
         """What a caller gives, and parameters: stored as they are used."""

@@ -223,13 +223,13 @@ class Ways:
         places = [{p: n for n, p in enumerate(own)} for own in words]
         shape = tuple(map(len, words))
         moves = self._moves(words, edge, price)
-        index = [
+        starts = [
             np.array([places[a][self.layouts[m][a]] for m in made if m is not None], int)
             for a in axes
         ]
-        count = len(index[0]) if index[0].size else 0
+        count = len(starts[0])
         given = np.full((count, *shape), FORBIDDEN, np.int64)
-        given[(np.arange(count), *index)] = 0
+        given[(np.arange(count), *starts)] = 0
         at = [np.array([places[a][self.needs[n][0][a]] for n in needs], int) for a in axes]
         flags = np.array([self.needs[n][1] for n in needs], bool).reshape(len(needs), len(axes))
         bits = (flags * (1 << np.arange(len(axes)))).sum(1)
@@ -240,7 +240,8 @@ class Ways:
             own = np.flatnonzero(bits == bit)
             if count:
                 table = self._reached(bit, given, moves, reached)
-                found[np.ix_(~outside, own)] = table[(slice(None), *[i[own] for i in at])]
+                index: Any = (slice(None), *[i[own] for i in at])
+                found[np.ix_(~outside, own)] = table[index]
         if outside.any():
             found[outside] = self._least_of_input(places, shape, moves, at, bits)
         return found

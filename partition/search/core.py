@@ -224,15 +224,19 @@ class Core:
         self.followed.append((i, tuple(near), options))
         for j in near:
             del self.edges[j][i]
+        around: list[int] = []
         if len(near) == 1:
             self.costs[near[0]] = self.plus(self.costs[near[0]], best)
+            if not np.isfinite(self.costs[near[0]]).all():
+                self.keep(near[0], np.isfinite(self.costs[near[0]]))
+                around = list(self.edges[near[0]])
         else:
             j, k = near
             if k in self.edges[j]:
                 best = self.plus(self.edges[j][k], best)
             self.edges[j][k], self.edges[k][j] = best, self.turned(best)
         del self.costs[i], self.ids[i], self.usages[i], self.edges[i]
-        return near
+        return [*near, *around]
 
     def _follow(self, i: int, j: int, finite: Any) -> list[int]:
         if not finite.any(0).all():
@@ -260,7 +264,7 @@ class Core:
                 table = table if k not in self.edges[j] else self.plus(self.edges[j][k], table)
                 self.edges[j][k], self.edges[k][j] = table, self.turned(table)
         del self.costs[i], self.ids[i], self.usages[i], self.edges[i]
-        return near
+        return [*near, *self.edges[j]]
 
     def _better(self, i: int) -> bool:
         """Drops the options that another one of the node is at least as good as."""
