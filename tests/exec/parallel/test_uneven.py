@@ -33,7 +33,7 @@ def sizes(plan: ds.Plan) -> dict[str, int]:
     return {axis: int(size) for axis, size in plan.mesh.items()}
 
 
-@pytest.mark.parametrize("count", [3, 5, 7])
+@pytest.mark.parametrize("count", [3, 7])
 def test_lengths_that_the_count_does_not_divide_are_dealt_out(count: int) -> None:
     model, example = uneven_models.tiny(), uneven_models.batch()
     plan = plan_of(model, example, uneven_models.ROWS, {"tp": count}, policy="tensor")
