@@ -51,7 +51,7 @@ from dimsolve.solver.shapes import MAX_NUMBER, dim_of_text, to_dim
 from dimsolve.solver.solution import Solution
 from dimsolve.solver.symbolic import to_sympy
 
-from .mesh import dealt_units, part_of
+from .mesh import dealt_units, part_of, part_symbol
 from .placement import Placement, Reduction, Shard
 from .rules.naming import nothing_to_split, split_name
 from .rules.rule import (
@@ -316,6 +316,9 @@ class _Obligations:
         equal = self._joined()
         if not self.uneven or equal.verdict == "legal":
             return equal
+        place = part_symbol(self.rule.name)
+        if any(place in symbols_of(each) for each in (*self.solution.values.values(), self.parts)):
+            return equal  # the length of a part would speak of two things by one name
         dealt = uneven_rule(self.rule, self.solution)
         if isinstance(dealt, NoRule):
             return replace(equal, reason=f"{equal.reason}; {dealt.reason}")

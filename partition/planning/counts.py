@@ -231,10 +231,10 @@ class _Counts:
 
 def _fullest(made: Decisions) -> float:
     """What part of the bytes of all parameters the fullest rank holds."""
-    network = made.decided[0][0].network
+    network = made.axes[0][0].network
     held = total = 0.0
     for edge in network.parameters:
-        layout = tuple([stored(state.needs[edge.number]) for state, _ in made.decided])
+        layout = tuple([stored(state.needs[edge.number]) for state, _ in made.axes])
         counts = tuple([size for _, size in made.mesh.axes])
         item = item_bytes(edge.dtype)
         held += item * network.elements(local_dims(edge.dims, layout, counts, network.facts))
@@ -243,7 +243,7 @@ def _fullest(made: Decisions) -> float:
 
 
 def _is_uneven(made: Decisions) -> bool:
-    return any(choice.units for state, _ in made.decided for choice in state.choices)
+    return any(choice.units for state, _ in made.axes for choice in state.choices)
 
 
 def _divides(count: int, dim: Dim | None) -> bool:

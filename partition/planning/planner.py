@@ -244,14 +244,14 @@ def plan_as(
             require_fits(made, best.record)
             record = best.record.model_copy(update={"cost": cost})
             return made.model_copy(update={"search": record})
-        found = decisions(network, devices, policy, mode)
-        states = states_of(state, found.mesh, data_axes([along for along, _ in found.decided]))
+        decided = decisions(network, devices, policy, mode)
+        states = states_of(state, decided.mesh, data_axes([along for along, _ in decided.axes]))
         dtypes = precision_of(precision)
         assembly = Assembly(
-            network, found.mesh, found.decided, found.classes, states, dtypes, found.factors
+            network, decided.mesh, decided.axes, decided.classes, states, dtypes, decided.factors
         )
-        plan = assembly.plan(make, graph_id(graph), found.policy, found.notes)
-        plan.notes.extend(note for note in remarks(plan, found.decided) if note not in plan.notes)
+        plan = assembly.plan(make, graph_id(graph), decided.policy, decided.notes)
+        plan.notes.extend(note for note in remarks(plan, decided.axes) if note not in plan.notes)
         return plan
 
 
@@ -263,7 +263,7 @@ class Decisions:
 
     mesh: Mesh
     policy: str
-    decided: list[tuple[AxisState, Requirements]]
+    axes: list[tuple[AxisState, Requirements]]
     classes: list[OperatorClass]
     notes: list[str]
     factors: dict[str, list[str]]

@@ -75,7 +75,7 @@ _ALL = (
     "linear matmul mm bmm addmm baddbmm einsum scaled_dot_product_attention embedding softmax "
     "log_softmax relu gelu silu sigmoid tanh add sub mul div neg pow sqrt rsqrt exp log abs square "
     "cat view reshape flatten unflatten transpose permute unsqueeze squeeze expand contiguous "
-    "clone detach to type_as dropout split chunk getitem sum where masked_fill layer_norm rms_norm "
+    "clone detach to type_as dropout getitem sum where masked_fill layer_norm rms_norm "
     "repeat_interleave cross_entropy tril triu"
 )
 EMPTY = frozenset(_ALL.split())

@@ -12,7 +12,11 @@ import torch
 from torch import Tensor, nn
 
 import dimsolve as ds
+from dimsolve.exec.distributed.simulated import SimulatedWorld
+from dimsolve.exec.lowering.lower import lower
+from dimsolve.exec.lowering.setting import LoweringError
 from dimsolve.exec.running.compare import CheckedRun
+from dimsolve.partition.placement import Shard
 from tests.exec import saving
 from tests.exec.parallel import uneven_models
 from tests.oracles.one_device import assert_equal, parts, train
@@ -29,7 +33,7 @@ def sizes(plan: ds.Plan) -> dict[str, int]:
     return {axis: int(size) for axis, size in plan.mesh.items()}
 
 
-@pytest.mark.parametrize("count", [3, 5, 7])
+@pytest.mark.parametrize("count", [3, 7])
 def test_lengths_that_the_count_does_not_divide_are_dealt_out(count: int) -> None:
     model, example = uneven_models.tiny(), uneven_models.batch()
     plan = plan_of(model, example, uneven_models.ROWS, {"tp": count}, policy="tensor")
@@ -93,6 +97,24 @@ def test_no_batch_is_refused_where_batches_may_be_cut_unequally() -> None:
 
     for steps in parts(model, plan, {"dp": 3}, work):
         assert_equal(steps)
+
+
+def test_a_part_that_does_not_tell_the_whole_is_refused() -> None:
+    model, example = uneven_models.tiny(), uneven_models.batch(4)
+    plan = plan_of(model, example, uneven_models.ROWS, {"dp": 3}, policy="data", uneven="allow")
+    given = {"ids": (Shard(0),), "target": (Shard(0),)}
+
+    def refused(member: Any) -> str:
+        assert plan.planned is not None
+        with pytest.raises(LoweringError) as found:
+            lower(plan.planned, plan, {"dp": member["dp"]}, given=given)
+        return str(found.value)
+
+    assert SimulatedWorld[str]({"dp": 3}).run(refused)[0] == (
+        "unequal parts of ids do not tell 'batch'\n"
+        "  the plan cuts it into unequal parts, and one of them does not tell how long the whole "
+        'is\n  hint: give ids whole on every rank, or plan with uneven="parameters"'
+    )
 
 
 def test_a_plan_of_unequal_parts_is_read_as_it_was_written() -> None:
