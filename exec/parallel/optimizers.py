@@ -107,7 +107,7 @@ def _elementwise_steps() -> frozenset[Any]:
     return frozenset(inspect.unwrap(getattr(torch.optim, name).step) for name in _ELEMENTWISE)
 
 
-_MARK = "_dimsolve_part"
+MARK = "_dimsolve_part"
 
 _known: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
 """Optimisers that were looked at, and how many groups of parameters they had."""
@@ -116,7 +116,7 @@ _known: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
 def mark_parameters(module: Any) -> None:
     """Notes at every parameter whose part it is, so that an optimiser's state is known by it."""
     for name, parameter in module.named_parameters():
-        setattr(parameter, _MARK, (ref(module), name))
+        setattr(parameter, MARK, (ref(module), name))
 
 
 @cache
@@ -152,7 +152,7 @@ def _parameters(optimizer: Optimizer) -> Iterator[Any]:
 
 def _part_of(parameter: Any) -> tuple[Any, str] | None:
     """The module and the name of a parameter that is a part."""
-    where, name = getattr(parameter, _MARK, (None, ""))
+    where, name = getattr(parameter, MARK, (None, ""))
     module = None if where is None else where()
     return None if module is None else (module, name)
 

@@ -126,6 +126,10 @@ def _check_modules(traced: Mapping[str, TracedModule], found: Mapping[str, Trace
             raise _OTHER(
                 reason=f"{name} is a {now.kind}, and the traced model's is a {before.kind}"
             )
+        if before.code != now.code:
+            raise _OTHER(
+                reason=f"the forward of {name}, a {now.kind}, is other code than the traced model's"
+            )
         if before.settings != now.settings:
             raise _OTHER(
                 reason=f"{name} is {now.kind}({now.settings}), traced as ({before.settings})"
