@@ -53,9 +53,15 @@ from .given_inputs import (
 from .hugging_face import methods_of
 from .mesh import RankMesh, rank_mesh
 from .on_demand import Names, OnDemand
-from .optimizers import mark_parameters, watch_gradients, watch_optimizers
+from .optimizers import mark_parameters, watch_gradients, watch_optimizers, watch_originals
 from .programs import Entry, Programs
-from .same_model import MODULE_CALL, PartModule, check_model
+from .same_model import (
+    MODULE_CALL,
+    PartModule,
+    check_attribute,
+    check_model,
+    traced_attributes,
+)
 from .state import NOT_PICKLED, Held, add_state, copied, give_state, take_state
 from .wrapped import OTHER_TRAINER, watch_wrappers
 
@@ -70,6 +76,13 @@ _NOT_HELD = Problem(
     "the part has no parameter or buffer named {name}",
     "{reason}",
     "names are as in model.named_parameters() and model.named_buffers()",
+)
+_A_PART = Problem(
+    LoweringError,
+    "a-part",
+    "this is a part already",
+    "parallelize was given what it returned",
+    "call the part; or parallelize the model again, for another plan",
 )
 _NO_GRAPH = Problem(
     LoweringError,
@@ -177,6 +190,8 @@ def parallelize(
         raise _NO_WAY(inputs=inputs)
     problem: DimsolveError | None = None
     try:
+        if isinstance(model, ParallelModule):
+            raise _A_PART()
         check_model(model, graph, "" if plan.precision is None else plan.precision.stored)
     except DimsolveError as error:
         problem = error
@@ -205,6 +220,8 @@ class ParallelModule(torch.nn.Module):
     """One rank's part of a model. Made by `parallelize`. ``trained_by``: a Trainer that is made."""
 
     trained_by: Any = None
+    _loads = 0
+    _steps = 0
 
     def __init__(
         self,
@@ -250,10 +267,18 @@ class ParallelModule(torch.nn.Module):
         hooks.register_state_dict_post_hook(give_state)
         hooks.register_load_state_dict_pre_hook(take_state)
         hooks.register_load_state_dict_post_hook(_loaded)
+        own = frozenset(vars(self)) | {"_loads", "_steps", "trained_by"}
         if on_demand is not None and on_demand.model is not None:
             _give_attributes(self, on_demand.model)
         if program.absent:
             _warn_absent(program.absent)
+        watch_originals(model)
+        traced = traced_attributes(model)
+        self._traced = {name: said for name, said in traced.items() if name not in own}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        check_attribute(self, "", name, value)
+        super().__setattr__(name, value)
 
     def _know_parameters(self) -> None:
         """Notes where programs find their tensors, and at each parameter that it is a part."""
@@ -470,6 +495,7 @@ def _give_attributes(part: ParallelModule, model: torch.nn.Module) -> None:
 def _loaded(module: ParallelModule, keys: Any) -> None:
     """A hook of ``load_state_dict``, which may have put other parameters in place of the parts."""
     mark_parameters(module)
+    module.__dict__["_loads"] = module._loads + 1
 
 
 def held_by(plan: Plan, communicators: Mapping[str, Communicator]) -> dict[str, Held]:
