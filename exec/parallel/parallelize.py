@@ -77,6 +77,13 @@ _NOT_HELD = Problem(
     "{reason}",
     "names are as in model.named_parameters() and model.named_buffers()",
 )
+_CONVERTED = Problem(
+    LoweringError,
+    "part-converted",
+    "a part cannot be converted to {now}",
+    "it was planned with {name} of {before}, and its program and its inputs are of that",
+    "convert the model before it is traced: model.to({now}); or plan with precision=...",
+)
 _A_PART = Problem(
     LoweringError,
     "a-part",
@@ -261,6 +268,7 @@ class ParallelModule(torch.nn.Module):
             randomness=randomness,
             program=program,
         )
+        agreement.part = ref(self)
         self._programs = Programs(forward, [first], on_demand, self._add)
         self._inner: dict[str, Programs] = {}
         hooks: Any = self
@@ -306,6 +314,20 @@ class ParallelModule(torch.nn.Module):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise NOT_PICKLED()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ParallelModule:
+        """What ``to``, ``half`` and their kin call: a part is moved, and its dtypes are planned."""
+        for name, parameter in self.named_parameters():
+            probe = torch.empty(0, dtype=parameter.dtype)
+            try:
+                dtype = fn(probe).dtype
+            except Exception:  # noqa: S112  # a function of no empty tensor converts none
+                continue
+            if dtype != parameter.dtype:
+                raise _CONVERTED(name=name, before=parameter.dtype, now=dtype)
+        made: Any = super()._apply
+        found: ParallelModule = made(fn, recurse)
+        return found
 
     @property
     def device_mesh(self) -> DeviceMesh | None:
@@ -399,6 +421,7 @@ class ParallelModule(torch.nn.Module):
         except DimsolveError as error:
             problem = error
         agreement = first.agreement.another(self.plan if problem else plan)
+        agreement.part, agreement.training = ref(self), self.training
         agreement.agree_on_plan("" if problem is None else str(problem))
         if problem is not None:
             raise problem
