@@ -162,6 +162,15 @@ _OTHER_STATES = Problem(
 )
 
 
+_UNINITIALISED = frozenset(
+    {
+        *("torch.empty", "torch.empty_like", "torch.empty_permuted", "torch.empty_strided"),
+        *("torch.Tensor.new_empty", "torch.Tensor.new_empty_strided"),
+    }
+)
+"""What is in their results differs from rank to rank as what is drawn does, and nothing is drawn."""
+
+
 class Draws:
     """The random numbers of one program on one rank. one_device: it draws from torch's generator
     what one device draws, all of it on every rank; else each operator has seeds of its own.
@@ -383,7 +392,7 @@ def rank_call(
     for split, rule in rules:
         if rule.modifier is not None:
             changes[rule.modifier] = (*changes.get(rule.modifier, ()), split)
-    random = None if plan is None else plan.randomness
+    random = None if plan is None or path in _UNINITIALISED else plan.randomness
     method = path.removeprefix("torch.Tensor.")
     is_plain = local is None and not changes and random is None
     if is_plain and method != path and method.isidentifier():

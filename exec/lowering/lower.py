@@ -127,6 +127,7 @@ class _Lowering:
         self.draws = Draws(
             setting.communicators, setting.device, one_device=setting.randomness == "one-device"
         )
+        self.drawing = False
         self.slots: list[Slot] = []
         self.constants: dict[str, Any] = {}
         self.operators = {entry.node: entry for entry in self.plan.operators}
@@ -165,7 +166,7 @@ class _Lowering:
             axes=tuple(self.plan.mesh),
             gathers=gathers,
             switches=any(is_switch(step.target) for step in self.fx.nodes),
-            draws=self.draws if any(o.randomness for o in self.plan.operators) else None,
+            draws=self.draws if self.drawing else None,
         )
 
     def _output(self) -> tuple[str, ...]:
@@ -303,7 +304,8 @@ class _Lowering:
         kwargs = map_argument(node.kwargs, lambda x: self._leaf(x, left))
         ends, given = self.setting.communicators, Arguments(args, kwargs)
         call = rank_call(node, path, plan, given, self._length, ends, self.draws)
-        if self.draws.one_device and plan is not None and plan.randomness and call.function:
+        self.drawing = self.drawing or call.randomness is not None
+        if self.draws.one_device and plan is not None and call.randomness and call.function:
             layout = self.setting.layout(plan.operands[0].placements if plan.operands else ())
             drawn = self.draws.as_one_device(call.function, node, layout or ())
             call = replace(call, function=drawn)

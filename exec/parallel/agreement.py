@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import count, product, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,6 +36,7 @@ from ..distributed.failures import Failure, Stopped, rank_failure
 from ..distributed.watch import Watch, chosen_timeout, watch
 from ..lowering.lengths import InputLengths
 from .given_inputs import Coordinates, GivenInputs, text_of
+from .held_state import different_state, state_told
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -138,8 +139,8 @@ _SILENT = Problem(
     AgreementError,
     "no-answer",
     "{ranks} did not tell {absent} {what}",
-    "waited {timeout:g} s",
-    "every rank of the mesh must call parallelize, and then the module",
+    "waited {timeout:g} s{modes}",
+    "every rank of the mesh must call parallelize, and then the module{more}",
 )
 
 
@@ -154,6 +155,7 @@ class _Report(NamedTuple):
     running: bool
     digests: Mapping[str, str]
     cast: str = ""
+    state: Sequence[float] = ()
 
     def __str__(self) -> str:
         return text_of(self.shapes) + f" as DTensors: {self.layouts}" * bool(self.layouts)
@@ -181,6 +183,8 @@ class Agreement:
         self.patience = 0.0
         self.ranks = [0]
         self.calls = 0
+        self.part: Callable[[], Any] = _no_part
+        self.training: bool | None = None
         self._known: dict[int, tuple[int, Any]] = {}
         self._sent: set[str] = set()
         self._watch: Watch | None = watch()
@@ -300,7 +304,9 @@ class Agreement:
             assert self._watch is not None
             digested = {} if problem else {name: digest(each) for name, each in tensors.items()}
             cast_text = _cast_text(cast or {})
-            mine = _Report(shapes, layouts, str(problem or ""), False, digested, cast_text)
+            part = self.part()
+            state = [] if part is None else state_told(part)
+            mine = _Report(shapes, layouts, str(problem or ""), False, digested, cast_text, state)
             received = self._exchange(f"inputs/{self.calls}", json.dumps(mine))
             reports = {rank: _Report(*json.loads(text)) for rank, text in received.items()}
             problem = self._difference(reports, given, problem)
@@ -349,7 +355,11 @@ class Agreement:
                     others=other.cast or "autocast is off",
                 )
         digested = {rank: other.digests for rank, other in received.items()}
-        different = given.different_contents(digested, self._places(given))
+        places, part = self._places(given), self.part()
+        different = given.different_contents(digested, places)
+        if different is None and part is not None:
+            told = {rank: other.state for rank, other in received.items() if other.state}
+            different = different_state(part, told, places)
         return None if different is None else AgreementError(different)
 
     def _places(self, given: GivenInputs) -> dict[int, Coordinates]:
@@ -384,14 +394,34 @@ class Agreement:
         if blamed is not None and blamed.rank != self.rank:
             raise rank_failure(blamed, f"rank {self.rank}: {here}")
         absent = [rank for rank, key in zip(self.ranks, keys, strict=True) if key in missing]
+        modes = self._modes(absent)
+        more = ", on all ranks in training or on all in evaluation" if modes else ""
+        if topic.startswith("inputs/") and not modes:
+            more = ": also to evaluate or to sample, where one rank alone needs the result"
         raise _SILENT(
+            modes=modes,
+            more=more,
             ranks=f"rank{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}",
             absent="its" if len(absent) == 1 else "their",
             what=topic.partition("/")[0].removeprefix("lines of the "),
             timeout=waited,
         )
 
+    def _modes(self, absent: Sequence[int]) -> str:
+        """In which modes this rank and one that is absent are called, where they are different."""
+        if self._watch is None or self.training is None:
+            return ""
+        store, guard = self._watch.store("dimsolve/modes"), self._watch
+        for rank in absent:
+            if guard.ask(lambda rank=rank: store.check([str(rank)])):
+                other = guard.ask(lambda rank=rank: store.get(str(rank)).decode())
+                if other != _MODES[self.training]:
+                    return f"; rank {self.rank} is in {_MODES[self.training]}, rank {rank} in {other}"
+        return ""
+
     def _send(self, topic: str, mine: str) -> None:
+        if self._watch is not None and self.training is not None:
+            self._watch.store("dimsolve/modes").set(str(self.rank), _MODES[self.training])
         self._store.set(f"{topic}/{self.rank}", mine)
         self._store.set("asked", str(self.calls))
 
@@ -450,6 +480,10 @@ class Agreement:
             self._store.set(f"{topic}/{self.rank}", json.dumps(report))
 
 
+def _no_part() -> None:
+    """What an agreement has in place of a part until there is one."""
+
+
 def _group_timeout() -> float:
     """The seconds that a collective of the process group waits for other ranks."""
     group: Any = dist.group.WORLD
@@ -460,6 +494,8 @@ def _group_timeout() -> float:
 def _cast_text(cast: Mapping[str, str]) -> str:
     return ", ".join(f"to {dtype} on {kind}" for kind, dtype in cast.items())
 
+
+_MODES = {True: "training", False: "evaluation"}
 
 _WORDS = {
     "plan": "the ranks have different plans",

@@ -75,6 +75,7 @@ def load_safetensors(part: Any, path: str | Path, *, strict: bool = True) -> Non
             for name in found:
                 if found[name] == file and name in named:
                     _read(opened.get_slice(name), named[name], part.held(name))
+    part.__dict__["_loads"] = part._loads + 1
 
 
 def _tensors_of(part: Any) -> dict[str, Tensor]:

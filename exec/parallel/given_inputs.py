@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import product
+from struct import pack, unpack
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
@@ -382,20 +383,27 @@ def lower_for(
     )
 
 
-def told_by_all(tensors: Mapping[str, Tensor], ends: RankMesh) -> dict[int, dict[str, int]]:
+def told_by_all(
+    tensors: Mapping[str, Tensor], state: Sequence[float], ends: RankMesh
+) -> tuple[dict[int, dict[str, int]], dict[int, list[float]]]:
     """Returns a number for each tensor's dtype, shape and values on every rank of the mesh, whose
-    ranks call this together. What they wait for is a collective, as any that a program begins with.
+    ranks call this together, and the numbers of their states. What they wait for is a collective,
+    as any that a program begins with.
     """
     codes = [blake2b(digest(each).encode(), digest_size=8).digest() for each in tensors.values()]
     own = [int.from_bytes(code, "big", signed=True) for code in codes]
+    own += [int.from_bytes(pack(">d", number), "big", signed=True) for number in state]
     table = torch.tensor(own, dtype=torch.int64, device=ends.device)
     for end in reversed(tuple(ends.communicators.values())):
         table = labelled(end, "the comparison of inputs").all_gather(table)
     ranks = range(ends.count) if ends.mesh is None else ends.mesh.mesh.flatten().tolist()
-    rows = table.view(ends.count, len(own)).tolist()
-    return {
-        rank: dict(zip(tensors, row, strict=True)) for rank, row in zip(ranks, rows, strict=True)
+    rows = dict(zip(ranks, table.view(ends.count, len(own)).tolist(), strict=True))
+    contents = {rank: dict(zip(tensors, row, strict=False)) for rank, row in rows.items()}
+    states = {
+        rank: [unpack(">d", each.to_bytes(8, "big", signed=True))[0] for each in row[len(codes) :]]
+        for rank, row in rows.items()
     }
+    return contents, states
 
 
 def is_dtensor(value: Tensor) -> bool:

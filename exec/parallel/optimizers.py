@@ -24,7 +24,9 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, wraps
+from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet, ref
 
@@ -81,6 +83,16 @@ _REFUSED = Problem(
 )
 
 
+_OF_THE_MODEL = Problem(
+    OptimizerError,
+    "optimizer-of-the-model",
+    "{kind} was made of the parameters of a model, of which a part is trained",
+    "none of the model's {count} parameters in it has a gradient: parallelize has left the model as "
+    "it was, and gradients come to the part's parameters",
+    "make the optimizer of part.parameters(), after dimsolve.parallelize",
+)
+
+
 def check_kind(optimizer: Any, name: str) -> None:
     """Raises OptimizerError where an optimiser looks at whole parameters; warns where nobody knows.
 
@@ -107,16 +119,42 @@ def _elementwise_steps() -> frozenset[Any]:
     return frozenset(inspect.unwrap(getattr(torch.optim, name).step) for name in _ELEMENTWISE)
 
 
-_MARK = "_dimsolve_part"
+MARK = "_dimsolve_part"
 
-_known: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
-"""Optimisers that were looked at, and how many groups of parameters they had."""
+_ORIGINAL = "_dimsolve_original"
+"""What a parameter of a model has of which there is a part."""
+
+_parallelized = count(1)
+_latest = [0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What was seen of an optimiser: its number of groups, how many models had been parallelized,
+    the parts whose parameters it has, and whether it has some of their models'.
+    """
+
+    groups: int
+    models: int
+    parts: tuple[ref[Any], ...]
+    of_models: bool
+
+
+_known: WeakKeyDictionary[Optimizer, _Looked] = WeakKeyDictionary()
+"""Optimisers that were looked at."""
+
+
+def watch_originals(model: Any) -> None:
+    """Notes at every parameter of a model that there is a part of it now."""
+    _latest[0] = next(_parallelized)
+    for parameter in model.parameters():
+        setattr(parameter, _ORIGINAL, True)
 
 
 def mark_parameters(module: Any) -> None:
     """Notes at every parameter whose part it is, so that an optimiser's state is known by it."""
     for name, parameter in module.named_parameters():
-        setattr(parameter, _MARK, (ref(module), name))
+        setattr(parameter, MARK, (ref(module), name))
 
 
 @cache
@@ -128,21 +166,46 @@ def watch_optimizers() -> None:
 
 
 def _before_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-    groups, before = len(optimizer.param_groups), _known.get(optimizer, 0)
-    if groups == before:
-        return
-    parts = [part for p in _parameters(optimizer) if (part := _part_of(p)) is not None]
+    known = _known.get(optimizer)
+    now = (len(optimizer.param_groups), _latest[0])
+    if known is None or (known.groups, known.models) != now:
+        known = _look(optimizer, known)
+    if known.of_models:
+        _check_originals(optimizer)
+    for part in known.parts:
+        module = part()
+        if module is not None:
+            module.__dict__["_steps"] = module._steps + 1
+
+
+def _look(optimizer: Optimizer, before: _Looked | None) -> _Looked:
+    """Looks at what an optimiser steps on: anew where it has other groups, or there are parts of
+    more models.
+    """
+    every = list(_parameters(optimizer))
+    parts = [part for p in every if (part := _part_of(p)) is not None]
     for module, name in parts:
         if not module.held(name).whole:
             check_kind(optimizer, name)
             break
-    _known[optimizer] = groups
-    if before or not parts:
-        return
-    optimizer.register_state_dict_post_hook(_give)
-    optimizer.register_load_state_dict_pre_hook(_take)
-    for parameter, values in optimizer.state.items():
-        values.update(_taken(parameter, values, parts=True))
+    modules = {id(module): ref(module) for module, _ in parts}
+    of_models = any(hasattr(parameter, _ORIGINAL) for parameter in every)
+    groups = len(optimizer.param_groups)
+    known = _Looked(groups, _latest[0], tuple(modules.values()), of_models)
+    _known[optimizer] = known
+    if parts and (before is None or not before.parts):
+        optimizer.register_state_dict_post_hook(_give)
+        optimizer.register_load_state_dict_pre_hook(_take)
+        for parameter, values in optimizer.state.items():
+            values.update(_taken(parameter, values, parts=True))
+    return known
+
+
+def _check_originals(optimizer: Optimizer) -> None:
+    """Raises OptimizerError where nothing of a model has a gradient of which there is a part."""
+    originals = [p for p in _parameters(optimizer) if hasattr(p, _ORIGINAL)]
+    if all(parameter.grad is None for parameter in originals):
+        raise _OF_THE_MODEL(kind=type(optimizer).__name__, count=len(originals))
 
 
 def _parameters(optimizer: Optimizer) -> Iterator[Any]:
@@ -152,7 +215,7 @@ def _parameters(optimizer: Optimizer) -> Iterator[Any]:
 
 def _part_of(parameter: Any) -> tuple[Any, str] | None:
     """The module and the name of a parameter that is a part."""
-    where, name = getattr(parameter, _MARK, (None, ""))
+    where, name = getattr(parameter, MARK, (None, ""))
     module = None if where is None else where()
     return None if module is None else (module, name)
 

@@ -53,9 +53,15 @@ from .given_inputs import (
 from .hugging_face import methods_of
 from .mesh import RankMesh, rank_mesh
 from .on_demand import Names, OnDemand
-from .optimizers import mark_parameters, watch_gradients, watch_optimizers
+from .optimizers import mark_parameters, watch_gradients, watch_optimizers, watch_originals
 from .programs import Entry, Programs
-from .same_model import MODULE_CALL, PartModule, check_model
+from .same_model import (
+    MODULE_CALL,
+    PartModule,
+    check_attribute,
+    check_model,
+    traced_attributes,
+)
 from .state import NOT_PICKLED, Held, add_state, copied, give_state, take_state
 from .wrapped import OTHER_TRAINER, watch_wrappers
 
@@ -70,6 +76,20 @@ _NOT_HELD = Problem(
     "the part has no parameter or buffer named {name}",
     "{reason}",
     "names are as in model.named_parameters() and model.named_buffers()",
+)
+_CONVERTED = Problem(
+    LoweringError,
+    "part-converted",
+    "a part cannot be converted to {now}",
+    "it was planned with {name} of {before}, and its program and its inputs are of that",
+    "convert the model before it is traced: model.to({now}); or plan with precision=...",
+)
+_A_PART = Problem(
+    LoweringError,
+    "a-part",
+    "this is a part already",
+    "parallelize was given what it returned",
+    "call the part; or parallelize the model again, for another plan",
 )
 _NO_GRAPH = Problem(
     LoweringError,
@@ -177,6 +197,8 @@ def parallelize(
         raise _NO_WAY(inputs=inputs)
     problem: DimsolveError | None = None
     try:
+        if isinstance(model, ParallelModule):
+            raise _A_PART()
         check_model(model, graph, "" if plan.precision is None else plan.precision.stored)
     except DimsolveError as error:
         problem = error
@@ -205,6 +227,8 @@ class ParallelModule(torch.nn.Module):
     """One rank's part of a model. Made by `parallelize`. ``trained_by``: a Trainer that is made."""
 
     trained_by: Any = None
+    _loads = 0
+    _steps = 0
 
     def __init__(
         self,
@@ -244,16 +268,25 @@ class ParallelModule(torch.nn.Module):
             randomness=randomness,
             program=program,
         )
+        agreement.part = ref(self)
         self._programs = Programs(forward, [first], on_demand, self._add)
         self._inner: dict[str, Programs] = {}
         hooks: Any = self
         hooks.register_state_dict_post_hook(give_state)
         hooks.register_load_state_dict_pre_hook(take_state)
         hooks.register_load_state_dict_post_hook(_loaded)
+        own = frozenset(vars(self)) | {"_loads", "_steps", "trained_by"}
         if on_demand is not None and on_demand.model is not None:
             _give_attributes(self, on_demand.model)
         if program.absent:
             _warn_absent(program.absent)
+        watch_originals(model)
+        traced = traced_attributes(model)
+        self._traced = {name: said for name, said in traced.items() if name not in own}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        check_attribute(self, "", name, value)
+        super().__setattr__(name, value)
 
     def _know_parameters(self) -> None:
         """Notes where programs find their tensors, and at each parameter that it is a part."""
@@ -281,6 +314,20 @@ class ParallelModule(torch.nn.Module):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise NOT_PICKLED()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ParallelModule:
+        """What ``to``, ``half`` and their kin call: a part is moved, and its dtypes are planned."""
+        for name, parameter in self.named_parameters():
+            probe = torch.empty(0, dtype=parameter.dtype)
+            try:
+                dtype = fn(probe).dtype
+            except Exception:  # noqa: S112  # a function of no empty tensor converts none
+                continue
+            if dtype != parameter.dtype:
+                raise _CONVERTED(name=name, before=parameter.dtype, now=dtype)
+        made: Any = super()._apply
+        found: ParallelModule = made(fn, recurse)
+        return found
 
     @property
     def device_mesh(self) -> DeviceMesh | None:
@@ -374,6 +421,7 @@ class ParallelModule(torch.nn.Module):
         except DimsolveError as error:
             problem = error
         agreement = first.agreement.another(self.plan if problem else plan)
+        agreement.part, agreement.training = ref(self), self.training
         agreement.agree_on_plan("" if problem is None else str(problem))
         if problem is not None:
             raise problem
@@ -470,6 +518,7 @@ def _give_attributes(part: ParallelModule, model: torch.nn.Module) -> None:
 def _loaded(module: ParallelModule, keys: Any) -> None:
     """A hook of ``load_state_dict``, which may have put other parameters in place of the parts."""
     mark_parameters(module)
+    module.__dict__["_loads"] = module._loads + 1
 
 
 def held_by(plan: Plan, communicators: Mapping[str, Communicator]) -> dict[str, Held]:

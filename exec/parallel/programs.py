@@ -41,6 +41,7 @@ from .given_inputs import (
     lower_for,
     told_by_all,
 )
+from .held_state import different_state, state_told
 from .mesh import RankMesh
 from .on_demand import Modes, Names, OnDemand, widened
 from .same_model import MODULE_CALL, depends_on_mode
@@ -136,6 +137,7 @@ class Entry:
         self.dtype_reads: Mapping[str, str] = getattr(graph, "dtype_reads", {})
         traced: Mapping[str, Any] = getattr(graph, "traced", {})
         self.modes = {path: module.training for path, module in traced.items()}
+        agreement.training = self.modes.get("")
 
     def __repr__(self) -> str:
         words: dict[Any, str] = {True: "training", False: "evaluation"}
@@ -216,8 +218,12 @@ class Entry:
     def _compare(self, inputs: Sequence[Tensor], form: Form) -> None:
         """Raises AgreementError on all ranks where contents differ that must be equal."""
         tensors = dict(zip(self.arguments.names, inputs, strict=True))
-        told = told_by_all(tensors, self.ends)
-        different = form.given.different_contents(told, form.given.places(list(told)))
+        part = self.agreement.part()
+        told, states = told_by_all(tensors, [] if part is None else state_told(part), self.ends)
+        places = form.given.places(list(told))
+        different = form.given.different_contents(told, places)
+        if different is None and part is not None:
+            different = different_state(part, states, places)
         if different is not None:
             raise AgreementError(different)
 

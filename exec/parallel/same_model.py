@@ -23,7 +23,7 @@ from dimsolve.partition.plan_data import PlanError
 from dimsolve.solver.graphs.deduction import find_operator
 
 from ..calls import Arguments
-from ..capture.traced_model import TracedModule, refuse_backward_hooks, traced_model
+from ..capture.traced_model import TracedModule, refuse_backward_hooks, said_of, traced_model
 from ..lowering.setting import LoweringError
 
 _OTHER = Problem(
@@ -48,6 +48,13 @@ _NEVER_CALLED = Problem(
     "a part runs the operators of its program and calls no module of its own, so the hook would "
     "never be called",
     "register it on the part itself, on a parameter, or on the model before it is traced",
+)
+_SET = Problem(
+    LoweringError,
+    "traced-attribute",
+    "{name} of a part cannot be set",
+    "{what}; a part runs the operators that were traced, and would go on with what it was then",
+    "set it on the model, then trace, plan and parallelize the model again",
 )
 MODULE_CALL = Problem(
     LoweringError,
@@ -126,6 +133,10 @@ def _check_modules(traced: Mapping[str, TracedModule], found: Mapping[str, Trace
             raise _OTHER(
                 reason=f"{name} is a {now.kind}, and the traced model's is a {before.kind}"
             )
+        if before.code != now.code:
+            raise _OTHER(
+                reason=f"the forward of {name}, a {now.kind}, is other code than the traced model's"
+            )
         if before.settings != now.settings:
             raise _OTHER(
                 reason=f"{name} is {now.kind}({now.settings}), traced as ({before.settings})"
@@ -190,6 +201,11 @@ class PartModule(torch.nn.Module):
 
     kind = "Module"
     call: Callable[..., Any] | None = None
+    path = ""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        check_attribute(self, self.path, name, value)
+        super().__setattr__(name, value)
 
     def _get_name(self) -> str:
         return self.kind
@@ -227,14 +243,43 @@ class PartDict(PartModule):
         return self._modules[name]
 
 
-def part_module(original: torch.nn.Module) -> PartModule:
-    """Returns a module of a part for one of the model, in the mode of that one."""
+def traced_attributes(original: torch.nn.Module) -> dict[str, str | None]:
+    """Returns what a module of a model has besides parameters and buffers, in words; None for what
+    has none.
+    """
+    own = {n: said_of(v) for n, v in vars(original).items() if n not in _OF_ANY_MODULE}
+    return {**own, **dict.fromkeys(original._modules)}
+
+
+_OF_ANY_MODULE = frozenset(vars(torch.nn.Module())) | {"forward"}
+
+
+def check_attribute(module: torch.nn.Module, path: str, name: str, value: object) -> None:
+    """Raises LoweringError where an attribute of a part's module would be set that the model's has,
+    to something else than it was when the part was made.
+    """
+    traced: Mapping[str, str | None] = module.__dict__.get("_traced", {})
+    if name not in traced or (traced[name] is not None and traced[name] == said_of(value)):
+        return
+    before = traced[name]
+    child = module._modules.get(name)
+    if child is not None and child is value:
+        return
+    if child is not None:
+        what = f"the model has a module there, a {getattr(child, 'kind', type(child).__name__)}"
+    else:
+        what = "the model has it" if before is None else f"the model has {before:.60} there"
+    raise _SET(name=f"{path}.{name}" if path else name, what=what)
+
+
+def part_module(original: torch.nn.Module, path: str = "") -> PartModule:
+    """Returns a module of a part for one of the model, in the mode of that one. path: its name."""
     made = PartModule()
     if isinstance(original, torch.nn.ModuleList | torch.nn.Sequential):
         made = PartList()
     elif isinstance(original, torch.nn.ModuleDict):
         made = PartDict()
-    made.kind = type(original).__name__
+    made.__dict__.update(kind=type(original).__name__, path=path, _traced=traced_attributes(original))
     made.training = original.training
     return made
 

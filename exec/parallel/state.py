@@ -450,7 +450,8 @@ def _owner(module: torch.nn.Module, path: str, model: torch.nn.Module) -> torch.
     for place, name in enumerate(path.split(".") if path else ()):
         child = module._modules.get(name)
         if child is None:
-            child = part_module(model.get_submodule(".".join(path.split(".")[: place + 1])))
+            above = ".".join(path.split(".")[: place + 1])
+            child = part_module(model.get_submodule(above), above)
             module.add_module(name, child)
         module = child
     return module
