@@ -29,14 +29,20 @@ class Graph(TypedGraph):
     """What the model was when it was traced (`dimsolve.exec.capture.traced_model`)."""
 
     def legal_parts(
-        self, axis: str = "tp", policy: Any = None, *, up_to: int | None = None
+        self,
+        axis: str = "tp",
+        policy: Any = None,
+        *,
+        up_to: int | None = None,
+        uneven: bool = False,
     ) -> LegalParts:
         """Returns which counts a mesh axis may have for this graph under a policy: always, under a
         condition, never, the last two up to ``up_to`` (64). See `dimsolve.plan` for policies.
+        uneven: list counts that cut unequal parts by themselves, with what the fullest rank holds.
         """
         from dimsolve.partition.planning.counts import graph_legal_parts
 
-        return graph_legal_parts(self, axis, policy, up_to=up_to)
+        return graph_legal_parts(self, axis, policy, up_to=up_to, uneven=uneven)
 
     def partition(
         self,

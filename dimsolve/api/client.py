@@ -273,10 +273,11 @@ class Client:
         contiguous: bool = False,
         value_split: Collection[int] = (),
         partial: str = "sum",
+        uneven: bool = False,
     ) -> Legality:
         """Returns what `dimsolve.check` returns."""
         question = _Operator(annotation, inputs, arguments, facts)
-        cut = _cut(split, contiguous, value_split, partial)
+        cut = _cut(split, contiguous, value_split, partial, uneven)
         body = {**question.json, **cut, "parts": _length(parts)}
         found = self._ask("check", body, LegalityModel)
         with _reading():
@@ -297,10 +298,11 @@ class Client:
         contiguous: bool = False,
         value_split: Collection[int] = (),
         partial: str = "sum",
+        uneven: bool = False,
     ) -> LegalParts:
         """Returns what `dimsolve.legal_parts` returns; ``up_to`` is at most 1000."""
         question = _Operator(annotation, inputs, arguments, facts)
-        cut = _cut(split, contiguous, value_split, partial)
+        cut = _cut(split, contiguous, value_split, partial, uneven)
         body = {**question.json, **cut, "up_to": up_to}
         return self._ask("legal-parts", body, LegalPartsModel).result()
 
@@ -312,7 +314,13 @@ class Client:
         return self._ask("prove", question, ProofModel).result()
 
     def plan(
-        self, graph: Graph | str, mesh: MeshLike, policy: Any = None, state: Any = None
+        self,
+        graph: Graph | str,
+        mesh: MeshLike,
+        policy: Any = None,
+        state: Any = None,
+        *,
+        uneven: str = "parameters",
     ) -> Plan:
         """Returns what `dimsolve.plan` returns. graph: or the name of an example, ``"llama:tiny"``.
 
@@ -325,7 +333,7 @@ class Client:
             raise TypeError("a function cannot be sent; give a named policy or a mapping")
         axes = {name: _length(size) for name, size in Mesh.of(mesh).axes}
         model = {"example": graph} if isinstance(graph, str) else {"graph": graph.to_json()}
-        asked = {"mesh": axes, "policy": policy, "state": state, **model}
+        asked = {"mesh": axes, "policy": policy, "state": state, "uneven": uneven, **model}
         answer = self._connection.ask("POST", "/v1/plan", asked)
         with _reading():
             plan = Plan.from_json(json.dumps(answer))
@@ -457,13 +465,18 @@ def _argument(name: str, value: Any) -> Any:
 
 
 def _cut(
-    split: str | tuple[int, int], contiguous: bool, value_split: Collection[int], partial: str
+    split: str | tuple[int, int],
+    contiguous: bool,
+    value_split: Collection[int],
+    partial: str,
+    uneven: bool,
 ) -> dict[str, Any]:
     return {
         "split": list(split) if isinstance(split, tuple) else split,
         "contiguous": contiguous,
         "value_split": list(value_split),
         "partial": partial,
+        "uneven": uneven,
     }
 
 

@@ -19,7 +19,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
 from dimsolve.ir.annotation import (
     Annotation,
@@ -277,6 +284,9 @@ def _shapes(rows: Iterable[Sequence[object] | None]) -> tuple[ShapeText | None, 
     return tuple([None if row is None else tuple(map(_text, row)) for row in rows])
 
 
+_OF_UNEQUAL = ("part", "waste")
+
+
 class LegalityModel(Model):
     """Whether a split is legal, and what every rank holds. A placement is text: ``S(0)``, ``R``."""
 
@@ -291,7 +301,18 @@ class LegalityModel(Model):
     local_inputs: tuple[ShapeText | None, ...]
     local_outputs: tuple[ShapeText | None, ...]
     arguments: dict[str, Expression]
+    part: Expression | None = Field(
+        default=None, description="the length of a rank's part, where the parts are unequal"
+    )
+    waste: str | None = Field(
+        default=None, description="how many times an equal share the longest of them has"
+    )
     solution: LengthsModel = Field(description="the whole shapes, before the split")
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Equal parts have no words for what is unequal."""
+        return {k: v for k, v in write(self).items() if v is not None or k not in _OF_UNEQUAL}
 
     @classmethod
     def of(cls, legality: Legality) -> Self:
@@ -309,6 +330,8 @@ class LegalityModel(Model):
             outputs=tuple(map(str, legality.outputs)),
             local_inputs=_shapes(legality.local_input_dims),
             local_outputs=_shapes(legality.local_output_dims),
+            part=str(lengths[legality.split]) if legality.uneven and legality.split else None,
+            waste=str(legality.waste) if legality.uneven else None,
             arguments={n: str(lengths.get(n, given)) for n, given in legality.given_arguments},
             solution=LengthsModel.of(legality.solution),
         )
@@ -372,6 +395,14 @@ class LegalPartsModel(Model):
     forbidden: dict[int, str]
     unknown: dict[int, str]
     up_to: int
+    uneven: dict[int, str] = Field(
+        default={}, description="counts that cut unequal parts, with what that wastes"
+    )
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Where unequal parts were not asked for there is no word of them."""
+        return {k: v for k, v in write(self).items() if v or k != "uneven"}
 
     def result(self) -> LegalParts:
         return LegalParts(**dict(self))

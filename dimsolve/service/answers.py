@@ -256,7 +256,7 @@ def ask(question: AnyQuestion) -> BaseModel:
     if isinstance(question, InferQuestion):
         return model_of(infer(*asked, **known))
     split: Any = question.split if isinstance(question.split, str) else tuple(question.split)
-    for name in ("contiguous", "value_split", "partial"):
+    for name in ("contiguous", "value_split", "partial", "uneven"):
         known[name] = getattr(question, name)
     if isinstance(question, CheckQuestion):
         return model_of(check(*asked, split, question.parts, **known))

@@ -397,7 +397,9 @@ def rank_call(
     if random is not None:
         function = draws.drawing(function, random.stream, random.differs)
     modifiers = tuple(changes.items())
-    return RankCall(arguments, function, "", path, operator, local, splits, modifiers, dealt, random)
+    return RankCall(
+        arguments, function, "", path, operator, local, splits, modifiers, dealt, random
+    )
 
 
 def dealt_in(plan: OperatorPlan) -> tuple[tuple[str, int, int], ...]:

@@ -39,6 +39,7 @@ from dimsolve.ir.errors import AnnotationError, DimsolveError, Problem, is_unrea
 from dimsolve.partition.mesh import Mesh
 from dimsolve.partition.plan import Plan, read_plan_file
 from dimsolve.partition.plan import plan as make_plan
+from dimsolve.partition.plan_data import given_mesh
 
 from ..capture.argument_objects import mapped
 from ..capture.dynamic import parameter_names
@@ -114,9 +115,12 @@ def plan_of(options: RunOptions, graph: Graph) -> Plan:
     """
     mesh = Mesh.of(options.mesh)
     if options.plan is None:
-        return make_plan(graph, mesh, policy_of(options.policy), options.state)
+        policy = policy_of(options.policy)
+        return make_plan(graph, mesh, policy, options.state, uneven=options.uneven)
     plan = read_plan_file(options.plan)
     ranks = {axis: size for axis, size in mesh.axes if isinstance(size, int)}
+    if given_mesh(plan) == ranks:
+        return plan.for_graph(graph)
     if tuple(plan.mesh) != mesh.names:
         raise other_mesh(plan, ranks, "the axes are not the same")
     mesh_symbols(plan, ranks)
