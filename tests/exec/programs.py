@@ -77,16 +77,16 @@ def handed_out(outputs: Any) -> dict[str, str]:
     return {name: text.strip() for name, text in words.items()}
 
 
-def with_static_cache() -> tuple[bool, list[str]]:
-    """Whether a part decodes as its model with a static cache, and how that one's keys lie."""
+def with_static_cache() -> str:
+    """What is said of a static cache, which a program would write in another layout."""
     model, ids = llama().eval(), prompts()
     plan = ds.plan(ds.trace(model, kwargs={"input_ids": ids, "use_cache": False}), {"tp": 2})
     part: Any = ds.parallelize(model, plan)
-    given = {"max_new_tokens": 6, "do_sample": False, "cache_implementation": "static"}
-    wanted = model.generate(ids, **given)
-    found = part.generate(ids, **given, return_dict_in_generate=True)
-    keys = found.past_key_values.layers[0].keys
-    return torch.equal(found.sequences, wanted), [str(place) for place in keys.placements]
+    try:
+        part.generate(ids, max_new_tokens=6, do_sample=False, cache_implementation="static")
+    except ds.DimsolveError as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 class Dropping(nn.Module):
