@@ -122,7 +122,7 @@ def test_a_plan_is_written_with_its_proof_and_read_again() -> None:
 
 def test_a_plan_fits_in_memory_or_there_is_a_proof_that_none_does() -> None:
     g = two_linears()
-    for limit in (550_000, 900_000):
+    for limit in (700_000, 900_000):
         made = ds.plan(g, {"tp": 2}, "auto", machine=SLOW, sizes=SIZES, memory=limit)
         assert made.memory(SIZES).total <= limit
         assert ds.verify(made).ok
