@@ -119,7 +119,7 @@ def plan_of(options: RunOptions, graph: Graph) -> Plan:
         return make_plan(graph, mesh, policy, options.state, uneven=options.uneven)
     plan = read_plan_file(options.plan)
     ranks = {axis: size for axis, size in mesh.axes if isinstance(size, int)}
-    if given_mesh(plan) == ranks:
+    if plan.factors and [*given_mesh(plan).items()] == [*ranks.items()]:
         return plan.for_graph(graph)
     if tuple(plan.mesh) != mesh.names:
         raise other_mesh(plan, ranks, "the axes are not the same")

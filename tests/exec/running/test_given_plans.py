@@ -79,7 +79,7 @@ def test_an_edited_plan_is_refused(tmp_path: Path) -> None:
     [
         (None, "plan.json: No such file or directory"),
         ("[" * 100_000, "it is no JSON: arrays and objects nest more than 64 deep"),
-        ("{}", "its version is None; this dimsolve reads versions 1, 2 and 3"),
+        ("{}", "its version is None; this dimsolve reads versions 1, 2, 3 and 4"),
     ],
     ids=["no file", "deep", "no version"],
 )

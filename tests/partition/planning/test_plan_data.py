@@ -38,12 +38,12 @@ def test_a_plan_knows_its_graph(made: Plan) -> None:
 
 def test_another_version_is_not_read(made: Plan) -> None:
     data = json.loads(made.to_json())
-    data["version"] = 4
+    data["version"] = 5
     with pytest.raises(ds.PlanError) as caught:
         ds.Plan.from_json(json.dumps(data))
     assert str(caught.value) == (
         "the plan has another version\n"
-        "  its version is 4; this dimsolve reads versions 1, 2 and 3\n"
+        "  its version is 5; this dimsolve reads versions 1, 2, 3 and 4\n"
         "  hint: make the plan anew: dimsolve.plan(graph, mesh, policy)"
     )
 
