@@ -161,7 +161,7 @@ _UNINITIALISED = frozenset(
         *("torch.Tensor.new_empty", "torch.Tensor.new_empty_strided"),
     }
 )
-"""What is in their results differs from rank to rank as what is drawn does, and nothing is drawn."""
+"""Their results differ from rank to rank as what is drawn does, and nothing is drawn."""
 
 
 class Draws:
@@ -406,7 +406,9 @@ def rank_call(
     if random is not None:
         function = draws.drawing(function, random.stream, random.differs)
     modifiers = tuple(changes.items())
-    return RankCall(arguments, function, "", path, operator, local, splits, modifiers, dealt, random)
+    return RankCall(
+        arguments, function, "", path, operator, local, splits, modifiers, dealt, random
+    )
 
 
 def dealt_in(plan: OperatorPlan) -> tuple[tuple[str, int, int], ...]:

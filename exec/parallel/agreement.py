@@ -416,7 +416,9 @@ class Agreement:
             if guard.ask(lambda rank=rank: store.check([str(rank)])):
                 other = guard.ask(lambda rank=rank: store.get(str(rank)).decode())
                 if other != _MODES[self.training]:
-                    return f"; rank {self.rank} is in {_MODES[self.training]}, rank {rank} in {other}"
+                    return (
+                        f"; rank {self.rank} is in {_MODES[self.training]}, rank {rank} in {other}"
+                    )
         return ""
 
     def _send(self, topic: str, mine: str) -> None:

@@ -321,7 +321,7 @@ class ParallelModule(torch.nn.Module):
             probe = torch.empty(0, dtype=parameter.dtype)
             try:
                 dtype = fn(probe).dtype
-            except Exception:  # noqa: S112  # a function of no empty tensor converts none
+            except Exception:  # a function of no empty tensor converts none
                 continue
             if dtype != parameter.dtype:
                 raise _CONVERTED(name=name, before=parameter.dtype, now=dtype)

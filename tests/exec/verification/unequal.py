@@ -70,7 +70,5 @@ def main(chosen: list[str]) -> int:
     return failed
 
 
-
-
 if __name__ == "__main__":
     sys.exit(min(main(sys.argv[1:]), 1))
