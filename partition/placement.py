@@ -194,6 +194,7 @@ _SHARD = re.compile(
 _PARTIAL = re.compile(r"P(?:\(\s*(sum|max|min|prod|avg)\s*\))?", re.ASCII)
 
 
+
 def _below_one(dim: Dim | None) -> bool:
     return isinstance(dim, int) and dim < 1
 

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from dimsolve.ir.errors import Diagnostic, ShapeError
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
+
 from dimsolve.solver.algebra.poly import Dim
 
 from ..modes import DEVICES
@@ -120,7 +121,9 @@ def _resized(tensor: Tensor, shard: Shard, have: int, want: int) -> Tensor:
     segments = shard.segments or (1,)
     cut = tensor.unflatten(dim, (blocks, have * sum(segments) * unit))
     pieces = cut.split([have * each * unit for each in segments], dim + 1)
-    first = [_first(p, dim + 1, want * s * unit) for p, s in zip(pieces, segments, strict=True)]
+    first = [
+        _first(p, dim + 1, want * s * unit) for p, s in zip(pieces, segments, strict=True)
+    ]
     return joined(first, dim + 1).flatten(dim, dim + 1)
 
 

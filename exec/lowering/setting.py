@@ -64,7 +64,7 @@ UNEQUAL_GIVEN = Problem(
     "unequal-parts-given",
     "unequal parts of {input} do not tell '{name}'",
     "the plan cuts it into unequal parts, and how long the whole is cannot be read from one of them",
-    'give {input} whole on every rank, or plan with uneven="parameters"',
+    "give {input} whole on every rank, or plan with uneven=\"parameters\"",
 )
 NOT_EMITTED = Problem(
     LoweringError,

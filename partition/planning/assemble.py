@@ -109,9 +109,7 @@ class Assembly:
         operators = [self._operator(operator) for operator in self.network.operators]
         reasons = reasons_of(self.network, self.decided)
         newest = bool(state or self.precision or any(entry.sends for entry in operators))
-        uneven = bool(self.factors) or any(
-            split.uneven for entry in operators for split in entry.splits.values()
-        )
+        uneven = bool(self.factors) or any(split.uneven for entry in operators for split in entry.splits.values())
         plan = make(
             graph=identity,
             mesh={name: str(size) for name, size in self.mesh.axes},

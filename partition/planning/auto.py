@@ -58,7 +58,6 @@ NOT_FOUND = problem(
     "give the search more seconds",
 )
 
-
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What a search is asked beside graph and mesh: the machine, the sizes, bytes of memory of a

@@ -104,9 +104,7 @@ def derive(plan: P, graph: Graph) -> P:
             _Axis(plan, number, state, requirements).decide()
             classes = state.local_classes()
             decided.append((state, requirements))
-        assembly = Assembly(
-            network, mesh, decided, classes, dict(plan.state), plan.precision, plan.factors
-        )
+        assembly = Assembly(network, mesh, decided, classes, dict(plan.state), plan.precision, plan.factors)
         made = assembly.plan(type(plan), identity, plan.policy, plan.notes, plan.regions)
         return made.model_copy(update={"search": plan.search})
 
@@ -261,9 +259,7 @@ def _found_uneven(op_class: OperatorClass, split: Split, texts: Texts) -> Choice
     if units is None or units == 0:
         return Refusal(f"{shown(str(split))} is no way to cut an identifier")
     placed = [None if text is None else _placement(text) for text in texts]
-    equal = tuple(
-        [str(p.even) if isinstance(p, Shard) else t for p, t in zip(placed, texts, strict=True)]
-    )
+    equal = tuple([str(p.even) if isinstance(p, Shard) else t for p, t in zip(placed, texts, strict=True)])
     found = _found(op_class, split.model_copy(update={"of": "0", "unit": "1"}), equal)
     return op_class.uneven(found, units) if isinstance(found, Choice) else found
 

@@ -30,6 +30,7 @@ from dimsolve.solver.shapes import dim_of_text
 from ..aliasing import VIEWS
 from ..communication import shared_bytes
 from ..cost import Costs
+from ..layout import local_dims
 from ..mesh import Mesh
 from ..reshard import Collective, item_bytes, sends
 from ..search.problem import FORBIDDEN, Held, Numbers, Problem
@@ -191,7 +192,9 @@ class Formulation:
 
         return price
 
-    def prices(self, edge: Edge, made: Sequence[int | None], needs: Sequence[Needs]) -> Numbers:
+    def prices(
+        self, edge: Edge, made: Sequence[int | None], needs: Sequence[Needs]
+    ) -> Numbers:
         """Returns for ways to make a value (rows) and sets of needs (columns) the time to bring it
         there; FORBIDDEN where there is no way.
         """
@@ -253,7 +256,9 @@ class Formulation:
             plain = (False,) * len(self.counts)
             points = [frozenset([ways.need((ways.layouts[m], plain))]) for m in layouts]
             both = {s for a, b in combinations(needs, 2) for s in set(a) & set(b)}
-            shared = sorted([s for s in both if any(any(ways.needs[n][1]) for n in s)], key=sorted)
+            shared = sorted(
+                [s for s in both if any(any(ways.needs[n][1]) for n in s)], key=sorted
+            )
 
             def onward(own: Sequence[Needs]) -> Numbers:
                 table = np.full((len(points) + len(shared), len(own)), FORBIDDEN, np.int64)
@@ -280,7 +285,10 @@ class Formulation:
             ("needs", id(options), places, gradient),
             lambda: (
                 options,
-                [frozenset([self.ways.need(o.need(p, gradient)) for p in places]) for o in options],
+                [
+                    frozenset([self.ways.need(o.need(p, gradient)) for p in places])
+                    for o in options
+                ],
             ),
         )[1]
 

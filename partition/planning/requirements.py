@@ -22,6 +22,7 @@ from dimsolve.solver.proof.verdict import Always, Decision, Never, Sometimes, Un
 from ..mesh import has_empty_part
 from .choices import Choice, Requirement
 
+
 Uneven: TypeAlias = Literal["allow", "parameters", "refuse"]
 """What may be cut into unequal parts: all, what has a length that is fixed by the model, nothing."""
 

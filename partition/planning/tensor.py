@@ -274,9 +274,7 @@ class TensorPolicy:
         """What is cut into unequal parts, and what that wastes."""
         count = self.state.count
         assert isinstance(count, int)
-        names = list(
-            dict.fromkeys(self.state.network.edges[edge].target for edge, _ in group.seeds)
-        )
+        names = list(dict.fromkeys(self.state.network.edges[edge].target for edge, _ in group.seeds))
         listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         most = -(-units // count)
         return (

@@ -19,6 +19,7 @@ from itertools import combinations, product
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dimsolve.solver.algebra.poly import Dim
 
@@ -90,7 +91,9 @@ class Ways:
         axes = range(len(self.counts))
         return self.layout(tuple([stored((lay[a], f[a]) for lay, f in given) for a in axes]))
 
-    def table(self, edge: Edge, made: Sequence[int | None], needs: Sequence[Needs]) -> Numbers:
+    def table(
+        self, edge: Edge, made: Sequence[int | None], needs: Sequence[Needs]
+    ) -> Numbers:
         """Returns the numbers of the ways from each layout to all of each set of needs; made: None
         for an input of the graph, which is stored as it is used.
         """
@@ -307,7 +310,9 @@ class Ways:
                     if after == layout[axis]:
                         plain[axis][(*place, number)] = 0
                     elif allowed(layout, axis, after):
-                        plain[axis][(*place, number)] = cost(axis, layout[axis], after, False, mask)
+                        plain[axis][(*place, number)] = cost(
+                            axis, layout[axis], after, False, mask
+                        )
                 if layout[axis] == R or allowed(layout, axis, R):
                     shared[axis][place] = cost(axis, layout[axis], R, True, mask)
         return plain, shared

@@ -70,5 +70,7 @@ def main(chosen: list[str]) -> int:
     return failed
 
 
+
+
 if __name__ == "__main__":
     sys.exit(min(main(sys.argv[1:]), 1))
