@@ -54,7 +54,7 @@ def _plain(part: Any) -> dict[str, Any]:
     return {
         name: parameter
         for name, parameter in part.named_parameters()
-        if type(parameter) is torch.nn.Parameter and not parameter.is_meta and parameter.numel()
+        if type(parameter) is torch.nn.Parameter and not parameter.is_meta
     }
 
 
