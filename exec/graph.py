@@ -29,14 +29,20 @@ class Graph(TypedGraph):
     """What the model was when it was traced (`dimsolve.exec.capture.traced_model`)."""
 
     def legal_parts(
-        self, axis: str = "tp", policy: Any = None, *, up_to: int | None = None
+        self,
+        axis: str = "tp",
+        policy: Any = None,
+        *,
+        up_to: int | None = None,
+        uneven: bool = False,
     ) -> LegalParts:
         """Returns which counts a mesh axis may have for this graph under a policy: always, under a
         condition, never, the last two up to ``up_to`` (64). See `dimsolve.plan` for policies.
+        uneven: list counts that cut unequal parts by themselves, with what the fullest rank holds.
         """
         from dimsolve.partition.planning.counts import graph_legal_parts
 
-        return graph_legal_parts(self, axis, policy, up_to=up_to)
+        return graph_legal_parts(self, axis, policy, up_to=up_to, uneven=uneven)
 
     def partition(
         self,
@@ -90,7 +96,8 @@ class Graph(TypedGraph):
     def run(self, *args: Any, state: Any = None, externals: Any = None, **kwargs: Any) -> Any:
         """Runs the graph on one device and returns what it returns.
 
-        args, kwargs: its inputs, by position or by name. state: the module, or the mapping of
+        args, kwargs: its inputs, by position or by name; what the graph leaves of objects among
+        them, such as a cache that has grown, they are given. state: the module, or the mapping of
         qualified names to tensors, that gives parameters and buffers. externals: the functions that
         are known by name only. Raises ShapeError where a shape is not what a pattern or a parameter
         says.

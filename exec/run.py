@@ -45,6 +45,7 @@ from dimsolve.solver.problems import shape_text
 
 from .calls import resolve
 from .modes import restoring
+from .rebuild import Rebuilder
 from .registration.errors import presence_changed
 
 State = Any
@@ -123,15 +124,24 @@ class Values:
         self.sizes: dict[str, int] = {}
         self.device: Any = None
 
+    @property
+    def _arguments(self) -> list[str]:
+        entries = [entry for entry in self.graph.inputs if entry.kind == "input"]
+        return list(dict.fromkeys(entry.target.partition(".")[0] for entry in entries))
+
+    def named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the arguments of a call by name."""
+        names = self._arguments
+        if len(args) > len(names):
+            raise _TOO_MANY_ARGUMENTS(function=self.graph.name, wanted=len(names), given=len(args))
+        return {**dict(zip(names, args, strict=False)), **kwargs}
+
     def bind_inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Gives every input its value, binds the symbols of their shapes, and checks the
         graph's conditions.
         """
         entries = [entry for entry in self.graph.inputs if entry.kind == "input"]
-        names = list(dict.fromkeys(entry.target.partition(".")[0] for entry in entries))
-        if len(args) > len(names):
-            raise _TOO_MANY_ARGUMENTS(function=self.graph.name, wanted=len(names), given=len(args))
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        given, names = self.named(args, kwargs), self._arguments
         for name, value in kwargs.items():
             if name not in names and hasattr(value, "shape"):
                 raise presence_changed(self.graph.name, name, traced=False)
@@ -272,10 +282,19 @@ def _find(function: str, entry: Input, given: Mapping[str, Any]) -> Any:
     head, *path = entry.target.split(".")
     if head not in given:
         raise _NO_ARGUMENT(function=function, entry=entry)
-    found = given[head]
-    for part in path:
-        found = found[int(part)] if part.isdecimal() else found[part]
-    return found
+    return _part(given[head], path)
+
+
+def _part(value: Any, path: Sequence[str | int]) -> Any:
+    """What an argument holds: an item of a list or a dict, or an attribute of an object."""
+    for key in path:
+        if isinstance(value, Mapping):
+            value = value[key]
+        elif isinstance(value, list | tuple):
+            value = value[int(key)] if str(key).isdecimal() else getattr(value, str(key))
+        else:
+            value = getattr(value, str(key))
+    return value
 
 
 def shape_of(value: Any) -> tuple[int, ...] | None:
@@ -302,13 +321,20 @@ def run(
     """Returns what the graph returns for these inputs. See `dimsolve.exec.graph.Graph.run`."""
     frame = Frame(graph, state, externals or {})
     frame.bind_inputs(args, kwargs)
-    return _computed(graph, frame)
+    tree = _computed(graph, frame)
+    classes = [graph.container, *[made.name for made in graph.objects.values()]]
+    if not graph.left and any("<locals>" in name for name in classes):
+        return tree  # nobody finds a class inside of a function by its path
+    places = [*graph.left, *[m.place for m in graph.objects.values() if m.kind == "argument"]]
+    given = frame.named(args, kwargs)
+    objects = {place: _part(given[str(place[0])], place[1:]) for place in places}
+    return Rebuilder(graph.container, graph.left, graph.objects, frame.device)(tree, objects)
 
 
 @restoring
 def _computed(graph: TypedGraph, frame: Frame) -> Any:
     frame.run_all()
-    return map_argument(graph.result, frame.value)
+    return map_argument(graph.returned(), frame.value)
 
 
 class Frame(Values):

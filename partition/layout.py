@@ -32,7 +32,7 @@ from dimsolve.solver.proof.facts import NO_FACTS, Facts
 from dimsolve.solver.shapes import to_dim
 
 from .mesh import Mesh, MeshLike, part_of
-from .placement import Partial, Placement, Reduction, Replicate, Shard, read_placement
+from .placement import Grouped, Partial, Placement, Reduction, Replicate, Shard, read_placement
 from .reshard import relative_cost
 
 Layout: TypeAlias = tuple[Placement, ...]
@@ -125,6 +125,8 @@ def allowed(layout: Layout, axis: int, after: Placement) -> bool:
     no inner partial value is of another kind.
     """
     before = layout[axis]
+    if isinstance(before, Grouped):
+        return False  # only what reads the same groups takes it
     for inner in layout[axis + 1 :]:
         match inner:
             case Shard(dim) if _cuts(before, after, dim):
@@ -270,6 +272,9 @@ def held(
     placed = tuple(read_placement(p) if isinstance(p, str) else p for p in given)
     if len(placed) != len(axes):
         raise NOT_LAID_OUT(reason=f"{len(placed)} placements for a mesh of {len(axes)} axes")
+    grouped = next((each for each in placed if isinstance(each, Grouped)), None)
+    if grouped is not None:
+        raise NOT_LAID_OUT(reason=f"which rows a rank has of {grouped} is known when it runs")
     _check(sizes, placed, axes)
     return Held(sizes, placed, axes)
 

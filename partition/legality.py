@@ -51,7 +51,7 @@ from dimsolve.solver.shapes import MAX_NUMBER, dim_of_text, to_dim
 from dimsolve.solver.solution import Solution
 from dimsolve.solver.symbolic import to_sympy
 
-from .mesh import dealt_units, part_of
+from .mesh import dealt_units, part_of, part_symbol
 from .placement import Placement, Reduction, Shard
 from .rules.naming import nothing_to_split, split_name
 from .rules.rule import (
@@ -307,6 +307,7 @@ class _Obligations:
     contiguous: bool
     arguments: tuple[tuple[str, Any], ...]
     uneven: bool = False
+    empty: bool = True
 
     def answer(self) -> Legality:
         """The answer for equal parts; where these are not always right and others may be had, the
@@ -315,6 +316,9 @@ class _Obligations:
         equal = self._joined()
         if not self.uneven or equal.verdict == "legal":
             return equal
+        place = part_symbol(self.rule.name)
+        if any(place in symbols_of(each) for each in (*self.solution.values.values(), self.parts)):
+            return equal  # the length of a part would speak of two things by one name
         dealt = uneven_rule(self.rule, self.solution)
         if isinstance(dealt, NoRule):
             return replace(equal, reason=f"{equal.reason}; {dealt.reason}")
@@ -418,7 +422,7 @@ class _Obligations:
         has something.
         """
         most = ceil_div(length, self.parts)
-        if parts_of(self.rule) == "any":
+        if parts_of(self.rule, self.empty) == "any":
             right = f"{text} may be cut into unequal parts, the longest of {most},"
             yield _Obligation(Always("no part is weighed"), right, "", length, "")
             return
@@ -535,6 +539,7 @@ def _judged(
         arguments=asked.arguments,
         transform_rules=() if declaration is None else declaration.transform_rules,
         uneven=uneven,
+        empty=declaration is None or declaration.empty,
         **manner,
     )
     if declaration is None or not declaration.frozen or found.verdict != "illegal":
@@ -593,8 +598,11 @@ def judge(
     reduction: Reduction = Reduction.SUM,
     transform_rules: Sequence[TransformRule] = (),
     uneven: bool = False,
+    empty: bool = True,
 ) -> Legality:
-    """Returns the Legality of a split of shapes that are inferred already."""
+    """Returns the Legality of a split of shapes that are inferred already. empty: whether a part
+    may be empty, as far as what is called goes.
+    """
     count = _to_count(parts)
     name = split_name(solution, split)
     if name is None:
@@ -619,7 +627,7 @@ def judge(
     if isinstance(rule, NoRule):
         return Legality(solution, name, count, "illegal", rule.reason)
     given = tuple(arguments.items())
-    obligations = _Obligations(solution, rule, count, contiguous, given, uneven)
+    obligations = _Obligations(solution, rule, count, contiguous, given, uneven, empty)
     try:
         return obligations.answer()
     except TooLarge:
@@ -713,8 +721,8 @@ class LegalParts(Displayed):
     ``always`` is empty). ``conditional``: {count: condition} and ``forbidden``:
     {count: reason}, for the other counts up to ``up_to``; ``unknown``: {count: what was left to
     show}. ``uneven``: {count: how much longer the longest part is than an equal share}, for counts
-    that cut unequal parts; they are asked for. ``left_whole``: {count: which parameters of a model stay whole at this count, where
-    another would cut them, and why}.
+    that cut unequal parts; they are asked for. ``left_whole``: {count: which parameters of a model
+    stay whole at this count, where another would cut them, and why}.
     """
 
     split: str | None

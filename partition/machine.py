@@ -9,6 +9,7 @@ node as long as it and all axes inside it fit there, else over the network.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -28,6 +29,15 @@ NO_MACHINE = Problem(
     "there is no such machine",
     "'{name:.60}' is none; there are {names}",
     "give one of these, or dimsolve.Machine(...) with numbers of your own",
+)
+
+
+NOT_A_MACHINE = Problem(
+    MachineError,
+    "not-a-machine",
+    "this file holds no machine",
+    "{path:.120}: {reason:.200}",
+    "write one: Machine.named('h100').model_dump_json() is an example",
 )
 
 
@@ -86,6 +96,27 @@ class Machine(BaseModel):
         inside it.
         """
         return self.inside if inner <= self.ranks_per_node else self.outside
+
+
+def bytes_text(count: int) -> str:
+    """Returns bytes as people read them.
+
+    >>> bytes_text(3 << 29), bytes_text(5000)
+    ('1.5 GiB', '4.883 KiB')
+    """
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= size:
+            return f"{count / size:.4g} {unit}"
+    return f"{count} bytes"
+
+
+def machine_in_file(path: str) -> Machine:
+    """Returns the machine that is in a JSON file. Raises MachineError where there is none."""
+    try:
+        return Machine.model_validate_json(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise NOT_A_MACHINE(path=path, reason=reason) from None
 
 
 _ASSUMED = "an assumption, to be measured"

@@ -3,28 +3,35 @@
     parameters    its parts of the parameters and buffers
     gradients     as many as the parameters have
     optimizer     two numbers for each parameter with Adam
-    activations   what the backward pass needs, and what is live beside it at the worst moment
+    activations   what is live at the worst moment: values, and what their gradients are made of
     gathered      parameters that are stored in parts, while they are whole, and their gradients
 
-Activations are an estimate from above: every value that has a gradient is kept until the backward
-pass, views share the memory of what they are taken from, and kernels need no memory of their own.
-Of a region that is run again in the backward pass only what it takes and gives is kept; what it
-makes is in memory while it runs, and once more while it is run again.
+The step is walked through forward and backward, one operator after the other. A value lives until
+its last use, and until the backward pass of all that keeps it (`saved`); views share the memory of
+what they are taken from. On the way back gradients of values live until they are used, and those of
+parameters that are summed over ranks until the end of the pass; what is given and what is returned
+live all the time. Activations and gathered are those of the moment at which both together are most.
+Gradients are there all the time too, as they are where they are accumulated over several batches,
+and kernels need no memory of their own: an estimate from above.
 
-Gathered is, from above too, the most that two blocks need that follow one another: going forward
-the one that is used, its rows as they have come from the ranks, and the next; going back the same
-two, the gradients of the one, those of the one before, which are on their way, and one more
-gradient. Of ``state="optimizer"`` all parameters stay gathered.
+Of a region that is run again in the backward pass only what it takes and gives is kept; what it
+makes is in memory while it runs, and again while it is run again.
+
+Gathered is, where a block is used, what blocks need that follow one another: going forward its own
+parameters, beside the rows as they have come from the ranks, or the next block; going back its own,
+the block before, the gradients of both that are on their way, and one more gradient. Of
+``state="optimizer"`` all parameters stay gathered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .aliasing import VIEWS
-from .checkpoints import Uses, extents
+from .checkpoints import Extent, Uses, extents
 from .plan_data import OperatorPlan, PlanData, problem
+from .saved import Saved, saved_by
 from .sizes import Sizes
 
 NO_STATES = problem(
@@ -62,45 +69,86 @@ def memory_of(plan: PlanData, sizes: Sizes, optimizer_states: int) -> Memory:
             dtype = plan.stored_dtype(entry.dtype) if entry.kind == "parameter" else entry.dtype
             stored[entry.kind] += sizes.bytes(entry.shape, dtype)
     trained = stored["parameter"]
+    activations, gathered = _Step(plan, sizes).most()
     return Memory(
         parameters=trained + stored["buffer"],
         gradients=trained,
         optimizer=optimizer_states * trained,
-        activations=_activations(plan, sizes),
-        gathered=_gathered(plan, sizes),
+        activations=activations,
+        gathered=gathered,
     )
 
 
-def _gathered(plan: PlanData, sizes: Sizes) -> int:
-    """The bytes of gathered parameters and their gradients at the worst moment."""
-    kept: dict[str, int] = {}
-    blocks: dict[int, dict[str, int]] = {}
-    for entry in plan.conversions:
-        if entry.block is not None:
-            whole = sizes.bytes(entry.shape_after, entry.dtype)
-            again = "all-gather" in entry.backward
-            into = blocks.setdefault(entry.block, {}) if again else kept
-            into[entry.value] = max(into.get(entry.value, 0), whole)
-    order = [blocks[number] for number in sorted(blocks)]
-    totals = [0, *(sum(block.values()) for block in order), 0]
-    most = 0
-    for number, block in enumerate(order, 1):
-        before, own, after = totals[number - 1 : number + 2]
-        gradients = own + after + max(block.values())
-        most = max(most, 2 * own + after, own + before + gradients)
-    if kept:
-        most = max(most, 2 * max(totals), 2 * max(kept.values()))
-    return sum(kept.values()) + most
+BUCKET = 4 * 2**20
+"""Bytes of gradients that are copied before they are summed together."""
+
+_EXACT = ("int", "uint", "bool")
+
+_MOVES = """
+view view_as reshape transpose permute movedim swapaxes t unsqueeze squeeze flatten unflatten
+contiguous add iadd identity
+"""
+MOVES = frozenset(_MOVES.split())
+"""Functions whose input's gradient is the memory of their output's."""
+
+_STRIDED = """
+transpose permute movedim swapaxes t expand expand_as broadcast_to getitem __getitem__ select narrow
+chunk split unbind T mT
+"""
+STRIDED = frozenset(_STRIDED.split())
+"""Views whose elements do not lie one after the other, ..."""
+
+IN_ORDER = frozenset({"reshape", "contiguous", "flatten", "view"})
+"""... and functions that then copy."""
 
 
-def _activations(plan: PlanData, sizes: Sizes) -> int:
-    """The peak of live bytes over the forward pass, and over what is run again."""
-    return _Pass(plan, sizes).peak()
+class _Blocks:
+    """What is gathered while each block is used. ``kept``: bytes that stay gathered."""
+
+    def __init__(self, plan: PlanData, sizes: Sizes) -> None:
+        kept: dict[str, int] = {}
+        blocks: dict[int, dict[str, int]] = {}
+        again: set[int] = set()
+        self.of: dict[str, int] = {}
+        for entry in plan.conversions:
+            if entry.block is not None:
+                whole = sizes.bytes(entry.shape_after, entry.dtype)
+                self.of[entry.id] = entry.block
+                into = blocks.setdefault(entry.block, {})
+                into[entry.value] = max(into.get(entry.value, 0), whole)
+                if "all-gather" in entry.backward:
+                    again.add(entry.block)
+                else:
+                    kept[entry.value] = max(kept.get(entry.value, 0), whole)
+        self.kept = sum(kept.values())
+        self.own: dict[int, int] = {}
+        self.forward: dict[int, int] = {}
+        self.backward: dict[int, int] = {}
+        order = sorted(blocks)
+        totals = [0, *(sum(blocks[number].values()) for number in order), 0]
+        for place, number in enumerate(order, 1):
+            before, own, after = totals[place - 1 : place + 2]
+            most = max(blocks[number].values())
+            gradients = own + after + most
+            rows = own if len(blocks[number]) > 1 else 0
+            self.own[number] = own if number in again else 0
+            if number in again:
+                self.forward[number] = max(own + rows, own + after)
+                self.backward[number] = own + before + gradients
+            else:
+                self.forward[number] = own + rows
+                self.backward[number] = gradients
 
 
-class _Pass:
-    """The operators of a plan, run for their bytes. ``extents``: of the plan's regions;
-    ``gradient``: the values and conversions that have a gradient in training.
+class _Step:
+    """A training step, walked through for its bytes.
+
+    roots: of each value and conversion the one whose memory it shares. bytes: of each in memory.
+    holders: who needs it: a name that is still used, an operator or a region on its way back; held:
+    what each of them needs.
+    gradients: of values and conversions, on the way back. summed: bytes of gradients of parameters
+    that wait for the end of the pass. used: bytes of the block that was used last.
+    number: of the operator that runs.
     """
 
     def __init__(self, plan: PlanData, sizes: Sizes) -> None:
@@ -108,122 +156,292 @@ class _Pass:
         self.sizes = sizes
         self.extents = extents(plan)
         self.uses = Uses(plan)
-        self.last = _last_uses(plan)
+        self.conversions = {entry.id: entry for entry in plan.conversions}
+        self.last, self.first = _last_uses(plan), _first_uses(plan)
         made = [output for entry in plan.operators for output in entry.outputs]
-        self.gradient = {entry.value for entry in plan.inputs if entry.gradient == "always"}
-        self.gradient |= {entry.value for entry in made if entry.gradient == "always"}
-        self.gradient |= {
-            e.id for e in plan.conversions if e.backward_runs == "always" and e.block is None
-        }
+        self.gradient = {e.value for e in plan.inputs if e.gradient == "always"}
+        self.gradient |= {e.value for e in made if e.gradient == "always"}
+        self.gradient |= {e.id for e in plan.conversions if e.backward_runs == "always"}
+        self.parameters = {e.value for e in plan.inputs if e.kind in ("parameter", "buffer")}
+        self.blocks = _Blocks(plan, sizes)
+        self.roots: dict[str, str] = {}
+        self.bytes: dict[str, int] = {}
+        self.holders: dict[str, set[object]] = {}
+        self.held: dict[object, list[str]] = {}
+        self.strided: set[str] = set()
+        self.gradients: dict[str, int] = {}
+        self.live = self.summed = self.used = self.number = 0
+        self.live = sum(sizes.bytes(e.whole, e.dtype) for e in plan.inputs if e.kind == "input")
+        self.best = (0, self.blocks.kept)
 
-    def peak(self) -> int:
-        live = _Live(self.plan, self.sizes, self.last, self._kept(None))
-        found = self._run(live, 0, len(self.plan.operators), None)
+    def most(self) -> tuple[int, int]:
+        """Returns the bytes of activations and of what is gathered when both are most."""
+        self.forward(0, len(self.plan.operators), None)
+        results = [result for result in self.plan.outputs if result.source in self.gradient]
+        self.number = len(self.plan.operators)
         for result in self.plan.outputs:
-            live.take(result.source)
-        return max(found, live.peak)
+            self.take(result.source)
+            self.hold(result.source, "return")
+            self.note(0)
+        loss = [result for result in results if result.shape == []]
+        for result in loss or results:
+            self.gradients[result.source] = self.sizes.bytes(result.shape, result.dtype)
+            self.settle(result.source, len(self.plan.operators))
+        self.backward(0, len(self.plan.operators), None)
+        return self.best
 
-    def _run(self, live: _Live, start: int, stop: int, within: int | None) -> int:
-        """Runs operators; returns the peak, also of what is run again in regions directly
-        ``within`` that one.
-        """
-        found = 0
-        again = {
-            extent.stop: number
+    def inside(self, start: int, stop: int, within: int | None) -> list[tuple[int, Extent]]:
+        """The regions directly in this one, with their numbers."""
+        return [
+            (number, extent)
             for number, extent in enumerate(self.extents)
             if extent.within == within and start <= extent.start < stop
-        }
-        for number in range(start, stop):
-            live.run(self.plan.operators[number], number)
-            region = again.get(number + 1)
-            if region is not None:
-                found = max(found, self._again(live, region))
-        return max(found, live.peak)
+        ]
 
-    def _again(self, live: _Live, region: int) -> int:
-        """The peak of a region's second run, beside what is kept of all before its end."""
-        extent = self.extents[region]
-        second = _Live(self.plan, self.sizes, self.last, self._kept(region))
-        for name, size in live.bytes.items():
-            if name in live.kept:
-                second.add(name, size)
-        return self._run(second, extent.start, extent.stop, region)
-
-    def _kept(self, within: int | None) -> set[str]:
-        """What stays until the backward pass where the operators directly in this region run: what
-        has a gradient, but for what is made and used in the regions there; and what these take.
-        """
-        found = set(self.gradient)
-        for extent in self.extents:
-            if extent.within != within:
+    def forward(self, start: int, stop: int, within: int | None) -> None:
+        """Runs operators; what the regions there make is not kept, but what they take."""
+        regions = {each[1].start: each for each in self.inside(start, stop, within)}
+        number = start
+        while number < stop:
+            found = regions.get(number)
+            if found is None:
+                self.run(number, keeps=True)
+                number += 1
                 continue
-            found -= {
-                name
-                for name in self.gradient
-                if extent.start <= self.uses.made.get(name, -1)
-                and self.last.get(name, extent.start) < extent.stop
-            }
-        for extent in self.extents:
-            if extent.within == within:
-                found.update(self.uses.kept_by(extent))
-        return found
+            region, extent = found
+            for name in self.uses.kept_by(extent):
+                self.take(name)
+                self.hold(name, ("region", region))
+            for number in range(extent.start, extent.stop):
+                self.run(number, keeps=False)
+            number = extent.stop
 
-
-class _Live:
-    """What is in memory while the plan runs. ``peak``: the most bytes so far."""
-
-    def __init__(self, plan: PlanData, sizes: Sizes, last: dict[str, int], kept: set[str]) -> None:
-        self.sizes = sizes
-        self.conversions = {entry.id: entry for entry in plan.conversions}
-        self.kept = kept
-        self.last = last
-        self.bytes: dict[str, int] = {}
-        self.total = self.peak = 0
-
-    def run(self, operator: OperatorPlan, number: int) -> None:
+    def run(self, number: int, *, keeps: bool) -> None:
         """Runs one operator."""
+        operator, self.number = self.plan.operators[number], number
         for operand in operator.operands:
             self.take(operand.source)
-        if operator.name not in VIEWS:
-            for output in operator.outputs:
-                self.add(output.value, self.sizes.bytes(output.shape, output.dtype))
-        self.drop([operand.source for operand in operator.operands], number)
-        self.drop([output.value for output in operator.outputs], number)
+        for output in operator.outputs:
+            if output.shape is not None:
+                self.make(operator, output.value, self.sizes.bytes(output.shape, output.dtype))
+        extra = 0
+        if keeps and any(output.gradient == "always" for output in operator.outputs):
+            for name in self.kept_by(operator):
+                self.hold(name, number)
+            for operand in operator.operands:  # indices and masks
+                if operand.shape is not None and (operand.dtype or "").startswith(_EXACT):
+                    self.hold(operand.source, number)
+            extra = self.extra(operator)
+            if extra:
+                self.add(f"{operator.node} keeps", extra)
+                self.hold(f"{operator.node} keeps", number)
+        self.note(self.gathered(operator, self.blocks.forward))
+        for name in (*[o.source for o in operator.operands], *[o.value for o in operator.outputs]):
+            if self.last.get(name, number) <= number:
+                self.release(name)
+
+    def make(self, operator: OperatorPlan, name: str, size: int) -> None:
+        """An output takes memory, or shares that of what it is a view of."""
+        given = next((o for o in operator.operands if o.shape is not None), None)
+        output = next(each for each in operator.outputs if each.value == name)
+        tensors = [o for o in operator.operands if o.shape is not None]
+        picked = operator.name in ("getitem", "__getitem__") and len(tensors) > 1
+        is_view = operator.name in VIEWS and given is not None and not picked
+        if is_view and given is not None:
+            is_view = given.dtype == output.dtype and not (
+                operator.name in IN_ORDER and given.source in self.strided
+            )
+        if is_view and given is not None:
+            root = self.roots.get(given.source, given.source)
+            self.roots[name] = root
+            if operator.name in STRIDED or given.source in self.strided:
+                self.strided.add(name)
+        else:
+            self.add(name, size)
+        self.hold(name, name)
+
+    def kept_by(self, operator: OperatorPlan) -> Iterator[str]:
+        """What an operator keeps for its backward pass."""
+        given = [o.source for o in operator.operands if o.shape is not None]
+        outputs = [output.value for output in operator.outputs]
+        match saved_by(operator.name):
+            case Saved.NOTHING | Saved.EXTRA:
+                pass
+            case Saved.INPUTS:
+                yield from given
+            case Saved.OUTPUTS:
+                yield from outputs
+            case Saved.OTHERS:
+                for name in given:
+                    if (
+                        len(given) == 1
+                        or any(other != name and other in self.gradient for other in given)
+                        or given.count(name) > 1
+                    ):
+                        yield name
+            case Saved.ALL:
+                yield from given
+                yield from outputs
+
+    def extra(self, operator: OperatorPlan) -> int:
+        """The bytes that an operator keeps which nobody else sees."""
+        tensors = [e for e in (*operator.operands, *operator.outputs) if e.shape is not None]
+        if saved_by(operator.name) is Saved.EXTRA:
+            sizes = [(e, self.sizes.bytes(e.shape, e.dtype)) for e in tensors]
+            # What a loss counts has as many numbers as its targets, and so have its masks.
+            exact = sum(size for e, size in sizes if (e.dtype or "").startswith(_EXACT))
+            return max(size for _, size in sizes) + 3 * exact
+        if operator.name == "scaled_dot_product_attention":  # masks of truth values become numbers
+            dtype = tensors[0].dtype
+            return sum(self.sizes.bytes(e.shape, dtype) for e in tensors if e.dtype == "bool")
+        return 0
 
     def take(self, source: str) -> None:
         """A value, or a conversion, is used: what was not converted yet is converted now."""
         entry = self.conversions.get(source)
-        if entry is None or source in self.bytes:
+        if entry is None or source in self.roots or source in self.bytes:
             return
         self.take(entry.source)
-        if entry.forward and entry.block is None:
+        if entry.block is not None:
+            self.parameters.add(source)
+        elif entry.forward:
             self.add(source, self.sizes.bytes(entry.shape_after, entry.dtype))
+            self.note(0)
+        else:
+            self.roots[source] = self.root(entry.source)
+        self.hold(source, source)
+        if self.last.get(entry.source, -1) <= self.number:
+            self.release(entry.source)
+
+    def root(self, name: str) -> str:
+        return self.roots.get(name, name)
 
     def add(self, name: str, size: int) -> None:
-        """Something is made."""
+        """Something takes memory."""
+        self.roots.pop(name, None)
         if name not in self.bytes:
             self.bytes[name] = size
-            self.total += size
-            self.peak = max(self.peak, self.total)
+            self.live += size
 
-    def drop(self, names: Iterable[str], number: int) -> None:
-        """What nothing needs after this operator is freed; what is kept is not."""
-        for name in names:
-            if name not in self.kept and self.last.get(name, number) <= number:
-                self.total -= self.bytes.pop(name, 0)
+    def hold(self, name: str, holder: object) -> None:
+        """Something is needed."""
+        root = self.root(name)
+        self.holders.setdefault(root, set()).add(holder)
+        self.held.setdefault(holder, []).append(root)
+
+    def release(self, holder: object) -> None:
+        """One that needed things needs none of them any more."""
+        for root in self.held.pop(holder, ()):
+            holders = self.holders[root]
+            holders.discard(holder)
+            if not holders:
+                self.live -= self.bytes.pop(root, 0)
+
+    def gathered(self, operator: OperatorPlan, of: dict[int, int]) -> int:
+        """What is gathered while an operator runs, beside what stays."""
+        numbers = {
+            self.blocks.of[o.source] for o in operator.operands if o.source in self.blocks.of
+        }
+        if numbers:
+            self.used = max(self.blocks.own[number] for number in numbers)
+        return max((of[number] for number in numbers), default=0)
+
+    def note(self, gathered: int, more: int = 0) -> None:
+        """Looks whether more is in memory than ever."""
+        live = self.live + self.summed + sum(self.gradients.values()) + more
+        gathered = self.blocks.kept + max(gathered, self.used)
+        if live + gathered > sum(self.best):
+            self.best = live, gathered
+
+    def backward(self, start: int, stop: int, within: int | None) -> None:
+        """Runs the backward pass of operators, the last one first."""
+        regions = {each[1].stop: each for each in self.inside(start, stop, within)}
+        number = stop
+        while number > start:
+            found = regions.get(number)
+            if found is None:
+                number -= 1
+                self.back(number)
+                continue
+            region, extent = found
+            self.forward(extent.start, extent.stop, region)
+            for operator in self.plan.operators[extent.start : extent.stop]:
+                for output in operator.outputs:
+                    self.release(output.value)
+            self.backward(extent.start, extent.stop, region)
+            self.release(("region", region))
+            number = extent.start
+
+    def back(self, number: int) -> None:
+        """Runs the backward pass of one operator."""
+        operator = self.plan.operators[number]
+        outputs = [output.value for output in operator.outputs]
+        if any(name in self.gradients for name in outputs):
+            new: dict[str, int] = {}
+            for operand in operator.operands:
+                if operand.shape is not None and operand.source in self.gradient:
+                    new[operand.source] = self.sizes.bytes(operand.shape, operand.dtype)
+            made = 0 if operator.name in MOVES else sum(new.values())
+            made *= 1 + (saved_by(operator.name) is Saved.EXTRA)  # zeros, and what is put there
+            self.note(self.gathered(operator, self.blocks.backward), made)
+            for name in outputs:
+                self.gradients.pop(name, None)
+            for place, (name, size) in enumerate(new.items()):
+                shares = place > 0 and operator.name in MOVES
+                self.gradients[name] = max(self.gradients.get(name, 0), 0 if shares else size)
+            self.note(self.gathered(operator, self.blocks.backward))
+            for name in new:
+                self.settle(name, number)
+        self.release(number)
+
+    def settle(self, name: str, number: int) -> None:
+        """Converts the gradient of what was used first here, and sums that of a parameter."""
+        while name in self.gradients and self.first.get(name, number) >= number:
+            entry = self.conversions.get(name)
+            if entry is None:
+                if name in self.parameters:
+                    self.gradients.pop(name)
+                return
+            size = self.gradients.pop(name)
+            if entry.block is not None:
+                return
+            into = self.sizes.bytes(entry.shape_before, entry.dtype)
+            if entry.backward:
+                self.note(0, size + into)
+            if entry.source in self.parameters and entry.before == entry.after:
+                self.summed += into
+                self.note(0, min(BUCKET, self.summed))
+                return
+            self.gradients[entry.source] = max(self.gradients.get(entry.source, 0), into)
+            name = entry.source
+
+
+def _first_uses(plan: PlanData) -> dict[str, int]:
+    """The first operator that uses each value or conversion."""
+    sources = {entry.id: entry.source for entry in plan.conversions}
+    first: dict[str, int] = {}
+    for number, operator in enumerate(plan.operators):
+        for operand in operator.operands:
+            name: str | None = operand.source
+            while name is not None:
+                first.setdefault(name, number)
+                name = sources.get(name)
+    return first
 
 
 def _last_uses(plan: PlanData) -> dict[str, int]:
-    """The last operator that uses each value or conversion; a view uses what it is taken from as
-    long as it is used itself.
-    """
+    """The last operator that uses each value or conversion, itself or what it is converted to."""
+    sources = {entry.id: entry.source for entry in plan.conversions}
     last: dict[str, int] = {}
-    for number, operator in reversed(list(enumerate(plan.operators))):
-        end = number
-        if operator.name in VIEWS:
-            end = max([number, *(last.get(out.value, number) for out in operator.outputs)])
+    for number, operator in enumerate(plan.operators):
         for operand in operator.operands:
-            last[operand.source] = max(last.get(operand.source, end), end)
+            name: str | None = operand.source
+            while name is not None:
+                last[name] = number
+                name = sources.get(name)
     for output in plan.outputs:
-        last[output.value] = last[output.source] = len(plan.operators)
+        found: str | None = output.source
+        while found is not None:
+            last[found] = len(plan.operators)
+            found = sources.get(found)
     return last

@@ -9,6 +9,8 @@
     S(0, of=112, unit=16)   7 heads of 16 are dealt out whole: over 3 ranks 48, 48 and 16
     R                every rank has the whole tensor
     P(sum)           every rank has a tensor of full size; their sum is the value
+    G(0)             every rank has a tensor of full size, right in the rows of dimension 0 that are
+                     of its groups: the tokens of its experts; which they are is known when it runs
 
 A value has one placement per mesh axis. Segments are also fractions of a dimension (`fractions_of`,
 `shard_of`): those of ``S(0, segments=2:1:1)`` are 1/2, 1/4, 1/4. Fractions say which parts of two
@@ -122,7 +124,23 @@ class Partial(Displayed):
         return f"P({self.reduction.value})"
 
 
-Placement: TypeAlias = Shard | Replicate | Partial
+@dataclass(frozen=True, slots=True)
+class Grouped(Displayed):
+    """The rows of dimension ``dim`` are in groups, one after the other, and a rank has its part of
+    the groups: its tensor is of full size, and nothing is said of what stands in other rows. Their
+    gradient is zero.
+
+    >>> str(Grouped(0))
+    'G(0)'
+    """
+
+    dim: int
+
+    def __str__(self) -> str:
+        return f"G({self.dim})"
+
+
+Placement: TypeAlias = Shard | Replicate | Partial | Grouped
 
 MOST = 4096
 """A dimension of more segments is not taken apart."""
@@ -191,8 +209,8 @@ _SHARD = re.compile(
     r"(?:,\s*of\s*=\s*([^:=]{1,1000}?)\s*(?:,\s*unit\s*=\s*([^:=]{1,1000}?)\s*)?)?\)",
     re.ASCII,
 )
+_GROUPED = re.compile(r"G\(\s*(\d{1,3})\s*\)", re.ASCII)
 _PARTIAL = re.compile(r"P(?:\(\s*(sum|max|min|prod|avg)\s*\))?", re.ASCII)
-
 
 
 def _below_one(dim: Dim | None) -> bool:
@@ -231,4 +249,6 @@ def read_placement(text: str) -> Placement:
                 return replace(found, of=of, unit=1 if unit is None else unit)
     if partial := _PARTIAL.fullmatch(stripped):
         return Partial(Reduction(partial[1] or "sum"))
+    if grouped := _GROUPED.fullmatch(stripped):
+        return Grouped(int(grouped[1]))
     raise NOT_A_PLACEMENT(given=shown(text))

@@ -25,7 +25,7 @@ from .communication import Traffic, communication_of
 from .compare import diff
 from .cost import Cost, cost_of
 from .engines.torch_tp import ParallelizeModule, to_parallelize_module
-from .engines.write import to_tp_plan
+from .engines.write import to_distributed_config, to_tp_plan
 from .machine import Machine
 from .memory import Memory, memory_of
 from .mesh import MeshLike
@@ -160,9 +160,18 @@ class Plan(PlanData, Displayed):
 
     def to_parallelize_module(self, axis: str | None = None) -> ParallelizeModule:
         """Returns the plan for torch's ``parallelize_module``: ``.text`` is the call as Python,
-        ``.objects()`` the styles. Raises PlanError, with the operator, for what it cannot say.
+        ``.apply(model, mesh)`` makes it, ``.objects()`` are the styles. Raises PlanError, with the
+        operator, for what it cannot say.
         """
         return to_parallelize_module(self, axis)
+
+    def to_distributed_config(self, model: Any, axis: str | None = None) -> Any:
+        """Returns the plan as transformers' ``DistributedConfig``, for ``from_pretrained``. model:
+        of transformers; rules of its own plan that this one does not have leave modules whole.
+
+        Raises PlanError, with the operator, for what it cannot say.
+        """
+        return to_distributed_config(self, model, axis)
 
     def diff(self, other: Plan) -> str:
         """Returns what differs, a line each; ``""`` for equal plans. PlanError for no plan."""
@@ -200,9 +209,10 @@ def plan(
     mesh: axis names and sizes, outer axis first; a size may be a symbol.
 
     policy: ``"data"`` cuts the batch, ``"tensor"`` parameters, ``"sequence"`` the sequence,
-    ``"replicate"`` nothing, along every axis. ``"data+tensor"`` (also the default) does along each
-    axis what its name means: ``dp`` and ``fsdp`` cut the batch, ``tp`` parameters, ``cp`` and
-    ``sp`` the sequence; digits and an underscore may follow (``dp_replicate``).
+    ``"experts"`` experts and elsewhere the batch, ``"replicate"`` nothing, along every axis.
+    ``"data+tensor"`` (also the default) does along each axis what its name means: ``dp`` and
+    ``fsdp`` cut the batch, ``tp`` parameters, ``cp`` and ``sp`` the sequence, ``ep`` experts;
+    digits and an underscore may follow (``dp_replicate``).
     ``"tensor+sequence"`` does the same, and along axes that cut parameters the sequence is cut
     where no parameter is. An axis of another name is told:
     ``{"data": "data", "model": "tensor"}``. Also a mapping from patterns of node
@@ -226,9 +236,8 @@ def plan(
 
     uneven: what may be cut into parts that are not all equal, of lengths as torch's ``chunk`` makes
     them. ``"parameters"``: lengths that are fixed by the model (a vocabulary, heads, widths), where
-    the count divides none that a parameter could be cut along; ``"allow"``: a batch and a sequence
-    too, so that they need no condition, and a length of the model also where another one would be
-    cut evenly; ``"refuse"``: nothing. Where a count is a multiple of the key-value heads, the axis
+    the count does not divide them; ``"allow"``: a batch too, so that it needs no condition;
+    ``"refuse"``: nothing. Where a count is a multiple of the key-value heads, the axis
     is seen as two (``plan.factors``): the first cuts them, the second the query heads that share
     one.
 

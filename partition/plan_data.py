@@ -32,14 +32,13 @@ from dimsolve.ir.errors import Diagnostic, DimsolveError, Problem
 from dimsolve.ir.graph import CONTRACT, Graph, Region
 
 from .legality import Legality
-from .machine import Machine
+from .machine import Machine, bytes_text
 from .reshard import Collective
 
 VERSIONS = (1, 2, 3, 4)
-"""Of the schema: a plan of another version is not read. One that cuts unequal parts, or an axis that
-is seen as two, is of version 4. One that stores parameters in parts, or in
-another dtype, or in which rules communicate, is of version 3, any other with regions of version 2,
-all others are of version 1.
+"""Of the schema: a plan of another version is not read. One that cuts unequal parts, or sees an
+axis as two, is of version 4. One that stores parameters in parts, or in another dtype, or in which
+rules communicate, is of version 3, any other with regions of version 2, all others of version 1.
 """
 
 REAL = ("float64", "float32", "bfloat16", "float16")
@@ -88,6 +87,17 @@ NO_PLAN = problem(
     "{value!r:.60} is a {kind}",
     "dimsolve.plan(graph, mesh, policy) makes one, Plan.from_json reads one",
 )
+
+
+def given_mesh(plan: PlanData) -> dict[Axis, int]:
+    """Returns the sizes of the axes as they were asked for: what is seen as several is one."""
+    whole = {part: axis for axis, parts in plan.factors.items() for part in parts}
+    found: dict[Axis, int] = {}
+    for axis, size in plan.mesh.items():
+        if size.isdecimal():
+            name = whole.get(axis, axis)
+            found[name] = found.get(name, 1) * int(size)
+    return found
 
 
 def no_plan(value: object) -> PlanError:
@@ -139,7 +149,8 @@ class Split(Model):
     identifier: its name, cut into as many parts as the axis has in each of ``blocks`` blocks, and
     in each of their ``segments`` (proportions; [] is one segment); None where a partial value
     passes through a linear operator. of, unit: its length and what the parts are multiples of,
-    where they are not equal, as in `dimsolve.partition.placement.Shard`; "0" where they are. rule: which of the declaration's transform rules is used,
+    where they are not equal, as in `dimsolve.partition.placement.Shard`; "0" where they are. rule:
+    which of the declaration's transform rules is used,
     counted from 0; None: the marks of the annotation.
     """
 
@@ -330,7 +341,7 @@ class SearchRecord(Model):
     optimizer_states: int
     cost: int
     bound: int
-    proof: list[Any]
+    proof: list[Any] = Field(repr=False)
 
     @property
     def seconds(self) -> float:
@@ -346,6 +357,37 @@ class SearchRecord(Model):
     def optimal(self) -> bool:
         """Whether it is proved that no plan is faster."""
         return self.bound >= self.cost
+
+    def explain(self) -> str:
+        """Returns what was asked, and what is proved of the answer, in a few lines."""
+        sizes = ", ".join(f"{name}={size}" for name, size in sorted(self.sizes.items()))
+        nodes = f", {self.machine.nodes} nodes" if self.machine.nodes > 1 else ""
+        lines = [
+            f"{seconds_text(self.cost)} for a training step on {self.machine.name}{nodes}"
+            f"{f' at {sizes}' if sizes else ''}, under this cost model",
+            "proved: no plan is faster"
+            if self.optimal
+            else f"within {self.gap:.2%} of the best: every plan takes at least "
+            f"{seconds_text(self.bound)}",
+        ]
+        if self.memory is not None:
+            lines.append(
+                f"within {bytes_text(self.memory)} of a rank, with {self.optimizer_states} "
+                "optimiser states for each parameter"
+            )
+        return "\n".join(lines)
+
+
+def seconds_text(picoseconds: int) -> str:
+    """Returns a time as people read it.
+
+    >>> seconds_text(1_272_326_870_064), seconds_text(5_000_000)
+    ('1.272 s', '5 us')
+    """
+    for unit, size in (("s", 10**12), ("ms", 10**9), ("us", 10**6)):
+        if picoseconds >= size:
+            return f"{picoseconds / size:.4g} {unit}"
+    return f"{picoseconds} ps"
 
 
 class GraphId(Model):
@@ -366,8 +408,8 @@ class PlanData(Model):
     first: those of the graph, and any that whoever made the plan added. state: how parameters are
     stored along an axis on which they are used whole: ``optimizer``, in parts that are gathered
     once, or ``shared``, in parts that are gathered for each use; an axis that is not there stores
-    them as they are used. precision: of parameters, where it is not that of the graph. factors: axes that were asked for
-    and are seen as several of the mesh, outer axis first. search: what
+    them as they are used. precision: of parameters, where it is not that of the graph. factors:
+    axes that were asked for and are seen as several of the mesh, outer axis first. search: what
     is proved of a plan that was searched for.
     """
 
@@ -391,6 +433,11 @@ class PlanData(Model):
     search: SearchRecord | None = None
 
     _planned: Any = PrivateAttr(default=None)
+
+    @property
+    def uneven(self) -> bool:
+        """Whether some operator is cut into parts that are not all equal."""
+        return any(split.uneven for entry in self.operators for split in entry.splits.values())
 
     @property
     def parameters(self) -> list[InputPlan]:

@@ -8,10 +8,12 @@
     R -> S           slice            0
     R -> P           keep             0      on one rank, neutral elements on the others
     S -> P           insert           0      among neutral elements
+    R -> G                            0      a rank uses the rows of its groups
 
 The way back of a gradient is a conversion too: a sharded value has a sharded gradient, a partial
 one has the whole gradient on every rank, and a replicated one has the whole gradient, unless it is
-used by work that is not replicated: then each rank has a share, and the shares are a P(sum).
+used by work that is not replicated: then each rank has a share, and the shares are a P(sum). Of
+rows in groups each rank has the gradients of its own and zeros for the others: a P(sum) too.
 
     P -> R   all-reduce | identity        R -> R (shared)   identity | all-reduce
     S -> R   all-gather | slice           S -> R (shared)   all-gather | reduce-scatter
@@ -29,7 +31,7 @@ from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.proof.divisibility import exact_quotient
 from dimsolve.solver.proof.facts import NO_FACTS
 
-from .placement import Partial, Placement, Reduction, Replicate, Shard
+from .placement import Grouped, Partial, Placement, Reduction, Replicate, Shard
 
 Collective: TypeAlias = Literal[
     "slice",
@@ -119,6 +121,8 @@ def gradient_of(placement: Placement, shared: bool) -> Placement:
             return WHOLE
         case Replicate():
             return SHARES if shared else WHOLE
+        case Grouped():
+            return SHARES
         case _:
             assert_never(placement)
 
@@ -127,6 +131,8 @@ def _forward(before: Placement, after: Placement) -> tuple[Collective, ...]:
     match before, after:
         case _ if before == after:
             return ()
+        case _, Grouped():
+            return _forward(before, WHOLE)
         case Replicate(), Shard():
             return ("slice",)
         case Replicate(), Partial():

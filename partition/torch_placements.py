@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from dimsolve.ir.errors import DimsolveError, Problem
 
 from .mesh import Mesh, MeshError
-from .placement import Partial, Placement, Reduction, Replicate, Shard
+from .placement import Grouped, Partial, Placement, Reduction, Replicate, Shard
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -88,6 +88,11 @@ def to_torch(placement: Placement) -> Any:
                 reason="torch cuts a dimension into parts, or each of equal blocks, "
                 f"and {placement} is a cut of each of unequal segments",
                 hint="a parameter that is held in such parts is saved as S(dim): see state_dict",
+            )
+        case Grouped():
+            raise NO_SUCH(
+                reason=f"which rows a rank has of {placement} is known when it runs",
+                hint="convert the placements of parameters, inputs and outputs",
             )
         case _:
             assert_never(placement)

@@ -50,10 +50,12 @@ from dimsolve.solver.proof.facts import read_facts, to_facts
 from dimsolve.solver.shapes import to_arguments, to_dim, to_inputs, to_shape
 
 from .results import (
+    AnnotatedModel,
     AnnotationModel,
     Asked,
     LegalityModel,
     LegalPartsModel,
+    ModelAnswer,
     OperatorsModel,
     Problem,
     ProofModel,
@@ -271,10 +273,11 @@ class Client:
         contiguous: bool = False,
         value_split: Collection[int] = (),
         partial: str = "sum",
+        uneven: bool = False,
     ) -> Legality:
         """Returns what `dimsolve.check` returns."""
         question = _Operator(annotation, inputs, arguments, facts)
-        cut = _cut(split, contiguous, value_split, partial)
+        cut = _cut(split, contiguous, value_split, partial, uneven)
         body = {**question.json, **cut, "parts": _length(parts)}
         found = self._ask("check", body, LegalityModel)
         with _reading():
@@ -295,10 +298,11 @@ class Client:
         contiguous: bool = False,
         value_split: Collection[int] = (),
         partial: str = "sum",
+        uneven: bool = False,
     ) -> LegalParts:
         """Returns what `dimsolve.legal_parts` returns; ``up_to`` is at most 1000."""
         question = _Operator(annotation, inputs, arguments, facts)
-        cut = _cut(split, contiguous, value_split, partial)
+        cut = _cut(split, contiguous, value_split, partial, uneven)
         body = {**question.json, **cut, "up_to": up_to}
         return self._ask("legal-parts", body, LegalPartsModel).result()
 
@@ -310,7 +314,13 @@ class Client:
         return self._ask("prove", question, ProofModel).result()
 
     def plan(
-        self, graph: Graph | str, mesh: MeshLike, policy: Any = None, state: Any = None
+        self,
+        graph: Graph | str,
+        mesh: MeshLike,
+        policy: Any = None,
+        state: Any = None,
+        *,
+        uneven: str = "parameters",
     ) -> Plan:
         """Returns what `dimsolve.plan` returns. graph: or the name of an example, ``"llama:tiny"``.
 
@@ -323,11 +333,46 @@ class Client:
             raise TypeError("a function cannot be sent; give a named policy or a mapping")
         axes = {name: _length(size) for name, size in Mesh.of(mesh).axes}
         model = {"example": graph} if isinstance(graph, str) else {"graph": graph.to_json()}
-        asked = {"mesh": axes, "policy": policy, "state": state, **model}
+        asked = {"mesh": axes, "policy": policy, "state": state, "uneven": uneven, **model}
         answer = self._connection.ask("POST", "/v1/plan", asked)
         with _reading():
             plan = Plan.from_json(json.dumps(answer))
         return plan if isinstance(graph, str) else plan.for_graph(graph)
+
+    def annotate(
+        self,
+        operator: str,
+        inputs: Inputs = None,
+        *,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> AnnotatedModel:
+        """Returns what one of torch's functions promises for a call: the ``annotation`` for it, the
+        ``arguments`` and ``conditions`` that the call adds to it, and the names of its ``tensors``.
+
+        operator: its path. inputs: the shapes of its tensors in order; None: an example call.
+        arguments: all that is no tensor, by name.
+        """
+        shapes = None if inputs is None else [_shape(shape) for shape in to_inputs(inputs)]
+        asked = {"operator": operator, "inputs": shapes, "arguments": dict(arguments or {})}
+        return self._ask("annotate", asked, AnnotatedModel)
+
+    def model(
+        self,
+        config: Mapping[str, Any],
+        mesh: Mapping[str, int] | None = None,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        up_to: int = 64,
+    ) -> ModelAnswer:
+        """Returns how a model of transformers may be cut, and what a rank holds and sends: its
+        legal counts along ``axes``, ``memory`` in bytes, and ``communication``.
+
+        config: what its ``config.json`` says. mesh: the sizes of ``dp`` and ``tp``, usually 1.
+        sizes: of the inputs (``batch``, ``seq``). up_to: the largest count that is asked about.
+        """
+        axes = {"dp": 1, "tp": 1, **(mesh or {})}
+        asked = {"config": dict(config), "mesh": axes, "sizes": dict(sizes or {}), "up_to": up_to}
+        return self._ask("model", asked, ModelAnswer)
 
     def operators(self) -> list[dict[str, Any]]:
         """Returns what the service knows: ``{"path", "annotations", "note"}`` each."""
@@ -420,13 +465,18 @@ def _argument(name: str, value: Any) -> Any:
 
 
 def _cut(
-    split: str | tuple[int, int], contiguous: bool, value_split: Collection[int], partial: str
+    split: str | tuple[int, int],
+    contiguous: bool,
+    value_split: Collection[int],
+    partial: str,
+    uneven: bool,
 ) -> dict[str, Any]:
     return {
         "split": list(split) if isinstance(split, tuple) else split,
         "contiguous": contiguous,
         "value_split": list(value_split),
         "partial": partial,
+        "uneven": uneven,
     }
 
 

@@ -19,7 +19,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
 from dimsolve.ir.annotation import (
     Annotation,
@@ -277,6 +284,9 @@ def _shapes(rows: Iterable[Sequence[object] | None]) -> tuple[ShapeText | None, 
     return tuple([None if row is None else tuple(map(_text, row)) for row in rows])
 
 
+_OF_UNEQUAL = ("part", "waste")
+
+
 class LegalityModel(Model):
     """Whether a split is legal, and what every rank holds. A placement is text: ``S(0)``, ``R``."""
 
@@ -291,7 +301,18 @@ class LegalityModel(Model):
     local_inputs: tuple[ShapeText | None, ...]
     local_outputs: tuple[ShapeText | None, ...]
     arguments: dict[str, Expression]
+    part: Expression | None = Field(
+        default=None, description="the length of a rank's part, where the parts are unequal"
+    )
+    waste: str | None = Field(
+        default=None, description="how many times an equal share the longest of them has"
+    )
     solution: LengthsModel = Field(description="the whole shapes, before the split")
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Equal parts have no words for what is unequal."""
+        return {k: v for k, v in write(self).items() if v is not None or k not in _OF_UNEQUAL}
 
     @classmethod
     def of(cls, legality: Legality) -> Self:
@@ -309,6 +330,8 @@ class LegalityModel(Model):
             outputs=tuple(map(str, legality.outputs)),
             local_inputs=_shapes(legality.local_input_dims),
             local_outputs=_shapes(legality.local_output_dims),
+            part=str(lengths[legality.split]) if legality.uneven and legality.split else None,
+            waste=str(legality.waste) if legality.uneven else None,
             arguments={n: str(lengths.get(n, given)) for n, given in legality.given_arguments},
             solution=LengthsModel.of(legality.solution),
         )
@@ -372,6 +395,14 @@ class LegalPartsModel(Model):
     forbidden: dict[int, str]
     unknown: dict[int, str]
     up_to: int
+    uneven: dict[int, str] = Field(
+        default={}, description="counts that cut unequal parts, with what that wastes"
+    )
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Where unequal parts were not asked for there is no word of them."""
+        return {k: v for k, v in write(self).items() if v or k != "uneven"}
 
     def result(self) -> LegalParts:
         return LegalParts(**dict(self))
@@ -530,3 +561,67 @@ def model_of(result: Any) -> BaseModel:
         _MODELS[base.__name__] for base in type(result).__mro__ if base.__name__ in _MODELS
     )
     return model.of(result)
+
+
+class AnnotatedModel(Model):
+    """The annotation that holds for one call, and what the other routes take with it."""
+
+    operator: str
+    tensors: Texts = Field(description="the call's tensors by the names of the parameters")
+    annotation: str
+    inputs: tuple[ShapeText | None, ...] | None
+    arguments: dict[str, Expression] = Field(description="lengths that the inputs do not give")
+    value_split: tuple[int, ...]
+    partial: str
+    conditions: Texts = Field(description="what the call needs beyond its annotation")
+    note: str = Field(description="why nothing can be split, where nothing can")
+
+
+class CountsModel(Model):
+    """Which counts an axis may have. Counts are texts such as ``3, 5-7``."""
+
+    always: str
+    conditional: dict[str, str] = Field(description="counts to the condition")
+    never: dict[str, str] = Field(description="counts to who forbids them: operator, file and line")
+    unknown: dict[str, str]
+
+
+class MemoryModel(Model):
+    """Bytes of one rank in a training step with Adam."""
+
+    parameters: int
+    gradients: int
+    optimizer: int
+    activations: int
+    gathered: int
+    total: int
+
+
+class TrafficModel(Model):
+    """The collectives of one sort in a training step; bytes sent by one rank in all of them."""
+
+    collective: str
+    axis: str
+    direction: str
+    count: int
+    bytes: int
+
+
+class ModelAnswer(Model):
+    """How a model may be cut. ``problem``: why this mesh or these sizes have no plan; then there
+    are no bytes.
+    """
+
+    model: str = Field(description="the class of transformers")
+    dtype: str
+    parameters: int = Field(description="how many numbers the whole model's parameters are")
+    traced: str = Field(description="how many layers were traced, and why that is enough")
+    inputs: dict[str, str]
+    axes: dict[str, CountsModel]
+    conditions: Texts
+    problem: Problem | None
+    sizes: dict[str, int]
+    memory: MemoryModel | None
+    whole: MemoryModel | None = Field(description="the same on one device")
+    communication: tuple[TrafficModel, ...]
+    notes: Texts

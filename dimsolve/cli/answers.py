@@ -57,8 +57,10 @@ def exit_of_verdict(result: Any) -> Exit:
 
 
 def exit_of_counts(counts: LegalParts) -> Exit:
-    """Returns the exit code of legal counts: yes where there are any, also under a condition."""
-    if counts.always or counts.conditional:
+    """Returns the exit code of legal counts: yes where there are any, also under a condition,
+    or in unequal parts that were asked for.
+    """
+    if counts.always or counts.conditional or counts.uneven:
         return Exit.YES
     return Exit.GAVE_UP if counts.unknown else Exit.NO
 

@@ -6,20 +6,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from json import dumps
-from math import prod
+from math import inf, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
 import typer
 
 from .answers import Exit, answer, exit_of_counts, lines
-from .options import Json, Model, PolicyName, StateName, arguments_of, counts_of
+from .options import (
+    Json,
+    MachineName,
+    MemorySize,
+    Model,
+    PolicyName,
+    Seconds,
+    StateName,
+    Uneven,
+    arguments_of,
+    counts_of,
+)
 
 if TYPE_CHECKING:
     from dimsolve.exec.engines.audit import Audit
     from dimsolve.exec.graph import Graph
     from dimsolve.exec.running.report import RunOptions, RunReport
     from dimsolve.partition.legality import LegalParts
+    from dimsolve.partition.machine import Machine
     from dimsolve.partition.plan import Plan
     from dimsolve.show.terminal import Block, Row
 
@@ -50,6 +62,15 @@ def _policy(text: str) -> Any:
     return load_function(text)
 
 
+def _machine(text: str | None) -> Machine | None:
+    """A machine by name, or from a JSON file."""
+    from dimsolve.partition.machine import Machine, machine_in_file
+
+    if text is None:
+        return None
+    return machine_in_file(text) if text.endswith(".json") else Machine.named(text)
+
+
 def infer_model(target: str, *, explain: bool, json: bool) -> NoReturn:
     """Traces the model and prints its graph; with ``explain`` only what must hold, and why."""
 
@@ -61,15 +82,26 @@ def infer_model(target: str, *, explain: bool, json: bool) -> NoReturn:
 
 
 def legal_parts_of_model(
-    target: str, axis: str, policy: str, up_to: int | None, *, json: bool
+    target: str, axis: str, policy: str, up_to: int | None, uneven: bool, *, json: bool
 ) -> NoReturn:
     """Prints the counts that an axis may have for a model under a policy."""
     from dimsolve.show.terminal import model_counts_blocks
 
     def ask() -> LegalParts:
-        return _traced(target).legal_parts(axis, _policy(policy), up_to=up_to)
+        return _traced(target).legal_parts(axis, _policy(policy), up_to=up_to, uneven=uneven)
 
     answer(ask, model_counts_blocks, json=json, leave=exit_of_counts)
+
+
+At: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--at",
+        metavar="NAME=SIZE",
+        help="A size of a dynamic dimension in every step, such as seq=128. Repeatable.",
+        show_default=False,
+    ),
+]
 
 
 def plan(
@@ -82,21 +114,37 @@ def plan(
     ],
     policy: PolicyName = "data+tensor",
     state: StateName = None,
+    uneven: Uneven = "parameters",
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Write the plan there, as JSON."),
     ] = None,
+    machine: MachineName = None,
+    memory: MemorySize = None,
+    at: At = None,
+    seconds: Seconds = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print every operator and conversion.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Plan how a model is cut over a mesh: what each rank holds, and what is communicated."""
+    sizes = sizes_of(at)
 
     def ask() -> Plan:
         from dimsolve import plan as make
 
-        made = make(_traced(target), mesh, _policy(policy), state)
+        made = make(
+            _traced(target),
+            mesh,
+            _policy(policy),
+            state,
+            uneven=uneven,
+            machine=_machine(machine),
+            memory=memory,
+            sizes=sizes,
+            seconds=inf if seconds is None else seconds,
+        )
         if out is not None:
             out.write_text(made.to_json() + "\n", encoding="utf-8")
         return made
@@ -167,17 +215,6 @@ DType: TypeAlias = Annotated[
 ]
 
 
-At: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--at",
-        metavar="NAME=SIZE",
-        help="A size of a dynamic dimension in every step, such as seq=128. Repeatable.",
-        show_default=False,
-    ),
-]
-
-
 def sizes_of(texts: list[str] | None) -> dict[str, int]:
     """Returns sizes by name; typer.BadParameter where a text is not NAME=NUMBER.
 
@@ -197,6 +234,7 @@ def run(
     mesh: Mesh,
     policy: PolicyName = "data+tensor",
     state: StateName = None,
+    uneven: Uneven = "parameters",
     plan: PlanFile = None,
     steps: Steps = 3,
     verify: Verify = True,
@@ -220,6 +258,7 @@ def run(
         plan=plan,
         policy=policy,
         state=state,
+        uneven=uneven,
         steps=steps,
         verify=verify,
         seed=seed,

@@ -79,7 +79,9 @@ PolicyName: TypeAlias = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help="data, tensor, sequence, data+tensor, replicate, or module:function for your own.",
+        help="data, tensor, sequence, experts, data+tensor, tensor+sequence, replicate, auto (the "
+        "best that there is), or "
+        "module:function for your own.",
     ),
 ]
 StateName: TypeAlias = Annotated[
@@ -89,6 +91,36 @@ StateName: TypeAlias = Annotated[
         metavar="WORD",
         help="whole, optimizer or shared: how parameters are stored along axes that cut data; "
         "or by axis, dp=shared,cp=optimizer.",
+    ),
+]
+Uneven: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--uneven",
+        metavar="WORD",
+        help="parameters, allow or refuse: whether lengths that are fixed by the model, all "
+        "lengths, or none may be cut into unequal parts.",
+    ),
+]
+Unequal: TypeAlias = Annotated[
+    bool, typer.Option("--uneven", help="Where equal parts are not right, ask for unequal ones.")
+]
+MachineName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--machine",
+        metavar="NAME",
+        help="Of --policy auto: a100, h100, h200, b200, mi300x, or a JSON file.",
+    ),
+]
+MemorySize: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--memory", metavar="BYTES", help="Of --policy auto: of a rank, such as 80GiB."),
+]
+Seconds: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--seconds", min=0, help="Of --policy auto: the best plan found in so many is taken."
     ),
 ]
 Model: TypeAlias = Annotated[

@@ -25,6 +25,7 @@ from .options import (
     Partial,
     Splits,
     Summands,
+    Unequal,
     arguments_of,
     facts_of,
     inputs_of,
@@ -105,6 +106,7 @@ def check(
     contiguous: Contiguous = False,
     summands: Summands = None,
     partial: Partial = "sum",
+    uneven: Unequal = False,
     json: Json = False,
 ) -> None:
     """Check whether a split is legal: for all values, under a condition, or never. Several splits,
@@ -128,6 +130,7 @@ def check(
             contiguous=contiguous,
             value_split=summands or (),
             partial=partial,
+            uneven=uneven,
         ),
         _mesh_blocks,
         json=json,
@@ -178,9 +181,12 @@ def legal_parts(
     arguments: Arguments = None,
     facts: Facts = None,
     contiguous: Contiguous = False,
+    summands: Summands = None,
+    partial: Partial = "sum",
     up_to: UpTo = None,
     axis: Axis = "tp",
     policy: ModelPolicy = "data+tensor",
+    uneven: Unequal = False,
     json: Json = False,
 ) -> None:
     """List the legal counts of a split, or of a mesh axis for a model given as module:function."""
@@ -188,7 +194,7 @@ def legal_parts(
     from dimsolve.show.terminal import legal_parts_blocks
 
     if is_target(annotation):
-        legal_parts_of_model(annotation, axis, policy, up_to, json=json)
+        legal_parts_of_model(annotation, axis, policy, up_to, uneven, json=json)
     if split is None:
         raise typer.BadParameter("an annotation needs --split, what is split", param_hint="--split")
     shapes, named = inputs_of(inputs), arguments_of(arguments)
@@ -200,6 +206,9 @@ def legal_parts(
             split_of(split),
             up_to=up_to,
             contiguous=contiguous,
+            value_split=summands or (),
+            partial=partial,
+            uneven=uneven,
             **known,
         ),
         legal_parts_blocks,

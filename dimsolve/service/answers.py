@@ -27,10 +27,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 from pydantic import BaseModel
 
 from dimsolve.api.results import (
+    AnnotatedModel,
     AnnotationModel,
     LegalityModel,
     LegalPartsModel,
     Model,
+    ModelAnswer,
     Problem,
     ProofModel,
     SolutionModel,
@@ -48,8 +50,8 @@ from dimsolve.solver.infer import solve_quickly
 from dimsolve.solver.proof.prove import prove
 from dimsolve.solver.shapes import to_shape
 
-from .configs import ModelAnswer, ModelQuestion, model_answer
-from .library import AnnotatedModel, annotated
+from .configs import ModelQuestion, model_answer
+from .library import annotated
 from .plans import PlanQuestion, plan_of
 from .questions import (
     AnnotateQuestion,
@@ -254,7 +256,7 @@ def ask(question: AnyQuestion) -> BaseModel:
     if isinstance(question, InferQuestion):
         return model_of(infer(*asked, **known))
     split: Any = question.split if isinstance(question.split, str) else tuple(question.split)
-    for name in ("contiguous", "value_split", "partial"):
+    for name in ("contiguous", "value_split", "partial", "uneven"):
         known[name] = getattr(question, name)
     if isinstance(question, CheckQuestion):
         return model_of(check(*asked, split, question.parts, **known))

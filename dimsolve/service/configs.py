@@ -32,7 +32,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
-from dimsolve.api.results import Model, Problem, Texts
+from dimsolve.api.results import (
+    CountsModel,
+    MemoryModel,
+    ModelAnswer,
+    Problem,
+    Texts,
+    TrafficModel,
+)
 from dimsolve.ir.characters import shown
 from dimsolve.ir.checks import nearest
 from dimsolve.ir.errors import DimsolveError
@@ -69,56 +76,6 @@ class ModelQuestion(Question):
     up_to: Annotated[int, Field(ge=1, le=128), BeforeValidator(whole)] = Field(
         default=64, description="the largest count that is asked about"
     )
-
-
-class CountsModel(Model):
-    """Which counts an axis may have. Counts are texts such as ``3, 5-7``."""
-
-    always: str
-    conditional: dict[str, str] = Field(description="counts to the condition")
-    never: dict[str, str] = Field(description="counts to who forbids them: operator, file and line")
-    unknown: dict[str, str]
-
-
-class MemoryModel(Model):
-    """Bytes of one rank in a training step with Adam."""
-
-    parameters: int
-    gradients: int
-    optimizer: int
-    activations: int
-    gathered: int
-    total: int
-
-
-class TrafficModel(Model):
-    """The collectives of one sort in a training step; bytes sent by one rank in all of them."""
-
-    collective: str
-    axis: str
-    direction: str
-    count: int
-    bytes: int
-
-
-class ModelAnswer(Model):
-    """How a model may be cut. ``problem``: why this mesh or these sizes have no plan; then there
-    are no bytes.
-    """
-
-    model: str = Field(description="the class of transformers")
-    dtype: str
-    parameters: int = Field(description="how many numbers the whole model's parameters are")
-    traced: str = Field(description="how many layers were traced, and why that is enough")
-    inputs: dict[str, str]
-    axes: dict[str, CountsModel]
-    conditions: Texts
-    problem: Problem | None
-    sizes: dict[str, int]
-    memory: MemoryModel | None
-    whole: MemoryModel | None = Field(description="the same on one device")
-    communication: tuple[TrafficModel, ...]
-    notes: Texts
 
 
 def model_answer(question: ModelQuestion) -> ModelAnswer:

@@ -4,8 +4,9 @@
      "arguments": {"stride": 2, "padding": 1}}
     {"annotation": "a (b 1)+ ..., ... -> ...", "inputs": [...], ...}
 
-The annotation depends on the arguments: a stride changes what is summed. Inputs are the tensors of
-the call in order, arguments all else by name. What comes back may be asked of the other routes.
+The annotation depends on the arguments: a stride changes what is summed. Which function is meant,
+and how its arguments are read, is that of `dimsolve.solver.calls`. What comes back may be asked of
+the other routes.
 """
 
 from __future__ import annotations
@@ -13,71 +14,42 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pydantic import Field
-
-from dimsolve.api.results import Expression, Model, ShapeText, Texts
+from dimsolve.api.results import AnnotatedModel, ShapeText
 from dimsolve.ir.characters import shown
 from dimsolve.ir.checks import nearest
 from dimsolve.ir.operator import Operator
+from dimsolve.solver.algebra.dims import symbols_of
+from dimsolve.solver.calls import laid_out, operator_named
 from dimsolve.solver.graphs.deduction import StandIn
-from dimsolve.solver.operators import find, names, specimens
+from dimsolve.solver.operators import names, specimens
 from dimsolve.solver.operators.declare.entry import Example, Sample
 from dimsolve.solver.shapes import to_dim, to_shape
 
-from .questions import AnnotateQuestion, Shape
+from .questions import AnnotateQuestion
 from .replies import Refusal
 
 
-class AnnotatedModel(Model):
-    """The annotation that holds for one call, and what the other routes take with it."""
-
-    operator: str
-    tensors: Texts = Field(description="the call's tensors by the names of the parameters")
-    annotation: str
-    inputs: tuple[ShapeText | None, ...] | None
-    arguments: dict[str, Expression] = Field(description="lengths that the inputs do not give")
-    value_split: tuple[int, ...]
-    partial: str
-    conditions: Texts = Field(description="what the call needs beyond its annotation")
-    note: str = Field(description="why nothing can be split, where nothing can")
-
-
 def annotated(question: AnnotateQuestion) -> AnnotatedModel:
-    """Returns the annotation. Raises Refusal for names that there are not, DimsolveError for shapes
-    that cannot be read, or that the function does not take.
+    """Returns the annotation. Raises Refusal for what names no function and for a call of which
+    there is no example, DimsolveError for a function or an argument that nothing is known of, and
+    for shapes that cannot be read, or that the function does not take.
     """
     path = question.operator.strip()
-    operator = find(path)
+    operator = operator_named(path)
     if operator is None:
         raise Refusal("no-such-operator", called=shown(path, 80), hint=_near(path))
-    _check_names(operator, question.arguments)
     given = question.inputs
-    call = _alike(specimens(path), given, operator)
-    tensors = tuple(_tensor_names(operator, call))
-    shapes = [each.shape for each in _samples(call)] if given is None else list(given)
-    places = iter(shapes)
-    stand_ins: list[StandIn] = []
-
-    def stand_in(value: Any) -> Any:
-        if isinstance(value, Sample):
-            shape = next(places, None)
-            if shape is None:
-                return None
-            dtype = value.dtype if given is None else None
-            stand_ins.append(StandIn(to_shape(shape), dtype, len(stand_ins)))
-            return stand_ins[-1]
-        return type(value)(map(stand_in, value)) if isinstance(value, list | tuple) else value
-
-    if given is None and not question.arguments:
-        args = [stand_in(value) for value in call.args]
-        named = {name: stand_in(value) for name, value in call.kwargs.items()}
+    if given is None:
+        args, named = _example(operator, question.arguments)
     else:
-        args, named = _bound(operator, call, stand_in, question.arguments)
+        shapes = [None if shape is None else to_shape(shape) for shape in given]
+        tensors = [None if s is None else StandIn(s, None, n) for n, s in enumerate(shapes)]
+        args, named = _laid_out(operator, tensors, question.arguments)
     declared = operator.declare(*args, **named)
     lengths = {name: str(to_dim(value)) for name, value in declared.arguments.items()}
     return AnnotatedModel(
-        operator=path,
-        tensors=tensors,
+        operator=operator.path,
+        tensors=tuple(_tensor_names(operator, args, named)),
         annotation=declared.annotation,
         inputs=None if given is None else tuple(map(_shape_text, declared.inputs)),
         arguments=lengths | {name: name for name in declared.fresh},
@@ -96,87 +68,52 @@ def _near(path: str) -> str:
     return f"did you mean '{close}'?" if close else "/operators lists those that there are"
 
 
-def _check_names(operator: Operator, arguments: dict[str, Any]) -> None:
-    known = [name.lstrip("*") for name in operator.parameters]
-    if any(name.startswith("**") for name in operator.parameters):
-        return
-    for name in arguments:
-        if name not in known:
-            close = nearest(name, known)
-            hint = f"did you mean '{close}'?" if close else ""
-            raise Refusal(
-                "no-such-argument", called=shown(name, 80), known=", ".join(known), hint=hint
-            )
+def _laid_out(
+    operator: Operator, tensors: Sequence[Any], arguments: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    dims = [dim for tensor in tensors if tensor is not None for dim in tensor.shape or ()]
+    symbols = frozenset[str]().union(*[symbols_of(dim) for dim in dims if dim is not None])
+    args, named, _ = laid_out(operator, tensors, arguments, symbols)
+    return args, named
 
 
-def _alike(calls: Sequence[Example], given: Sequence[Shape] | None, operator: Operator) -> Example:
-    """The example call that has as many tensors as are given."""
-    if not calls:
-        if given is None:
-            raise Refusal("no-example-call", path=operator.path)
-        return Example(tuple(Sample(()) for _ in given))
-    counts = [len(list(_samples(call))) for call in calls]
-    if given is None or len(given) in counts:
-        return calls[0 if given is None else counts.index(len(given))]
-    more = [call for call, count in zip(calls, counts, strict=True) if count > len(given)]
-    if not more or not given:
-        most = max(counts, default=0)
-        raise Refusal("too-many-tensors", path=operator.path, most=most, given=len(given))
-    return more[0]
+def _example(operator: Operator, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The library's example call; with other arguments, its tensors."""
+    call: Example | None = next(iter(specimens(operator.path)), None)
+    if call is None:
+        raise Refusal("no-example-call", path=operator.path)
+    made: list[StandIn] = []
+
+    def stand_in(value: Any) -> Any:
+        if isinstance(value, Sample):
+            made.append(StandIn(to_shape(value.shape), value.dtype, len(made)))
+            return made[-1]
+        return type(value)(map(stand_in, value)) if isinstance(value, list | tuple) else value
+
+    args = [stand_in(value) for value in call.args]
+    named = {name: stand_in(value) for name, value in call.kwargs.items()}
+    return _laid_out(operator, made, arguments) if arguments else (args, named)
 
 
-def _samples(value: Any) -> Iterator[Sample]:
-    if isinstance(value, Sample):
+def _tensors(value: Any) -> Iterator[StandIn]:
+    if isinstance(value, StandIn):
         yield value
-    elif isinstance(value, Example):
-        yield from _samples([*value.args, *value.kwargs.values()])
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _samples(item)
+            yield from _tensors(item)
 
 
-def _parameters(operator: Operator, count: int) -> list[str]:
-    """The parameter of each of so many positional arguments."""
+def _tensor_names(operator: Operator, args: Sequence[Any], named: dict[str, Any]) -> Iterator[str]:
+    """The names of the parameters that take the tensors of a call."""
     own = [name for name in operator.parameters if not name.startswith("**")]
     rest = own[-1] if own and own[-1].startswith("*") else ""
-    return (own + [rest] * count)[:count]
-
-
-def _tensor_names(operator: Operator, call: Example) -> Iterator[str]:
-    found: dict[str, list[Sample]] = {}
-    positional = zip(_parameters(operator, len(call.args)), call.args, strict=True)
-    for name, value in [*positional, *call.kwargs.items()]:
-        found.setdefault(name, []).extend(_samples(value))
-    for name, samples in found.items():
-        several = len(samples) > 1 or name.startswith("*")
-        for place in range(len(samples)):
+    found: dict[str, int] = {}
+    for name, value in [*zip((own + [rest] * len(args)), args, strict=False), *named.items()]:
+        found[name] = found.get(name, 0) + len(list(_tensors(value)))
+    for name, count in found.items():
+        several = count > 1 or name.startswith("*")
+        for place in range(count):
             yield f"{name.lstrip('*')}[{place}]" if several else name
-
-
-def _bound(
-    operator: Operator, call: Example, stand_in: Any, arguments: dict[str, Any]
-) -> tuple[list[Any], dict[str, Any]]:
-    """The call with its tensors where the example has them, and the arguments that are given."""
-    positional = list(zip(_parameters(operator, len(call.args)), call.args, strict=True))
-    held = [
-        (name, stand_in(value))
-        for name, value in [*positional, *call.kwargs.items()]
-        if any(_samples(value))
-    ]
-    rest = next((name for name in operator.parameters if name.startswith("*")), "")
-    given = dict(arguments)
-    args = [value for name, value in held if name.startswith("*")]
-    named = {name: value for name, value in held if not name.startswith("*")}
-    if rest and rest.lstrip("*") in given:
-        value = given.pop(rest.lstrip("*"))
-        args += [to_dim(item) for item in (value if isinstance(value, list) else [value])]
-    if args:  # what comes before *rest is positional too
-        before = operator.parameters[: operator.parameters.index(rest)]
-        args = [(named | given)[name] for name in before if name in named | given] + args
-        named = {name: value for name, value in named.items() if name not in before}
-        given = {name: value for name, value in given.items() if name not in before}
-    tupled = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
-    return args, {name: value for name, value in named.items() if value is not None} | tupled
 
 
 def _shape_text(value: Any) -> ShapeText | None:

@@ -230,14 +230,36 @@ class _Plan(Question):
     )
     policy: str | dict[str, str] | dict[str, dict[str, Split]] | None = Field(
         default=None,
-        description="data, tensor, sequence, data+tensor, tensor+sequence or replicate, of all "
-        "axes or by axis; or node patterns to splits per axis",
+        description="data, tensor, sequence, experts, data+tensor, tensor+sequence or replicate, "
+        "of all axes or by axis; auto; or node patterns to splits per axis",
         examples=["data+tensor", {"dp": "data", "tp": "tensor"}],
     )
     state: Stored | dict[str, Stored] | None = Field(
         default=None,
         description="how parameters are stored along the axes that cut data, or by axis",
         examples=["shared", {"dp": "optimizer"}],
+    )
+    uneven: Literal["parameters", "allow", "refuse"] = Field(
+        default="parameters",
+        description="whether lengths that are fixed by the model, all lengths, or none may be cut "
+        "into unequal parts",
+    )
+    machine: str | None = Field(
+        default=None, description="of the policy auto: a known machine", examples=["h100"]
+    )
+    memory: str | int | None = Field(
+        default=None, description="of the policy auto: bytes of a rank", examples=["80 GiB"]
+    )
+    sizes: dict[str, int] | None = Field(
+        default=None,
+        description="of the policy auto: a size for every symbol",
+        examples=[{"batch": 8, "seq": 128}],
+    )
+    seconds: float = Field(
+        default=10.0,
+        ge=0,
+        le=30,
+        description="of the policy auto: the best plan found in so many is answered",
     )
 
 
@@ -263,19 +285,33 @@ def plan_of(question: PlanQuestion) -> Plan:
     """Returns the plan. Raises DimsolveError for what cannot be read or is illegal, Refusal for an
     example that there is not.
     """
-    from dimsolve.partition.plan import plan
-
     asked = question.root
     if isinstance(asked, ExamplePlanQuestion):
-        return plan(_example(asked.example), asked.mesh, asked.policy, asked.state)
+        return _planned(_example(asked.example), asked)
     try:
         graph = TypedGraph.from_json(asked.graph.model_dump(exclude_unset=True))
         _check_rules(graph)
-        return plan(graph, asked.mesh, asked.policy, asked.state)
+        return _planned(graph, asked)
     except _NONSENSE as error:
         frame = extract_tb(error.__traceback__)[-1]
         place = f"{Path(frame.filename).name}:{frame.lineno}"
         raise Refusal("no-such-graph", error=type(error).__name__, place=place) from None
+
+
+def _planned(graph: Graph, asked: _Plan) -> Plan:
+    from dimsolve.partition.plan import plan
+
+    return plan(
+        graph,
+        asked.mesh,
+        asked.policy,
+        asked.state,
+        machine=asked.machine,
+        memory=asked.memory,
+        sizes=asked.sizes,
+        seconds=asked.seconds,
+        uneven=asked.uneven,
+    )
 
 
 def _check_rules(graph: Graph) -> None:

@@ -85,6 +85,9 @@ class _Split(_Operator):
     partial: Literal["sum", "max", "min", "prod", "avg"] = Field(
         default="sum", description="what joins the parts of a '+' split"
     )
+    uneven: bool = Field(
+        default=False, description="where equal parts are not right, parts as torch's chunk makes"
+    )
 
 
 class InferQuestion(_Operator):

@@ -209,20 +209,8 @@ REFUSALS: dict[str, Row] = {
     "no-such-operator": Row(
         422, "the library does not have this callable", "there is no '{called}'", "{hint}"
     ),
-    "no-such-argument": Row(
-        422,
-        "there is no such argument",
-        "'{called}' is no parameter of this function; its parameters are {known}",
-        "{hint}",
-    ),
     "no-example-call": Row(
         422, "there is no example call", "the library has none of {path}", "give the shapes"
-    ),
-    "too-many-tensors": Row(
-        422,
-        "the number of tensors is another",
-        "{path} takes at most {most} tensors, and {given} shapes are given",
-        "leave all shapes out to see an example call",
     ),
     "no-such-example": Row(422, "there is no such example", "there are {examples}"),
     "not-installed": Row(

@@ -169,7 +169,7 @@ def _text_colour(counts: LegalParts, count: int) -> str:
 
 
 def _verdict(counts: LegalParts, count: int) -> str:
-    if count in counts.conditional:
+    if count in counts.conditional or count in counts.uneven:
         return "conditional"
     if count in counts.forbidden:
         return "never"
@@ -184,6 +184,7 @@ def _rows_of_draw_legal_parts(counts: LegalParts) -> Iterator[Sequence[Picture]]
         faint(_why(counts)),
     ]
     for word, verdict, texts in (
+        ("uneven", "conditional", counts.uneven),
         ("if", "conditional", counts.conditional),
         ("never", "never", said_once(counts.forbidden)),
         ("unknown", "unknown", counts.unknown),

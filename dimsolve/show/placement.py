@@ -36,7 +36,14 @@ from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from dimsolve.ir.characters import visible
 from dimsolve.partition.layout import MOST_LINES, Held, index_text, place_text
-from dimsolve.partition.placement import Partial, Placement, Replicate, Shard, read_placement
+from dimsolve.partition.placement import (
+    Grouped,
+    Partial,
+    Placement,
+    Replicate,
+    Shard,
+    read_placement,
+)
 from dimsolve.partition.rules.rule import Rule, TransformRule
 from dimsolve.solver.algebra.poly import Dim
 
@@ -404,6 +411,8 @@ def says(placement: Placement) -> str:
             return "every rank has the whole tensor"
         case Partial(reduction):
             return f"every rank has a tensor of full size; their {reduction.value} is the value"
+        case Grouped(dim):
+            return f"every rank has a tensor of full size, right in its groups of dimension {dim}"
         case _:
             assert_never(placement)
 

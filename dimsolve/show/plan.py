@@ -98,10 +98,15 @@ def _head(plan: Plan) -> list[str]:
     state = ", ".join(f"{axis} {word}" for axis, word in plan.state.items())
     return [
         f"{_over(plan)}, policy {plan.policy}{f', state {state}' if state else ''}",
+        *_table("search", [(line,) for line in _searched(plan)]),
         *_table("needs", needs),
         *_table("notes", [(note,) for note in plan.notes]),
         *_table(f"inputs {len(plan.inputs)}", _inputs(plan)),
     ]
+
+
+def _searched(plan: Plan) -> list[str]:
+    return [] if plan.search is None else plan.search.explain().splitlines()
 
 
 def collectives(plan: Plan) -> Iterator[tuple[str, str, Collective]]:

@@ -57,6 +57,7 @@ COLOURS = (*_PLAIN, *(f"bright_{colour}" for colour in _PLAIN[:4]))
 _STYLES = {
     "bold green": ("legal", "proved", "always"),
     "bold yellow": ("conditional", "if"),
+    "bold cyan": ("uneven",),
     "bold red": ("illegal", "refuted", "never"),
     "bold magenta": ("unknown",),
 }
@@ -146,10 +147,15 @@ def legal_parts_blocks(counts: LegalParts) -> Iterator[Block]:
     forbidden = [ranges(list(counts.forbidden)), *list(counts.forbidden.values())[:1]]
     yield [
         *listed("always", [", ".join(map(str, counts.always))] if counts.always else []),
+        *listed("uneven", _of_uneven(counts), "cyan"),
         *listed("conditional", _per_count(counts.conditional), "yellow"),
         *listed("unknown", _per_count(counts.unknown), "magenta"),
         *listed("never", forbidden if counts.forbidden else [], "red"),
     ]
+
+
+def _of_uneven(counts: LegalParts) -> list[str]:
+    return [f"{ranges(found)}: {text}" for text, found in together(counts.uneven).items()]
 
 
 def _per_count(texts: Mapping[int, str]) -> list[str]:
@@ -162,6 +168,7 @@ def model_counts_blocks(counts: LegalParts) -> Iterator[Block]:
     reasons = together(said_once(counts.forbidden))
     yield [[Cell("always", _LABEL), Cell(", ".join(map(str, counts.always)))]]
     for rows in (
+        [(f"uneven {ranges(found)}", text) for text, found in together(counts.uneven).items()],
         [(str(count), f"if {text}") for count, text in counts.conditional.items()],
         [(f"never {ranges(found)}", text) for text, found in reasons.items()],
         [(f"unknown {count}", text) for count, text in counts.unknown.items()],
@@ -261,6 +268,7 @@ def legal_parts_view(counts: LegalParts) -> Table:
         for count, text in counts.left_whole.items()
     ]
     for word, texts in (
+        ("uneven", counts.uneven),
         ("if", counts.conditional),
         ("never", counts.forbidden),
         ("unknown", counts.unknown),

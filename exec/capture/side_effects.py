@@ -1,6 +1,7 @@
 """What a model does to itself while it runs: attributes that it assigns, lists that it appends to.
 
     self.calls += 1; return y * self.calls      refused: a program computes every call alike
+    self.calls += 1; return y                   nothing reads the counter, and no program counts
     self.last = y                               nothing that is computed depends on it
     if self.kind is None: self.kind = "mean"    the next call leaves it so, and computes the same
     self.mean.mul_(0.9)                         a call on a buffer, part of every program
@@ -104,6 +105,8 @@ def refusal_of(model: Any, settling: list[Settling]) -> TraceError | None:
             values = _values(owner, name, value)
             if values is not None and _are_same(*values):
                 continue
+            if hasattr(owner, "named_modules") and _is_counted(output, name, values):
+                continue
             attribute = place if place == f"G['{name}']" else f"{place}.{name}"
             was = getattr(owner, name, MISSING)
             read = attribute in looked_at or not hasattr(owner, "named_modules")
@@ -203,6 +206,35 @@ def _constant(variable: Any) -> Any:
 
 def _are_same(was: Any, now: Any) -> bool:
     return was is now or (type(was) is type(now) and isinstance(was, _PLAIN) and bool(was == now))
+
+
+def _is_counted(output: Any, name: str, values: tuple[Any, Any] | None) -> bool:
+    """Whether a module's attribute is a counter that nothing computed depends on: all code of the
+    capture that names it says ``x.name += 1`` or ``x.name = x.name + 1``.
+    """
+    if values is None or {type(value) for value in values} != {int}:
+        return False
+    codes = [output.root_tx.f_code, *output.tracing_context.traced_code]
+    uses = [is_count for code in codes for is_count in _uses(code, name)]
+    return bool(uses) and all(uses)
+
+
+def _uses(code: Any, name: str) -> Iterator[bool]:
+    """Of each place where code reads an attribute of this name: whether that is to count."""
+    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    for place, step in enumerate(steps):
+        if step.opname.startswith("LOAD_CONST") and step.argval == name:
+            yield False  # as in getattr(self, "calls")
+        if step.argval == name and step.opname.startswith(("LOAD_ATTR", "LOAD_METHOD")):
+            after = steps[place + 1 : place + 5]
+            yield (
+                len(after) == 4
+                and type(after[0].argval) is int
+                and after[1].opname == "BINARY_OP"
+                and after[1].argrepr in ("+", "+=")
+                and after[3].opname == "STORE_ATTR"
+                and after[3].argval == name
+            )
 
 
 def _replaced(place: str, variable: Any, owners: Mapping[str, Any]) -> list[str] | None:

@@ -38,7 +38,14 @@ from torch.autograd import Function
 from torch.compiler import is_compiling
 
 from dimsolve.ir.errors import DimsolveError, Problem
-from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
+from dimsolve.partition.placement import (
+    Grouped,
+    Partial,
+    Placement,
+    Reduction,
+    Replicate,
+    Shard,
+)
 
 from .communicator import Communicator
 from .sharding import (
@@ -257,8 +264,10 @@ def pair_of(
 ) -> tuple[Any, ...] | None:
     """Returns the function that converts, and its arguments; None where it takes several."""
     match source, target:
-        case Replicate(), Replicate():
+        case Replicate(), Replicate() | Grouped():
             return ShareGradient, end
+        case Shard(), Grouped():
+            return Gather, source, end, True
         case Replicate(), Shard():
             return Slice, target, end
         case Replicate(), Partial(reduction):

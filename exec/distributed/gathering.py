@@ -44,7 +44,7 @@ from dimsolve.partition.placement import Shard, read_placement
 from .collectives import AllReduce, Gather, ReduceScatter, ShareGradient, Slice
 from .communicator import Communicator
 from .gradients import add_to_gradient, is_ours, is_unwatched
-from .sharding import cut_off, cut_rows, filled_up, join_parts, slice_part
+from .sharding import cut_off, cut_rows, filled_up, join_parts, slice_part, units_of
 
 _CHANGED = Problem(
     DimsolveError,
@@ -220,7 +220,8 @@ def _most(part: Tensor, cut: Cut) -> list[int]:
     """The shape of the largest part."""
     shape = list(part.shape)
     if cut.shard.of:
-        shape[cut.shard.dim] = -(-cut.shard.of // cut.end.size)
+        units, length = units_of(cut.shard)
+        shape[cut.shard.dim] = -(-units // cut.end.size) * length
     return shape
 
 

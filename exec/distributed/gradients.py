@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -31,23 +30,38 @@ CAPACITY = 4 * 2**20
 
 @dataclass
 class _Bucket:
-    """Memory of one dtype, filled up to ``used`` elements. members: parameters and their places."""
+    """Gradients of one dtype. bytes: of all. members: parameters and their shares, which become
+    places in one piece of memory when they are sent.
+    """
 
-    memory: Tensor
-    used: int = 0
+    dtype: torch.dtype
+    device: torch.device
+    bytes: int = 0
     members: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     finish: Callable[[], None] | None = None
 
-    def fits(self, gradient: Tensor) -> bool:
-        alike = self.memory.dtype is gradient.dtype and self.memory.device == gradient.device
-        return alike and self.used + gradient.numel() <= self.memory.numel()
+    def fits(self, gradient: Tensor, capacity: int) -> bool:
+        alike = self.dtype is gradient.dtype and self.device == gradient.device
+        return alike and self.bytes + gradient.nbytes <= capacity
 
     def add(self, parameter: Tensor, gradient: Tensor) -> None:
-        size = gradient.numel()
-        place = self.memory[self.used : self.used + size].view(gradient.shape)
-        place.copy_(gradient)
-        self.used += size
-        self.members[id(parameter)] = parameter, place
+        """Takes a share; a second one of a parameter is added to the first."""
+        first = self.members.get(id(parameter))
+        if first is None:
+            self.bytes += gradient.nbytes
+            self.members[id(parameter)] = parameter, gradient
+        else:
+            self.members[id(parameter)] = parameter, first[1] + gradient
+
+    def send(self, end: Any) -> None:
+        """Begins to sum all shares."""
+        memory = torch.cat([share.reshape(-1) for _, share in self.members.values()])
+        start = 0
+        for key, (parameter, share) in self.members.items():
+            place = memory[start : start + share.numel()].view(share.shape)
+            self.members[key] = parameter, place
+            start += share.numel()
+        self.finish = end.begin_sum(memory)
 
 
 class _Pass:
@@ -63,30 +77,23 @@ class _Pass:
         has been sent.
         """
         last = self.buckets[-1] if self.buckets else None
-        if last is not None and id(parameter) in last.members:
-            last.members[id(parameter)][1].add_(gradient)
-            return
-        if last is None or not last.fits(gradient):
+        known = last is not None and id(parameter) in last.members
+        if last is None or not (known or last.fits(gradient, self.capacity)):
             if last is not None:
-                self._send(last)
-            count = max(self.capacity // gradient.element_size(), prod(gradient.shape))
-            last = _Bucket(gradient.new_empty(count))
+                last.send(self.end)
+            last = _Bucket(gradient.dtype, gradient.device)
             self.buckets.append(last)
         last.add(parameter, gradient)
-
-    def _send(self, bucket: _Bucket) -> None:
-        if bucket.used:
-            bucket.finish = self.end.begin_sum(bucket.memory[: bucket.used])
 
     def finish(self) -> None:
         """Waits for all sums and adds them to the parameters' gradients."""
         buckets, self.buckets = self.buckets, []
-        if buckets:
-            self._send(buckets[-1])
         with torch.no_grad():
+            if buckets:
+                buckets[-1].send(self.end)
             for bucket in buckets:
-                if bucket.finish is not None:
-                    bucket.finish()
+                assert bucket.finish is not None
+                bucket.finish()
                 for parameter, place in bucket.members.values():
                     add_to_gradient(parameter, place)
 

@@ -20,8 +20,14 @@ import torch
 from torch import Tensor
 
 from dimsolve.ir.errors import Diagnostic, ShapeError
-from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
-
+from dimsolve.partition.placement import (
+    Grouped,
+    Partial,
+    Placement,
+    Reduction,
+    Replicate,
+    Shard,
+)
 from dimsolve.solver.algebra.poly import Dim
 
 from ..modes import DEVICES
@@ -121,9 +127,7 @@ def _resized(tensor: Tensor, shard: Shard, have: int, want: int) -> Tensor:
     segments = shard.segments or (1,)
     cut = tensor.unflatten(dim, (blocks, have * sum(segments) * unit))
     pieces = cut.split([have * each * unit for each in segments], dim + 1)
-    first = [
-        _first(p, dim + 1, want * s * unit) for p, s in zip(pieces, segments, strict=True)
-    ]
+    first = [_first(p, dim + 1, want * s * unit) for p, s in zip(pieces, segments, strict=True)]
     return joined(first, dim + 1).flatten(dim, dim + 1)
 
 
@@ -257,7 +261,7 @@ def local_part(whole: Tensor, placement: Placement, index: int, count: int) -> T
     match placement:
         case Shard():
             return slice_part(whole, placement, index, count)
-        case Replicate():
+        case Replicate() | Grouped():
             return whole
         case Partial(Reduction.SUM | Reduction.PROD as reduction):
             if index == 0:
@@ -277,6 +281,8 @@ def assemble(parts: Sequence[Tensor], placement: Placement) -> Tensor:
             return parts[0]
         case Partial(reduction):
             return reduce_parts(torch.stack(list(parts)), reduction)
+        case Grouped():
+            raise ValueError(f"which rows the ranks have of {placement} is not known")
 
 
 def reduce_parts(stacked: Tensor, reduction: Reduction) -> Tensor:
@@ -329,6 +335,8 @@ def gradient_parts(gradient: Tensor, parts: Sequence[Tensor], placement: Placeme
             return [slice_part(gradient, placement, index, count) for index in range(count)]
         case Replicate() | Partial(Reduction.SUM):
             return [gradient] * count
+        case Grouped():
+            raise ValueError(f"which rows the ranks have of {placement} is not known")
         case Partial(Reduction.AVG):
             return [gradient / count] * count
         case Partial(Reduction.PROD):

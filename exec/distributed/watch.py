@@ -224,6 +224,7 @@ class Watch:
         A thread that comes back from the store while the interpreter is taken down would be ended
         inside of torch, and the process with it, by SIGABRT. So it is given the time to come back.
         """
+        atexit.unregister(self.end)
         self._questions.put(None)
         self._thread.join(timeout=PATIENCE)
 
@@ -310,6 +311,14 @@ def watch() -> Watch | None:
         _watch, _watched = Watch(_own_store(), dist.get_rank(), dist.get_world_size()), group
         _report_uncaught()
     return _watch
+
+
+def end_watch() -> None:
+    """Ends the watch, and lets go of the process group."""
+    global _watch, _watched
+    if _watch is not None:
+        _watch.end()
+    _watch = _watched = None
 
 
 def _own_store() -> Any:

@@ -338,8 +338,8 @@ class _Audit:
                     "illegal", "style", key, "", reason, "write it in ep_plan", {key: "replicate"}
                 )
             elif text not in STYLES:
-                near = get_close_matches(text.lower().replace("-", "_"), STYLES, 1)
-                today = RETIRED.get(text) or next(iter(near), None)
+                close = get_close_matches(text.lower().replace("-", "_"), STYLES, 1)
+                today = RETIRED.get(text) or next(iter(close), None)
                 hint = f"write {today}" if today else f"known are {', '.join(STYLES)}"
                 reason = f"transformers has no style {text!r}"
                 yield Finding(
@@ -360,7 +360,7 @@ class _Audit:
             for name, _ in (*self.model.named_modules(), *self.model.named_parameters())
         )
         inside = [name for name in names if name.endswith(f".{key}")]
-        near = inside or get_close_matches(key, names, 1, 0.8)
+        near = inside or get_close_matches(key, names, 1, 0.7)
         return near[0] if near else ""
 
     def _world(self, count: int) -> list[_Run] | RankError:
@@ -381,6 +381,10 @@ class _Audit:
         try:
             return SimulatedWorld[_Run](count).run(program)
         except RankError as error:
+            # What was raised in a rank's frames would keep all that they hold.
+            for each in (error, error.__cause__, error.__context__):
+                if each is not None:
+                    each.__traceback__ = None
             return error
 
     def _backward(self, run: _Run) -> None:
@@ -616,7 +620,9 @@ class _Audit:
         ]
         if doubtful:
             module = doubtful[0].rpartition(".")[0]
-            reason = f"the gradient of {doubtful[0]} is equal here, and not proved"
+            compared = whole.gradients.get(doubtful[0]) is not None
+            seen = "is equal here, and not proved" if compared else "is not proved, nor compared"
+            reason = f"the gradient of {doubtful[0]} {seen}"
             return "unknown", [Finding("unknown", "gradients", module, "", reason)]
         return "legal", []
 

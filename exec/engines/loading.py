@@ -29,7 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from dimsolve.partition.engines.tp_plan import STYLES, Resolved
-from dimsolve.partition.placement import Placement, Shard
+from dimsolve.partition.placement import Placement, Replicate, Shard
 
 BLOCKS = (1, 2, 3, 4)
 """Of so many blocks a parameter that is put together has its parts."""
@@ -91,7 +91,7 @@ def loaded_parameters(model: nn.Module, plan: Resolved, count: int) -> dict[str,
     said = {
         name: STYLES[style].placement(name.rpartition(".")[2], parameter.ndim)
         for name, parameter in model.named_parameters()
-        if (style := plan.parameters.get(name)) in STYLES
+        if (style := plan.parameters.get(name, "")) in STYLES
     }
     cut = {n: p for n, p in said.items() if isinstance(p, Shard) and p.dim < _ndim(model, n)}
     if not any(_makes(converters, name) for name in cut):
@@ -173,18 +173,21 @@ def _converted(
     by_pattern = {pattern: each for each in converters for pattern in each.source_patterns}
     state = model.state_dict()
     targets: dict[str, Any] = {}
+    made: dict[str, Tensor] = {}
     for key, tensor in sorted(checkpoint.items(), key=lambda item: loader.dot_natural_key(item[0])):
         name, pattern = loader.rename_source_key(
             key, renamings, converters, model.base_model_prefix, state
         )
-        if pattern is None or name not in state:
+        if name not in state:
+            continue
+        if pattern is None:
+            made[name] = part_of(tensor, cut.get(name, Replicate()), rank, count)
             continue
         target = targets.setdefault(name, copy.deepcopy(by_pattern[pattern]))
         number = len(target.collected_tensors.get(pattern, []))
         placement = cut.get(name)
         read = partial(_read, tensor, placement, state[name], number, rank, count)
         target.add_tensor(name, key, pattern, read)
-    made: dict[str, Tensor] = {}
     for name, target in targets.items():
         for full, tensor in target.convert(name, model=model, config=model.config).items():
             made[full] = tensor[0] if isinstance(tensor, list) else tensor

@@ -42,7 +42,7 @@ from ..calls import Arguments, resolve, takes_several
 from ..calls import modified as modified_arguments
 from ..distributed.collectives import MeshPart, convert_axes
 from ..distributed.communicator import Communicator, common_number
-from ..distributed.sharding import slice_part
+from ..distributed.sharding import number_of, slice_part
 from .setting import TWO_FUNCTIONS, LoweringError, Setting, dim_of, is_real
 
 Places = dict[int | str, tuple[Placement, ...]]
@@ -146,6 +146,13 @@ _NO_MASK = Problem(
     'randomness="ranks"; or let the model draw with dropout: of transformers\' models, '
     'attn_implementation="eager"',
 )
+_NO_LENGTH = Problem(
+    LoweringError,
+    "not-as-one-device",
+    "{node.id} cannot draw what one device draws",
+    "its parts are unequal, of a length that is known only when it runs",
+    'randomness="ranks"; or plan with uneven="parameters"',
+)
 _OTHER_STATES = Problem(
     LoweringError,
     "generators-differ",
@@ -209,6 +216,8 @@ class Draws:
         ]
         if not cuts:
             return function
+        if any(not isinstance(placement.of, int) for placement, _ in cuts):
+            raise _NO_LENGTH(node=node)
         if node.name not in MASKS:
             names = zip(self.communicators.items(), layout, strict=True)
             axes = [a for (a, end), p in names if isinstance(p, Shard) and end.size > 1]
@@ -218,7 +227,7 @@ class Draws:
             shape = list(input.shape)
             for placement, end in cuts:
                 length = shape[placement.dim] * end.size
-                shape[placement.dim] = placement.of if placement.of else length
+                shape[placement.dim] = number_of(placement.of, placement) or length
             ones = _in_order_of(input, shape)
             mask = made = function(ones, *args, **kwargs)
             for placement, end in cuts:

@@ -34,8 +34,8 @@ from ..distributed.collectives import (
     pair_of,
 )
 from ..distributed.communicator import Communicator
-from ..distributed.sharding import filled_up
 from ..distributed.gradients import GradientBuckets, ShareGradientLater
+from ..distributed.sharding import filled_up
 
 Step: TypeAlias = Callable[[Tensor], Tensor]
 

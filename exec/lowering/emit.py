@@ -299,7 +299,9 @@ class _Emission:
         for change, splits in reversed(call.modified):
             self.imports.add("from dimsolve.exec.lowering.calls import modified")
             modifier = self._imported(step, change)
-            name = f"modified({name}, {modifier}, {self._part(call, splits)}, {names!r}, {defaults!r})"
+            name = (
+                f"modified({name}, {modifier}, {self._part(call, splits)}, {names!r}, {defaults!r})"
+            )
         if call.randomness is not None:
             draws = self.program.draws
             if draws is not None and draws.one_device:

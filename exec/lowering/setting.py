@@ -63,8 +63,8 @@ UNEQUAL_GIVEN = Problem(
     LoweringError,
     "unequal-parts-given",
     "unequal parts of {input} do not tell '{name}'",
-    "the plan cuts it into unequal parts, and how long the whole is cannot be read from one of them",
-    "give {input} whole on every rank, or plan with uneven=\"parameters\"",
+    "the plan cuts it into unequal parts, and one of them does not tell how long the whole is",
+    'give {input} whole on every rank, or plan with uneven="parameters"',
 )
 NOT_EMITTED = Problem(
     LoweringError,

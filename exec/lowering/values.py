@@ -95,7 +95,11 @@ class Symbols:
             raise UNREADABLE(name=name)
         size = self._size(self._given[found.value], found.index, name)
         given = self.setting.given_as(found.input)
-        if any(isinstance(p, Shard) and p.dim == found.index and p.of for p in given):
+        entry = next((e for e in self.setting.plan.inputs if e.name == found.input), None)
+        wanted = () if entry is None else self.setting.layout(entry.placements)
+        # A part tells the whole only where all parts are as long as it.
+        dealt = any(isinstance(p, Shard) and p.dim == found.index and p.of for p in wanted)
+        if dealt and any(isinstance(p, Shard) and p.dim == found.index for p in given):
             raise UNEQUAL_GIVEN(name=name, input=found.input)
         times = self.setting.parts_of(given, found.index)
         size = self._calculated(operator.mul, size, times, 1)
@@ -227,7 +231,7 @@ class Values:
         target = tuple(
             placement
             if isinstance(placement, Shard)
-            and (placement.contiguous if placed else axis in self._setting.kept)
+            and (_as_dtensor(placement) if placed else axis in self._setting.kept)
             else Replicate()
             for axis, placement in zip(self._setting.plan.mesh, made, strict=True)
         )
@@ -297,6 +301,11 @@ class Values:
         made = self._setting.fx.create_node("call_function", function, arguments, {}, name=name)
         made.meta["origin"] = Origin("conversion", label, move=(axis, source, target, shared))
         return made
+
+
+def _as_dtensor(shard: Shard) -> bool:
+    """Whether a DTensor can be made of the parts as they are."""
+    return shard.contiguous and (not shard.of or (shard.as_torch and isinstance(shard.of, int)))
 
 
 def labelled(communicator: Communicator, label: str) -> Communicator:

@@ -107,8 +107,10 @@ class GivenInputs:
     def of(cls, plan: Plan, communicators: Mapping[str, Communicator], way: Way) -> GivenInputs:
         """Returns how the inputs of a plan's graph are given.
 
-        An input that nothing uses is given in parts where it has a dimension that others are cut
-        by: a loader makes both alike.
+        A loader makes all inputs alike: one that the plan wants whole on every rank, or that
+        nothing uses, is given in parts too where it has a dimension that others are cut by, and
+        the program gathers it. A length that is no symbol says so only of what nothing uses:
+        a table of 8 rows may stand beside a batch of 8.
         """
         mesh = {axis: communicators[axis].size for axis in plan.mesh}
         symbols = tuple(mesh_sizes(plan, communicators).items())
@@ -127,9 +129,13 @@ class GivenInputs:
                     layouts[entry.name][number] = placement
                     lengths.add((entry.whole or [])[placement.dim])
             for entry in inputs:
-                dims = [i for i, length in enumerate(entry.whole or []) if length in lengths]
-                if entry.value not in used and dims:
-                    layouts[entry.name][number] = Shard(dims[0])
+                if isinstance(wanted[entry.name][number], Shard):
+                    continue
+                for dim, length in enumerate(entry.whole or []):
+                    named = length is not None and not length.isdecimal()
+                    if length in lengths and (named or entry.value not in used):
+                        layouts[entry.name][number] = Shard(dim)
+                        break
         found = {name: tuple(layout) for name, layout in layouts.items()}
         return cls(way, mesh, plan.data_axes, found)
 

@@ -26,7 +26,7 @@ from dimsolve.solver.algebra.dims import evaluate, symbols_of
 from ..distributed.communicator import Communicator, communicators_of, end_text
 from ..distributed.failures import rank_failure
 from ..distributed.watch import chosen_timeout, watch
-from ..lowering.setting import LoweringError, dim_of
+from ..lowering.setting import LoweringError, dim_of, other_mesh
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -132,6 +132,7 @@ def rank_mesh(
         return RankMesh({axis: Alone() for axis in sizes}, alone_on or default_device())
     if device_mesh is None:
         return _of_all_ranks(plan)
+    device_mesh = _factored(plan, device_mesh)
     names = device_mesh.mesh_dim_names or ()
     missing = [axis for axis in plan.mesh if axis not in names]
     if missing:
@@ -140,6 +141,23 @@ def rank_mesh(
     own = device_mesh if names == axes else device_mesh[axes]
     ends = communicators_of(own)
     return RankMesh(ends, _device(own.device_type), own)
+
+
+def _factored(plan: Plan, mesh: DeviceMesh) -> DeviceMesh:
+    """The mesh whose axes that the plan sees as several are several. All its ranks call it."""
+    for axis, parts in plan.factors.items():
+        names = mesh.mesh_dim_names or ()
+        if axis in names and not set(parts) & set(names):
+            sizes = tuple([int(plan.mesh[part]) for part in parts])
+            if prod(sizes) != mesh.size(names.index(axis)):
+                raise other_mesh(
+                    plan,
+                    dict(zip(names, mesh.shape, strict=True)),
+                    f"the axis {axis} has {mesh.size(names.index(axis))} ranks, and the plan sees "
+                    f"it as {' times '.join(map(str, sizes))}",
+                )
+            mesh = mesh._unflatten(axis, sizes, tuple(parts))
+    return mesh
 
 
 def _of_all_ranks(plan: Plan) -> RankMesh:

@@ -29,8 +29,9 @@ from ..capture.dynamic import Leaf, parts_and_leaves
 from ..lowering.program import Program
 from ..lowering.setting import Returned, mesh_sizes
 from ..modes import autocast_now, state_of
+from ..rebuild import Rebuilder
 from .agreement import Agreement, AgreementError
-from .call_inputs import CallError, CallInputs, Rebuilder
+from .call_inputs import CallError, CallInputs
 from .faults import explain, is_failure
 from .given_inputs import (
     Form,
@@ -53,6 +54,9 @@ KEPT = 1024
 LIMIT = 8
 """So many programs are made for calls that differ in values only that are no tensors."""
 
+_COUNTERS = (".cumulative_length", ".cumulative_length_int")
+"""Where layers of transformers' caches note how many tokens they have seen."""
+
 _FLAT = (Tensor, int, float, str, bool, type(None))
 
 _OTHER_MODE = Problem(
@@ -69,6 +73,15 @@ _TOO_MANY = Problem(
     "the part has {count} programs that differ in what is no tensor, the last ones with {values}; "
     "each is traced and planned, and kept",
     "give a tensor: torch.tensor({name})",
+)
+_COUNTS_TOKENS = Problem(
+    CallError,
+    "cache-counts",
+    "{name} is a number of tokens, and another one in every call",
+    "a layer of a cache that forgets what has left its window counts in Python, and each count "
+    "would be a program of its own",
+    "part.generate(...); or give past_key_values=DynamicCache(), which keeps all, and masks leave "
+    "out what has left the window",
 )
 
 _OTHER_DTYPE = Problem(
@@ -417,6 +430,13 @@ class Programs:
         mode, leaves = key
         group = (mode, *[leaf[:2] for leaf in leaves])
         made = self._counts.setdefault(group, [])
+        for number, leaf in enumerate(leaves):
+            if (
+                made
+                and leaf[0].endswith(_COUNTERS)
+                and leaf[-1] not in [m[number][-1] for m in made]
+            ):
+                raise _COUNTS_TOKENS(name=leaf[0])
         if len(made) >= LIMIT:
             for number, leaf in enumerate(leaves):
                 values = [each[number][-1] for each in made]

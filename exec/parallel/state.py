@@ -119,7 +119,8 @@ class Held:
         shape = list(local)
         for placement, end in self._cuts():
             if isinstance(placement, Shard):
-                shape[placement.dim] = placement.of or shape[placement.dim] * end.size
+                length = shape[placement.dim] * end.size
+                shape[placement.dim] = number_of(placement.of, placement) or length
         return tuple(shape)
 
     def runs(self, shape: Sequence[int]) -> list[Run]:

@@ -124,6 +124,7 @@ class RunOptions(Model):
     plan: str | None = None
     policy: str | None = None
     state: str | None = None
+    uneven: str = "parameters"
     steps: int = 3
     verify: bool = True
     seed: int = 0

@@ -12,6 +12,7 @@ the process that started it, is gone.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -21,14 +22,14 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import timedelta
 from math import isfinite
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -38,11 +39,12 @@ from dimsolve.ir.errors import AnnotationError, DimsolveError, Problem, is_unrea
 from dimsolve.partition.mesh import Mesh
 from dimsolve.partition.plan import Plan, read_plan_file
 from dimsolve.partition.plan import plan as make_plan
+from dimsolve.partition.plan_data import given_mesh
 
 from ..capture.argument_objects import mapped
 from ..capture.dynamic import parameter_names
 from ..distributed.failures import Stopped
-from ..distributed.watch import watch
+from ..distributed.watch import INTERVAL, PATIENCE, Watch, end_watch, watch
 from ..graph import Graph
 from ..lowering.setting import mesh_symbols, other_mesh
 from ..parallel.faults import explain_run, note_stage
@@ -113,9 +115,12 @@ def plan_of(options: RunOptions, graph: Graph) -> Plan:
     """
     mesh = Mesh.of(options.mesh)
     if options.plan is None:
-        return make_plan(graph, mesh, policy_of(options.policy), options.state)
+        policy = policy_of(options.policy)
+        return make_plan(graph, mesh, policy, options.state, uneven=options.uneven)
     plan = read_plan_file(options.plan)
     ranks = {axis: size for axis, size in mesh.axes if isinstance(size, int)}
+    if given_mesh(plan) == ranks:
+        return plan.for_graph(graph)
     if tuple(plan.mesh) != mesh.names:
         raise other_mesh(plan, ranks, "the axes are not the same")
     mesh_symbols(plan, ranks)
@@ -305,6 +310,7 @@ def run(options: RunOptions, folder: Path | None = None) -> RunReport:
     try:
         report = run_rank(options, progress)
         progress("")
+        _leave(guard, world)
         return report
     except BaseException as error:
         if folder is not None and (folder / INTERRUPTED).exists():
@@ -326,6 +332,25 @@ def run(options: RunOptions, folder: Path | None = None) -> RunReport:
             error=ErrorReport.model_validate(known),
             exit_code=2 if isinstance(error, DimsolveError) and is_unreadable(error) else 1,
         )
+
+
+def _leave(guard: Watch, world: int) -> None:
+    """Leaves the world together with the other ranks, and ends the threads of torch that serve it.
+
+    A thread of gloo that gives back a tensor, or one of the watch that comes back from the store,
+    asks for the interpreter; while that is taken down it is ended inside of torch, and the process
+    with it, by SIGABRT ("terminate called without an active exception"). So nothing is left to run
+    when the interpreter ends. A group is torn down when nobody has work in it, and holds it.
+    """
+    with suppress(RuntimeError, TimeoutError):  # the store is gone: so is who held it, at its end
+        store = guard.store("dimsolve/left")
+        guard.ask(lambda: store.add("ranks", 1))
+        until = time.monotonic() + PATIENCE
+        while guard.ask(lambda: store.add("ranks", 0)) < world and time.monotonic() < until:
+            time.sleep(INTERVAL / 4)
+    end_watch()
+    dist.destroy_process_group()
+    gc.collect()
 
 
 def unreachable(rank: int, timeout: float) -> str:
@@ -456,5 +481,16 @@ def _end_late() -> Callable[[Any], None]:
     return check
 
 
+def end(code: int) -> NoReturn:
+    """Ends this process. After a failure it does so at once: a thread of gloo may still wait for a
+    rank that is gone, and no thread of torch outlives the interpreter (see `_leave`).
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if code:
+        os._exit(code)
+    sys.exit(0)
+
+
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
+    end(main(Path(sys.argv[1]), int(sys.argv[2])))

@@ -154,6 +154,7 @@ def cut(
             reduction=Reduction(reduction or declaration.reduction),
             transform_rules=declaration.transform_rules,
             uneven=uneven,
+            empty=declaration.empty,
         )
         if legality.verdict != "legal" or legality.rule is None:
             return NoCut(legality.reason)
@@ -342,7 +343,10 @@ class _Program:
             function = getattr(rule.transform, kind, None)
             if function is not None:
                 splits.setdefault(function, []).append((rule.name, member[str(axis)]))
-        return [(function, MeshPart(tuple(pairs), self.cuts.dealt)) for function, pairs in splits.items()]
+        return [
+            (function, MeshPart(tuple(pairs), self.cuts.dealt))
+            for function, pairs in splits.items()
+        ]
 
     def _check_shapes(self, outputs: list[Any], rank: int) -> None:
         count = len(self.whole.outputs)

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from dimsolve.ir.errors import DimsolveError, OperatorError
 from dimsolve.ir.operator import Operator
+from dimsolve.partition.mesh import has_empty_part
 from dimsolve.partition.rules.rule import NoRule
 
 from ..calls import Arguments, Call
@@ -240,7 +241,32 @@ class CheckSplits:
             self.blame(Culprit(name, f"{reason}a multiple of {multiples}", hint))
         elif not compared and not isinstance(calls, GivenCall):
             self._blame_unsplit(name, self.uncut[name])
-        return compared
+        return compared and self._unequal(name, base)
+
+    def _unequal(self, name: str, whole: Whole) -> bool:
+        """Splits one identifier into parts that are not equal, and into so many that one is empty,
+        as far as its rule holds for these; returns whether they are equal to the whole.
+        """
+        length = whole.solution.values[name]
+        assert isinstance(length, int)
+        counts = [n for n in range(2, length) if length % n and not has_empty_part(length, n)]
+        for count in (*counts[:1], length + 1):
+            split = ((name, count),)
+            cuts = cut(whole.solution, whole.call.declaration, split, uneven=True)
+            if isinstance(cuts, NoCut) or not cuts.dealt:
+                continue
+            outcome = run_split(whole, cuts, self.seed)
+            if outcome.ok:
+                self._keep(outcome.differences)
+                continue
+            found = outcome.error or str(outcome.worst)
+            reason = f"'{name}' = {length}, split into {count} unequal parts: {found}"
+            hint = (
+                f"write '{name}^', or a TransformRule, whose parts are equal where it says no more"
+            )
+            self.blame(Culprit(name, reason, hint))
+            return False
+        return True
 
     def _unusual(self, name: str, calls: Calls) -> bool:
         """Splits one identifier on values that random numbers never have."""

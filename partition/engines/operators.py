@@ -26,7 +26,7 @@ from dimsolve.solver.infer import infer_sizes
 from dimsolve.solver.layout import Pattern
 from dimsolve.solver.solution import Solution
 
-from ..placement import Placement, Reduction, Shard
+from ..placement import Partial, Placement, Reduction, Shard
 from ..rules.rule import NoRule, choose_rule
 from ..rules.table import rules_of
 from ..torch_placements import to_torch
@@ -159,8 +159,9 @@ def to_register_sharding(operator: Any) -> Callable[..., Strategy]:
 
     operator: an annotation, a registered operator, or a path of the library, ``"torch.mm"``. The
     function gives all placements along one mesh axis that the operator's rules prove, for any
-    number of ranks: a dimension that is a product is cut where only one of its factors is longer
-    than 1. Raises OperatorError for an operator that draws random numbers or writes to its inputs.
+    number of ranks, which need not divide lengths: a dimension that is a product is cut where only
+    one of its factors is longer than 1, and one that a mean is taken over is not. Raises
+    OperatorError for an operator that draws random numbers or writes to its inputs.
     """
     found = _operator(operator)
 
@@ -197,7 +198,9 @@ def to_register_sharding(operator: Any) -> Callable[..., Strategy]:
             if isinstance(rule, NoRule) or solution.values[name] == 1:
                 continue
             local = rule.transform is not None and (rule.transform.local or rule.transform.modifier)
-            if not local and _sole((*rule.inputs, *rule.outputs), solution):
+            # Parts of unequal lengths have means that do not weigh the same.
+            means = any(p == Partial(Reduction.AVG) for p in rule.outputs)
+            if not local and not means and _sole((*rule.inputs, *rule.outputs), solution):
                 rows.append(_row(rule.inputs, rule.outputs, solution, given, tensors))
         return rows
 

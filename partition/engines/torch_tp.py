@@ -10,13 +10,15 @@
         },
     )
 
-A table says what each style of a ``tp_plan`` is there; what has no entry is refused.
+A table says what each style of a ``tp_plan`` is there; what has no entry is refused. Of a weight
+that two modules share `parallelize_module` makes two, each with its own gradient: they are tied
+again afterwards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..plan_data import PlanData
@@ -36,11 +38,12 @@ ARGUMENTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 @dataclass(frozen=True, slots=True)
 class ParallelizeModule:
     """What `parallelize_module` takes. ``styles``: of a ``tp_plan``, by the names of modules;
-    ``axis``: of the mesh.
+    ``axis``: of the mesh; ``ties``: parameters that are another's, by their names.
     """
 
     styles: Mapping[str, str]
     axis: str = "tp"
+    ties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -62,10 +65,32 @@ class ParallelizeModule:
             cls, arguments = ARGUMENTS[style]
             given = ", ".join(f"{key}={value}()" for key, value in arguments.items())
             lines.append(f'        "{name}": {cls}({given}),')
-        return "\n".join([*lines, "    },", ")", ""])
+        lines += ["    },", ")"]
+        for name, other in self.ties.items():
+            (to, short), (source, own) = _place(name), _place(other)
+            lines.append(f"{to}.{short} = {source}.{own}  # one again: two were made of it")
+        return "\n".join([*lines, ""])
+
+    def apply(self, model: Any, mesh: Any) -> Any:
+        """Returns the model with its parameters cut over a mesh of this axis."""
+        from torch.distributed.tensor.parallel import parallelize_module
+
+        cut = parallelize_module(model, mesh, self._objects())
+        for name, other in self.ties.items():
+            (to, _, short), (source, _, own) = name.rpartition("."), other.rpartition(".")
+            setattr(cut.get_submodule(to), short, getattr(cut.get_submodule(source), own))
+        return cut
 
     def objects(self) -> dict[str, Any]:
-        """Returns the styles as objects of torch, by the names of modules."""
+        """Returns the styles as objects of torch, by the names of modules. Raises PlanError where
+        parameters are tied, which these do not say.
+        """
+        for name, other in self.ties.items():
+            reason = f"it is {other}, and parallelize_module makes two of it: use .apply or .text"
+            raise CANNOT_SAY(format="objects alone", operator=name, reason=reason)
+        return self._objects()
+
+    def _objects(self) -> dict[str, Any]:
         import torch.distributed.tensor as dt
         from torch.distributed.tensor import parallel
 
@@ -80,6 +105,12 @@ class ParallelizeModule:
         return self.text
 
 
+def _place(name: str) -> tuple[str, str]:
+    """A parameter's module, as Python text, and its name there."""
+    module, _, short = name.rpartition(".")
+    return f'model.get_submodule("{module}")', short
+
+
 def to_parallelize_module(plan: PlanData, axis: str | None = None) -> ParallelizeModule:
     """Returns what `parallelize_module` takes. Raises PlanError for what it cannot say."""
     found = write(plan, axis)
@@ -91,4 +122,4 @@ def to_parallelize_module(plan: PlanData, axis: str | None = None) -> Paralleliz
         if style not in ARGUMENTS:
             reason = f"torch.distributed.tensor.parallel has no style for {style}"
             raise CANNOT_SAY(format="parallelize_module", operator=name, reason=reason)
-    return ParallelizeModule(found.styles, axis or next(iter(plan.mesh)))
+    return ParallelizeModule(found.styles, axis or next(iter(plan.mesh)), found.ties)

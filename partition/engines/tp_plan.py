@@ -184,15 +184,15 @@ def resolve(plan: Mapping[str, str], modules: Iterable[tuple[str, Iterable[str]]
     used: set[str] = set()
     for module, own in modules:
         key = generic(module)
-        if module and key in plan:
+        if key in plan:
             found.modules[module] = plan[key]
             used.add(key)
         for parameter in own:
             name = f"{module}.{parameter}" if module else parameter
             exact = generic(name)
             above = exact.rpartition(".")[0]
-            style = exact if exact in plan else above if "." in exact else ""
-            if style in plan:
+            style = exact if exact in plan else above
+            if style and style in plan:
                 found.parameters[name] = plan[style]
                 used.add(style)
     unused = tuple(name for name in plan if name not in used)

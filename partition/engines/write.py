@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from dimsolve.solver.operators import canonical
 
@@ -48,12 +49,14 @@ class Written:
     """Styles by the names of modules, every number written ``*``, and what has none.
 
     near: styles that join a value right behind the module, where the plan joins it later, or not
-    as a style does: another plan, for whoever asks what is right beside it.
+    as a style does: another plan, for whoever asks what is right beside it. ties: parameters of
+    modules that are another's, by their names there.
     """
 
     styles: dict[str, str] = field(default_factory=dict)
     refused: list[Refusal] = field(default_factory=list)
     near: dict[str, str] = field(default_factory=dict)
+    ties: dict[str, str] = field(default_factory=dict)
 
 
 def to_tp_plan(plan: PlanData, axis: str | None = None) -> dict[str, str]:
@@ -68,6 +71,30 @@ def to_tp_plan(plan: PlanData, axis: str | None = None) -> dict[str, str]:
     return found.styles
 
 
+def to_distributed_config(plan: PlanData, model: Any, axis: str | None = None) -> Any:
+    """Returns transformers' ``DistributedConfig`` for a model. Raises PlanError for what that
+    cannot say, and where the number of ranks is no number.
+
+    transformers keeps the rules of the model's own plan that a given one does not have: here they
+    are "replicate", so that the plan is all of it.
+    """
+    from transformers.distributed import DistributedConfig
+
+    styles = to_tp_plan(plan, axis)
+    name = axis or _axis(plan)
+    if not plan.mesh[name].isdigit():
+        reason = f"the axis {name} has {plan.mesh[name]} ranks, which is no number"
+        raise CANNOT_SAY(format="a DistributedConfig", operator="the mesh", reason=reason)
+    own = dict.fromkeys(getattr(model, "tp_plan", None) or {}, "replicate")
+    return DistributedConfig(tp_size=int(plan.mesh[name]), tp_plan={**own, **styles})
+
+
+def _axis(plan: PlanData) -> str:
+    """The first axis along which something is cut."""
+    used = (name for name in plan.mesh if any(name in op.splits for op in plan.operators))
+    return next(used, next(iter(plan.mesh)))
+
+
 def write(plan: PlanData, axis: str | None = None) -> Written:
     """Returns what of a plan can be said, and what cannot."""
     return _Writer(plan, axis).run()
@@ -77,7 +104,7 @@ class _Writer:
     def __init__(self, plan: PlanData, axis: str | None) -> None:
         self.plan = plan
         used = [name for name in plan.mesh if any(name in op.splits for op in plan.operators)]
-        self.axis = axis or (used[0] if used else next(iter(plan.mesh)))
+        self.axis = axis or _axis(plan)
         self.place = list(plan.mesh).index(self.axis)
         self.others = [name for name in used if name != self.axis]
         self.found = Written()
@@ -97,6 +124,10 @@ class _Writer:
         for name in self.others:
             self._refuse(name, f"the mesh axis {name} cuts too, and the format has one axis")
         for op in self.plan.operators:
+            split = op.splits.get(self.axis)
+            if split is not None and split.uneven:
+                reason = "it is cut into unequal parts, and an engine cuts rows as torch.chunk does"
+                self._refuse(f"{op.node} of {op.module or 'the model'}", reason)
             style = self._style(op)
             if style is not None and op.module:
                 known = self.modules.setdefault(op.module, style)
@@ -128,6 +159,10 @@ class _Writer:
         if not cut:
             return self._whole(op, own)
         name = f"{op.node} of {op.module or 'the model'}"
+        for operand in own if path in (LINEAR, EMBEDDING) else ():
+            owner, _, short = self.parameters[operand.value].name.rpartition(".")
+            if owner != op.module:
+                self.found.ties[f"{op.module}.{short}"] = f"{owner}.{short}"
         if path == LINEAR:
             style, reason = self._linear(op)
         elif path == EMBEDDING:

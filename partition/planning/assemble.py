@@ -109,7 +109,9 @@ class Assembly:
         operators = [self._operator(operator) for operator in self.network.operators]
         reasons = reasons_of(self.network, self.decided)
         newest = bool(state or self.precision or any(entry.sends for entry in operators))
-        uneven = bool(self.factors) or any(split.uneven for entry in operators for split in entry.splits.values())
+        uneven = bool(self.factors) or any(
+            split.uneven for entry in operators for split in entry.splits.values()
+        )
         plan = make(
             graph=identity,
             mesh={name: str(size) for name, size in self.mesh.axes},
@@ -261,11 +263,13 @@ class Assembly:
         return OutputPlan(**self._tensor(edge, layout), name=name, source=source)
 
 
-def split_of(choice: Choice, op_class: OperatorClass) -> Split:
-    """Returns what a plan says of a choice. op_class: as outer axes left it."""
+def split_of(choice: Choice, op_class: OperatorClass | None = None) -> Split:
+    """Returns what a plan says of a choice. op_class: as outer axes left it, where a choice may be
+    one of unequal parts.
+    """
     of: Dim = 0
     unit: Dim | None = 1
-    if choice.units and choice.name is not None:
+    if choice.units and choice.name is not None and op_class is not None:
         of = op_class.lengths[choice.name]
         shard = Shard(0, choice.blocks, choice.segments)
         unit = exact_quotient(of, shard.units * choice.units, op_class.facts)

@@ -1,8 +1,8 @@
-"""The policy ``"auto"``: the plan of least time, found by an exact search over all axes at once.
+"""The policy ``"auto"``: the plan of least time, by an exact search over all axes at once.
 
-`formulation` makes the problem, `dimsolve.partition.search` solves it. Where values are relaxed, the
-answer is a bound, and what it chooses is a plan with a price of its own: options that no cheaper
-plan can have are dropped, and what is left is formulated anew, until the two meet.
+`formulation` makes the problem, `dimsolve.partition.search` solves it. Where values are relaxed,
+the answer is a bound, and what it chooses is a plan with a price of its own: options that no
+cheaper plan can have are dropped, and what is left is formulated anew, until the two meet.
 
 What the search adds up is what `dimsolve.partition.cost` says of the plan, to the picosecond: the
 plan's own conversions are priced, not an estimate of them.
@@ -11,14 +11,15 @@ plan's own conversions are priced, not an estimate of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from ..cost import Costs, cost_of
-from ..machine import Machine
+from ..held import held_as_searched
+from ..machine import Machine, bytes_text
 from ..memory import memory_of
 from ..mesh import Mesh
 from ..plan_data import PlanData, PlanError, SearchRecord, problem
@@ -57,6 +58,7 @@ NOT_FOUND = problem(
     "the limit is {limit}; whether there is one was not proved",
     "give the search more seconds",
 )
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -99,6 +101,9 @@ FIRST_GUESS = 4096
 """The best plan is first looked for at most by this part above the bound of relaxed values."""
 
 
+TIGHTER = 6
+"""How often a choice that does not fit is looked for again with a lower limit."""
+
 ENOUGH = 0.95
 """Where more than this part of all options is left, dropping goes on no further."""
 
@@ -122,19 +127,26 @@ class Rounds:
     proof: list[Any] = field(default_factory=list)
 
     def run(self) -> Rounds:
-        """Returns itself, when no more is to be found."""
-        options = self.form.options()
-        now = self.form.instance(options)
+        """Returns itself, when no more is to be found, or the user has waited long enough."""
+        try:
+            self._run()
+        except KeyboardInterrupt:
+            if self.taken is None:
+                raise
+        return self
+
+    def _run(self) -> None:
+        now = self.form.instance(self.form.options())
         self.solve(now, FORBIDDEN, [])
         part = FIRST_GUESS
         while now.relaxed and self.bound < self.cost and self.left > 0:
             before = self.bound
-            guess = min(self.bound + self.bound // part + 1, self.cost)
+            above = self.bound // part if part else self.bound << 8
+            guess = min(self.bound + above + 1, self.cost)
             self.below(guess, now)
-            part = max(part // 2, 1)
-            if self.bound == before and guess == self.cost:
+            if self.bound == before and (guess == self.cost or part == 0):
                 break
-        return self
+            part //= 2
 
     def below(self, target: int, now: Instance) -> None:
         """Looks for choices that cost less than the target."""
@@ -155,9 +167,18 @@ class Rounds:
     def solve(self, now: Instance, target: int, dropped: list[Any]) -> None:
         """Solves a problem that is left of all choices below the target."""
         answer = solve(now.problem, seconds=self.left)
-        if answer.chosen is not None:
-            self.offer([each[k] for each, k in zip(now.options, answer.chosen, strict=False)])
         self.prove(min(answer.bound, target), [*dropped, answer.steps])
+        limit = now.problem.limit
+        for _ in range(TIGHTER):
+            if answer.chosen is None:
+                return
+            taken = [each[k] for each, k in zip(now.options, answer.chosen, strict=False)]
+            over = self.offer(taken)
+            if limit is None or over <= 0 or self.left <= 0:
+                break
+            # What relaxed values are converted to was not counted: less is left for the others.
+            limit -= over
+            answer = solve(replace(now.problem, limit=limit), seconds=self.left)
 
     def prove(self, bound: int, proof: list[Any]) -> None:
         """Takes a bound that is better than what is known."""
@@ -170,13 +191,18 @@ class Rounds:
         """Seconds that are left."""
         return self.ends - monotonic()
 
-    def offer(self, taken: list[Option]) -> None:
-        """Takes a choice that fits and is better than the best."""
+    def offer(self, taken: list[Option]) -> int:
+        """Takes a choice that fits and is better than the best; returns by how many bytes it does
+        not fit.
+        """
         exact = self.form.instance([[option] for option in taken], most=1 << 30).problem
         chosen = [0] * len(exact.costs)
         cost = exact.cost(chosen)
-        if cost < self.cost and exact.fits(chosen):
+        over = 0 if exact.limit is None else exact.most_held(chosen) - exact.limit
+        if cost < self.cost and over <= 0:
             self.taken, self.cost = taken, cost
+            self.bound = min(self.bound, cost)
+        return over
 
 
 def search(network: Network, mesh: Mesh, asked: Asked) -> Found:
@@ -209,14 +235,24 @@ def search(network: Network, mesh: Mesh, asked: Asked) -> Found:
     return Found(decided, classes, record)
 
 
+def require_fits(plan: PlanData, record: SearchRecord) -> None:
+    """Raises PlanError for a plan whose step, walked through, needs more than the search counts."""
+    sizes = Sizes(plan, record.sizes, {}, "memory")
+    limit = record.memory
+    if limit is not None and memory_of(plan, sizes, record.optimizer_states).total > limit:
+        raise NOT_FOUND(limit=bytes_text(limit))
+
+
 def infeasible(form: Formulation, found: Rounds) -> PlanError:
     """Returns the error for a graph that no plan brings into memory, or none that was found."""
     limit = form.memory or 0
     if found.bound < FORBIDDEN:
-        return NOT_FOUND(limit=gibibytes(limit))
-    problem = form.instance(form.options()).problem
+        return NOT_FOUND(limit=bytes_text(limit))
+    options = form.options()
+    problem = form.instance(options).problem
     free = Problem(problem.costs, problem.edges, problem.usages, None)
-    low, high = limit, free.most_held(solve(free).chosen or [])
+    taken = solve(free).chosen
+    low, high = limit, free.most_held(taken or [])
     while high - low > max(low // 1000, 1):
         middle = (low + high) // 2
         zero = Problem(
@@ -232,19 +268,11 @@ def infeasible(form: Formulation, found: Rounds) -> PlanError:
             low = middle
         else:
             break
-    return NOTHING_FITS(limit=gibibytes(limit), least=gibibytes(low), found=gibibytes(high))
-
-
-def gibibytes(count: int) -> str:
-    """Returns bytes as people read them.
-
-    >>> gibibytes(3 << 29), gibibytes(5000)
-    ('1.5 GiB', '4.883 KiB')
-    """
-    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if count >= size:
-            return f"{count / size:.4g} {unit}"
-    return f"{count} bytes"
+        taken = answer.chosen or taken
+    if taken is not None:
+        exact = form.instance([[own[k]] for own, k in zip(options, taken, strict=False)], 1 << 30)
+        high = exact.problem.most_held([0] * len(exact.problem.costs))
+    return NOTHING_FITS(limit=bytes_text(limit), least=bytes_text(low), found=bytes_text(high))
 
 
 def verified(plan: PlanData, network: Network, mesh: Mesh) -> None:
@@ -257,9 +285,13 @@ def verified(plan: PlanData, network: Network, mesh: Mesh) -> None:
     cost = cost_of(plan, sizes, record.machine).picoseconds
     if cost != record.cost:
         raise NotProved(f"the plan costs {cost}, not {record.cost}")
-    held = memory_of(plan, sizes, record.optimizer_states).total
-    if record.memory is not None and held > record.memory:
-        raise NotProved(f"the plan holds {held}, more than {record.memory}")
+    if record.memory is not None:
+        held = max(
+            held_as_searched(plan, sizes, record.optimizer_states),
+            memory_of(plan, sizes, record.optimizer_states).total,
+        )
+        if held > record.memory:
+            raise NotProved(f"the plan holds {held}, more than {record.memory}")
     asked = Asked(record.machine, record.sizes, record.memory, record.optimizer_states)
     form = formulation_of(network, mesh, asked)
     options = form.options()

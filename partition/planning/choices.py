@@ -5,6 +5,7 @@
         Choice("n", blocks=3)  R, S(0, blocks=3), S(0, blocks=3) -> S(2, blocks=3)
         Choice("k")            S(2), S(1), P(sum) -> P(sum)
         passing                P(sum), R, P(sum) -> P(sum)       linear in input and bias together
+    *, rows in groups      G(0), R, R -> G(0)                other rows than a rank's are not read
         whole                  R, R, R -> R
 
 A split into any number of parts treats the indices of its identifier one by one, so they may also
@@ -16,6 +17,7 @@ one contract. What can be asked of an `OperatorClass` is answered once:
 
     split("n")          the choice that cuts n, or a Refusal
     spread(0, S(2))     the choice that has S(2) at tensor 0
+    grouped(0, G(0))    the choices that have G(0) at tensor 0
     passing({0})        the choice in which tensor 0 is partial
     local(choice, 2)    the class of what a rank is left with: lengths divided by 2
 """
@@ -39,6 +41,7 @@ from dimsolve.solver.solution import Solution
 from ..mesh import dealt_units, is_dealt, part_of
 from ..placement import (
     MOST_WRITTEN,
+    Grouped,
     Partial,
     Placement,
     Reduction,
@@ -133,7 +136,8 @@ class Refusal:
 @dataclass(frozen=True, slots=True)
 class Contract:
     """What of a declaration decides how it may be cut, besides its annotation. ``kept``: inputs, by
-    number, that the model keeps as they are left: no summand stands for them.
+    number, that the model keeps as they are left: no summand stands for them. empty: whether it
+    runs where a length is 0.
     """
 
     value_split: tuple[int, ...]
@@ -142,6 +146,7 @@ class Contract:
     frozen: str
     transform_rules: tuple[object, ...]
     kept: tuple[int, ...] = ()
+    empty: bool = False
 
     @classmethod
     def of(cls, declaration: Declaration, kept: tuple[int, ...] = ()) -> Contract:
@@ -153,6 +158,7 @@ class Contract:
             declaration.frozen,
             tuple(declaration.transform_rules),
             kept,
+            declaration.empty,
         )
 
     def loses(self, inputs: Sequence[Placement]) -> bool:
@@ -193,6 +199,7 @@ class OperatorClass:
         self.whole = Choice((R,) * self.inputs, (R,) * outputs)
         self._splits: dict[tuple[Any, ...], Choice | Refusal] = {}
         self._spreads: dict[tuple[int, Placement], Choice | Refusal] = {}
+        self._grouped: dict[tuple[int, Grouped], tuple[Choice, ...]] = {}
         self._passes: dict[tuple[frozenset[int], Reduction], Choice | None] = {}
         self._unevens: dict[tuple[int, Dim], Choice | Refusal] = {}
         self._locals: dict[tuple[int, Dim], OperatorClass] = {}
@@ -283,7 +290,7 @@ class OperatorClass:
         inputs, outputs = tuple(placements[: self.inputs]), tuple(placements[self.inputs :])
         if self.contract.loses(inputs):
             return Refusal("what it writes to is kept, and a rank would have a summand", rule.name)
-        parts = parts_of(rule)
+        parts = parts_of(rule, self.contract.empty)
         return Choice(
             inputs, outputs, rule.name, blocks, segments, number, requirements, parts=parts
         )
@@ -412,6 +419,54 @@ class OperatorClass:
         return (
             f"no identifier of ({' '.join(map(str, pattern.atoms))}) is cut in {where}: {lengths}"
         )
+
+    @property
+    def group_ends(self) -> int | None:
+        """The input that says where groups of rows end, if the operator has a matrix for each."""
+        return next((rule.groups for rule in self.rules if rule.groups is not None), None)
+
+    def grouped(self, tensor: int, placement: Grouped) -> tuple[Choice, ...]:
+        """Returns the choices that have rows in groups at a tensor: of an operator that has a
+        matrix for each group, those that take rows in groups; of another, the one that works on
+        rows one by one. They ask nothing of the count but what the split of the groups does.
+        """
+        key = (tensor, placement)
+        if key not in self._grouped:
+            self._grouped[key] = tuple(self._groupings(tensor, placement))
+        return self._grouped[key]
+
+    def _groupings(self, tensor: int, placement: Grouped) -> Iterator[Choice]:
+        patterns = self.tensors[tensor]
+        if patterns is None or placement.dim >= len(patterns):
+            return
+        for rule in self.rules:
+            if rule.groups is not None and placement == Grouped(0) and tensor in (0, self.inputs):
+                plain = self.split(rule.names(self.solution)[0])
+                if isinstance(plain, Choice):
+                    taken = replace(plain, inputs=(placement, *plain.inputs[1:]))
+                    yield replace(taken, outputs=(placement,))
+                    if tensor == 0:
+                        yield taken
+                return
+        names = patterns[placement.dim].names
+        rows = self.split(names[0]) if len(names) == 1 else None
+        if not isinstance(rows, Choice) or rows.rule is not None:
+            return
+        placed = [self._in_groups(n, each) for n, each in enumerate((*rows.inputs, *rows.outputs))]
+        if None not in placed:
+            found = [each for each in placed if each is not None]
+            inputs, outputs = tuple(found[: self.inputs]), tuple(found[self.inputs :])
+            yield replace(rows, inputs=inputs, outputs=outputs, requirements=())
+
+    def _in_groups(self, tensor: int, placement: Placement) -> Placement | None:
+        """A placement of a split of rows, where the rows are in groups; None for a sum of rows, and
+        for rows that are taken apart.
+        """
+        if isinstance(placement, Shard):
+            patterns = self.tensors[tensor]
+            alone = patterns is not None and len(patterns[placement.dim].atoms) == 1
+            return Grouped(placement.dim) if alone and placement == Shard(placement.dim) else None
+        return placement if isinstance(placement, Replicate) else None
 
     def passing(
         self, partial: frozenset[int], reduction: Reduction = Reduction.SUM

@@ -39,10 +39,10 @@ def complete(state: AxisState, requirements: Requirements) -> None:
             break
     for edge, made in enumerate(state.made):
         if isinstance(made, Partial):
-            _join_later(state, edge)
+            join_later(state, edge)
 
 
-def _join_later(state: AxisState, edge: int) -> None:
+def join_later(state: AxisState, edge: int, *, fixed: bool = False) -> None:
     """Lets a partial value pass through the operators behind it as far as that saves bytes in the
     end, where no single step does: experts' outputs are joined after they are summed, and so are
     those of an attention and an MLP beside it, ``(x + attention(x)) + mlp(x)``.
@@ -69,7 +69,7 @@ def _join_later(state: AxisState, edge: int) -> None:
         if sent < best[0]:
             best = sent, len(choices)
     for number, choice in list(choices.items())[: best[1]]:
-        state.decide(number, choice, fixed=False)
+        state.decide(number, choice, fixed=fixed)
 
 
 def _sole_output(state: AxisState, number: int) -> int | None:

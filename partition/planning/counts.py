@@ -11,11 +11,11 @@ Only where ``"tensor"`` may have another way to cut the same parameters it is as
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any
 
-from dimsolve.ir.checks import to_whole
+from dimsolve.ir.checks import to_flag, to_whole
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.graph import Graph
 from dimsolve.solver.algebra.integers import divisors
@@ -23,15 +23,17 @@ from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.proof.verdict import Always, Decision, Never, Sometimes
 
 from ..inlining import inlined
+from ..layout import local_dims
 from ..legality import DEFAULT_BOUND, MAX_BOUND, LegalParts
 from ..mesh import Mesh
 from ..plan_data import PlanError
+from ..reshard import item_bytes
 from ..sizes import essential
-from .axis_state import AxisState
+from .axis_state import AxisState, stored
 from .choices import Choice
 from .illegal import UNDECIDED, group_error, too_fine
 from .network import Network
-from .planner import Policy, policy_of
+from .planner import Decisions, Policy, decisions, policy_of
 from .propagation import Propagation
 from .requirements import Requirements, common_length
 from .tensor import Group, TensorPolicy, tensor
@@ -50,16 +52,24 @@ class Assumed(Requirements):
 
 
 def graph_legal_parts(
-    graph: Graph, axis: str = "tp", policy: Any = None, *, up_to: int | None = None
+    graph: Graph,
+    axis: str = "tp",
+    policy: Any = None,
+    *,
+    up_to: int | None = None,
+    uneven: bool = False,
 ) -> LegalParts:
     """Returns which counts an axis may have: always, under a condition, never; the last two up to
-    ``up_to`` (64). A policy is as for `dimsolve.plan`.
+    ``up_to`` (64). A policy is as for `dimsolve.plan`. uneven: list counts that a plan serves by
+    unequal parts, or by an axis that is seen as two, by themselves.
 
     Raises PlanError for a policy that cannot be read, or asks for what is illegal at any count, and
     AnnotationError for a bound that is none (1 to 10,000).
     """
     bound = DEFAULT_BOUND if up_to is None else to_whole("up_to", up_to, 1, MAX_BOUND)
-    return _Counts(Network(inlined(graph)), axis, policy, bound).answer()
+    counts = _Counts(Network(inlined(graph)), axis, policy, bound)
+    found = counts.answer()
+    return counts.with_uneven(found) if to_flag("uneven", uneven) else found
 
 
 class _Counts:
@@ -115,6 +125,28 @@ class _Counts:
             self.bound,
             self.left_whole,
         )
+
+    def with_uneven(self, found: LegalParts) -> LegalParts:
+        """Returns the counts with those by themselves that a plan serves otherwise than evenly."""
+        forbidden, whole, dealt = dict(found.forbidden), dict(found.left_whole), {}
+        for count in sorted({*forbidden, *whole}):
+            mesh = Mesh.of({self.axis: count})
+            try:
+                made = decisions(self.network, mesh, self.given, "parameters")
+            except PlanError:
+                continue
+            share, equal = _fullest(made), count in whole and not made.factors
+            if equal and not _is_uneven(made):
+                continue
+            forbidden.pop(count, None)
+            whole.pop(count, None)
+            seen = "".join(
+                f", {axis} seen as {' x '.join(str(made.mesh[name]) for name in names)}"
+                for axis, names in made.factors.items()
+            )
+            dealt[count] = f"the fullest rank has {share * count:.4g} of an equal share{seen}"
+        always = tuple(count for count in found.always if count not in dealt)
+        return replace(found, always=always, forbidden=forbidden, left_whole=whole, uneven=dealt)
 
     def _greatest(self, always: list[int]) -> int:
         """The greatest count whose divisors are all legal for every value."""
@@ -195,6 +227,23 @@ class _Counts:
         if requirements.conditions:
             return "conditional", " and ".join(essential(requirements.conditions))
         return "always", ""
+
+
+def _fullest(made: Decisions) -> float:
+    """What part of the bytes of all parameters the fullest rank holds."""
+    network = made.axes[0][0].network
+    held = total = 0.0
+    for edge in network.parameters:
+        layout = tuple([stored(state.needs[edge.number]) for state, _ in made.axes])
+        counts = tuple([size for _, size in made.mesh.axes])
+        item = item_bytes(edge.dtype)
+        held += item * network.elements(local_dims(edge.dims, layout, counts, network.facts))
+        total += item * network.elements(edge.dims)
+    return held / total if total else 1.0
+
+
+def _is_uneven(made: Decisions) -> bool:
+    return any(choice.units for state, _ in made.axes for choice in state.choices)
 
 
 def _divides(count: int, dim: Dim | None) -> bool:

@@ -28,7 +28,7 @@ from dimsolve.solver.graphs.problems import place
 from ..placement import Shard
 from ..plan_data import PlanError, plan_error
 from .axis_state import AxisState, Change
-from .choices import Choice
+from .choices import Choice, Refusal
 from .illegal import legality_of, undecided_error
 from .propagation import Boundary, Propagation, propagate
 from .requirements import Requirements
@@ -97,6 +97,11 @@ def batch_of(
 
 def decided(state: AxisState, requirements: Requirements, batch: Candidate, what: str) -> list[str]:
     """Decides the operators that work on a dimension; returns the note. what: it is."""
+    if requirements.uneven == "allow":
+        dealt = _dealt(state, requirements, batch)
+        if isinstance(dealt, dict):
+            state.accept(state.change(dealt))
+            return [f"{_note(state, batch, what)}, in parts that need not be equal"]
     choices = dict.fromkeys(batch.propagation.choices.values())
     unmet = [
         requirement
@@ -115,9 +120,43 @@ def decided(state: AxisState, requirements: Requirements, batch: Candidate, what
     for choice in choices:
         requirements.rely(choice, f"{state.axis} cuts dimension {batch.dim} of {entry.target}")
     state.accept(batch.change)
+    note = _note(state, batch, what)
+    if requirements.uneven == "allow" and isinstance(dealt, Refusal):
+        note += f", in equal parts: {dealt.reason}"
+    return [note]
+
+
+def _note(state: AxisState, batch: Candidate, what: str) -> str:
+    entry = state.network.edges[batch.edge]
     assert entry.dims is not None
     length = entry.dims[batch.dim]
-    return [f"{state.axis}: the {what} is {length}, dimension {batch.dim} of {entry.target}"]
+    return f"{state.axis}: the {what} is {length}, dimension {batch.dim} of {entry.target}"
+
+
+def _dealt(
+    state: AxisState, requirements: Requirements, batch: Candidate
+) -> dict[int, Choice] | Refusal | None:
+    """The choices that deal out the batch one by one, or the first reason that there is against it;
+    None where equal parts are right at all sizes, or the count is a symbol.
+    """
+    choices, entry = batch.propagation.choices, state.network.edges[batch.edge]
+    length = None if entry.dims is None else entry.dims[batch.dim]
+    equal = all(requirements.conditions_of(choice) == () for choice in choices.values())
+    if equal or length is None or not isinstance(state.count, int):
+        return None
+    found: dict[int, Choice] = {}
+    for number, choice in choices.items():
+        if not choice.requirements:
+            found[number] = choice
+            continue
+        dealt = state.classes[number].uneven(choice, length)
+        if isinstance(dealt, Choice) and requirements.lacks_units(dealt):
+            dealt = Refusal(f"it does not run with nothing of {dealt.name}", dealt.name)
+        if isinstance(dealt, Refusal):
+            node = state.network.operators[number].node
+            return Refusal(f"{place(node)}: {dealt.reason}", dealt.name)
+        found[number] = dealt
+    return found
 
 
 def _candidates(state: AxisState, taken: Sequence[bool]) -> tuple[list[Candidate], list[Boundary]]:

@@ -33,7 +33,7 @@ from ..gc_paused import gc_paused
 from ..inlining import inlined
 from ..legality import Legality
 from ..mesh import Mesh
-from ..placement import Partial, Placement, Reduction, Shard, read_placement, segmented
+from ..placement import Grouped, Partial, Placement, Reduction, Shard, read_placement, segmented
 from ..plan_data import (
     NOT_DERIVED,
     PLAN_AGAIN,
@@ -49,6 +49,7 @@ from .assemble import Assembly
 from .axis_state import AxisState
 from .choices import Choice, OperatorClass, Refusal
 from .completion import loses_digits
+from .experts import ungrouped
 from .illegal import legality_of
 from .network import Network, Operator
 from .planner import check_symbols, require_graph
@@ -104,7 +105,9 @@ def derive(plan: P, graph: Graph) -> P:
             _Axis(plan, number, state, requirements).decide()
             classes = state.local_classes()
             decided.append((state, requirements))
-        assembly = Assembly(network, mesh, decided, classes, dict(plan.state), plan.precision, plan.factors)
+        assembly = Assembly(
+            network, mesh, decided, classes, dict(plan.state), plan.precision, plan.factors
+        )
         made = assembly.plan(type(plan), identity, plan.policy, plan.notes, plan.regions)
         return made.model_copy(update={"search": plan.search})
 
@@ -167,6 +170,11 @@ class _Axis:
             if split is not None:
                 choices[number] = self.choice(number, entry, split)
         state.accept(state.change(choices))
+        found = ungrouped(state)
+        if found is not None:
+            number, reason = found
+            entry = self.plan.operators[number]
+            raise self.refused(state.network.operators[number], entry.splits[state.axis], reason)
 
     def choice(self, number: int, entry: OperatorPlan, split: Split) -> Choice:
         """Returns the choice that a split names."""
@@ -259,7 +267,9 @@ def _found_uneven(op_class: OperatorClass, split: Split, texts: Texts) -> Choice
     if units is None or units == 0:
         return Refusal(f"{shown(str(split))} is no way to cut an identifier")
     placed = [None if text is None else _placement(text) for text in texts]
-    equal = tuple([str(p.even) if isinstance(p, Shard) else t for p, t in zip(placed, texts, strict=True)])
+    equal = tuple(
+        [str(p.even) if isinstance(p, Shard) else t for p, t in zip(placed, texts, strict=True)]
+    )
     found = _found(op_class, split.model_copy(update={"of": "0", "unit": "1"}), equal)
     return op_class.uneven(found, units) if isinstance(found, Choice) else found
 
@@ -283,6 +293,8 @@ def _offered(op_class: OperatorClass, split: Split, texts: Texts) -> Iterator[Ch
     yield op_class.split(split.identifier, shard.blocks, shard.segments)
     for tensor, placement in placed:
         patterns = op_class.tensors[tensor]
+        if isinstance(placement, Grouped):
+            yield from op_class.grouped(tensor, placement)
         if (
             isinstance(placement, Shard)
             and not placement.of

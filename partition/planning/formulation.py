@@ -30,7 +30,6 @@ from dimsolve.solver.shapes import dim_of_text
 from ..aliasing import VIEWS
 from ..communication import shared_bytes
 from ..cost import Costs
-from ..layout import local_dims
 from ..mesh import Mesh
 from ..reshard import Collective, item_bytes, sends
 from ..search.problem import FORBIDDEN, Held, Numbers, Problem
@@ -103,19 +102,19 @@ class Formulation:
 
     def kept(self, options: Kept, masks: Sequence[Any]) -> Kept:
         """Returns the options that are left; alike operators with alike ones have the same list."""
+
+        def left(own: list[Option], mask: Any) -> list[Option]:
+            key = "kept", id(own), mask.tobytes()
+            few = self.once(key, lambda: (own, [o for o, k in zip(own, mask, strict=True) if k]))
+            return few[1]  # type: ignore[no-any-return]
+
         return [
-            own
-            if mask.all()
-            else self.once(
-                ("kept", id(own), mask.tobytes()),
-                lambda own=own, mask=mask: (own, [o for o, k in zip(own, mask, strict=True) if k]),
-            )[1]
-            for own, mask in zip(options, masks, strict=True)
+            own if mask.all() else left(own, mask) for own, mask in zip(options, masks, strict=True)
         ]
 
-    def instance(self, options: Kept, most: int = MOST_PAIRS) -> Instance:
-        """Returns the problem of these options. most: as `MOST_PAIRS`."""
-        return _Instance(self, options, most).made()
+    def instance(self, options: Kept, most: int | None = None) -> Instance:
+        """Returns the problem of these options. most: in place of `MOST_PAIRS`."""
+        return _Instance(self, options, MOST_PAIRS if most is None else most).made()
 
     # of operators --------------------------------------------------------------------------------
 
@@ -192,9 +191,7 @@ class Formulation:
 
         return price
 
-    def prices(
-        self, edge: Edge, made: Sequence[int | None], needs: Sequence[Needs]
-    ) -> Numbers:
+    def prices(self, edge: Edge, made: Sequence[int | None], needs: Sequence[Needs]) -> Numbers:
         """Returns for ways to make a value (rows) and sets of needs (columns) the time to bring it
         there; FORBIDDEN where there is no way.
         """
@@ -234,7 +231,8 @@ class Formulation:
                 for each in needs
             ]
             at = {r: n for n, r in enumerate(rows)}
-            return np.minimum(np.stack(columns, 1), FORBIDDEN)[[at[m] for m in made]]
+            table = np.minimum(np.stack(columns, 1), FORBIDDEN)
+            return np.asarray(table[[at[m] for m in made]], np.int64)
 
         found: Numbers = self.once(key, make)
         return found
@@ -256,9 +254,7 @@ class Formulation:
             plain = (False,) * len(self.counts)
             points = [frozenset([ways.need((ways.layouts[m], plain))]) for m in layouts]
             both = {s for a, b in combinations(needs, 2) for s in set(a) & set(b)}
-            shared = sorted(
-                [s for s in both if any(any(ways.needs[n][1]) for n in s)], key=sorted
-            )
+            shared = sorted([s for s in both if any(any(ways.needs[n][1]) for n in s)], key=sorted)
 
             def onward(own: Sequence[Needs]) -> Numbers:
                 table = np.full((len(points) + len(shared), len(own)), FORBIDDEN, np.int64)
@@ -285,10 +281,7 @@ class Formulation:
             ("needs", id(options), places, gradient),
             lambda: (
                 options,
-                [
-                    frozenset([self.ways.need(o.need(p, gradient)) for p in places])
-                    for o in options
-                ],
+                [frozenset([self.ways.need(o.need(p, gradient)) for p in places]) for o in options],
             ),
         )[1]
 
@@ -358,21 +351,16 @@ class _Instance:
         operator = self.network.operators[producer]
         if self.limited and not operator.skipped and operator.node.name not in VIEWS:
             sizes = form.sizes_of(edge)
-            held = [sizes[mask_of(form.ways.layouts[m])] for m in made]
-            self._hold(producer, producer, form.until(edge), held)
+            own = [sizes[mask_of(form.ways.layouts[m])] for m in made]
+            self._hold(producer, producer, form.until(edge), own)
         if not given:
-            self._add(producer, form.prices(edge, made, [returned])[:, 0])
+            self._add(producer, self._first(form.prices(edge, made, [returned]).T))
             if self.limited:
                 held = form.copies(edge, made, [returned])[:, 0]
                 self._hold(producer, producer, form.until(edge), held)
             return
         if returned:
-            given = {
-                user: form.once(
-                    ("returned", id(needs)), lambda own=needs: (own, [n | returned for n in own])
-                )[1]
-                for user, needs in given.items()
-            }
+            given = {user: self._with(needs, returned) for user, needs in given.items()}
         if len(given) == 1:
             ((user, needs),) = given.items()
             pairs = len(set(made)) * len(set(needs))
@@ -396,10 +384,14 @@ class _Instance:
             self._hold(number, producer, form.until(edge), held)
         else:
             pairs_of = [(0, s) for s in sets]
-            self.node_costs.append(np.zeros(len(sets), np.int64))
+            self.node_costs.append(self._nothing(len(sets)))
             self.edges.append((producer, number, form.prices(edge, made, sets)))
         for user, needs in given.items():
             self.edges.append((user, number, self._allowed("needs", needs, pairs_of)))
+
+    def _with(self, needs: list[Needs], returned: Needs) -> list[Needs]:
+        key = "returned", id(needs)
+        return self.form.once(key, lambda: (needs, [n | returned for n in needs]))[1]  # type: ignore[no-any-return]
 
     def _input(self, edge: Edge, given: Mapping[int, list[Needs]], returned: Needs) -> None:
         """What a caller gives, and parameters: stored as they are used."""
@@ -409,7 +401,7 @@ class _Instance:
         if len(given) == 1:
             ((user, own),) = given.items()
             needs = own if not returned else [n | returned for n in own]
-            self._add(user, form.prices(edge, [None], needs)[0])
+            self._add(user, self._first(form.prices(edge, [None], needs)))
             self._stored(edge, user, needs)
             return
         sets = self._sets(given.values(), returned, 1)
@@ -418,7 +410,7 @@ class _Instance:
             return
         number = len(self.node_costs)
         self.usages.append([])
-        self.node_costs.append(form.prices(edge, [None], sets)[0])
+        self.node_costs.append(self._first(form.prices(edge, [None], sets)))
         pairs = [(0, s) for s in sets]
         for user, needs in given.items():
             self.edges.append((user, number, self._allowed("needs", needs, pairs)))
@@ -451,14 +443,21 @@ class _Instance:
             to_branch, tables = self.form.branches(edge, made, (first[1], second[1]))
             hub = len(self.node_costs)
             self.usages.append([])
-            self.node_costs.append(np.zeros(to_branch.shape[1], np.int64))
+            self.node_costs.append(self._nothing(to_branch.shape[1]))
             self._join(producer, hub, self._part(to_branch, parts, number == 0))
             for (user, _), table in zip((first, second), tables, strict=True):
                 self.edges.append((hub, user, self._part(table, parts, number == 0)))
 
+    def _first(self, table: Numbers) -> Numbers:
+        """The first row of a table, as one object."""
+        return self.form.once(("first", id(table)), lambda: (table, table[0]))[1]  # type: ignore[no-any-return]
+
+    def _nothing(self, count: int) -> Numbers:
+        return self.form.once(("nothing", count), lambda: np.zeros(count, np.int64))  # type: ignore[no-any-return]
+
     def _join(self, producer: int | None, node: int, table: Numbers) -> None:
         if producer is None:
-            self._add(node, table[0])
+            self._add(node, self._first(table))
         else:
             self.edges.append((producer, node, table))
 

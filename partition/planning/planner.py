@@ -8,6 +8,7 @@ Policies: who decides what is cut along which axis.
 "data"           every axis cuts the batch
 "tensor"         every axis cuts parameters
 "sequence"       every axis cuts the sequence
+"experts"        every axis cuts experts, and the batch elsewhere
 "data+tensor"    every axis does what its name means (the default)
 "tensor+sequence"    the same, and axes that cut parameters cut the sequence between them
 "replicate"      nothing is cut
@@ -37,10 +38,12 @@ from ..mesh import Mesh, MeshLike, part_symbol
 from ..plan_data import PlanData, plan_error, problem
 from ..sizes import Sizes
 from .assemble import Assembly
-from .auto import Asked, search, verified
+from .auto import Asked, require_fits, search, verified
 from .axis_state import AxisState, data_axes
+from .choices import OperatorClass
 from .completion import complete
 from .data import data
+from .experts import experts
 from .network import Network
 from .remarks import remarks
 from .requests import obey, requests_from, requests_of
@@ -88,10 +91,7 @@ def _meant(axis: str) -> Decide:
         word = _LIKELY.get(axis, "tensor")
         reason = _NO_PIPELINE if axis == "pp" else ""
         raise NO_MEANING(axis=axis, word=word, reason=reason)
-    decide = MEANING[found[1]]
-    if decide is None:
-        raise NO_MEANING(axis=axis, word="tensor", reason=_NO_EXPERTS)
-    return decide
+    return MEANING[found[1]]
 
 
 def _replicate(state: AxisState, requirements: Requirements) -> list[str]:
@@ -102,19 +102,20 @@ NAMED: dict[str, Decide] = {
     "data": data,
     "tensor": tensor,
     "sequence": sequence,
+    "experts": experts,
     "data+tensor": _data_and_tensor,
     "tensor+sequence": _tensor_and_sequence,
     "replicate": _replicate,
 }
 """Policies by name."""
 
-MEANING: dict[str, Decide | None] = {
+MEANING: dict[str, Decide] = {
     "fsdp": data,
     "dp": data,
     "tp": tensor,
     "sp": sequence,
     "cp": sequence,
-    "ep": None,
+    "ep": experts,
 }
 """What axes do whose names are these, or begin with one and a digit or an underscore."""
 
@@ -123,12 +124,11 @@ _LIKELY = {"data": "data", "batch": "data", "ddp": "data", "hsdp": "data", "seq"
 """What people call axes otherwise."""
 
 _NO_PIPELINE = "; a plan has no pipeline stages: give it the mesh without them"
-_NO_EXPERTS = "; an axis of experts is not planned by its name"
 NO_MEANING = problem(
     "no-such-axis",
     "nothing says what the axis {axis} cuts",
-    "axes named dp and fsdp cut the batch, tp cuts parameters, cp and sp cut the sequence, and "
-    "'{axis}' is none of these{reason}",
+    "axes named dp and fsdp cut the batch, tp cuts parameters, cp and sp cut the sequence, ep "
+    "cuts experts, and '{axis}' is none of these{reason}",
     'say it for every axis: dimsolve.plan(graph, mesh, {{..., "{axis}": "{word}"}})',
 )
 
@@ -231,63 +231,81 @@ def plan_as(
         network = Network(graph)
         check_symbols(devices, network)
         if policy == AUTO:
-            found = search(network, devices, asked or Asked(Machine.named("h100"), {}))
-            stored = states_of(state, devices, data_axes([along for along, _ in found.decided]))
+            best = search(network, devices, asked or Asked(Machine.named("h100"), {}))
+            stored = states_of(state, devices, data_axes([along for along, _ in best.decided]))
             if stored or precision is not None:
                 raise NOT_SEARCHED()
             dtypes = precision_of(None)
-            assembly = Assembly(network, devices, found.decided, found.classes, stored, dtypes)
+            assembly = Assembly(network, devices, best.decided, best.classes, stored, dtypes)
             made = assembly.plan(make, graph_id(graph), AUTO, [])
             # What a value is brought to and nobody needs is left out of the plan. The bound stays.
-            sizes = Sizes(made, found.record.sizes, {}, "cost")
-            cost = cost_of(made, sizes, found.record.machine).picoseconds
-            record = found.record.model_copy(update={"cost": cost})
+            sizes = Sizes(made, best.record.sizes, {}, "cost")
+            cost = cost_of(made, sizes, best.record.machine).picoseconds
+            require_fits(made, best.record)
+            record = best.record.model_copy(update={"cost": cost})
             return made.model_copy(update={"search": record})
-        factors: dict[str, list[str]] = {}
-        while True:
-            try:
-                return _planned(
-                    make, graph, network, devices, policy, state, precision, mode, factors
-                )
-            except SeenAsTwo as found:
-                devices, names = seen_as_two(devices, found.axis, found.units)
-                policy = _of_both(policy, found.axis, names)
-                whole = next((a for a, each in factors.items() if found.axis in each), found.axis)
-                before = factors.get(whole, [found.axis])
-                place = before.index(found.axis)
-                factors[whole] = [*before[:place], *names, *before[place + 1 :]]
+        decided = decisions(network, devices, policy, mode)
+        states = states_of(state, decided.mesh, data_axes([along for along, _ in decided.axes]))
+        dtypes = precision_of(precision)
+        assembly = Assembly(
+            network, decided.mesh, decided.axes, decided.classes, states, dtypes, decided.factors
+        )
+        plan = assembly.plan(make, graph_id(graph), decided.policy, decided.notes)
+        plan.notes.extend(note for note in remarks(plan, decided.axes) if note not in plan.notes)
+        return plan
 
 
-def _planned(
-    make: type[P],
-    graph: Graph,
-    network: Network,
-    devices: Mesh,
-    policy: Any,
-    state: Any,
-    precision: Any,
-    uneven: Uneven,
-    factors: dict[str, list[str]],
-) -> P:
-    """The plan that is decided axis after axis."""
-    decide = policy_of(policy, network, devices)
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What is decided along all axes, outer axis first. mesh: with the axes that a given one is
+    seen as, which ``factors`` name. classes: of every operator, as all axes left it.
+    """
+
+    mesh: Mesh
+    policy: str
+    axes: list[tuple[AxisState, Requirements]]
+    classes: list[OperatorClass]
+    notes: list[str]
+    factors: dict[str, list[str]]
+
+
+def decisions(network: Network, mesh: Mesh, policy: Any, uneven: Uneven) -> Decisions:
+    """Returns what a policy decides, one axis after the other. Raises PlanError for what is illegal
+    or no policy.
+    """
+    factors: dict[str, list[str]] = {}
+    while True:
+        try:
+            return _decisions(network, mesh, policy, uneven, factors)
+        except SeenAsTwo as found:
+            mesh, names = seen_as_two(mesh, found.axis, found.units)
+            policy = _of_both(policy, found.axis, names)
+            whole = next((a for a, each in factors.items() if found.axis in each), found.axis)
+            before = factors.get(whole, [found.axis])
+            place = before.index(found.axis)
+            factors[whole] = [*before[:place], *names, *before[place + 1 :]]
+
+
+def _decisions(
+    network: Network, mesh: Mesh, policy: Any, uneven: Uneven, factors: dict[str, list[str]]
+) -> Decisions:
+    decide = policy_of(policy, network, mesh)
     classes = [operator.op_class for operator in network.operators]
     decided: list[tuple[AxisState, Requirements]] = []
     conditions: dict[str, str] = {}
     notes: list[str] = []
-    for axis, count in devices.axes:
+    for axis, count in mesh.axes:
         along = AxisState(network, axis, count, classes)
-        requirements = Requirements(count, network.facts, conditions, uneven)
+        holds = any(axis in names[1:] for names in factors.values())
+        requirements = Requirements(count, network.facts, conditions, uneven, holds)
         notes += decide(along, requirements)
         complete(along, requirements)
         classes = along.local_classes()
         decided.append((along, requirements))
-    states = states_of(state, devices, data_axes([along for along, _ in decided]))
-    dtypes = precision_of(precision)
-    assembly = Assembly(network, devices, decided, classes, states, dtypes, factors)
-    plan = assembly.plan(make, graph_id(graph), decide.name, notes)
-    plan.notes.extend(note for note in remarks(plan, decided) if note not in plan.notes)
-    return plan
+    for axis, names in factors.items():
+        sizes = " x ".join(str(mesh[name]) for name in names)
+        notes.append(f"{axis} is seen as {sizes}, the axes {' and '.join(names)}")
+    return Decisions(mesh, decide.name, decided, classes, notes, factors)
 
 
 def seen_as_two(mesh: Mesh, axis: str, units: int) -> tuple[Mesh, list[str]]:

@@ -6,6 +6,7 @@ count leaves whole or cuts another way. Each with its bytes, and with what would
         k is cut instead, and 402056*batch*seq bytes are sent
     tp: b = 7 of attention (layers.*.self_attn) is not cut, because 2 does not divide it (8 would
         be): every rank computes all of it, 112*batch*seq bytes
+    tp: lstm (encoder) is whole, and every rank holds and uses all of its 12345 bytes of parameters
 
 Operators that differ in the number of their layer are one remark.
 """
@@ -18,11 +19,13 @@ from collections.abc import Iterator, Sequence
 from dimsolve.solver.algebra.poly import Dim, product
 from dimsolve.solver.shapes import dim_of_text
 
+from ..placement import Shard
 from ..plan_data import ConversionPlan, OperatorPlan, PlanData
+from ..regions import VMAPPED
 from ..reshard import SENT, item_bytes
 from .axis_state import AxisState
 from .choices import Choice, OperatorClass
-from .network import Operator
+from .network import Edge, Operator
 from .requirements import Requirements
 
 HEAVY = 4
@@ -65,6 +68,7 @@ class _Axis:
     def __init__(self, plan: PlanData, state: AxisState, requirements: Requirements) -> None:
         self.state, self.requirements = state, requirements
         self.entries = plan.operators
+        self.cuts_parameters = state.axis not in plan.data_axes and plan.policy != "replicate"
         self.sent: dict[str, list[ConversionPlan]] = {}
         for conversion in plan.conversions:
             if conversion.axis == state.axis:
@@ -73,6 +77,8 @@ class _Axis:
 
     def remarks(self) -> Iterator[str]:
         state = self.state
+        yield from self._uncuttable()
+        yield from self._mapped()
         cuts = any(edge.parameter and self._is_cut(edge.number) for edge in state.network.edges)
         if not cuts or not isinstance(state.count, int):
             return
@@ -80,6 +86,64 @@ class _Axis:
             lost = self._not_cut(operator, choice)
             if lost is not None:
                 yield from self._remark(self.entries[operator.number], choice, *lost)
+
+    def _uncuttable(self) -> Iterator[str]:
+        """Of operators that no count cuts, the parameters that every rank therefore holds and works
+        with: recurrent layers, experts, what runs inside of torch.vmap.
+        """
+        if not self.cuts_parameters:
+            return
+        found: dict[tuple[str, str, str], Dim] = {}
+        for operator, choice in zip(self.state.network.operators, self.state.choices, strict=True):
+            reason = self._keeps_weights(operator) if choice.whole else ""
+            if reason:
+                entry = self.entries[operator.number]
+                module = _LAYER.sub("*", entry.module) or "the model"
+                key = (entry.operator.rpartition(".")[2], module, reason)
+                found[key] = found.get(key, 0) + sum(
+                    _bytes([str(dim) for dim in edge.dims or ()], edge.dtype)
+                    for edge in self._weights(operator)
+                )
+        for (function, module, reason), size in found.items():
+            if _is_much(str(size)):
+                yield (
+                    f"{self.state.axis}: {function} ({module}) is whole, and every rank holds and "
+                    f"uses all of its {size} bytes of parameters: {reason}; an axis that cuts the "
+                    "batch divides its work"
+                )
+
+    def _mapped(self) -> Iterator[str]:
+        """Of what runs inside of torch.vmap, beside operators that the axis cuts."""
+        if all(choice.whole for choice in self.state.choices):
+            return
+        modules = [
+            _LAYER.sub("*", self.entries[operator.number].module) or "the model"
+            for operator in self.state.network.operators
+            if operator.pinned == VMAPPED
+        ]
+        for module in dict.fromkeys(modules):
+            yield (
+                f"{self.state.axis}: what runs inside of torch.vmap ({module}) is whole: every "
+                "rank computes all of it; a batch that is a dimension of the tensors is cut"
+            )
+
+    def _weights(self, operator: Operator) -> list[Edge]:
+        edges = [self.state.network.edges[n] for n in operator.inputs if n is not None]
+        return [edge for edge in edges if edge.weight]
+
+    def _keeps_weights(self, operator: Operator) -> str:
+        """Why no weight of an operator can be cut, "" where one can, or there is no matrix."""
+        edges = self.state.network.edges
+        op_class, reason = self.state.classes[operator.number], ""
+        for place, number in enumerate(operator.inputs):
+            if number is None or not edges[number].weight or len(edges[number].dims or ()) < 2:
+                continue
+            for dim in range(len(edges[number].dims or ())):
+                answer = op_class.spread(place, Shard(dim))
+                if isinstance(answer, Choice) and not operator.pinned:
+                    return ""
+                reason = reason or operator.pinned or getattr(answer, "reason", "")
+        return reason
 
     def _is_cut(self, edge: int) -> bool:
         return any(str(need).startswith("S") for need, _ in self.state.needs[edge])

@@ -22,21 +22,22 @@ from dimsolve.solver.proof.verdict import Always, Decision, Never, Sometimes, Un
 from ..mesh import has_empty_part
 from .choices import Choice, Requirement
 
-
 Uneven: TypeAlias = Literal["allow", "parameters", "refuse"]
-"""What may be cut into unequal parts: all, what has a length that is fixed by the model, nothing."""
+"""What may be cut into unequal parts: all, lengths that are fixed by the model, nothing."""
 
 
 @dataclass(slots=True)
 class Requirements:
     """Decides requirements for one count. ``conditions``: what was relied on, and why. uneven: what
-    may be cut into unequal parts.
+    may be cut into unequal parts. holds: whether the axis is one of those that a given one is seen
+    as, and not the first: what the first has cut is held by all its ranks.
     """
 
     count: Dim
     facts: Facts
     conditions: dict[str, str] = field(default_factory=dict)
     uneven: Uneven = "refuse"
+    holds: bool = False
     _decided: dict[tuple[Dim, Dim], Decision] = field(default_factory=dict)
 
     def decide(self, requirement: Requirement) -> Decision:

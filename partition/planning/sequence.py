@@ -23,10 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..placement import Replicate, Shard
+from ..placement import Partial, Replicate, Shard
 from ..plan_data import problem
 from .axis_state import AxisState
 from .choices import Choice
+from .completion import join_later
 from .data import SHARE, Candidate, batch_of, decided
 from .requirements import Requirements
 from .tensor import tensor
@@ -115,6 +116,9 @@ def tensor_and_sequence(state: AxisState, requirements: Requirements) -> list[st
     as ``"tensor"`` and ``"sequence"`` do.
     """
     notes = tensor(state, requirements)
+    for edge, made in enumerate(state.made):
+        if isinstance(made, Partial):  # two sums that are added are joined once
+            join_later(state, edge, fixed=True)
     found = _sequence(state)
     open_ = {
         number: choice

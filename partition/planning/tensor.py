@@ -21,6 +21,7 @@ from ..plan_data import PlanError
 from .axis_state import AxisState, Change
 from .choices import Choice, Refusal, Requirement
 from .illegal import group_error, too_fine
+from .network import Edge
 from .propagation import Propagation, propagate
 from .requirements import Requirements, common_length
 
@@ -29,6 +30,10 @@ BYTES_PER_BYTE = 16
 
 OPERATIONS_PER_BYTE = 4
 """... or where it saves at least so many operations for a byte that it sends; ..."""
+
+MOST_WASTE = 1.5
+"""What is cut into unequal parts, the longest at most so many times an equal share, comes before
+what is cut equally and gathered again."""
 
 COLLECTIVES_PER_USE = 3
 """... and where it adds at most so many collectives for each use of a matrix that it cuts."""
@@ -108,20 +113,29 @@ class TensorPolicy:
         """
         network = self.state.network
         for shallow in (False, True):
-            if shallow and self.requirements.uneven == "allow":
-                self._deal()
+            if shallow:
+                self._deal(MOST_WASTE)
             seeds = [
                 (edge.number, Shard(dim))
                 for edge in network.parameters
-                if not self._cut(edge.number)
+                if not self._cut(edge.number) and not (shallow and self._is_held(edge))
                 for dim in range(len(edge.dims or ()))
             ]
             self._offer(seeds, shallow)
             while self._heap:
                 _, _, group = heapq.heappop(self._heap)
                 self._consider(group, again=shallow)
-        self._deal()
+        self._deal(float("inf"))
         self._settle()
+
+    def _is_held(self, edge: Edge) -> bool:
+        """Whether a parameter is cut by the first of the axes that the given one is seen as, and
+        held by all ranks of this one: gathering what each computes would cost more.
+        """
+        if not self.requirements.holds:
+            return False
+        uses = [(self.state.classes[number], place) for number, place in edge.uses]
+        return any(op_class.dims(place) not in (None, edge.dims) for op_class, place in uses)
 
     def _cut(self, edge: int) -> bool:
         return isinstance(self.state.change({}).stored(edge), Shard)
@@ -191,9 +205,9 @@ class TensorPolicy:
         illegal = self._illegal(group)
         count = self.state.count
         if illegal and isinstance(count, int):
+            if self._is_multiple(group, common):
+                raise SeenAsTwo(self.state.axis, common)
             if self._dealt(group.propagation, common) is not None:
-                if count % common == 0:
-                    raise SeenAsTwo(self.state.axis, common)
                 self.blocked.append(group)
                 return False
             if gcd(count, common) > 1:
@@ -207,6 +221,14 @@ class TensorPolicy:
                 self.blocked.append(group)
                 return False
         return not illegal
+
+    def _is_multiple(self, group: Group, common: int) -> bool:
+        """Whether the count is a multiple of what may be cut, which the model fixes: every part of
+        it may be held by several ranks.
+        """
+        fixed = all(isinstance(each.length, int) for each in group.requirements)
+        count, allowed = self.state.count, self.requirements.uneven != "refuse"
+        return allowed and fixed and common > 1 and isinstance(count, int) and count % common == 0
 
     def _illegal(self, group: Group) -> list[int]:
         """The operators that the count cannot cut so."""
@@ -245,8 +267,13 @@ class TensorPolicy:
             found[number] = dealt
         return found
 
-    def _deal(self) -> None:
-        """Cuts into unequal parts what the count divides in no way, as far as it helps."""
+    def _deal(self, most: float) -> None:
+        """Cuts into unequal parts what the count does not divide, as far as it helps, and the
+        longest has at most so many times an equal share.
+        """
+        count = self.state.count
+        if not isinstance(count, int):
+            return
         for group in sorted(self.blocked, key=self._promise):
             for seed in group.seeds:
                 if self._cut(seed[0]):
@@ -254,7 +281,7 @@ class TensorPolicy:
                 again = self._group(seed, group.shallow)
                 common = common_length(again.requirements, self.state.network.facts)
                 choices = self._dealt(again.propagation, common)
-                if not choices:
+                if not choices or -(-common // count) * count > most * common:
                     continue
                 again.propagation.choices = choices
                 self._weigh(again)
@@ -274,7 +301,9 @@ class TensorPolicy:
         """What is cut into unequal parts, and what that wastes."""
         count = self.state.count
         assert isinstance(count, int)
-        names = list(dict.fromkeys(self.state.network.edges[edge].target for edge, _ in group.seeds))
+        names = list(
+            dict.fromkeys(self.state.network.edges[edge].target for edge, _ in group.seeds)
+        )
         listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         most = -(-units // count)
         return (

@@ -14,9 +14,7 @@ from dimsolve.solver.algebra.poly import Dim
 
 from ..layout import Layout
 from ..mesh import Mesh
-from ..placement import Reduction, Replicate, Shard
-from ..plan_data import Split
-from .assemble import split_of
+from ..placement import Partial, Reduction, Replicate, Shard
 from .choices import Choice, OperatorClass
 from .completion import loses_digits
 from .network import Network, Operator
@@ -145,7 +143,7 @@ class Vocabulary:
                             answer = theirs.spread(place, placement)
                             if isinstance(answer, Choice):
                                 add(other, near, answer)
-                        elif tensor >= op_class.inputs:
+                        elif tensor >= op_class.inputs and isinstance(placement, Partial):
                             for passing in _passing(theirs, place, placement.reduction):
                                 add(other, near, passing)
         return {key: list(each) for key, each in found.items()}
@@ -172,11 +170,3 @@ def _passing(op_class: OperatorClass, place: int, reduction: Reduction) -> Itera
             choice = op_class.passing(frozenset(places), reduction)
             if choice is not None:
                 yield choice
-
-
-def _splits(option: Option, mesh: Mesh) -> dict[str, Split]:
-    return {
-        name: split_of(choice)
-        for name, choice in zip(mesh.names, option.choices, strict=True)
-        if not choice.whole
-    }

@@ -19,7 +19,6 @@ from itertools import combinations, product
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dimsolve.solver.algebra.poly import Dim
 
@@ -91,9 +90,7 @@ class Ways:
         axes = range(len(self.counts))
         return self.layout(tuple([stored((lay[a], f[a]) for lay, f in given) for a in axes]))
 
-    def table(
-        self, edge: Edge, made: Sequence[int | None], needs: Sequence[Needs]
-    ) -> Numbers:
+    def table(self, edge: Edge, made: Sequence[int | None], needs: Sequence[Needs]) -> Numbers:
         """Returns the numbers of the ways from each layout to all of each set of needs; made: None
         for an input of the graph, which is stored as it is used.
         """
@@ -226,13 +223,13 @@ class Ways:
         places = [{p: n for n, p in enumerate(own)} for own in words]
         shape = tuple(map(len, words))
         moves = self._moves(words, edge, price)
-        index = [
+        starts = [
             np.array([places[a][self.layouts[m][a]] for m in made if m is not None], int)
             for a in axes
         ]
-        count = len(index[0]) if index[0].size else 0
+        count = len(starts[0])
         given = np.full((count, *shape), FORBIDDEN, np.int64)
-        given[(np.arange(count), *index)] = 0
+        given[(np.arange(count), *starts)] = 0
         at = [np.array([places[a][self.needs[n][0][a]] for n in needs], int) for a in axes]
         flags = np.array([self.needs[n][1] for n in needs], bool).reshape(len(needs), len(axes))
         bits = (flags * (1 << np.arange(len(axes)))).sum(1)
@@ -243,7 +240,8 @@ class Ways:
             own = np.flatnonzero(bits == bit)
             if count:
                 table = self._reached(bit, given, moves, reached)
-                found[np.ix_(~outside, own)] = table[(slice(None), *[i[own] for i in at])]
+                index: Any = (slice(None), *[i[own] for i in at])
+                found[np.ix_(~outside, own)] = table[index]
         if outside.any():
             found[outside] = self._least_of_input(places, shape, moves, at, bits)
         return found
@@ -310,9 +308,7 @@ class Ways:
                     if after == layout[axis]:
                         plain[axis][(*place, number)] = 0
                     elif allowed(layout, axis, after):
-                        plain[axis][(*place, number)] = cost(
-                            axis, layout[axis], after, False, mask
-                        )
+                        plain[axis][(*place, number)] = cost(axis, layout[axis], after, False, mask)
                 if layout[axis] == R or allowed(layout, axis, R):
                     shared[axis][place] = cost(axis, layout[axis], R, True, mask)
         return plain, shared
@@ -324,7 +320,7 @@ def _closed(start: Numbers, axes: Sequence[int], moves: Sequence[Numbers]) -> Nu
     while True:
         before = found
         for axis in axes:
-            # [start, .., before, .., after]: the axis of before is summed out, after takes its place
+            # [start, .., before, .., after]: the best before is taken, after stands in its place
             through = (found[..., None] + moves[axis][None]).min(axis + 1)
             found = np.minimum(found, np.moveaxis(through, -1, axis + 1))
         if (found == before).all():

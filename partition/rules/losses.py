@@ -130,11 +130,28 @@ def _picked(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The losses of the targets that this rank has, 0 for the others, and how much each counts."""
     kept = target != ignore_index
+    if part.count == 1:
+        return _of_all_classes(logs, target, weight, ignore_index, kept)
     mine, place = here(part, target.masked_fill(~kept, 0), logs.shape[dim])
     mine = mine & kept
     picked = logs.gather(dim, place.unsqueeze(dim)).squeeze(dim)
     counts = picked.new_ones(()).expand_as(picked) if weight is None else weight[place]
     return (-picked * counts).masked_fill(~mine, 0), counts.masked_fill(~mine, 0)
+
+
+def _of_all_classes(
+    logs: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    ignore_index: int,
+    kept: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same where a rank has all classes: torch's own loss needs less memory on the way back."""
+    from torch.nn.functional import nll_loss
+
+    losses = nll_loss(logs, target, weight, ignore_index=ignore_index, reduction="none")
+    counts = losses.new_ones(()).expand_as(losses) if weight is None else weight[target * kept]
+    return losses, counts.masked_fill(~kept, 0)
 
 
 def _reduced(part: Part, losses: torch.Tensor, counts: torch.Tensor, kind: str) -> torch.Tensor:

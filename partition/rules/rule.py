@@ -137,20 +137,21 @@ def default_placements(
     return tuple(inputs), tuple(outputs)
 
 
-def parts_of(rule: Rule) -> Parts:
-    """Returns into which parts the rule of a split holds. A split by the marks treats indices one
+def parts_of(rule: Rule, empty: bool = True) -> Parts:
+    """Returns into which parts the rule of a split holds. empty: whether what is called runs where
+    a length is 0. A split by the marks treats indices one
     by one, so they may be dealt out anyhow, but an average weighs its parts alike, and a maximum of
     nothing there is not.
 
-    >>> parts_of(Rule("k", (Shard(0),), (Partial(),))), parts_of(Rule("k", (), (Partial(Reduction.AVG),)))
-    ('any', 'equal')
+    >>> [parts_of(Rule("k", (Shard(0),), (Partial(each),))) for each in Reduction]
+    ['any', 'unequal', 'unequal', 'any', 'equal']
     """
     joined = {p.reduction for p in (*rule.inputs, *rule.outputs) if isinstance(p, Partial)}
     if Reduction.AVG in joined:
         return "equal"
-    if rule.transform is not None:
+    if rule.transform is not None and (rule.transform.parts != "any" or rule.transform.local):
         return rule.transform.parts
-    return "unequal" if joined & {Reduction.MAX, Reduction.MIN} else "any"
+    return "any" if empty and not joined & {Reduction.MAX, Reduction.MIN} else "unequal"
 
 
 def uneven_rule(rule: Rule, solution: Solution) -> Rule | NoRule:
@@ -303,7 +304,9 @@ class TransformRule(Displayed):
     sends: what ``local`` and ``modifier`` communicate, for the plan's figures; None: not said, and
     a plan notes that it does not count it. parts: whether the rule holds for unequal parts too:
     where it does, ``local`` asks ``part.start`` and ``part.whole`` for what equal parts would be
-    counted for. placed: whether it asks them.
+    counted for. placed: whether it asks them. groups: which input says where groups of rows end,
+    where ``local`` reads of the first input the rows of this rank's groups only, and makes zeros
+    for the others.
 
     >>> print(TransformRule(("S(0)", "R"), ("P(sum)",)))
     S(0), R -> P(sum)
@@ -317,6 +320,7 @@ class TransformRule(Displayed):
     sends: tuple[Message, ...] | None = None
     parts: Parts = "equal"
     placed: bool = True
+    groups: int | None = None
 
     def __post_init__(self) -> None:
         for side in ("inputs", "outputs"):

@@ -10,6 +10,8 @@ smaller of the claimed bound and the least cost of what is left*. At the end not
                                 and holds no more
     ["absorb", i, j]            an edge whose costs are a sum of a part for i and one for j
     ["follow", i, j]            every option of j leaves i one option: i becomes a part of j
+    ["eliminate", i]            a node that holds nothing, with at most two neighbours: each pair of
+                                their options takes the best of i
     ["bound", {...}]            prices per time, and messages per edge end or an order in which
                                 nodes are eliminated: what a choice must cost at least; options
                                 (and pairs) with which nothing below the target is left go
@@ -185,6 +187,21 @@ class _State:
                 self.join(j, k, table[pick])
         del self.costs[i], self.edges[i], self.usages[i]
 
+    def eliminate(self, i: int) -> None:
+        near = sorted(self.edges[i])
+        if self.usages[i] or not 1 <= len(near) <= 2:
+            raise NotProved(f"{i} cannot be eliminated")
+        table = _add(self.costs[i][:, None], self.edges[i][near[0]])
+        if len(near) == 2:
+            table = _add(table[:, :, None], self.edges[i][near[1]][:, None, :])
+        for j in near:
+            self.part(i, j)
+        if len(near) == 2:
+            self.join(near[0], near[1], table.min(0))
+        else:
+            self.costs[near[0]] = _add(self.costs[near[0]], table.min(0))
+        del self.costs[i], self.edges[i], self.usages[i]
+
     # the bound -----------------------------------------------------------------------------------
 
     def limits(self, weight: int, prices: Any, target: int, messages: Any, order: Any) -> bool:
@@ -313,7 +330,7 @@ def _proved(state: _State, steps: Sequence[Any]) -> bool:
     """Whether the steps leave nothing."""
     for number, (kind, *given) in enumerate(steps):
         match kind:
-            case "arc" | "absorb" | "follow" | "better" | "row" | "slack":
+            case "arc" | "absorb" | "follow" | "eliminate" | "better" | "row" | "slack":
                 getattr(state, kind)(*given)
             case "bound":
                 (said,) = given

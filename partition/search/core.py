@@ -5,14 +5,18 @@
     better      an option goes where another costs no more beside anything, and holds no more
     absorbed    an edge whose costs are a sum of a part for either end is added to the nodes
     followed    a node that its neighbour leaves one option becomes a part of it
+    eliminated  a node with at most two neighbours, that holds nothing, becomes an edge between them
 
 Each is written down as a step of the proof (`dimsolve.partition.search.check`). Tables are float64
 that hold whole numbers below 2**53, so sums are exact, and infinity stands for what is forbidden.
-Tables are never changed in place: equal ones may be one object, and a copy of a core is cheap.
+Tables are never changed in place: equal ones may be one object, and a copy of a core is cheap. What
+is done to tables is remembered by their identity, so that equal parts of a model, such as layers,
+are reduced once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -44,13 +48,13 @@ class Core:
         self.limit = float("inf") if problem.limit is None else problem.limit
         limited = problem.limit is not None
         infinite = _Once(lambda t: np.where(t >= FORBIDDEN, np.inf, t.astype(np.float64)))
+        self.memo: dict[Any, Any] = {}
         self.costs: dict[int, Table] = {i: infinite(c) for i, c in enumerate(problem.costs)}
         self.ids = {i: np.arange(len(c)) for i, c in self.costs.items()}
         self.edges: dict[int, dict[int, Table]] = {i: {} for i in self.costs}
-        transposed = _Once(np.transpose)
         for (i, j), table in problem.edges.items():
             self.edges[i][j] = infinite(table)
-            self.edges[j][i] = transposed(self.edges[i][j])
+            self.edges[j][i] = self.turned(self.edges[i][j])
         ends = {t for each in problem.usages for a, b, _ in each for t in (a, b)} if limited else ()
         self.times = sorted(ends)
         self.place = {t: n for n, t in enumerate(self.times)}
@@ -60,7 +64,7 @@ class Core:
             for i, each in enumerate(problem.usages)
         }
         self.tight = np.ones(len(self.times), bool)
-        self.followed: list[tuple[int, int, dict[int, int]]] = []
+        self.followed: list[tuple[int, tuple[int, ...], Any]] = []
         self.steps: list[Any] = []
         self.reached = -(1 << 60)
         for i, own in list(self.costs.items()):
@@ -81,11 +85,30 @@ class Core:
         """How many options are left in all."""
         return sum(map(len, self.costs.values()))
 
+    def once(self, key: Any, given: tuple[Any, ...], make: Any) -> Any:
+        """Returns what is made of these tables, once for each of them."""
+        own = (key, *map(id, given))
+        if own not in self.memo:
+            self.memo[own] = make(*given), given
+        return self.memo[own][0]
+
+    def turned(self, table: Table) -> Table:
+        """Returns a table with its ends exchanged."""
+        return self.once("turned", (table,), np.transpose)  # type: ignore[no-any-return]
+
+    def plus(self, first: Table, second: Table) -> Table:
+        """Returns the sum of two tables."""
+        return self.once("plus", (first, second), np.add)  # type: ignore[no-any-return]
+
+    def taken(self, table: Table, index: Any) -> Table:
+        """Returns some rows of a table."""
+        return self.once(("taken", index.tobytes()), (table,), lambda t: t[index])  # type: ignore[no-any-return]
+
     def choice(self, chosen: dict[int, int]) -> list[int]:
         """Returns the option of every node of the problem, by its number there."""
         found = {i: int(self.ids[i][k]) for i, k in chosen.items()}
-        for i, j, option in reversed(self.followed):
-            found[i] = option[found[j]]
+        for i, near, option in reversed(self.followed):
+            found[i] = int(option[tuple([found[j] for j in near])])
         return [found[i] for i in range(len(self.problem.costs))]
 
     def keep(self, i: int, kept: Any) -> None:
@@ -93,11 +116,11 @@ class Core:
         index = np.flatnonzero(kept)
         if not len(index):
             raise Empty
-        self.costs[i], self.ids[i] = self.costs[i][index], self.ids[i][index]
-        self.usages[i] = [(a, b, u[index]) for a, b, u in self.usages[i]]
+        self.costs[i], self.ids[i] = self.taken(self.costs[i], index), self.ids[i][index]
+        self.usages[i] = [(a, b, self.taken(u, index)) for a, b, u in self.usages[i]]
         for j, table in self.edges[i].items():
-            self.edges[i][j] = table[index]
-            self.edges[j][i] = self.edges[i][j].T
+            self.edges[i][j] = self.taken(table, index)
+            self.edges[j][i] = self.turned(self.edges[i][j])
 
     def held(self, i: int) -> list[tuple[slice, Table]]:
         """Returns what the options of a node hold, in stretches of time."""
@@ -160,31 +183,60 @@ class Core:
     def _node(self, i: int) -> list[int]:
         """Reduces at one node; returns the nodes to look at again."""
         touched: list[int] = []
-        for j, table in list(self.edges[i].items()):
-            finite = np.isfinite(self.edges[i][j])
-            if not finite.any(1).all():
+        for j in list(self.edges[i]):
+            rows, columns, parts = self.once("shape", (self.edges[i][j],), _shape)
+            if not rows.all():
                 self.steps.append(["arc", i, j])
-                self.keep(i, finite.any(1))
+                self.keep(i, rows)
                 touched += [i, *self.edges[i]]
-                finite = np.isfinite(self.edges[i][j])
-            table = self.edges[i][j]
-            if finite.all() and not self.only_bounds:
-                left, right = table[:, 0], table[0] - table[0, 0]
-                if (left[:, None] + right[None, :] == table).all():
-                    self.steps.append(["absorb", i, j])
-                    self.costs[i] = self.costs[i] + left
-                    self.costs[j] = self.costs[j] + right
-                    del self.edges[i][j], self.edges[j][i]
-                    touched += [i, j]
+                rows, columns, parts = self.once("shape", (self.edges[i][j],), _shape)
+            if parts is not None and not self.only_bounds:
+                self.steps.append(["absorb", i, j])
+                self.costs[i] = self.plus(self.costs[i], parts[0])
+                self.costs[j] = self.plus(self.costs[j], parts[1])
+                del self.edges[i][j], self.edges[j][i]
+                touched += [i, j]
         if self.only_bounds:
             return touched
         for j, table in self.edges[i].items():
-            finite = np.isfinite(table)
-            if (finite.sum(0) <= 1).all():
-                return [*touched, *self._follow(i, j, finite)]
+            _, columns, _ = self.once("shape", (table,), _shape)
+            if (columns <= 1).all():
+                return [*touched, *self._follow(i, j, np.isfinite(table))]
         if len(self.costs[i]) > 1 and self._better(i):
             touched += [i, *self.edges[i]]
+        if 0 < len(self.edges[i]) <= 2 and not self.usages[i] and i not in touched:
+            touched += self._eliminate(i)
         return touched
+
+    def _eliminate(self, i: int) -> list[int]:
+        """Each pair of options of the neighbours takes the best option of the node."""
+        near = sorted(self.edges[i])
+        tables = [self.edges[i][j] for j in near]
+        product = 1
+        for table in tables:
+            product *= table.shape[1]
+        if product * len(self.costs[i]) > BLOCK:
+            return []
+        best, pick = self.once("least", (self.costs[i], *tables), _least)
+        self.steps.append(["eliminate", i])
+        options = np.zeros([len(self.problem.costs[j]) for j in near], np.int64)
+        options[np.ix_(*[self.ids[j] for j in near])] = self.ids[i][pick]
+        self.followed.append((i, tuple(near), options))
+        for j in near:
+            del self.edges[j][i]
+        around: list[int] = []
+        if len(near) == 1:
+            self.costs[near[0]] = self.plus(self.costs[near[0]], best)
+            if not np.isfinite(self.costs[near[0]]).all():
+                self.keep(near[0], np.isfinite(self.costs[near[0]]))
+                around = list(self.edges[near[0]])
+        else:
+            j, k = near
+            if k in self.edges[j]:
+                best = self.plus(self.edges[j][k], best)
+            self.edges[j][k], self.edges[k][j] = best, self.turned(best)
+        del self.costs[i], self.ids[i], self.usages[i], self.edges[i]
+        return [*near, *around]
 
     def _follow(self, i: int, j: int, finite: Any) -> list[int]:
         if not finite.any(0).all():
@@ -193,46 +245,88 @@ class Core:
             finite = np.isfinite(self.edges[i][j])
         self.steps.append(["follow", i, j])
         pick = finite.argmax(0)
-        options = self.ids[i][pick].tolist()
-        self.followed.append((i, j, dict(zip(self.ids[j].tolist(), options, strict=True))))
-        self.costs[j] = (
-            self.costs[j] + self.costs[i][pick] + self.edges[i][j][pick, np.arange(len(pick))]
+        options = np.zeros(len(self.problem.costs[j]), np.int64)
+        options[self.ids[j]] = self.ids[i][pick]
+        self.followed.append((i, (j,), options))
+        self.costs[j] = self.once(
+            ("follow", pick.tobytes()),
+            (self.costs[j], self.costs[i], self.edges[i][j]),
+            lambda own, other, table: own + other[pick] + table[pick, np.arange(len(pick))],
         )
-        self.usages[j] = self.usages[j] + [(a, b, u[pick]) for a, b, u in self.usages[i]]
+        self.usages[j] = self.usages[j] + [
+            (a, b, self.taken(u, pick)) for a, b, u in self.usages[i]
+        ]
         near = list(self.edges[i])
         for k in near:
-            table = self.edges[i][k][pick]
+            table = self.taken(self.edges[i][k], pick)
             del self.edges[k][i]
             if k != j:
-                table = table if k not in self.edges[j] else self.edges[j][k] + table
-                self.edges[j][k], self.edges[k][j] = table, table.T
+                table = table if k not in self.edges[j] else self.plus(self.edges[j][k], table)
+                self.edges[j][k], self.edges[k][j] = table, self.turned(table)
         del self.costs[i], self.ids[i], self.usages[i], self.edges[i]
-        return near
+        return [*near, *self.edges[j]]
 
     def _better(self, i: int) -> bool:
         """Drops the options that another one of the node is at least as good as."""
-        costs = self.costs[i]
+        tables = list(self.edges[i].values())
+        held = [u for when, u in self.held(i) if self.tight[when].any()]
+        if held:
+            dead, pairs = self._worse(self.costs[i], tables, held)
+        else:
+            given = (self.costs[i], *sorted(tables, key=id))
+            dead, pairs = self.once(
+                "better", given, lambda costs, *tables: self._worse(costs, tables, [])
+            )
+        if pairs:
+            ids = self.ids[i].tolist()
+            self.steps.append(["better", i, [[ids[a], ids[b]] for a, b in pairs]])
+            self.keep(i, ~dead)
+        return bool(pairs)
+
+    def _worse(
+        self, costs: Table, tables: Sequence[Table], held: Sequence[Table]
+    ) -> tuple[Any, list[tuple[int, int]]]:
+        """Which options another one is at least as good as, and which."""
         more = costs[:, None] - costs[None, :]  # [b, a]: what b costs more than a, at worst
-        for table in self.edges[i].values():
+        for table in tables:
             if not np.isfinite(more).any():
                 break
-            more = more + worst_difference(table)
+            more = more + self.once("worst", (table,), worst_difference)
         good = more <= 0
-        for when, usage in self.held(i):
-            if self.tight[when].any():
-                good &= usage[:, None] <= usage[None, :]
+        for usage in held:
+            good &= usage[:, None] <= usage[None, :]
         np.fill_diagonal(good, False)
         dead = np.zeros(len(costs), bool)
         pairs = []
-        for a in np.flatnonzero(good.any(0)):
+        for a in np.flatnonzero(good.any(0)).tolist():
             others = np.flatnonzero(good[:, a] & ~dead)
             if len(others):
                 dead[a] = True
-                pairs.append([int(self.ids[i][a]), int(self.ids[i][others[0]])])
-        if pairs:
-            self.steps.append(["better", i, pairs])
-            self.keep(i, ~dead)
-        return bool(pairs)
+                pairs.append((a, int(others[0])))
+        return dead, pairs
+
+
+def _shape(table: Table) -> tuple[Any, Any, Any]:
+    """Of a table which rows have a finite entry, how many each column has, and its parts where it
+    is a sum of a part for either end.
+    """
+    finite = np.isfinite(table)
+    parts = None
+    if finite.all():
+        left, right = table[:, 0], table[0] - table[0, 0]
+        if (left[:, None] + right[None, :] == table).all():
+            parts = left, right
+    return finite.any(1), finite.sum(0), parts
+
+
+def _least(costs: Table, *tables: Table) -> tuple[Table, Any]:
+    """The least of all options for every pair of the neighbours', and the first that has it."""
+    if len(tables) == 1:
+        total = costs[:, None] + tables[0]
+    else:
+        total = (costs[:, None] + tables[0])[:, :, None] + tables[1][:, None, :]
+    pick = total.argmin(0)
+    return np.take_along_axis(total, pick[None], 0)[0], pick
 
 
 def worst_difference(table: Table) -> Table:

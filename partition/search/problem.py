@@ -55,15 +55,27 @@ class Problem:
         >>> p.cost([0, 0])
         3
         """
-        own = [_clipped(each) for each in costs]
+        known: dict[int, tuple[Any, Numbers]] = {}
+
+        def clipped(table: Any) -> Numbers:
+            if id(table) not in known:
+                known[id(table)] = table, np.minimum(np.asarray(table, np.int64), FORBIDDEN)
+            return known[id(table)][1]
+
+        turned: dict[int, tuple[Any, Numbers]] = {}
+        own = [clipped(each) for each in costs]
         found: dict[tuple[int, int], Numbers] = {}
         for first, second, table in edges:
-            matrix = _clipped(table).reshape(len(own[first]), len(own[second]))
+            matrix = clipped(table)
+            if matrix.shape != (len(own[first]), len(own[second])):
+                matrix = matrix.reshape(len(own[first]), len(own[second]))
             if first == second:
                 own[first] = np.minimum(own[first] + matrix.diagonal(), FORBIDDEN)
                 continue
             if first > second:
-                first, second, matrix = second, first, matrix.T
+                if id(matrix) not in turned:
+                    turned[id(matrix)] = matrix, matrix.T
+                first, second, matrix = second, first, turned[id(matrix)][1]
             before = found.get((first, second))
             found[first, second] = (
                 matrix if before is None else np.minimum(before + matrix, FORBIDDEN)
@@ -98,7 +110,3 @@ class Problem:
     def fits(self, chosen: Sequence[int]) -> bool:
         """Whether the limit holds at every time."""
         return self.limit is None or self.most_held(chosen) <= self.limit
-
-
-def _clipped(values: Any) -> Numbers:
-    return np.minimum(np.asarray(values, np.int64), FORBIDDEN)

@@ -49,12 +49,11 @@ def run_operator(name: str, annotation: str, shapes: Any, placements: Any) -> tu
 
 
 def run_parallelized(folder: str) -> dict[str, float]:
-    """Runs our plan of a model by torch's parallelize_module; returns how far off outputs and
-    gradients are.
+    """Runs our plan of a model by torch's parallelize_module, in float64; returns how far off
+    outputs and gradients are.
     """
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor.parallel import parallelize_module
 
     import dimsolve as ds
     from dimsolve.exec.engines.audit import outputs_of, prepared
@@ -65,12 +64,12 @@ def run_parallelized(folder: str) -> dict[str, float]:
 
     count = dist.get_world_size()
     inputs = tiny.inputs_of(folder)
-    whole, ours = (prepared(tiny.model_of(folder)) for _ in range(2))
+    whole, ours = (prepared(tiny.model_of(folder)).double() for _ in range(2))
     outputs = outputs_of(whole, ((), inputs))
     gradients = _gradients(whole, outputs)
     plan = ds.plan(run_graph(tiny.model_of(folder), (), inputs), {"tp": count}, "tensor")
     mesh = init_device_mesh("cpu", (count,), mesh_dim_names=("tp",))
-    parallelize_module(ours, mesh["tp"], plan.to_parallelize_module().objects())
+    plan.to_parallelize_module().apply(ours, mesh["tp"])
     given = outputs_of(ours, ((), inputs))
     found = _gradients(ours, given)
     least = 1e-4 * max(float(g.abs().max()) for g in gradients.values())

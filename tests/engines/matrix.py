@@ -158,7 +158,7 @@ def written(cache: Cache, until: float, only: list[str], counts: tuple[int, ...]
         world.close()
 
 
-def table(cache: Path) -> str:
+def table(cache: Path, note: str) -> str:
     """Returns the page: the confusion matrix, the plans that are wrong, the plans that we wrote."""
     ours, engines, ours_written = (
         Cache(cache / f"{name}.json").known for name in ("ours", "engine", "written")
@@ -186,7 +186,7 @@ def table(cache: Path) -> str:
             finding = known["findings"][-1]
             seen = answer.get("forward") or answer.get("gradients") or answer.get("load")
             wrong[folder] = [finding["module"], finding["reason"], seen]
-    return _page(rows, wrong, verdicts, ours_written)
+    return _page(rows, wrong, verdicts, ours_written, note)
 
 
 def _page(
@@ -194,6 +194,7 @@ def _page(
     wrong: dict[str, list[str]],
     verdicts: dict[str, dict[int, str]],
     written: dict[str, Any],
+    note: str,
 ) -> str:
     import torch
     import transformers
@@ -205,7 +206,8 @@ def _page(
         f"{len(verdicts)} folders with a causal LM and a plan of their own, each built tiny (two "
         "layers of width 64, 8 heads, 4 key heads), our verdict beside what transformers does on "
         "gloo ranks: load, forward, backward, compared with one "
-        "device. Made by `python -m tests.engines.matrix ours engine written table`.",
+        "device. Made by `python -m tests.engines.matrix ours engine written table`."
+        + (f" {note}" if note else ""),
         "",
         "| | our verdict | transformers: equal | transformers: fails or differs |",
         "|---|---|---:|---:|",
@@ -257,7 +259,8 @@ def _written_lines(written: dict[str, Any]) -> list[str]:
         "|---|---:|---|---|",
     ]
     for folder, each in sorted(found.items()):
-        cells = [each.get(count, "nothing is cut") for count in (2, 4)]
+        asked = {n: f"{folder}/{n}" in written for n in (2, 4)}
+        cells = [each.get(n, "nothing is cut" if asked[n] else "not run") for n in (2, 4)]
         lines.append(f"| {folder} | {rules[folder]} | {' | '.join(cells)} |")
     return lines
 
@@ -273,6 +276,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "matrix")
     parser.add_argument("--minutes", type=float, default=6.0)
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--note", default="", help="what was run when, for the page")
     parser.add_argument("--counts", nargs="*", type=int, default=list(COUNTS))
     given = parser.parse_args()
     given.cache.mkdir(parents=True, exist_ok=True)
@@ -289,7 +293,7 @@ def main() -> None:
     if "written" in given.work:
         written(Cache(given.cache / "written.json"), until, given.only, (2, 4))
     if "table" in given.work:
-        Path("docs/tp-plans.md").write_text(table(given.cache), encoding="utf-8")
+        Path("docs/tp-plans.md").write_text(table(given.cache, given.note), encoding="utf-8")
     if time.monotonic() < until:
         print("all done", flush=True)
 

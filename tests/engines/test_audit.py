@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import nn
 
 import dimsolve as ds
 from dimsolve.api.results import AuditModel, model_of
+from dimsolve.exec.engines.record import Recorder
 from dimsolve.partition.engines.tp_plan import STYLES, TpPlanError, generic, read_tp_plan
 
 from . import tiny
@@ -174,7 +176,9 @@ def test_tied_weights_are_cut_both_or_not_at_all() -> None:
 def test_a_style_that_a_module_cannot_have_is_an_answer() -> None:
     finding = only(audited(Normed(), {"norm": "colwise"}))
     assert finding.about == "style"
-    assert finding.reason == "colwise cannot be put on norm: a LayerNorm has no out_features"
+    assert finding.reason == (
+        "colwise cannot be put on norm: it is of type LayerNorm, which has no out_features"
+    )
     finding = only(audited(Mlp(), {"up": "local_colwise"}))
     assert (finding.reason, finding.hint) == (
         "transformers has no style 'local_colwise'",
@@ -198,8 +202,71 @@ def test_collectives_that_one_would_do_are_counted(llama: ds.Audit) -> None:
 
 def test_rules_that_match_nothing_are_told() -> None:
     found = audited(Mlp(), {**PAIR, "layers.*.up": "colwise"})
+    assert found.having("illegal") == (2,)
     assert found.unused == ("layers.*.up",)
     assert str(found).splitlines()[-1] == "  layers.*.up matches nothing"
+
+
+L = "model.layers.*."
+ALTERED: list[tuple[dict[str, str], str, str, str, str]] = [
+    ({"": "replicate"}, "legal", "legal", "", ""),
+    ({"model.embed_tokens": "embedding_colwise"}, "legal", "legal", "", ""),
+    ({L + "mlp.act_fn": "replicated_with_grad_allreduce"}, "legal", "legal", "", ""),
+    ({"lm_head": "colwise"}, "illegal", "illegal", "lm_head", "colwise_gather_output"),
+    ({"model.embed_tokens": "colwise"}, "illegal", "illegal", "model.embed_tokens", "tables"),
+    ({L + "self_attn.o_proj": "replicate"}, "illegal", "illegal", "o_proj", "whole"),
+    ({L + "mlp.gate_proj": "packed_colwise"}, "illegal", "illegal", "mlp", "whole"),
+    ({L + "mlp": "all_reduce"}, "illegal", "illegal", "mlp", "whole"),
+    ({"model.norm": "sequence_parallel"}, "legal", "illegal", "model.norm", "leave model.norm out"),
+    ({L + "mlp.down_proj": "grouped_gemm"}, "illegal", "illegal", "down_proj", "ep_plan"),
+    ({L + "mlp.up_porj": "colwise"}, "illegal", "illegal", "up_porj", f'write "{L}mlp.up_proj"'),
+    ({"layers.*.mlp": "replicate"}, "illegal", "illegal", "layers.*.mlp", f'write "{L}mlp"'),
+    ({"lm_head": "col-wise"}, "illegal", "illegal", "lm_head", "write colwise"),
+]
+
+
+@pytest.mark.parametrize(("plan", "forward", "gradients", "module", "hint"), ALTERED)
+def test_altered_plans_are_answered_as_transformers_does(
+    plan: dict[str, str], forward: str, gradients: str, module: str, hint: str
+) -> None:
+    """31 of these were given to transformers on two ranks too: it failed, or differed, where this
+    says so, and only there.
+    """
+    given = tiny.inputs_of("llama")
+    answer = ds.audit(tiny.model_of("llama"), plan, kwargs=given, counts=(2,), correct=False).at(2)
+    assert (answer.forward, answer.gradients) == (forward, gradients)
+    if hint:
+        assert answer.findings[0].module.endswith(module)
+        assert hint in answer.findings[0].hint
+
+
+def test_without_data_a_plan_is_legal_only_where_it_is_proved() -> None:
+    x = {"x": torch.empty(2, 3, 16, device="meta")}
+
+    def answer(model: nn.Module, plan: dict[str, str]) -> Any:
+        return ds.audit(model.to("meta"), plan, kwargs=x, counts=(2,), correct=False).at(2)
+
+    assert answer(Mlp(), PAIR).verdict == "legal"
+    assert answer(GateUp(), {"fc1": "colwise", "fc2": "rowwise"}).verdict == "unknown"
+    assert answer(Mlp(), {"up": "colwise"}).verdict == "illegal"
+    norm = answer(Normed(), PAIR)
+    assert (norm.forward, norm.gradients) == ("legal", "unknown")
+    assert norm.findings[0].reason == "the gradient of norm.weight is not proved, nor compared"
+
+
+def test_a_misspelled_name_is_corrected() -> None:
+    found = audited(Mlp(), {"up": "colwise", "dwon": "rowwise"})
+    assert only(found).reason == "no module or parameter of Mlp has this name"
+    assert found.at(2).corrected == PAIR
+    assert '    legal at 2 with "down": "rowwise" without dwon' in str(found).splitlines()
+
+
+def test_nothing_of_a_run_is_kept() -> None:
+    """A rank that raised would keep all ranks' models by its traceback."""
+    kept = [o for o in gc.get_objects() if type(o) is Recorder]
+    audited(Attention(per_head=True, fixed=True), {"qkv_proj": "colwise", "o_proj": "rowwise"})
+    gc.collect()
+    assert len([o for o in gc.get_objects() if type(o) is Recorder]) <= len(kept)
 
 
 def test_what_is_no_plan_is_refused_in_words() -> None:
@@ -211,6 +278,8 @@ def test_what_is_no_plan_is_refused_in_words() -> None:
         '  hint: give one: dimsolve.audit(model, {"layers.*.mlp.up_proj": "colwise"}, ...), or let '
         "dimsolve.plan make one"
     )
+    with pytest.raises(TpPlanError, match="the plan for Mlp has no rules"):
+        ds.audit(Mlp(), {}, kwargs=example())
     with pytest.raises(TpPlanError, match="'auto' is a str"):
         read_tp_plan("auto")
 

@@ -78,6 +78,34 @@ def test_parallelize_module_is_text_and_objects() -> None:
         planned(GateUp()).to_parallelize_module()
 
 
+def test_a_weight_of_two_modules_is_tied_again() -> None:
+    written = planned(tiny.model_of("gemma"), **tiny.inputs_of("gemma")).to_parallelize_module()
+    assert written.ties == {"lm_head.weight": "model.embed_tokens.weight"}
+    assert written.text.splitlines()[-1] == (
+        'model.get_submodule("lm_head").weight = model.get_submodule("model.embed_tokens").weight'
+        "  # one again: two were made of it"
+    )
+    with pytest.raises(PlanError, match=r"lm_head.weight: it is model.embed_tokens.weight, and"):
+        written.objects()
+
+
+def test_a_distributed_config_is_all_of_the_plan() -> None:
+    """transformers keeps rules of the model's own plan that a given one does not have."""
+    model = tiny.model_of("llama")
+    graph = run_graph(model, (), tiny.inputs_of("llama"))
+    plan = ds.plan(
+        graph,
+        {"tp": 2},
+        {f"*{name}_proj": {"tp": dim} for name, dim in (("gate", "n"), ("up", "n"), ("down", "k"))},
+    )
+    config = plan.to_distributed_config(model)
+    assert config.tp_size == 2
+    used, _, _ = model._resolve_parallel_plans(config)
+    mlp = {"gate_proj": "colwise", "up_proj": "colwise", "down_proj": "rowwise"}
+    cut = {n: s for n, s in used.items() if s != "replicate" and not n.endswith(".weight")}
+    assert cut == {f"model.layers.{n}.mlp.{m}": s for n in range(2) for m, s in mlp.items()}
+
+
 @pytest.mark.parametrize("folder", ["opt", "bloom", "bert", "gpt2"])
 def test_a_model_without_a_plan_gets_one_that_is_legal(folder: str) -> None:
     model = tiny.model_of(folder)
@@ -93,3 +121,11 @@ def test_tied_weights_are_written_for_both_modules() -> None:
     assert plan == {"embed": "embedding_rowwise", "head": "colwise_gather_output"}
     assert found is not None
     assert found.ok
+
+
+def test_unequal_parts_are_refused() -> None:
+    """An engine cuts rows as torch.chunk does; a plan cuts them in multiples of heads."""
+    graph = run_graph(Mlp(), (), example())
+    plan = ds.plan(graph, {"tp": 5}, "tensor", uneven="allow")
+    with pytest.raises(PlanError, match="it is cut into unequal parts"):
+        plan.to_tp_plan()

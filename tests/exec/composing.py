@@ -20,26 +20,29 @@ from . import training
 LLAMA = "dimsolve.examples.llama:tiny"
 
 
-def part_of(target: str, mesh: dict[str, int], policy: Any, device_mesh: Any = None) -> Any:
+def part_of(
+    target: str, mesh: dict[str, int], policy: Any, device_mesh: Any = None, state: Any = None
+) -> Any:
     """Returns the part, the model and an example, in float64."""
     model, example, names = training.load(target, "float64")
     example = {
         key: value.double() if value.is_floating_point() else value
         for key, value in example.items()
     }
-    plan = ds.plan(ds.trace(model, kwargs=example, dynamic=names), mesh, policy)
+    plan = ds.plan(ds.trace(model, kwargs=example, dynamic=names), mesh, policy, state)
     return ds.parallelize(model, plan, device_mesh), model, example
 
 
-def compiled(target: str, backend: str) -> float:
+def compiled(target: str, backend: str, state: str | None = None) -> float:
     """The largest difference of loss and gradients between a part and the same part compiled, at
-    three sizes of the batch.
+    three sizes of the batch. state: how it stores parameters along dp, in place of tp.
     """
-    part, _, example = part_of(target, {"tp": 2}, "tensor")
+    mesh, policy = ({"dp": 2}, "data") if state else ({"tp": 2}, "tensor")
+    part, _, example = part_of(target, mesh, policy, None, state)
     torch._dynamo.reset()
     fast = torch.compile(part, backend=backend)
     found = []
-    for rows in (4, 2, 3):
+    for rows in (4, 2) if state else (4, 2, 3):
         batch = {key: value[:rows] for key, value in example.items()}
         kept = []
         for module in (part, fast):

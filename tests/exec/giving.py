@@ -304,12 +304,26 @@ class Rows(nn.Module):
 
 
 def uncut_given_in_parts() -> str:
+    model, x, y = Rows(), drawn(8, 6), drawn(4, seed=2)
+    graph = ds.trace(model, kwargs={"x": x, "y": y}, dynamic={"x": {0: "batch"}})
+    part = ds.parallelize(model, ds.plan(graph, {"dp": 2}), inputs="local")
+    return raised(part, x[:4], y[:2])
+
+
+def own_rows_of_what_is_needed_whole() -> float:
+    """The error of the loss and of the gradients of both inputs, of which each rank gives rows."""
     names = {"x": {0: "batch"}, "y": {0: "batch"}}
-    model, x, y = Rows(), drawn(8, 6), drawn(8, seed=2)
+    model, x, y = Rows(), drawn(8, 6).requires_grad_(), drawn(8, seed=2).requires_grad_()
     graph = ds.trace(model, kwargs={"x": x, "y": y}, dynamic=names)
     part = ds.parallelize(model, ds.plan(graph, {"dp": 2}), inputs="local")
     assert {e.name: e.placements for e in part.plan.inputs}["y"] == ["R"]
-    return raised(part, x[:4], y[:4])
+    rows = slice(4 * dist.get_rank(), 4 * dist.get_rank() + 4)
+    mine = [each.detach()[rows].requires_grad_() for each in (x, y)]
+    loss, found = model(x, y), part(*mine)
+    loss.backward()
+    found.backward()
+    pairs = [(found, loss), *[(m.grad, w.grad[rows]) for m, w in zip(mine, (x, y), strict=True)]]
+    return max(float((a - b).abs().max()) for a, b in pairs)
 
 
 def unusual() -> list[str]:

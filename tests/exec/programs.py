@@ -77,6 +77,18 @@ def handed_out(outputs: Any) -> dict[str, str]:
     return {name: text.strip() for name, text in words.items()}
 
 
+def with_static_cache() -> tuple[bool, list[str]]:
+    """Whether a part decodes as its model with a static cache, and how that one's keys lie."""
+    model, ids = llama().eval(), prompts()
+    plan = ds.plan(ds.trace(model, kwargs={"input_ids": ids, "use_cache": False}), {"tp": 2})
+    part: Any = ds.parallelize(model, plan)
+    given = {"max_new_tokens": 6, "do_sample": False, "cache_implementation": "static"}
+    wanted = model.generate(ids, **given)
+    found = part.generate(ids, **given, return_dict_in_generate=True)
+    keys = found.past_key_values.layers[0].keys
+    return torch.equal(found.sequences, wanted), [str(place) for place in keys.placements]
+
+
 class Dropping(nn.Module):
     """Dropout of what is cut by columns, of what is whole, and of rows in another order."""
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -59,6 +61,26 @@ def test_attention_is_cut_as_linear_layers_around_it_are() -> None:
         "out_proj.weight": ["S(1)"],
         "out_proj.bias": ["R"],
     }
+
+
+def test_padding_that_torch_fills_with_zeros_is_told() -> None:
+    """Without gradients torch packs what is not padded; with enable_nested_tensor=False it does as
+    every graph of it.
+    """
+    x, padding = torch.randn(2, 4, 8), torch.tensor([[False] * 4, [False, False, True, True]])
+    for nested in (True, False):
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        model = nn.TransformerEncoder(layer, 1, enable_nested_tensor=nested).eval()
+        with warnings.catch_warnings(record=True) as said, torch.no_grad():
+            warnings.simplefilter("always")
+            graph = ds.trace(model, (x,), {"src_key_padding_mask": padding})
+            found = graph.run(x, src_key_padding_mask=padding, state=model)
+            wanted = model(x, src_key_padding_mask=padding)
+        told = [str(each.message) for each in said if "padded" in str(each.message)]
+        assert bool(told) is nested
+        kept = ~padding if nested else torch.ones_like(padding)
+        torch.testing.assert_close(found[kept], wanted[kept])
+        assert not nested or not wanted[padding].any()
 
 
 def test_torchs_python_without_an_annotation_is_read_through() -> None:

@@ -288,8 +288,8 @@ def looped(folder: str, mesh: dict[str, int] | None, way: str, steps: range) -> 
     return losses
 
 
-def with_ddp(over_all: bool) -> Any:
-    """DDP around a part of tp = 2, along an axis of 2 that the plan does not have: the largest
+def with_ddp(over_all: bool, axis: str = "tp") -> Any:
+    """DDP around a part of two ranks, along an axis of 2 that the plan does not have: the largest
     difference of three steps to one device. over_all: what is said of DDP over all four ranks.
     """
     model, _ = model_of("llama")
@@ -297,8 +297,8 @@ def with_ddp(over_all: bool) -> Any:
     data = batch_of(data_of(8))
     for labels in data["labels"]:
         labels[:6] = -100  # means of halves are the mean where as many labels count
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("outer", "tp"))
-    part = ds.parallelize(model, ds.plan(traced("llama", False), {"tp": 2}), mesh)
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("outer", axis))
+    part = ds.parallelize(model, ds.plan(traced("llama", False), {axis: 2}), mesh)
     if over_all:
         return _raised(lambda: DistributedDataParallel(part))
     wrapped = DistributedDataParallel(part, process_group=mesh["outer"].get_group())

@@ -432,11 +432,11 @@ ENTRIES = (
         example([t(12, 4), t(4, 6), t(6, 24)]),
         example([t(12), t(12, 6), t(6)]),
     ),
-    functional(grouped_mm, note="rows of a group are neighbours: rows and groups stay whole"),
+    functional(grouped_mm, note="rows of a group are neighbours: rows stay whole"),
     entry(
         "torch.ops.transformers.grouped_mm_fallback",
         grouped_mm,
-        note="rows of a group are neighbours: rows and groups stay whole",
+        note="rows of a group are neighbours: rows stay whole",
     ),
     entry(
         "torch.addmm",

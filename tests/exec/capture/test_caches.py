@@ -10,6 +10,7 @@ import json
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -51,6 +52,12 @@ def test_decoding_with_a_cache_is_equal_to_one_device(name: str) -> None:
         )
         for rank in found:
             assert_same(rank, expected)
+
+
+def test_a_graph_that_runs_leaves_the_cache_as_the_model_does() -> None:
+    decoding = Decoding("qwen3")
+    filled, decoded = (partial(graph.run, state=decoding.model) for graph in decoding.graphs())
+    assert_same(decoding.run(filled, decoded), decoding.run(decoding.model, decoding.model))
 
 
 def test_keys_and_values_are_cut_by_heads() -> None:

@@ -186,6 +186,51 @@ def test_what_is_kept_between_calls_is_refused(make: Any, name: str, code: str) 
     ]
 
 
+class ReadByName(Counts):
+    """Counts its calls, and reads the counter where no code names it as an attribute."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        result: Tensor = self.layer(x) * getattr(self, "calls")  # noqa: B009
+        return result
+
+
+@pytest.mark.parametrize("way", ["in place", "sum"])
+def test_a_counter_that_nothing_reads_is_no_state(way: str) -> None:
+    class Nested(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.calls = Plain(), 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            result: Tensor = self.first(x)
+            return result
+
+    class Plain(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.calls = nn.Linear(4, 4), 3
+
+        def forward(self, x: Tensor) -> Tensor:
+            if way == "sum":
+                self.calls = self.calls + 1
+            else:
+                self.calls += 1
+            result: Tensor = self.layer(x)
+            return result
+
+    model = Nested()
+    graph = ds.trace(model, kwargs={"x": X})
+    assert (model.calls, model.first.calls) == (0, 3)
+    assert torch.equal(graph.run(x=X, state=model), model(X))
+
+
+def test_a_counter_that_is_read_by_name_is_refused() -> None:
+    with pytest.raises(ds.TraceError, match="the model keeps 'calls' from one call to the next"):
+        ds.trace(ReadByName(), kwargs={"x": X})
+
+
 @pytest.mark.parametrize("make, name", [(CountsOutside, "COUNT"), (AppendsOutside, "SEEN")])
 def test_what_is_kept_outside_is_refused(make: Any, name: str) -> None:
     with pytest.raises(ds.TraceError, match=f"the model keeps '{name}' from one call to the next"):

@@ -253,6 +253,7 @@ def test_what_rules_communicate_themselves_is_counted(name: str) -> None:
 
 def test_every_rule_that_communicates_is_among_the_cases() -> None:
     silent = {"embedding", "index_select", "gather", "group_norm", "tril", "triu"}
+    silent |= {"grouped_mm", "grouped_mm_fallback"}
     assert {path.rsplit(".", 1)[1] for path in RULES} - silent == {
         name.split()[0].removeprefix("linalg_") for name in CASES
     }

@@ -1,5 +1,5 @@
-"""Law: ten architectures of transformers are trained, evaluated and decoded by their parts as by one
-device, with one set of weights.
+"""Law: ten architectures of transformers are trained, evaluated and decoded by their parts as by
+one device, with one set of weights.
 
 Each costs the traces of four programs on two ranks, half a minute of CPU: this is what users do on
 their first day, and every architecture has met something that no other one did.

@@ -25,6 +25,11 @@ def test_compiled(backend: str, target: str) -> None:
     assert max(world(2).run(composing.compiled, target, backend)) <= 1e-12
 
 
+@pytest.mark.parametrize("state", ["shared", "optimizer"])
+def test_compiled_where_parameters_are_stored_in_parts(state: str) -> None:
+    assert max(world(2).run(composing.compiled, CUSTOM, "aot_eager", state)) <= 1e-12
+
+
 @pytest.mark.parametrize("mesh", [{"tp": 1}, {"dp": 2, "tp": 1}, {"tp": 2}], ids=str)
 def test_fsdp_shards_what_is_replicated_over_dp(mesh: dict[str, int]) -> None:
     count = 4 if mesh["tp"] == 2 else 2

@@ -186,10 +186,15 @@ def test_a_part_of_what_is_not_cut() -> None:
     for text in world(2).run(giving.uncut_given_in_parts):
         assert text == (
             "ShapeError: y has another shape than the program was made for\n"
-            "  it is (4,), and the program takes float64[batch]: 8 is never 4\n"
+            "  it is (2,), and the program takes float64[4]: 4 is never 2\n"
             "  as it was given, x (4, 6) is the part along dp of (8, 6); y is not cut, and is "
             "given whole on every rank"
         )
+
+
+def test_rows_of_what_every_rank_needs_whole_are_gathered() -> None:
+    """A loader cuts all tensors of a batch alike, also a mask that the plan cannot cut."""
+    assert max(world(2).run(giving.own_rows_of_what_is_needed_whole)) <= 1e-12
 
 
 def test_a_cut_of_another_dimension_than_the_first_is_said() -> None:

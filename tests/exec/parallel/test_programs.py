@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from transformers import DynamicCache
 
 import dimsolve as ds
 from dimsolve.exec.lowering.setting import LoweringError
 from dimsolve.exec.parallel.call_inputs import CallError
 from dimsolve.exec.parallel.on_demand import skeleton_of
 from dimsolve.exec.parallel.programs import LIMIT
-from tests.exec import programs
+from tests.exec import architectures, programs
 from tests.oracles.ranks import Ranks, world
 
 PLACED = "DTensor (4, 6, 96) S(2)"
@@ -120,6 +121,40 @@ def test_a_value_that_always_changes_is_refused_by_name() -> None:
         "7.0, 8.0, 9.0; each is traced and planned, and kept\n"
         "  hint: give a tensor: torch.tensor(times)"
     )
+
+
+def test_a_cache_that_counts_tokens_is_refused_in_its_second_step() -> None:
+    model, ids = architectures.made("Mistral").eval(), programs.prompts()
+    plan = ds.plan(ds.trace(model, kwargs={"input_ids": ids, "use_cache": False}), {"tp": 1})
+    part: Any = ds.parallelize(model, plan)
+
+    def decode(module: Any, cache: Any) -> list[Tensor]:
+        """Logits of the prompt and of five tokens, which leave the window of 8 tokens."""
+        given, logits = ids, []
+        for step in range(6):
+            logits.append(module(input_ids=given, past_key_values=cache).logits)
+            given = ids[:, step : step + 1]
+        return logits
+
+    with torch.no_grad():
+        wanted = decode(model, DynamicCache(config=model.config))
+        torch.testing.assert_close(decode(part, DynamicCache()), wanted)
+        with pytest.raises(CallError) as caught:
+            decode(part, DynamicCache(config=model.config))
+    assert str(caught.value) == (
+        "past_key_values.layers.0.cumulative_length is a number of tokens, and another one in "
+        "every call\n"
+        "  a layer of a cache that forgets what has left its window counts in Python, and each "
+        "count would be a program of its own\n"
+        "  hint: part.generate(...); or give past_key_values=DynamicCache(), which keeps all, and "
+        "masks leave out what has left the window"
+    )
+
+
+def test_a_static_cache_is_cut_by_heads() -> None:
+    for equal, placements in world(2).run(programs.with_static_cache):
+        assert equal
+        assert placements == ["S(1)"]
 
 
 def test_a_part_has_the_methods_and_settings_of_its_model() -> None:

@@ -173,8 +173,9 @@ def test_a_loop_goes_on_at_another_mesh(before: Any, after: Any, tmp_path: Path)
         assert first + last == pytest.approx(wanted, rel=2e-5)
 
 
-def test_ddp_around_a_part_averages_along_an_axis_that_the_plan_does_not_have() -> None:
-    assert max(world(4).run(trained.with_ddp, False)) <= 1e-5
+@pytest.mark.parametrize("axis", ["tp", "fsdp"])
+def test_ddp_around_a_part_averages_along_an_axis_that_the_plan_does_not_have(axis: str) -> None:
+    assert max(world(4).run(trained.with_ddp, False, axis)) <= 1e-5
 
 
 def test_ddp_over_ranks_with_different_parts_is_refused() -> None:

@@ -23,6 +23,7 @@ MESHES: list[tuple[dict[str, int], str]] = [
     ({"tp": 4}, "tensor"),
     ({"dp": 2}, "data"),
     ({"dp": 2, "tp": 2}, "data+tensor"),
+    ({"fsdp": 2}, "data+tensor"),
 ]
 X = torch.randn(4, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 
@@ -98,8 +99,9 @@ def test_a_norm_that_is_not_finite_is_one_on_every_rank() -> None:
     assert on_ranks(work, {"tp": 2}, "tensor") == ["refused", "refused"]
 
 
+@pytest.mark.parametrize("axis", ["tp", "fsdp"])
 @pytest.mark.parametrize("first", [False, True], ids=["step", "unscale first"])
-def test_an_overflow_on_one_rank_is_one_on_all(first: bool) -> None:
+def test_an_overflow_on_one_rank_is_one_on_all(first: bool, axis: str) -> None:
     def work(part: ParallelModule) -> tuple[float, bool]:
         before = [p.detach().clone() for p in part.parameters()]
         optimizer = torch.optim.SGD(part.parameters(), lr=0.1)
@@ -114,7 +116,7 @@ def test_an_overflow_on_one_rank_is_one_on_all(first: bool) -> None:
         same = all(torch.equal(a, b) for a, b in zip(before, part.parameters(), strict=True))
         return scaler.get_scale(), same
 
-    assert on_ranks(work, {"tp": 2}, "tensor") == [(2.0, True)] * 2
+    assert on_ranks(work, {axis: 2}, "data+tensor") == [(2.0, True)] * 2
 
 
 def test_without_an_overflow_every_rank_steps() -> None:
@@ -132,7 +134,8 @@ def test_without_an_overflow_every_rank_steps() -> None:
         train(part)
         return is_equal(part, whole, lambda p: p.detach())
 
-    assert all(on_ranks(work, {"dp": 2, "tp": 2}, "data+tensor"))
+    for mesh in ({"dp": 2, "tp": 2}, {"fsdp": 2, "tp": 2}):
+        assert all(on_ranks(work, mesh, "data+tensor"))
 
 
 Make = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]

@@ -145,3 +145,23 @@ def test_refusals_of_the_service_are_service_errors(client: ds.Client) -> None:
 def test_an_address_that_is_none_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="is no address"):
         Connection("ftp://x", 1)
+
+
+def test_what_a_function_promises_is_asked_about_like_its_own_annotation(
+    client: ds.Client,
+) -> None:
+    shapes = ["n, 4, 9, 9", "8, 4, 3, 3"]
+    told = client.annotate("torch.nn.functional.conv2d", shapes, arguments={"stride": 2})
+    near = ds.infer("torch.nn.functional.conv2d", shapes, arguments={"stride": 2})
+    given = [", ".join(shape) for shape in told.inputs or () if shape is not None]
+    far = client.infer(told.annotation, given, arguments=told.arguments)
+    assert (told.tensors, far.outputs) == (("input", "weight"), near.outputs)
+
+
+def test_a_config_is_asked_about(client: ds.Client) -> None:
+    config = {"model_type": "gpt2", "n_embd": 48, "n_head": 6, "n_layer": 2, "vocab_size": 96}
+    found = client.model(config, {"tp": 3}, up_to=4)
+    assert (found.model, found.problem) == ("GPT2LMHeadModel", None)
+    assert found.axes["tp"].always == "1-3"
+    assert found.memory is not None and found.whole is not None
+    assert found.memory.parameters < found.whole.parameters

@@ -169,6 +169,10 @@ def test_a_summand_and_what_joins_the_parts_are_told() -> None:
     assert json.loads(ask(*linear).out)["inputs"][2] == "R"
     assert json.loads(ask(*linear, "--summand", "2").out)["inputs"][2] == "P(sum)"
     assert json.loads(ask(*linear, "--partial", "max").out)["outputs"] == ["P(max)"]
+    counts = ("legal-parts", *linear[1:4], "--up-to", "4")
+    assert ask(*counts, "--summand", "2", "--partial", "sum").out == ask(*counts).out
+    for wrong in (("--summand", "7"), ("--partial", "most")):
+        assert ask(*counts, *wrong).err == ask(*linear, *wrong).err != ""
 
 
 def test_contiguous_asks_for_one_block_per_rank() -> None:

@@ -116,10 +116,9 @@ def test_memory_counts_what_a_rank_holds(made: Plan) -> None:
     assert memory.parameters == memory.gradients == parameters
     assert memory.optimizer == 2 * parameters
     assert made.memory(SIZES, optimizer_states=1).optimizer == parameters
-    # linear, gelu: (2, 6, 32); linear_1 and its sum: (2, 6, 64); the bias on one rank: 64; the
-    # output, returned whole: (4, 6, 64)
-    kept = 2 * 2 * 6 * 32 + 2 * 2 * 6 * 64 + 64 + 4 * 6 * 64
-    assert memory.activations == kept * 8
+    # When the backward pass ends: what is given and what is returned, whole, (4, 6, 64), and the
+    # gradients of two matrices (64, 32), copied into the memory in which they are summed over dp.
+    assert memory.activations == (2 * 4 * 6 * 64 + 2 * 2 * 64 * 32) * 8
 
 
 def test_a_size_that_is_missing_is_named(made: Plan) -> None:

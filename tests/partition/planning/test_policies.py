@@ -210,8 +210,8 @@ MAPPINGS: list[tuple[Any, str]] = [
     (
         7,
         "there is no such policy\n  7 is none\n"
-        "  hint: write data, tensor, sequence, data+tensor, tensor+sequence, replicate, auto, a "
-        "mapping from node patterns to splits, or a function PAS(graph, resource)",
+        "  hint: write data, tensor, sequence, experts, data+tensor, tensor+sequence, replicate, "
+        "auto, a mapping from node patterns to splits, or a function PAS(graph, resource)",
     ),
 ]
 
@@ -335,7 +335,6 @@ def test_a_symbolic_count_leaves_conditions() -> None:
         ("data", "", "data"),
         ("model", "", "tensor"),
         ("pp", "; a plan has no pipeline stages: give it the mesh without them", "tensor"),
-        ("ep", "; an axis of experts is not planned by its name", "tensor"),
         ("tpu", "", "tensor"),
     ],
 )
@@ -348,7 +347,7 @@ def test_an_axis_whose_name_means_nothing_is_told_what_it_cuts(
     assert str(caught.value) == (
         f"nothing says what the axis {axis} cuts\n"
         "  axes named dp and fsdp cut the batch, tp cuts parameters, cp and sp cut the sequence, "
-        f"and '{axis}' is none of these{more}\n"
+        f"ep cuts experts, and '{axis}' is none of these{more}\n"
         f'  hint: say it for every axis: dimsolve.plan(graph, mesh, {{..., "{axis}": "{word}"}})'
     )
     told = ds.plan(graph, {"dp": 2, axis: 2}, {"dp": "data", axis: word})

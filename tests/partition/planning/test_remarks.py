@@ -33,9 +33,12 @@ class Words(nn.Module):
         return self.head(x)
 
 
-def notes(model: nn.Module, mesh: dict[str, int], policy: Any = None) -> list[str]:
+def notes(
+    model: nn.Module, mesh: dict[str, int], policy: Any = None, *, length: str | None = "seq"
+) -> list[str]:
     ids = torch.zeros(4, 6, dtype=torch.long)
-    graph = ds.trace(model, kwargs={"ids": ids}, dynamic={"ids": {0: "batch", 1: "seq"}})
+    names = {0: "batch"} if length is None else {0: "batch", 1: length}
+    graph = ds.trace(model, kwargs={"ids": ids}, dynamic={"ids": names})
     made = ds.plan(graph, mesh, policy, uneven="refuse")
     return [note for note in made.notes if "the batch is" not in note]
 
@@ -74,3 +77,44 @@ def test_an_attention_that_stays_whole_is_said_once_for_all_layers() -> None:
 @pytest.mark.parametrize("policy", ["replicate", "data"])
 def test_a_policy_that_cuts_no_parameter_is_not_told_of_them(policy: str) -> None:
     assert not [n for n in notes(Words(53, 3), {"dp": 2}, policy) if "not cut" in n]
+
+
+class Mapped(nn.Module):
+    """A recurrent layer, a mapped product, and one that is cut."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.encoder = nn.LSTM(24, 24, batch_first=True)
+        self.weight = nn.Parameter(torch.randn(24, 24))
+        self.head = nn.Linear(24, 32)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = nn.functional.one_hot(ids, 24).float()
+        if self.kind == "recurrent":
+            x = self.encoder(x)[0]
+        else:
+            x = torch.func.vmap(lambda row: row @ self.weight)(x)
+        result: Tensor = self.head(x).relu()
+        return result
+
+
+def test_a_recurrent_layer_that_no_count_cuts_is_said_with_its_bytes() -> None:
+    model = Mapped("recurrent")
+    (note,) = [n for n in notes(model, {"tp": 2}, "tensor", length=None) if "lstm" in n]
+    assert note == (
+        "tp: lstm (encoder) is whole, and every rank holds and uses all of its 19200 bytes of "
+        "parameters: 'e' is marked '^': no split of it is legal; an axis that cuts the batch "
+        "divides its work"
+    )
+    assert not [n for n in notes(model, {"dp": 2}, "data", length=None) if "lstm" in n]
+
+
+def test_what_runs_inside_of_vmap_is_said_to_be_whole() -> None:
+    found = notes(Mapped("mapped"), {"tp": 2}, "tensor", length=None)
+    assert [note for note in found if "vmap" in note] == [
+        "tp: matmul (the model) is whole, and every rank holds and uses all of its 2304 bytes of "
+        "parameters: it runs inside torch.vmap; an axis that cuts the batch divides its work",
+        "tp: what runs inside of torch.vmap (the model) is whole: every rank computes all of it; "
+        "a batch that is a dimension of the tensors is cut",
+    ]

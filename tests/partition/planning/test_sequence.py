@@ -43,7 +43,7 @@ def test_an_attention_exchanges_where_that_sends_less() -> None:
     assert_equal("gpt2", plan)
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "opt", "phi3", "tied_llama"])
+@pytest.mark.parametrize("name", ["llama", "gpt2", "opt", "phi3", "falcon"])
 def test_the_sequence_is_cut_between_the_parameters(name: str) -> None:
     """Where a sum was all-reduced it is scattered, and activations take less memory."""
     graph, _, _, sizes = traced(name)
@@ -51,8 +51,7 @@ def test_the_sequence_is_cut_between_the_parameters(name: str) -> None:
     assert cut.memory(**sizes).activations < plain.memory(**sizes).activations
     sent = {(each.collective, each.direction) for each in cut.communication(**sizes)}
     assert ("reduce-scatter", "forward") in sent
-    # An opt adds two embeddings: their sums are joined at once, and scattered one by one.
-    assert sum(each.bytes for each in cut.communication(**sizes)) <= 1.11 * sum(
+    assert sum(each.bytes for each in cut.communication(**sizes)) <= 1.02 * sum(
         each.bytes for each in plain.communication(**sizes)
     )
     assert_equal(name, cut)

@@ -1,0 +1,74 @@
+"""Rules of DTensor that give other numbers than one device, without an error (torch 2.13).
+
+python dtensor_rules.py      names the rules that are wrong in this torch; two ranks in one process
+"""
+
+import torch
+import torch.distributed as dist
+from torch.distributed._local_tensor import LocalTensorMode
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
+from torch.nn.functional import mse_loss
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+
+def mean_of_unequal_parts(mesh):
+    """A loss over 5 rows: the means of 3 and of 2 rows are averaged as if they weighed the same."""
+    x, y = torch.arange(5.0), torch.zeros(5)
+    parts = [distribute_tensor(each, mesh, [Shard(0)]) for each in (x, y)]
+    return mse_loss(*parts).full_tensor(), mse_loss(x, y)
+
+
+def cumsum_of_the_last_dimension(mesh):
+    """dim=-1 is not seen to be the dimension that is cut: every rank begins at zero."""
+    x = torch.ones(2, 4)
+    part = distribute_tensor(x, mesh, [Shard(1)])
+    return part.cumsum(-1).full_tensor(), x.cumsum(-1)
+
+
+def logcumsumexp_of_the_last_dimension(mesh):
+    """The same rule, the same dim=-1."""
+    x = torch.zeros(2, 4)
+    part = distribute_tensor(x, mesh, [Shard(1)])
+    return part.logcumsumexp(-1).full_tensor(), x.logcumsumexp(-1)
+
+
+def gather_with_an_index_in_parts(mesh):
+    """Row 1 of an index takes from row 1 of the input, which rank 1 takes for row 0 of its part."""
+    x, index = torch.arange(8.0).view(4, 2), torch.zeros(2, 1, dtype=torch.int64)
+    whole = distribute_tensor(x, mesh, [Replicate()])
+    part = distribute_tensor(index, mesh, [Shard(0)])
+    return whole.gather(-1, part).full_tensor(), x.gather(-1, index)
+
+
+def logsumexp_of_two_dimensions(mesh):
+    """keepdim=True beside a dimension that is cut: the result has the length of one part."""
+    x = torch.zeros(2, 4, 3)
+    part = distribute_tensor(x, mesh, [Shard(1)])
+    return part.logsumexp([0, 2], True).full_tensor(), x.logsumexp([0, 2], True)
+
+
+RULES = [
+    mean_of_unequal_parts,
+    cumsum_of_the_last_dimension,
+    logcumsumexp_of_the_last_dimension,
+    gather_with_an_index_in_parts,
+    logsumexp_of_two_dimensions,
+]
+
+
+def outcome(rule) -> str:
+    """What two ranks get: "wrong", "equal", or what is raised."""
+    try:
+        with LocalTensorMode(2):
+            joined, whole = rule(init_device_mesh("cpu", (2,)))
+            joined, whole = (getattr(t, "reconcile", lambda t=t: t)() for t in (joined, whole))
+    except Exception as error:
+        return type(error).__name__
+    same = joined.shape == whole.shape and torch.allclose(joined, whole)
+    return "equal" if same else "wrong"
+
+
+if __name__ == "__main__":
+    dist.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
+    for rule in RULES:
+        print(rule.__name__, outcome(rule))

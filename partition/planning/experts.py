@@ -1,0 +1,289 @@
+"""The policy ``"experts"``: experts are cut, and the batch elsewhere (expert parallelism).
+
+A model of experts sorts its tokens by expert, so that the rows of one lie together, and multiplies
+each group of rows with a matrix of its own (`grouped_mm`). A rank has the matrices of its experts.
+Which rows are theirs is known when it runs, so a rank is given all rows and computes its own:
+
+    tokens (t, h)     S(0)     all-gather: to every rank of the axis
+    rows (s, h)       G(0)     sorted by expert; of what follows a rank reads its own rows
+    grouped_mm        G(0), weight S(0) -> G(0)
+    silu, mul         G(0)     what works on rows one by one takes them as they are
+    grouped_mm        G(0), weight S(0) -> P(sum)     zeros for the rows of others
+    sum of a token's experts   P(sum)    reduce-scatter: S(0)
+
+Per token that sends as much as to send it to n - 1 ranks and back, however many experts it has; an
+exchange of tokens by their experts would send k (n - 1)/n, with lengths that no plan can say. What
+is not a product of matrices is computed for all rows.
+
+Rows in groups of one value (``G(0)``) belong to the ends of these groups: `ungrouped` says where
+they would be read otherwise, or with other ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dimsolve.solver.graphs.problems import place
+
+from ..aliasing import written_by
+from ..placement import Grouped, Replicate, Shard
+from ..plan_data import plan_error, problem
+from .axis_state import AxisState
+from .choices import Choice
+from .completion import join_later
+from .data import data
+from .illegal import legality_of
+from .network import Network, Operator
+from .propagation import propagate
+from .requirements import Requirements
+
+LOOK_BACK = 8
+"""How many operators before a product are asked to make its rows in groups."""
+
+NO_EXPERTS = problem(
+    "no-experts",
+    "no experts to cut along {axis}",
+    "no operator has a matrix for each group of rows, as grouped_mm does",
+    'say what the axis cuts: {{..., "{axis}": "data"}}; experts of transformers are traced as such '
+    'operators with experts_implementation="grouped_mm"',
+)
+
+
+def experts(state: AxisState, requirements: Requirements) -> list[str]:
+    """Decides the operators of the experts, and then those that work on the batch. Raises PlanError
+    where the count cannot cut them, and for a model without experts.
+    """
+    products = [
+        operator
+        for operator in state.network.operators
+        if state.classes[operator.number].group_ends is not None
+    ]
+    if not products:
+        raise NO_EXPERTS(axis=state.axis)
+    for product in products:
+        _cut(state, requirements, product)
+    for product in products:
+        _between(state, product)
+    for product in products:
+        _before(state, product)
+    for product in products:
+        edge = product.outputs[0]
+        assert edge is not None
+        if not isinstance(state.made[edge], Grouped):
+            join_later(state, edge, fixed=True)
+    return [_note(state, products), *data(state, requirements)]
+
+
+def _note(state: AxisState, products: Sequence[Operator]) -> str:
+    """What is cut, and what that costs."""
+    whole = [
+        product
+        for product in products
+        if isinstance(state.choices[product.number].outputs[0], Grouped)
+    ]
+    groups = state.classes[products[0].number].lengths["g"]
+    return (
+        f"{state.axis}: {len(products)} products cut their {groups} experts, {len(whole)} of them "
+        "for the next; every rank is given all tokens of the axis and computes the rows of its "
+        "experts, what lies between the products for all rows"
+    )
+
+
+def _cut(state: AxisState, requirements: Requirements, product: Operator) -> None:
+    """Cuts the matrices of a product, and the parameters that they are made of."""
+    edge, network = product.inputs[1], state.network
+    if state.fixed[product.number] or edge is None:
+        return
+    found = propagate(network, state.classes, [(edge, Shard(0))], state.fixed).choices
+    for number, choice in found.items():
+        if requirements.first_illegal(choice) is not None:
+            legality = legality_of(state, number, choice)
+            raise plan_error(
+                "illegal-count",
+                f"{state.axis} = {state.count} is illegal",
+                f"it cuts experts, and at {place(network.operators[number].node)} "
+                f"{legality.reason}",
+                text=legality.solution.text,
+                legality=legality,
+            )
+        requirements.rely(choice, f"{state.axis} cuts experts")
+    state.accept(state.change(found))
+
+
+def _between(state: AxisState, product: Operator) -> None:
+    """Leaves the rows of a product in groups, if all that reads them are products of the same
+    groups, and what works on rows one by one before these.
+    """
+    network, ends = state.network, _ends(state, product)
+    edge = product.outputs[0]
+    assert edge is not None
+    found = {product.number: _taking(state, product, Grouped(0))}
+    queue = [(edge, Grouped(0))]
+    while queue:
+        edge, placement = queue.pop()
+        for number, tensor in network.edges[edge].uses:
+            operator, op_class = network.operators[number], state.classes[number]
+            if number in found:
+                continue
+            offered = () if operator.pinned else op_class.grouped(tensor, placement)
+            if not offered or (op_class.group_ends is None and state.fixed[number]):
+                return
+            found[number] = offered[-1]
+            if op_class.group_ends is None:
+                queue += [
+                    (output, each)
+                    for output, each in zip(operator.outputs, offered[-1].outputs, strict=True)
+                    if output is not None and isinstance(each, Grouped)
+                ]
+            elif _ends(state, operator) != ends:
+                return
+    _try(state, found)
+
+
+def _before(state: AxisState, product: Operator) -> None:
+    """Lets what makes the rows of a product make them in groups too, as far back as that sends
+    less: tokens have fewer gradients to sum than the rows that are taken of them.
+    """
+    network, edge = state.network, product.inputs[0]
+    if edge is None or isinstance(state.made[edge], Grouped):
+        return
+    found: dict[int, Choice] = {}
+    for user, _ in network.edges[edge].uses:
+        if state.classes[user].group_ends is None:
+            return
+        made = state.choices[user].outputs[0]
+        found[user] = _taking(state, network.operators[user], made)
+    best = 0.0, found
+    for _ in range(LOOK_BACK):
+        number = None if edge is None else _making(state, edge, found)
+        if edge is None or number is None:
+            break
+        sent, _ = state.change(found).cost()
+        if sent < best[0]:
+            best = sent, dict(found)
+        edge = next(
+            (
+                input
+                for input, each in zip(
+                    network.operators[number].inputs, found[number].inputs, strict=True
+                )
+                if input is not None
+                and isinstance(each, Grouped)
+                and network.edges[input].gradient != "never"
+            ),
+            None,
+        )
+    _try(state, best[1])
+
+
+def _making(state: AxisState, edge: int, found: dict[int, Choice]) -> int | None:
+    """Lets what makes a value that is taken in groups make it so, if nothing else takes it; returns
+    the operator.
+    """
+    entry = state.network.edges[edge]
+    if entry.producer is None or any(user not in found for user, _ in entry.uses):
+        return None
+    number, output = entry.producer
+    op_class = state.classes[number]
+    if state.fixed[number] or state.network.operators[number].pinned:
+        return None
+    for choice in op_class.grouped(op_class.inputs + output, Grouped(0)):
+        found[number] = choice
+        return number
+    return None
+
+
+def _taking(state: AxisState, product: Operator, made: object) -> Choice:
+    """The choice of a product that takes rows in groups and makes this."""
+    offered = state.classes[product.number].grouped(0, Grouped(0))
+    return next(choice for choice in offered if choice.outputs[0] == made)
+
+
+def _try(state: AxisState, found: dict[int, Choice]) -> None:
+    choices = list(state.choices)
+    for number, choice in found.items():
+        choices[number] = choice
+    if ungrouped(state, choices) is None:
+        state.accept(state.change(found))
+
+
+def _ends(state: AxisState, product: Operator) -> int | None:
+    input = state.classes[product.number].group_ends
+    return None if input is None else product.inputs[input]
+
+
+def ungrouped(state: AxisState, choices: Sequence[Choice] | None = None) -> tuple[int, str] | None:
+    """Returns an operator that may not take, or make, rows in groups as these choices say, and why;
+    None where there is none. choices: of all operators; None: those that are made.
+    """
+    network, chosen = state.network, state.choices if choices is None else choices
+    grouped = [
+        operator
+        for operator in network.operators
+        if any(isinstance(each, Grouped) for each in _placements(chosen[operator.number]))
+    ]
+    if not grouped:
+        return None
+    made = {
+        edge
+        for operator in grouped
+        for edge, each in zip(operator.outputs, chosen[operator.number].outputs, strict=True)
+        if edge is not None and isinstance(each, Grouped)
+    }
+    for edge in made:
+        entry = network.edges[edge]
+        assert entry.producer is not None
+        if entry.returned:
+            return entry.producer[0], "its rows in groups are returned"
+        before = chosen[entry.producer[0]].outputs[entry.producer[1]]
+        for number, tensor in entry.uses:
+            if chosen[number].inputs[tensor] != before:
+                reader = network.operators[number].node.id
+                return entry.producer[0], f"{reader} reads what is {before} as something else"
+    for operator in grouped:
+        reason = _reason(network, operator, chosen[operator.number], made)
+        if reason:
+            return operator.number, reason
+    return _of_several_groups(state, grouped, made)
+
+
+def _placements(choice: Choice) -> tuple[object, ...]:
+    return (*choice.inputs, *choice.outputs)
+
+
+def _reason(network: Network, operator: Operator, choice: Choice, made: set[int]) -> str:
+    """Why an operator may not work on rows in groups; "" where it may."""
+    if any(True for _ in written_by(operator.node)):
+        return "it writes to what it is given"
+    given = [
+        (edge, each)
+        for edge, each in zip(operator.inputs, choice.inputs, strict=True)
+        if edge is not None
+    ]
+    if choice.rule is None and any(edge in made for edge, _ in given):
+        # Other rows hold what nobody has looked at: a zero times that need not be zero.
+        for edge, each in given:
+            entry = network.edges[edge]
+            if edge not in made and entry.gradient != "never":
+                what = "whole" if isinstance(each, Replicate) else "in groups"
+                return f"{entry.value.name}, which it takes {what}, has a gradient"
+    return ""
+
+
+def _of_several_groups(
+    state: AxisState, grouped: Sequence[Operator], made: set[int]
+) -> tuple[int, str] | None:
+    """Where rows of one product's groups would be read by groups with other ends."""
+    ends: dict[int, int | None] = {}
+    for operator in grouped:
+        own = _ends(state, operator)
+        for edge in operator.inputs:
+            if edge in made and ends.get(edge) is not None:
+                if own not in (None, ends[edge]):
+                    return operator.number, "its groups end elsewhere than those of its rows"
+                own = ends[edge]
+        for edge in operator.outputs:
+            if edge in made:
+                assert edge is not None
+                ends[edge] = own
+    return None

@@ -1,0 +1,65 @@
+"""What a call keeps for its backward pass, of what it is given and of what it makes.
+
+    linear(x, w)    x and w, each for the gradient of the other
+    silu(x)         x
+    softmax(x)      what it makes
+    x + y           nothing
+
+What torch's formulas of derivatives need, by the function's name. A function that nobody knows
+keeps all that it is given and makes.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Saved(Enum):
+    """``OTHERS``: of each input what the gradients of others need. ``EXTRA``: something of the size
+    of the first input, or of the result where that is larger, which nobody else sees.
+    """
+
+    NOTHING = "nothing"
+    INPUTS = "inputs"
+    OUTPUTS = "outputs"
+    OTHERS = "others"
+    EXTRA = "extra"
+    ALL = "all"
+
+
+_NAMES: dict[Saved, str] = {
+    Saved.NOTHING: """
+        add iadd sub isub rsub neg sum mean cat concat stack hstack vstack pad roll flip tile repeat
+        repeat_interleave where masked_fill embedding index_select clone contiguous tril triu alias
+        zeros_like ones_like full_like empty_like zeros ones full arange argmax argmin argsort
+        one_hot eq ne lt le gt ge logical_and logical_or logical_not bitwise_and bitwise_or invert
+        to type type_as float double half bfloat16 int long bool getitem __getitem__ select narrow
+        view view_as reshape transpose permute movedim swapaxes t T mT unsqueeze squeeze flatten
+        unflatten split chunk unbind expand expand_as broadcast_to diagonal unfold detach and_ or_
+        setitem copy_ fill_ zero_ identity item size floordiv histc cumsum histogram bincount
+    """,
+    Saved.INPUTS: """
+        silu gelu pow square log log2 log10 log1p sin cos tan abs clamp clip softplus mish elu selu
+        celu hardswish hardsigmoid leaky_relu logsigmoid layer_norm rms_norm group_norm batch_norm
+        instance_norm relu6 hardtanh threshold max_pool2d avg_pool2d adaptive_avg_pool2d erf
+    """,
+    Saved.OUTPUTS: "exp sigmoid tanh softmax log_softmax rsqrt sqrt relu reciprocal",
+    Saved.OTHERS: """
+        mul imul multiply matmul mm bmm mv linear baddbmm addmm einsum outer dot tensordot bilinear
+        div truediv itruediv true_divide conv1d conv2d conv3d
+        grouped_mm _grouped_mm grouped_mm_fallback
+    """,
+    Saved.EXTRA: "cross_entropy nll_loss dropout sort topk gather max min amax amin",
+}
+
+SAVED = {name: saved for saved, names in _NAMES.items() for name in names.split()}
+"""Function, by name -> what it keeps."""
+
+
+def saved_by(name: str) -> Saved:
+    """Returns what a function keeps.
+
+    >>> saved_by("silu"), saved_by("my_function")
+    (<Saved.INPUTS: 'inputs'>, <Saved.ALL: 'all'>)
+    """
+    return SAVED.get(name.removesuffix("_"), SAVED.get(name, Saved.ALL))

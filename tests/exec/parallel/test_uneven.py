@@ -1,0 +1,186 @@
+"""Law: a plan whose parts are not all equal is equal to one device, in every step of training."""
+
+from __future__ import annotations
+
+import re
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import dimsolve as ds
+from dimsolve.exec.distributed.simulated import SimulatedWorld
+from dimsolve.exec.lowering.lower import lower
+from dimsolve.exec.lowering.setting import LoweringError
+from dimsolve.exec.running.compare import CheckedRun
+from dimsolve.partition.placement import Shard
+from tests.exec import saving
+from tests.exec.parallel import uneven_models
+from tests.oracles.one_device import assert_equal, parts, train
+from tests.oracles.ranks import world
+
+
+def plan_of(
+    model: nn.Module, example: dict[str, Tensor], dynamic: Any, mesh: dict[str, int], **how: Any
+) -> ds.Plan:
+    return ds.plan(ds.trace(model, kwargs=example, dynamic=dynamic), mesh, **how)
+
+
+def sizes(plan: ds.Plan) -> dict[str, int]:
+    return {axis: int(size) for axis, size in plan.mesh.items()}
+
+
+@pytest.mark.parametrize("count", [3, 7])
+def test_lengths_that_the_count_does_not_divide_are_dealt_out(count: int) -> None:
+    model, example = uneven_models.tiny(), uneven_models.batch()
+    plan = plan_of(model, example, uneven_models.ROWS, {"tp": count}, policy="tensor")
+    assert plan.uneven
+    assert_equal(train(model, example, uneven_models.ROWS, sizes(plan), None, plan=plan))
+
+
+@pytest.mark.parametrize("count", [4, 8])
+def test_key_value_heads_are_held_by_several_ranks(count: int) -> None:
+    model, example, dynamic = uneven_models.grouped()
+    plan = plan_of(model, example, dynamic, {"tp": count}, policy="tensor")
+    assert plan.mesh == {"tp_0": "2", "tp_1": str(count // 2)}
+    assert plan.factors == {"tp": ["tp_0", "tp_1"]}
+    held = {entry.name.rpartition("self_attn.")[2]: entry.shape for entry in plan.parameters}
+    assert held["q_proj.weight"] == [str(64 // count), "64"]
+    assert held["k_proj.weight"] == ["8", "64"], "one head of two, on half of the ranks"
+    assert_equal(train(model, example, dynamic, sizes(plan), None, plan=plan))
+
+
+def test_the_configuration_that_fails_in_the_forward_pass_elsewhere() -> None:
+    # huggingface/transformers#48307: 4 key-value heads over 8 ranks, with norms of queries and keys
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    torch.manual_seed(0)
+    lengths = {"hidden_size": 32, "intermediate_size": 48, "vocab_size": 64, "head_dim": 8}
+    heads = {"num_attention_heads": 8, "num_key_value_heads": 4, "num_hidden_layers": 1}
+    model = Qwen3ForCausalLM(Qwen3Config(**lengths, **heads, use_cache=False)).double()
+    _, example, dynamic = uneven_models.grouped()
+    plan = plan_of(model, example, dynamic, {"tp": 8}, policy="tensor")
+    assert plan.mesh == {"tp_0": "4", "tp_1": "2"}
+    assert_equal(train(model, example, dynamic, sizes(plan), None, 2, plan=plan))
+
+
+def test_the_vocabulary_that_drifts_elsewhere() -> None:
+    # NVIDIA/Megatron-LM#1754: 50257 entries over 2 ranks
+    torch.manual_seed(0)
+    model = uneven_models.Loss(50257, 5, 7).double()
+    example = uneven_models.batch(vocabulary=50257)
+    plan = plan_of(model, example, None, {"tp": 2}, policy="tensor")
+    table = next(entry for entry in plan.parameters if entry.name == "embed.weight")
+    assert table.placements == ["S(0, of=50257)"] and table.shape == ["25129", "5"]
+    assert_equal(train(model, example, None, sizes(plan), None, plan=plan))
+
+
+def test_odd_heads_and_a_prime_vocabulary() -> None:
+    model, example, dynamic = uneven_models.odd_heads()
+    plan = plan_of(model, example, dynamic, {"tp": 3}, policy="tensor")
+    attention = next(o for o in plan.operators if o.name == "scaled_dot_product_attention")
+    assert attention.splits["tp"].of == "5"
+    assert_equal(train(model, example, dynamic, sizes(plan), None, plan=plan))
+
+
+def test_no_batch_is_refused_where_batches_may_be_cut_unequally() -> None:
+    model, example = uneven_models.tiny(), uneven_models.batch(4)
+    plan = plan_of(model, example, uneven_models.ROWS, {"dp": 3}, policy="data", uneven="allow")
+    assert plan.conditions == []
+
+    def work(part: Any) -> list[Any]:
+        run = CheckedRun(part, deepcopy(model))
+        return [run.step(uneven_models.batch(rows, rows)) for rows in (4, 7, 1, 2)]
+
+    for steps in parts(model, plan, {"dp": 3}, work):
+        assert_equal(steps)
+
+
+def test_a_part_that_does_not_tell_the_whole_is_refused() -> None:
+    model, example = uneven_models.tiny(), uneven_models.batch(4)
+    plan = plan_of(model, example, uneven_models.ROWS, {"dp": 3}, policy="data", uneven="allow")
+    given = {"ids": (Shard(0),), "target": (Shard(0),)}
+
+    def refused(member: Any) -> str:
+        assert plan.planned is not None
+        with pytest.raises(LoweringError) as found:
+            lower(plan.planned, plan, {"dp": member["dp"]}, given=given)
+        return str(found.value)
+
+    assert SimulatedWorld[str]({"dp": 3}).run(refused)[0] == (
+        "unequal parts of ids do not tell 'batch'\n"
+        "  the plan cuts it into unequal parts, and one of them does not tell how long the whole "
+        'is\n  hint: give ids whole on every rank, or plan with uneven="parameters"'
+    )
+
+
+def test_a_plan_of_unequal_parts_is_read_as_it_was_written() -> None:
+    model, example = uneven_models.tiny(), uneven_models.batch()
+    graph = ds.trace(model, kwargs=example, dynamic=uneven_models.ROWS)
+    plan = ds.plan(graph, {"tp": 3}, "tensor")
+    assert plan.version == 4
+    assert ds.Plan.from_json(plan.to_json()).for_graph(graph) == plan
+    edited = re.sub(r'"of": "\d+"', '"of": "4"', plan.to_json(), count=1)
+    assert edited != plan.to_json()
+    with pytest.raises(ds.PlanError):
+        ds.Plan.from_json(edited).for_graph(graph)
+
+
+def test_equal_parts_are_what_is_planned_where_the_count_divides() -> None:
+    model, example = uneven_models.tiny(vocabulary=12, width=6, inner=6), uneven_models.batch()
+    graph = ds.trace(model, kwargs=example, dynamic=uneven_models.ROWS)
+    written = [
+        ds.plan(graph, {"tp": 3}, "tensor", uneven=word).to_json()
+        for word in ("parameters", "refuse", "allow")
+    ]
+    assert len(set(written)) == 1 and '"unit"' not in written[0]
+
+
+def test_another_word_for_uneven_is_refused() -> None:
+    model, example = uneven_models.tiny(), uneven_models.batch()
+    with pytest.raises(ds.PlanError) as found:
+        plan_of(model, example, None, {"tp": 3}, uneven="yes")
+    assert str(found.value) == (
+        "this says of nothing that it may be cut into unequal parts\n"
+        "  uneven is 'yes'\n"
+        '  hint: write "parameters", for lengths that are fixed by the model, "allow" for all, or '
+        '"refuse"'
+    )
+
+
+def trained(mesh: dict[str, int]) -> list[float]:
+    """What a rank of gloo does: three steps of AdamW; returns how far each is off."""
+    model, example = uneven_models.tiny(), uneven_models.batch(3)
+    plan = plan_of(model, example, uneven_models.ROWS, mesh, policy="tensor")
+    part = ds.parallelize(model, plan)
+    ours = torch.optim.AdamW(part.parameters(), lr=1e-2)
+    whole = deepcopy(model)
+    theirs = torch.optim.AdamW(whole.parameters(), lr=1e-2)
+    found = []
+    for rows in (3, 2, 5):
+        given, outputs = uneven_models.batch(rows, rows), []
+        for net, optimizer in ((part, ours), (whole, theirs)):
+            optimizer.zero_grad()
+            loss, logits = net(**given)
+            loss.backward()
+            optimizer.step()
+            outputs.append(logits.detach())
+        found.append(float((outputs[0] - outputs[1]).abs().max()))
+    return found
+
+
+def test_processes_train_as_one_device() -> None:
+    for found in world(3).run(trained, {"tp": 3}):
+        assert max(found) <= 1e-9
+
+
+def test_what_three_ranks_save_two_and_one_load(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    save = world(3).run(saving.stored, folder, {"tp": 3}, "tensor", None, save=True)
+    load = world(2).run(saving.stored, folder, {"tp": 2}, "tensor", None, save=False)
+    for found in (*save, *load):
+        assert found == pytest.approx(save[0], abs=1e-12)
+    assert saving.stored(folder, {"tp": 1}, "tensor", None, save=False) == pytest.approx(save[0])

@@ -1,0 +1,83 @@
+"""Models that no even count cuts: prime vocabularies and widths, odd heads, few key-value heads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class Tiny(nn.Module):
+    """Rows of a table, a feed-forward layer and logits: every length is what the caller says."""
+
+    def __init__(self, vocabulary: int = 10, width: int = 6, inner: int = 7) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.norm = nn.LayerNorm(width)
+        self.up, self.down = nn.Linear(width, inner), nn.Linear(inner, width)
+        self.head = nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, ids: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        x = self.embed(ids)
+        x = x + self.down(functional.gelu(self.up(self.norm(x))))
+        logits = self.head(x)
+        return functional.cross_entropy(logits.flatten(0, 1), target.flatten()), logits
+
+
+class Loss(Tiny):
+    """The same, of which only the loss is returned."""
+
+    def forward(self, ids: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(ids, target)[0]
+
+
+def tiny(**lengths: int) -> Tiny:
+    """Returns the model in float64, with the same weights each time."""
+    torch.manual_seed(0)
+    return Tiny(**lengths).double()
+
+
+def batch(rows: int = 2, seed: int = 0, vocabulary: int = 10) -> dict[str, Tensor]:
+    """Returns one call."""
+    draw = torch.Generator().manual_seed(seed)
+    return {
+        name: torch.randint(vocabulary, (rows, 5), generator=draw) for name in ("ids", "target")
+    }
+
+
+ROWS = {"ids": {0: "batch"}, "target": {0: "batch"}}
+"""Both tensors have as many rows as there are."""
+
+
+def grouped(**changes: Any) -> tuple[nn.Module, dict[str, Tensor], dict[str, Any]]:
+    """Returns a Llama of 1 layer, 8 query heads and 2 key-value heads, with a call."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    lengths = {"hidden_size": 64, "intermediate_size": 96, "vocab_size": 64}
+    heads = {"num_attention_heads": 8, "num_key_value_heads": 2, "num_hidden_layers": 1}
+    usual = {**lengths, **heads, "max_position_embeddings": 32, "use_cache": False}
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(LlamaConfig(**{**usual, **changes})).double()
+    vocabulary = int(model.config.vocab_size)
+    ids = torch.randint(vocabulary, (2, 6), generator=torch.Generator().manual_seed(0))
+    names = {0: "batch", 1: "seq"}
+    return model, {"input_ids": ids, "labels": ids}, {"input_ids": names, "labels": names}
+
+
+def odd_heads() -> tuple[nn.Module, dict[str, Tensor], dict[str, Any]]:
+    """Returns a GPT-2 of 1 layer, 5 heads and a prime vocabulary, with a call."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    quiet = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "use_cache": False}
+    tokens = {"bos_token_id": 0, "eos_token_id": 0}
+    config = GPT2Config(
+        vocab_size=97, n_embd=40, n_head=5, n_layer=1, n_positions=32, **quiet, **tokens
+    )
+    ids = torch.randint(97, (2, 6), generator=torch.Generator().manual_seed(0))
+    names = {0: "batch", 1: "seq"}
+    model = GPT2LMHeadModel(config)
+    model.loss_type = "ForCausalLM"
+    return model.double(), {"input_ids": ids, "labels": ids}, {"input_ids": names, "labels": names}

@@ -1,0 +1,132 @@
+"""What the tests' ranks do to measure a training step's peak: every storage that is alive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import dimsolve as ds
+
+SIZES: dict[str, dict[str, Any]] = {
+    "llama": {"num_key_value_heads": 4, "intermediate_size": 128},
+    "gpt2": {"n_inner": 256},
+    "mixtral": {"num_key_value_heads": 4, "intermediate_size": 64, "num_local_experts": 4},
+}
+COMMON = {
+    "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 256,
+    "max_position_embeddings": 64, "use_cache": False,
+}  # fmt: skip
+CLASSES = {
+    "llama": ("LlamaConfig", "LlamaForCausalLM"),
+    "gpt2": ("GPT2Config", "GPT2LMHeadModel"),
+    "mixtral": ("MixtralConfig", "MixtralForCausalLM"),
+}
+
+
+def model_of(name: str) -> tuple[Any, dict[str, Tensor]]:
+    """A model in float32 and a batch of 8 rows with labels."""
+    import transformers as tf
+
+    torch.manual_seed(0)
+    config, model = (getattr(tf, each) for each in CLASSES[name])
+    made = model(config(**COMMON, **SIZES[name]))
+    made.config.use_cache = False
+    ids = torch.randint(0, 256, (8, 32))
+    return made, {"input_ids": ids, "labels": ids}
+
+
+DIGESTS = 8 * 2**16
+"""Bytes that ranks compare what they are given with: the same for every model."""
+
+
+class Peak(TorchDispatchMode):
+    """Counts the bytes of the storages that are alive: those that calls are given or make."""
+
+    def __init__(self, *given: Tensor) -> None:
+        super().__init__()
+        self.alive: dict[int, StorageWeakRef] = {}
+        self.most = 0
+        self.where = ""
+        for tensor in given:
+            self.see(tensor)
+
+    def see(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()
+        if storage.device.type != "meta" and storage._cdata not in self.alive:
+            self.alive[storage._cdata] = StorageWeakRef(storage)
+
+    def bytes(self) -> int:
+        total = 0
+        for key, reference in list(self.alive.items()):
+            storage = torch.UntypedStorage._new_with_weak_ptr(reference.cdata)
+            if storage is None:
+                del self.alive[key]
+            else:
+                total += storage.nbytes()
+        return total
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in (*tensors(args), *tensors(result)):
+            self.see(tensor)
+        now = self.bytes()
+        if now > self.most:
+            self.most, self.where = now, str(func)
+        return result
+
+
+def tensors(tree: Any) -> Iterator[Tensor]:
+    """The tensors of a tree, those of distributed ones as they lie here."""
+    if isinstance(tree, Tensor):
+        yield getattr(tree, "_local_tensor", tree)
+    elif isinstance(tree, dict):
+        for each in tree.values():
+            yield from tensors(each)
+    elif isinstance(tree, tuple | list):
+        for each in tree:
+            yield from tensors(each)
+
+
+def peak_of(part: Any, batch: dict[str, Tensor]) -> int:
+    """The most bytes in a training step that adds to gradients, with the states of Adam that one
+    before has made.
+    """
+    optimizer = torch.optim.AdamW(part.parameters(), lr=1e-3)
+    part(**batch).loss.backward()
+    optimizer.step()
+    gradients = [parameter.grad for parameter in part.parameters()]
+    with Peak(*tensors([*part.parameters(), *part.buffers(), gradients])) as peak:
+        for state in optimizer.state.values():
+            for each in tensors(state):
+                peak.see(each)
+        result = part(**batch)
+        result.loss.backward()
+    return peak.most - DIGESTS
+
+
+def planned(name: str, state: str, outputs: str = "whole") -> tuple[int, Any]:
+    """Bytes at the peak, measured and as the plan says."""
+    model, batch = model_of(name)
+    count = dist.get_world_size()
+    plan = ds.plan(ds.trace(model, kwargs=batch), {"dp": count}, state=state)
+    part = ds.parallelize(model, plan, outputs=outputs)
+    return peak_of(part, batch), plan.memory()
+
+
+def fully_sharded(name: str) -> int:
+    """Bytes at the peak of the same model sharded by FSDP2, a layer at a time."""
+    from torch.distributed.fsdp import fully_shard
+
+    model, batch = model_of(name)
+    layers = next(each for each in model.modules() if isinstance(each, torch.nn.ModuleList))
+    for layer in layers:
+        fully_shard(layer)
+    fully_shard(model)
+    rank, count = dist.get_rank(), dist.get_world_size()
+    return peak_of(model, {key: value.chunk(count)[rank] for key, value in batch.items()}) + DIGESTS
