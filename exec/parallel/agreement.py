@@ -416,13 +416,12 @@ class Agreement:
         if self._watch is None or self.training is None:
             return ""
         store, guard = self._watch.store("dimsolve/modes"), self._watch
-        for rank in absent:
-            if guard.ask(lambda rank=rank: store.check([str(rank)])):
-                other = guard.ask(lambda rank=rank: store.get(str(rank)).decode())
-                if other != _MODES[self.training]:
-                    return (
-                        f"; rank {self.rank} is in {_MODES[self.training]}, rank {rank} in {other}"
-                    )
+        names = [str(rank) for rank in absent]
+        told = guard.ask(lambda: [(n, store.get(n).decode()) for n in names if store.check([n])])
+        mine = _MODES[self.training]
+        for name, other in told:
+            if other != mine:
+                return f"; rank {self.rank} is in {mine}, rank {name} in {other}"
         return ""
 
     def _send(self, topic: str, mine: str) -> None:
