@@ -14,6 +14,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -108,12 +109,17 @@ def _module(text: str, home: str, hint: str) -> Any:
     assert spec.loader is not None
     module = module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)  # as python file.py does, for the files beside it
     try:
         spec.loader.exec_module(module)
     except DimsolveError:
         raise
     except (Exception, SystemExit) as error:
         raise _failed(text, error, str(path)) from error
+    finally:
+        with suppress(ValueError):
+            sys.path.remove(folder)
     return module
 
 

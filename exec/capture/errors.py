@@ -30,6 +30,9 @@ _REFUSED = problems(
     """
     nothing-captured: nothing was captured
       the model calls no torch function on its inputs
+    a-part: this is a part of a model
+      trace needs the model: a part is one rank's program, with this rank's parameters
+      hint: trace the model that parallelize was given
     module-hook: {module} has a backward hook
       a graph holds what the model computes, and no hook on a module's gradients
       hint: remove the hook, trace the model, and register the hook on the part
@@ -102,6 +105,11 @@ reentrant_closure = partial(_refused, "reentrant-closure")
 def unreachable(path: str, line: Source | None) -> TraceError:
     """A model that has torch's capture call what no program can call."""
     return _refused("unreachable", line, path=path)
+
+
+def a_part() -> TraceError:
+    """What parallelize returned, in place of a model."""
+    return _REFUSED["a-part"]()
 
 
 def unknown_tensor(place: str) -> TraceError:

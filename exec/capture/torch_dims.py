@@ -12,7 +12,7 @@ the line as a guard; the graph holds for the sizes that go the same way, and say
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ _SPECIALISED = problems(
     """
     specialised: {name} dim {index} cannot be dynamic in this model
       it was to be {dim}, and its capture fixes it at {size}{lines}
-      hint: leave the dimension out of dynamic, or change the line that fixes its size
+      hint: {hint}leave the dimension out of dynamic, or change the line that fixes its size
     """,
 )["specialised"]
 _INEXPRESSIBLE = problems(
@@ -376,11 +376,20 @@ def _guard_origin(guard: Any) -> str:
     return f"{filename}:{line}: {code.strip()}"
 
 
-def specialised(name: str, index: int, dim: Dim, size: Any) -> ShapeError:
-    """A dimension was to be dynamic, and the model fixes it: says where."""
+def specialised(
+    name: str, index: int, dim: Dim, size: Any, alike: Sequence[str] = ()
+) -> ShapeError:
+    """A dimension was to be dynamic, and the model fixes it: says where. alike: the other inputs
+    that are as long there, and for which dynamic names nothing.
+    """
     node = getattr(size, "node", None)
     symbol = getattr(node, "_expr", None)
     guards = getattr(getattr(node, "shape_env", None), "guards", ())
     lines = [_guard_origin(guard) for guard in guards if symbol in guard.expr.free_symbols]
     made_by = "".join(f"\n  {line}" for line in lines)
-    return _SPECIALISED(name=name, index=index, dim=dim, size=size, lines=made_by)
+    said, hint = "", ""
+    if alike:
+        said = f"\n  dimension {index} of {' and '.join(alike)} is {size} as well"
+        more = ", ".join(f'"{each}": {{{index}: "{dim}"}}' for each in (name, *alike))
+        hint = f"if that is the same, name it there too: dynamic={{{more}}}; or "
+    return _SPECIALISED(name=name, index=index, dim=dim, size=size, lines=said + made_by, hint=hint)

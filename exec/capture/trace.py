@@ -171,11 +171,26 @@ class Inputs:
         type = TensorType(len(dims), dtype_of(tensor), Known(tuple(dims)))
         return self.graph.input(self.graph.fresh_name(preferred), type, target=name)
 
+    def _as_long(self, name: str, index: int) -> list[str]:
+        """The other inputs with a dimension there of the same length, which is not dynamic."""
+        shapes = {
+            leaf.name: tuple(tensor.shape)
+            for leaf, tensor in zip(self.captured.leaves, self.captured.tensors, strict=False)
+            if hasattr(leaf.value, "dtype")
+        }
+        given = {leaf.name: leaf.dims for leaf in self.captured.leaves}
+        length = shapes[name][index]
+        return [
+            each
+            for each, shape in shapes.items()
+            if each != name and shape[index : index + 1] == (length,) and index not in given[each]
+        ]
+
     def _bind(self, name: str, index: int, dim: Dim, size: Any) -> None:
         node = getattr(size, "node", None)
         expression: Any = getattr(node, "expr", None)
         if not getattr(expression, "is_Symbol", False):
-            raise specialised(name, index, dim, size)
+            raise specialised(name, index, dim, size, self._as_long(name, index))
         own: Any = getattr(node, "_expr", expression)  # before torch found it equal to another one
         for found in (expression, own):
             if found.name not in self.dims.symbols:

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .errors import backward_hook
+from .errors import a_part, backward_hook
 
 FORWARD = ("_forward_hooks", "_forward_pre_hooks")
 """Where a module keeps the hooks that tracing sees: what they compute is part of the graph."""
@@ -51,8 +51,10 @@ def traced_model(model: Any) -> dict[str, TracedModule]:
 
 
 def refuse_backward_hooks(model: Any) -> None:
-    """Raises TraceError where a module of a model has a hook on its gradients."""
+    """Raises TraceError where a module of a model has a hook on its gradients, or is a part."""
     for path, module in _modules(model):
+        if "_held" in vars(module) and hasattr(module, "device_mesh"):
+            raise a_part()
         if any(getattr(module, place, None) for place in BACKWARD):
             raise backward_hook(module=path or "the model")
 
@@ -146,7 +148,9 @@ def _function(value: Any, depth: int) -> str:
     code = _code_of(value, depth)
     if not code and not isinstance(value, BuiltinFunctionType) and hasattr(value, "__dict__"):
         held = {k: _item(v, depth) for k, v in vars(value).items() if not k.startswith("__")}
-        code = _code_of(type(value).__call__, depth) + ", ".join(f"{k}={v}" for k, v in held.items())
+        code = _code_of(type(value).__call__, depth) + ", ".join(
+            f"{k}={v}" for k, v in held.items()
+        )
     return f"{name} {code}".strip()
 
 

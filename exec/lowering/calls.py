@@ -168,7 +168,7 @@ _UNINITIALISED = frozenset(
         *("torch.Tensor.new_empty", "torch.Tensor.new_empty_strided"),
     }
 )
-"""What is in their results differs from rank to rank as what is drawn does, and nothing is drawn."""
+"""Their results differ from rank to rank as what is drawn does, and nothing is drawn."""
 
 
 class Draws:

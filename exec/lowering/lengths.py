@@ -46,6 +46,7 @@ _OTHER_SHAPE = Problem(
     "input-shape",
     "{entry.target} has another shape than the program was made for",
     "it is {shape}, and the program takes {entry.value.type}: {reason}",
+    "{hint}",
 )
 
 
@@ -179,8 +180,30 @@ class InputLengths:
             found = match(patterns, lengths, unknown)
         except Mismatch as mismatch:
             owner = owners[mismatch.place]
-            raise _other_shape(self.inputs[owner], shapes[owner], mismatch.reason) from None
+            hint = self._dynamic(shapes, owner, mismatch.place - owners.index(owner))
+            raise _other_shape(self.inputs[owner], shapes[owner], mismatch.reason, hint) from None
         return {name: size for name, size in found.bindings.items() if isinstance(size, int)}
+
+    def _dynamic(self, shapes: Mapping[str, Sequence[int]], owner: str, index: int) -> str:
+        """How to trace for other lengths, where a length is another than the example's; all inputs
+        of which the same is said are named.
+        """
+        dims = self.inputs[owner].value.dims or ()
+        traced, now = dims[index], shapes[owner][index]
+        if not isinstance(traced, int):
+            return ""
+        name = "length" if index else "batch"
+        found = [
+            f'"{each}": {{{place}: "{name}"}}'
+            for each, entry in self.inputs.items()
+            for place, dim in enumerate(entry.value.dims or ())
+            if isinstance(dim, int)
+            and (dim, shapes[each][place]) == (traced, now)
+            and each.isidentifier()
+            and (place == 0) == (index == 0)
+        ]
+        listed = f"{{{', '.join(found)}}}"
+        return f"trace for all lengths: dimsolve.trace(..., dynamic={listed})" if found else ""
 
     def check_dtypes(self, dtypes: Mapping[str, object]) -> None:
         """Raises ShapeError where a tensor has another dtype than the program was made for."""
@@ -190,5 +213,5 @@ class InputLengths:
                 raise _OTHER_DTYPE(entry=entry, found=found)
 
 
-def _other_shape(entry: Input, shape: Sequence[int], reason: str) -> ShapeError:
-    return _OTHER_SHAPE(entry=entry, shape=tuple(shape), reason=reason)
+def _other_shape(entry: Input, shape: Sequence[int], reason: str, hint: str = "") -> ShapeError:
+    return _OTHER_SHAPE(entry=entry, shape=tuple(shape), reason=reason, hint=hint)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import count, product, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -183,7 +183,6 @@ class Agreement:
         self.patience = 0.0
         self.ranks = [0]
         self.calls = 0
-        self.part: Callable[[], Any] = _no_part
         self.training: bool | None = None
         self._known: dict[int, tuple[int, Any]] = {}
         self._sent: set[str] = set()
@@ -290,13 +289,15 @@ class Agreement:
         *,
         layouts: str = "",
         cast: Mapping[str, str] | None = None,
+        part: Any = None,
     ) -> None:
         """Checks inputs of new sizes on all ranks together: the sizes against the plan's conditions
         and the other ranks', and the contents where ranks must have the same.
 
         tensors: as this rank was given them. mesh: the sizes of the symbols in the plan's mesh.
-        layouts: of DTensors, in words. cast: what autocast casts to here. Raises what is wrong
-        here, or AgreementError where another rank's inputs are wrong, or others.
+        layouts: of DTensors, in words. cast: what autocast casts to here. part: whose state
+        all ranks must hold. Raises what is wrong here, or AgreementError where another rank's
+        inputs are wrong, or others.
         """
         shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
         problem = self._problem(given, tensors, shapes, inputs, mesh)
@@ -304,12 +305,11 @@ class Agreement:
             assert self._watch is not None
             digested = {} if problem else {name: digest(each) for name, each in tensors.items()}
             cast_text = _cast_text(cast or {})
-            part = self.part()
             state = [] if part is None else state_told(part)
             mine = _Report(shapes, layouts, str(problem or ""), False, digested, cast_text, state)
             received = self._exchange(f"inputs/{self.calls}", json.dumps(mine))
             reports = {rank: _Report(*json.loads(text)) for rank, text in received.items()}
-            problem = self._difference(reports, given, problem)
+            problem = self._difference(reports, given, problem, part)
             if problem is not None and any(other.running for other in reports.values()):
                 # The others wait in a collective by now: only the watch can reach them.
                 self._watch.report(Failure(self.rank, f"rank {self.rank}", str(problem)))
@@ -333,7 +333,11 @@ class Agreement:
         return None
 
     def _difference(
-        self, received: Mapping[int, _Report], given: GivenInputs, problem: DimsolveError | None
+        self,
+        received: Mapping[int, _Report],
+        given: GivenInputs,
+        problem: DimsolveError | None,
+        part: Any,
     ) -> DimsolveError | None:
         unequal = given.unequal_lengths({rank: other.shapes for rank, other in received.items()})
         if unequal is not None:
@@ -355,7 +359,7 @@ class Agreement:
                     others=other.cast or "autocast is off",
                 )
         digested = {rank: other.digests for rank, other in received.items()}
-        places, part = self._places(given), self.part()
+        places = self._places(given)
         different = given.different_contents(digested, places)
         if different is None and part is not None:
             told = {rank: other.state for rank, other in received.items() if other.state}
@@ -412,11 +416,12 @@ class Agreement:
         if self._watch is None or self.training is None:
             return ""
         store, guard = self._watch.store("dimsolve/modes"), self._watch
-        for rank in absent:
-            if guard.ask(lambda rank=rank: store.check([str(rank)])):
-                other = guard.ask(lambda rank=rank: store.get(str(rank)).decode())
-                if other != _MODES[self.training]:
-                    return f"; rank {self.rank} is in {_MODES[self.training]}, rank {rank} in {other}"
+        names = [str(rank) for rank in absent]
+        told = guard.ask(lambda: [(n, store.get(n).decode()) for n in names if store.check([n])])
+        mine = _MODES[self.training]
+        for name, other in told:
+            if other != mine:
+                return f"; rank {self.rank} is in {mine}, rank {name} in {other}"
         return ""
 
     def _send(self, topic: str, mine: str) -> None:
@@ -478,10 +483,6 @@ class Agreement:
             sizes = {name: tuple(given[0]) for name, given in zip(names, key, strict=True)}
             report = _Report(sizes, layouts, "", True, {}, _cast_text(cast))
             self._store.set(f"{topic}/{self.rank}", json.dumps(report))
-
-
-def _no_part() -> None:
-    """What an agreement has in place of a part until there is one."""
 
 
 def _group_timeout() -> float:

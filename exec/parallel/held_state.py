@@ -54,7 +54,7 @@ def _plain(part: Any) -> dict[str, Any]:
     return {
         name: parameter
         for name, parameter in part.named_parameters()
-        if type(parameter) is torch.nn.Parameter and not parameter.is_meta and parameter.numel()
+        if type(parameter) is torch.nn.Parameter and not parameter.is_meta
     }
 
 
@@ -125,7 +125,8 @@ def _is_alike(one: Any, other: Any) -> bool:
     if not all(map(math.isfinite, (*one, *other))):
         return True
     limit = _ALIKE * max(norm, norm_of_other)
-    return abs(sum_of_one - sum_of_other) <= limit and abs(norm - norm_of_other) <= limit
+    near = abs(sum_of_one - sum_of_other) <= limit and abs(norm - norm_of_other) <= limit
+    return bool(near)
 
 
 def _times(number: float) -> str:

@@ -87,8 +87,8 @@ _OF_THE_MODEL = Problem(
     OptimizerError,
     "optimizer-of-the-model",
     "{kind} was made of the parameters of a model, of which a part is trained",
-    "none of the model's {count} parameters in it has a gradient: parallelize has left the model as "
-    "it was, and gradients come to the part's parameters",
+    "none of the model's {count} parameters in it has a gradient: parallelize has left the model "
+    "as it was, and gradients come to the part's parameters",
     "make the optimizer of part.parameters(), after dimsolve.parallelize",
 )
 

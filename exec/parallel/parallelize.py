@@ -275,7 +275,6 @@ class ParallelModule(torch.nn.Module):
             randomness=randomness,
             program=program,
         )
-        agreement.part = ref(self)
         self._programs = Programs(forward, [first], on_demand, self._add)
         self._inner: dict[str, Programs] = {}
         hooks: Any = self
@@ -328,7 +327,7 @@ class ParallelModule(torch.nn.Module):
             probe = torch.empty(0, dtype=parameter.dtype)
             try:
                 dtype = fn(probe).dtype
-            except Exception:  # noqa: S112  # a function of no empty tensor converts none
+            except Exception:  # a function of no empty tensor converts none
                 continue
             if dtype != parameter.dtype:
                 raise _CONVERTED(name=name, before=parameter.dtype, now=dtype)
@@ -395,9 +394,9 @@ class ParallelModule(torch.nn.Module):
             entry, inputs, objects = programs.made_wider(entry, args, kwargs, modes)
             inputs, form = self._placed(entry, inputs)
         if torch.compiler.is_compiling():
-            _admit_compiled(entry, inputs, form)
+            _admit_compiled(entry, inputs, form, self)
         else:
-            entry.admit(inputs, form)
+            entry.admit(inputs, form, self)
         return entry.run(inputs, self.tensors_of(form.program), form, objects)
 
     @torch.compiler.disable
@@ -432,7 +431,7 @@ class ParallelModule(torch.nn.Module):
         except DimsolveError as error:
             problem = error
         agreement = first.agreement.another(self.plan if problem else plan)
-        agreement.part, agreement.training = ref(self), self.training
+        agreement.training = self.training
         agreement.agree_on_plan("" if problem is None else str(problem))
         if problem is not None:
             raise problem
@@ -493,8 +492,8 @@ def _is_placed(value: Tensor) -> bool:
 
 
 @torch.compiler.disable
-def _admit_compiled(entry: Entry, inputs: list[Tensor], form: Form) -> None:
-    entry.admit(inputs, form)
+def _admit_compiled(entry: Entry, inputs: list[Tensor], form: Form, part: Any) -> None:
+    entry.admit(inputs, form, part)
 
 
 @lru_cache(maxsize=256)

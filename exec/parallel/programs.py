@@ -181,7 +181,7 @@ class Entry:
         form.fitting.add(_sizes(inputs))
         return True
 
-    def admit(self, inputs: Sequence[Tensor], form: Form) -> None:
+    def admit(self, inputs: Sequence[Tensor], form: Form, part: Any) -> None:
         """Checks with all ranks what was not seen before, and now and then the contents."""
         agreement, names = self.agreement, self.arguments.names
         agreement.calls += 1
@@ -190,7 +190,7 @@ class Entry:
         if key in form.admitted:
             agreement.note((names, _sizes(inputs), form.text, cast))
             if is_compared(agreement.calls) and not agreement.alone:
-                self._compare(inputs, form)
+                self._compare(inputs, form, part)
             return
         state = state_of(cast, self.ends.device.type)
         if state in self.dtype_reads:
@@ -203,6 +203,7 @@ class Entry:
             self.mesh_sizes,
             layouts=form.text,
             cast=cast,
+            part=part,
         )
         form.admitted.add(key)
 
@@ -215,14 +216,13 @@ class Entry:
         given = zip(self.arguments.names, inputs, strict=True)
         return tuple([(x.ndim if n in form.layouts else x.shape, x.dtype) for n, x in given])
 
-    def _compare(self, inputs: Sequence[Tensor], form: Form) -> None:
+    def _compare(self, inputs: Sequence[Tensor], form: Form, part: Any) -> None:
         """Raises AgreementError on all ranks where contents differ that must be equal."""
         tensors = dict(zip(self.arguments.names, inputs, strict=True))
-        part = self.agreement.part()
-        told, states = told_by_all(tensors, [] if part is None else state_told(part), self.ends)
+        told, states = told_by_all(tensors, state_told(part), self.ends)
         places = form.given.places(list(told))
         different = form.given.different_contents(told, places)
-        if different is None and part is not None:
+        if different is None:
             different = different_state(part, states, places)
         if different is not None:
             raise AgreementError(different)

@@ -279,7 +279,9 @@ def part_module(original: torch.nn.Module, path: str = "") -> PartModule:
         made = PartList()
     elif isinstance(original, torch.nn.ModuleDict):
         made = PartDict()
-    made.__dict__.update(kind=type(original).__name__, path=path, _traced=traced_attributes(original))
+    made.__dict__.update(
+        kind=type(original).__name__, path=path, _traced=traced_attributes(original)
+    )
     made.training = original.training
     return made
 

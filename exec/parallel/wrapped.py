@@ -122,8 +122,7 @@ def _parts_in(module: Any) -> Iterator[Any]:
             yield part
 
 
-def _check_same_parts(part: Any, group: Any, problem: Problem[LoweringError]
-) -> None:
+def _check_same_parts(part: Any, group: Any, problem: Problem[LoweringError]) -> None:
     """Raises LoweringError on all ranks of a group where they do not hold the same parts."""
     name = "the model"
     place: dict[Any, Any] = {}
@@ -136,9 +135,7 @@ def _check_same_parts(part: Any, group: Any, problem: Problem[LoweringError]
     one, name, first = told[0]
     for other, _, second in told:
         if second != first:
-            raise problem(
-                name=name, one=one, other=other, first=_text(first), second=_text(second)
-            )
+            raise problem(name=name, one=one, other=other, first=_text(first), second=_text(second))
 
 
 def _text(place: dict[str, int]) -> str:
