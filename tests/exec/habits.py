@@ -8,7 +8,6 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-import dimsolve as ds
 from tests.exec.disagreeing import Small, part, raised
 
 X = torch.ones(4, 8)
