@@ -8,7 +8,6 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-import dimsolve as ds
 from tests.exec.disagreeing import Small, part, raised
 
 X = torch.ones(4, 8)
@@ -68,18 +67,3 @@ def alike() -> str:
             optimizer.zero_grad()
 
     return raised(train)
-
-
-def in_two_modes() -> str:
-    """Rank 0 trains while rank 1 evaluates."""
-    module = part({"tp": 2}, "tensor")
-    module.programs[0].agreement.timeout = 2.0
-    module.programs[0].agreement.patience = 0.0
-    module.train(dist.get_rank() == 0)
-    return raised(module, X)
-
-
-def parallelized_twice() -> str:
-    """A part is given for a model."""
-    module = part({"tp": 2}, "tensor")
-    return raised(ds.parallelize, module, module.plan)

@@ -203,11 +203,6 @@ def test_ranks_that_train_alike_are_told_nothing() -> None:
     assert world(2).run(habits.alike) == ["", ""]
 
 
-def test_ranks_in_two_modes_are_told_so() -> None:
-    said = world(2).run(habits.in_two_modes)[0]
-    assert "rank 0 is in training, rank 1 in evaluation" in said
-
-
 def test_a_part_is_no_model() -> None:
     part = part_of(Net())
     with pytest.raises(ds.TraceError) as caught:
