@@ -18,6 +18,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dimsolve.ir.errors import Problem, ShapeError
@@ -192,7 +193,9 @@ class InputLengths:
         traced, now = dims[index], shapes[owner][index]
         if not isinstance(traced, int):
             return ""
-        name = "length" if index else "batch"
+        used = {str(dim) for entry in self.inputs.values() for dim in entry.value.dims or ()}
+        word = "length" if index else "batch"
+        name = next(n for n in (word, *(f"{word}_{k}" for k in count(2))) if n not in used)
         found = [
             f'"{each}": {{{place}: "{name}"}}'
             for each, entry in self.inputs.items()

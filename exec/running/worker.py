@@ -482,14 +482,12 @@ def _end_late() -> Callable[[Any], None]:
 
 
 def end(code: int) -> NoReturn:
-    """Ends this process. After a failure it does so at once: a thread of gloo may still wait for a
-    rank that is gone, and no thread of torch outlives the interpreter (see `_leave`).
+    """Ends this process at once, without taking down the interpreter: a thread of gloo may still
+    wait for a rank that is gone, and what torch has registered for the end may wait for others.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    if code:
-        os._exit(code)
-    sys.exit(0)
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -188,7 +188,8 @@ def test_a_part_of_what_is_not_cut() -> None:
             "ShapeError: y has another shape than the program was made for\n"
             "  it is (2,), and the program takes float64[4]: 4 is never 2\n"
             "  as it was given, x (4, 6) is the part along dp of (8, 6); y is not cut, and is "
-            "given whole on every rank"
+            "given whole on every rank\n"
+            '  hint: trace for all lengths: dimsolve.trace(..., dynamic={"y": {0: "batch_2"}})'
         )
 
 
