@@ -190,7 +190,9 @@ class Traced:
         """Returns the plans of the graphs. Raises PlanError."""
         from dimsolve.partition.plan import plan
 
-        return Scaled(tuple(plan(graph, dict(mesh)) for graph in self.graphs), self.periods)
+        return Scaled(
+            tuple(plan(graph, dict(mesh), uneven="refuse") for graph in self.graphs), self.periods
+        )
 
 
 @dataclass(frozen=True)

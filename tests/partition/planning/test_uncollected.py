@@ -29,7 +29,7 @@ def test_a_plan_leaves_collection_as_it_was(collecting: bool) -> None:
 
 def test_a_plan_that_fails_leaves_collection_as_it_was(collecting: bool) -> None:
     with pytest.raises(ds.PlanError):
-        ds.plan(two_linears(), {"tp": 7}, "tensor")
+        ds.plan(two_linears(), {"tp": 7}, "tensor", uneven="refuse")
     assert gc.isenabled() is collecting
 
 

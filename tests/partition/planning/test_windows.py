@@ -102,7 +102,7 @@ def test_segments_are_cut_by_several_axes(mesh: dict[str, Any]) -> None:
 def test_a_count_that_a_segment_cannot_take_is_refused() -> None:
     graph, _ = traced(FusedGroups(slices), 2, 6, 32)
     with pytest.raises(ds.PlanError, match="never a multiple of 4"):
-        ds.plan(graph, {"tp": 4}, "tensor")
+        ds.plan(graph, {"tp": 4}, "tensor", uneven="refuse")
 
 
 class Together(nn.Module):
