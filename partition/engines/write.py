@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 from dimsolve.solver.operators import canonical
@@ -78,15 +79,14 @@ def to_distributed_config(plan: PlanData, model: Any, axis: str | None = None) -
     transformers keeps the rules of the model's own plan that a given one does not have: here they
     are "replicate", so that the plan is all of it.
     """
-    from transformers.distributed import DistributedConfig
-
+    library = import_module(f"{type(model).__module__.partition('.')[0]}.distributed")
     styles = to_tp_plan(plan, axis)
     name = axis or _axis(plan)
     if not plan.mesh[name].isdigit():
         reason = f"the axis {name} has {plan.mesh[name]} ranks, which is no number"
         raise CANNOT_SAY(format="a DistributedConfig", operator="the mesh", reason=reason)
     own = dict.fromkeys(getattr(model, "tp_plan", None) or {}, "replicate")
-    return DistributedConfig(tp_size=int(plan.mesh[name]), tp_plan={**own, **styles})
+    return library.DistributedConfig(tp_size=int(plan.mesh[name]), tp_plan={**own, **styles})
 
 
 def _axis(plan: PlanData) -> str:
