@@ -18,7 +18,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dimsolve.ir.errors import Problem, ShapeError
@@ -195,7 +195,8 @@ class InputLengths:
             return ""
         used = {str(dim) for entry in self.inputs.values() for dim in entry.value.dims or ()}
         word = "length" if index else "batch"
-        name = next(n for n in (word, *(f"{word}_{k}" for k in count(2))) if n not in used)
+        others = (f"{word}_{number}" for number in count(2))
+        name = next(name for name in chain([word], others) if name not in used)
         found = [
             f'"{each}": {{{place}: "{name}"}}'
             for each, entry in self.inputs.items()

@@ -203,8 +203,8 @@ def _look(optimizer: Optimizer, before: _Looked | None) -> _Looked:
 
 def _check_originals(optimizer: Optimizer) -> None:
     """Raises OptimizerError where nothing of a model has a gradient of which there is a part."""
-    originals = [p for p in _parameters(optimizer) if hasattr(p, _ORIGINAL)]
-    if all(parameter.grad is None for parameter in originals):
+    originals = [p for p in _parameters(optimizer) if hasattr(p, _ORIGINAL) and p.requires_grad]
+    if originals and all(parameter.grad is None for parameter in originals):
         raise _OF_THE_MODEL(kind=type(optimizer).__name__, count=len(originals))
 
 
