@@ -19,7 +19,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, assert_never
 
 import torch
 from torch import Tensor
@@ -60,11 +60,15 @@ class _Stopped(BaseException):
     """Ends the other ranks; no handler of ``Exception`` may catch it."""
 
 
+Asked: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"]
+"""The methods of a communicator that ranks call together."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """What a rank asks of its group: all members must ask the same."""
 
-    collective: str
+    collective: Asked
     shape: tuple[int, ...]
     dtype: torch.dtype
     detail: str = ""
@@ -208,8 +212,8 @@ def _collective(call: Call, given: list[Tensor]) -> list[Tensor]:
         case "broadcast":
             root = int(call.detail.removeprefix("from "))
             return [given[root].clone() for _ in given]
-        case other:
-            raise NotImplementedError(f"no world simulates {other}")
+        case _:
+            assert_never(call.collective)
 
 
 def _place(rank: int, coordinates: Mapping[str, int]) -> str:
@@ -298,7 +302,7 @@ class SimulatedCommunicator:
     def broadcast(self, tensor: Tensor, root: int) -> Tensor:
         return self._ask("broadcast", tensor, f"from {root}")
 
-    def _ask(self, collective: str, tensor: Tensor, detail: str = "") -> Tensor:
+    def _ask(self, collective: Asked, tensor: Tensor, detail: str = "") -> Tensor:
         call = Call(collective, tuple(tensor.shape), tensor.dtype, detail)
         return self._lockstep.ask(self._group, self._member, call, tensor.detach())
 

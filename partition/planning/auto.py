@@ -86,14 +86,16 @@ def formulation_of(network: Network, mesh: Mesh, asked: Asked) -> Formulation:
     """Returns what makes the problem. Raises PlanError for sizes that are missing or none, and for
     a mesh of symbols.
     """
+    counts: dict[str, int] = {}
     for axis, count in mesh.axes:
         if not isinstance(count, int):
             raise SYMBOLIC_MESH(axis=axis, count=count)
+        counts[axis] = count
     missing = sorted(network.classes.known - asked.sizes.keys())
     if missing:
         known = ", ".join(f'"{name}": 8' for name in sorted(network.classes.known))
         raise NO_SIZES(missing=", ".join(missing), known=known)
-    costs = Costs(asked.machine, {axis: int(count) for axis, count in mesh.axes})  # type: ignore[arg-type]
+    costs = Costs(asked.machine, counts)
     return Formulation(network, mesh, costs, asked.sizes, asked.memory, asked.states)
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from ..aliasing import VIEWS
 from ..communication import shared_bytes
 from ..cost import Costs
 from ..mesh import Mesh
+from ..plan_data import Gradient
 from ..reshard import Collective, item_bytes, sends
 from ..search.problem import FORBIDDEN, Held, Numbers, Problem
 from .assemble import sends_of
@@ -47,6 +48,7 @@ MOST_PAIRED = 4
 OF_A_PARAMETER = 2
 """A parameter and its gradient; optimiser states come on top."""
 
+M = TypeVar("M")
 Kept = list[list[Option]]
 """Options of every operator; alike operators have the same list."""
 
@@ -76,7 +78,7 @@ class Formulation:
         self.memory, self.states = memory, states
         self.numbers: dict[Dim, int] = {}
         self.vocabulary = Vocabulary(network, mesh, self.value)
-        self.ways = Ways(network, mesh.axes)
+        self.ways = Ways(network, list(costs.mesh.items()))
         self.counts = self.ways.counts
         self.known: dict[Any, Any] = {}
         self.last = self._last_uses()
@@ -90,11 +92,12 @@ class Formulation:
             self.numbers[dim] = evaluate(dim, self.sizes)
         return self.numbers[dim]
 
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+    def once(self, key: Any, make: Callable[[], M]) -> M:
         """Returns what was made for a key, once."""
         if key not in self.known:
             self.known[key] = make()
-        return self.known[key]
+        found: M = self.known[key]
+        return found
 
     def options(self) -> Kept:
         """Returns all options of every operator."""
@@ -106,7 +109,7 @@ class Formulation:
         def left(own: list[Option], mask: Any) -> list[Option]:
             key = "kept", id(own), mask.tobytes()
             few = self.once(key, lambda: (own, [o for o, k in zip(own, mask, strict=True) if k]))
-            return few[1]  # type: ignore[no-any-return]
+            return few[1]
 
         return [
             own if mask.all() else left(own, mask) for own, mask in zip(options, masks, strict=True)
@@ -143,7 +146,7 @@ class Formulation:
             if edge is not None
         )
         flags = [edge.gradient for edge in tensors[count:] if edge is not None]
-        gradient = "always" if "always" in flags else "never"
+        gradient: Gradient = "always" if "always" in flags else "never"
         local = option.local
         points = self.once(
             ("points", id(local)),
@@ -151,7 +154,7 @@ class Formulation:
         )[1]
         outputs = operator.node.outputs
         dtype = outputs[0].dtype if outputs else None
-        total = self.costs.operator(operator.node.name, points, moved, dtype, gradient)  # type: ignore[arg-type]
+        total = self.costs.operator(operator.node.name, points, moved, dtype, gradient)
         if any(choice.rule is not None for choice in option.choices):
             sent = sends_of(self.network, self.mesh, operator, local, option.choices, {})
             for each in sent:
@@ -166,7 +169,7 @@ class Formulation:
         """Returns the bytes that a rank has of a value, by what axes cut it, as bits; 0 for a value
         whose shape is not known.
         """
-        return self.once(("sizes", edge.dims, edge.dtype), lambda: self._sizes_of(edge))  # type: ignore[no-any-return]
+        return self.once(("sizes", edge.dims, edge.dtype), lambda: self._sizes_of(edge))
 
     def _sizes_of(self, edge: Edge) -> list[int]:
         axes = range(len(self.counts))
@@ -265,11 +268,11 @@ class Formulation:
 
             return self.least(edge, made, [*points, *shared]), [onward(own) for own in needs]
 
-        return self.once(key, make)  # type: ignore[no-any-return]
+        return self.once(key, make)
 
     def layouts_made(self, operator: int, output: int, options: list[Option]) -> list[int]:
         """Returns the layouts of an output, by option."""
-        return self.once(  # type: ignore[no-any-return]
+        return self.once(
             ("made", id(options), output),
             lambda: (options, [self.ways.layout(o.made(output)) for o in options]),
         )[1]
@@ -277,7 +280,7 @@ class Formulation:
     def needs_of(self, edge: Edge, places: tuple[int, ...], options: list[Option]) -> list[Needs]:
         """Returns the sets of needs at these inputs, by option."""
         gradient = edge.gradient != "never"
-        return self.once(  # type: ignore[no-any-return]
+        return self.once(
             ("needs", id(options), places, gradient),
             lambda: (
                 options,
@@ -391,7 +394,7 @@ class _Instance:
 
     def _with(self, needs: list[Needs], returned: Needs) -> list[Needs]:
         key = "returned", id(needs)
-        return self.form.once(key, lambda: (needs, [n | returned for n in needs]))[1]  # type: ignore[no-any-return]
+        return self.form.once(key, lambda: (needs, [n | returned for n in needs]))[1]
 
     def _input(self, edge: Edge, given: Mapping[int, list[Needs]], returned: Needs) -> None:
         """What a caller gives, and parameters: stored as they are used."""
@@ -450,10 +453,11 @@ class _Instance:
 
     def _first(self, table: Numbers) -> Numbers:
         """The first row of a table, as one object."""
-        return self.form.once(("first", id(table)), lambda: (table, table[0]))[1]  # type: ignore[no-any-return]
+        first: Numbers = self.form.once(("first", id(table)), lambda: (table, table[0]))[1]
+        return first
 
     def _nothing(self, count: int) -> Numbers:
-        return self.form.once(("nothing", count), lambda: np.zeros(count, np.int64))  # type: ignore[no-any-return]
+        return self.form.once(("nothing", count), lambda: np.zeros(count, np.int64))
 
     def _join(self, producer: int | None, node: int, table: Numbers) -> None:
         if producer is None:
@@ -466,7 +470,7 @@ class _Instance:
         if count == 1:
             return table
         key = "part", id(table), count, first
-        return self.form.once(key, lambda: (table, _share(table, first, count)))[1]  # type: ignore[no-any-return]
+        return self.form.once(key, lambda: (table, _share(table, first, count)))[1]
 
     def _sets(
         self, given: Iterable[list[Needs]], returned: Needs, starts: int
@@ -486,7 +490,7 @@ class _Instance:
                     return None
             return sorted(found, key=lambda s: (len(s), sorted(s)))
 
-        return self.form.once(key, lambda: (lists, make()))[1]  # type: ignore[no-any-return]
+        return self.form.once(key, lambda: (lists, make()))[1]
 
     def _allowed(self, kind: str, rows: Sequence[Any], pairs: list[tuple[Any, Needs]]) -> Numbers:
         """0 for a layout, or needs, that an option of a value's node has; else FORBIDDEN."""

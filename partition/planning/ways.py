@@ -20,8 +20,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dimsolve.solver.algebra.poly import Dim
-
 from ..layout import Layout, allowed
 from ..placement import Placement, Replicate, Shard
 from ..reshard import Collective, conversion
@@ -48,9 +46,9 @@ Price: TypeAlias = Callable[[int, tuple[Collective, ...], int], int]
 class Ways:
     """All ways that were asked for. Layouts, needs and ways have numbers."""
 
-    def __init__(self, network: Network, axes: Sequence[tuple[str, Dim]]) -> None:
+    def __init__(self, network: Network, axes: Sequence[tuple[str, int]]) -> None:
         self.conversions = SharedConversions(network, axes)
-        self.counts = tuple([int(count) for _, count in axes])  # type: ignore[arg-type]
+        self.counts = tuple([count for _, count in axes])
         self.layouts: list[Layout] = []
         self.needs: list[Need] = []
         self.atoms: list[Atom] = []

@@ -16,15 +16,16 @@ are reduced once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .problem import FORBIDDEN, Problem
 
+M = TypeVar("M")
 Table: TypeAlias = NDArray[np.float64]
 EXACT = 1 << 52
 BLOCK = 1 << 20
@@ -85,24 +86,25 @@ class Core:
         """How many options are left in all."""
         return sum(map(len, self.costs.values()))
 
-    def once(self, key: Any, given: tuple[Any, ...], make: Any) -> Any:
+    def once(self, key: Any, given: tuple[Any, ...], make: Callable[..., M]) -> M:
         """Returns what is made of these tables, once for each of them."""
         own = (key, *map(id, given))
         if own not in self.memo:
             self.memo[own] = make(*given), given
-        return self.memo[own][0]
+        found: M = self.memo[own][0]
+        return found
 
     def turned(self, table: Table) -> Table:
         """Returns a table with its ends exchanged."""
-        return self.once("turned", (table,), np.transpose)  # type: ignore[no-any-return]
+        return self.once("turned", (table,), np.transpose)
 
     def plus(self, first: Table, second: Table) -> Table:
         """Returns the sum of two tables."""
-        return self.once("plus", (first, second), np.add)  # type: ignore[no-any-return]
+        return self.once("plus", (first, second), np.add)
 
     def taken(self, table: Table, index: Any) -> Table:
         """Returns some rows of a table."""
-        return self.once(("taken", index.tobytes()), (table,), lambda t: t[index])  # type: ignore[no-any-return]
+        return self.once(("taken", index.tobytes()), (table,), lambda t: t[index])
 
     def choice(self, chosen: dict[int, int]) -> list[int]:
         """Returns the option of every node of the problem, by its number there."""
