@@ -321,7 +321,9 @@ class Parser:
 
     def span(self) -> Span:
         """Returns where the next token stands."""
-        return self._span(self.position)
+        position = self.position
+        start = self.starts[position]
+        return Span(start, start + len(self.tokens[position]))
 
     def since(self, start: int) -> Span:
         """Returns the span from an offset to the end of the last token that was read."""

@@ -105,7 +105,7 @@ def infer(
     ((b, 4*s),)
     """
     if annotation.__class__ is str and "->" in annotation:
-        return infer_for(annotation, inputs, arguments=arguments, facts=facts)
+        return infer_for(annotation, inputs, arguments, facts)
     return ask(annotation, inputs, arguments=arguments, facts=facts).solution
 
 

@@ -24,7 +24,7 @@ from dimsolve.ir.read_annotation import read_annotation
 from . import problems
 from .algebra.dims import surely_positive, symbols_of
 from .algebra.poly import Dim, Poly, TooLarge, divide_exactly
-from .layout import Layout, identifiers_of, layout_of, star_position
+from .layout import Layout, layout_of, names_in, star_position
 from .proof.facts import NO_FACTS, read_facts, refuse_slips, to_facts
 from .question import Question
 from .shapes import (
@@ -68,19 +68,20 @@ def infer(
     >>> infer("a -> a", ["n - 5"]).conditions
     ('n >= 6',)
     """
-    return infer_for(annotation, inputs, arguments=arguments, facts=facts)
+    return infer_for(annotation, inputs, arguments, facts)
 
 
 def infer_for(
     annotation: str | Annotation,
     inputs: Inputs,
-    *,
     arguments: Mapping[str, Any] | None = None,
     facts: Iterable[str | Relation] = (),
     names: Collection[str] = (),
 ) -> Solution:
     """Returns what `infer` returns, for a question that has more names than its shapes have."""
-    known: Any = facts if facts.__class__ is tuple and not facts else to_facts(facts)
+    if facts.__class__ is tuple and not facts:
+        return _asked(annotation, inputs, arguments, (), False)
+    known = to_facts(facts)
     solution = _asked(annotation, inputs, arguments, known, False)
     if known:
         asked = set(names)
@@ -112,7 +113,7 @@ def same_named(annotation: str | Annotation, arguments: Mapping[str, Any]) -> di
     >>> same_named("(h t) -> h t", {"h": 8, "dim": -1})
     {'h': 8}
     """
-    names = identifiers_of(read_annotation(_text_of(annotation)))
+    names = names_in(_text_of(annotation))
     return {name: value for name, value in arguments.items() if name in names}
 
 
@@ -223,10 +224,10 @@ def _infer(
     known = read_facts(facts) if facts else NO_FACTS
     annotation = read_annotation(text)
     if arguments and not sized:
-        names = identifiers_of(annotation)
+        names = names_in(text)
         for name, _ in arguments:
             if name not in names:
-                raise problems.unknown_argument(text, name, list(names))
+                raise problems.unknown_argument(text, name, names)
     if shapes is None:
         layout = layout_of(text, None)
         unknown = [None] * len(annotation.inputs)

@@ -83,6 +83,12 @@ def identifiers_of(annotation: Annotation) -> dict[str, Identifier]:
     return found
 
 
+@lru_cache(maxsize=4096)
+def names_in(text: str) -> tuple[str, ...]:
+    """Returns the names of a text's identifiers, in the order of reading; looked up again."""
+    return tuple(identifiers_of(read_annotation(text)))
+
+
 def star_position(operand: Operand) -> int | None:
     """Returns which dimension of the operand is ``*``, or None."""
     if isinstance(operand, Opaque):

@@ -246,7 +246,7 @@ def prove(claim: str | Relation, *, facts: Iterable[str | Relation] | Facts = ()
         return Proof("unknown", texts, None, f"{_shown(relations)} is too large to be decided")
     test = _when_asked(relations)
     symbols = frozenset().union(*(names_of(r.left) | names_of(r.right) for r in relations))
-    if known is not facts:
+    if known.symbols and known is not facts:
         refuse_slips(known, symbols)
     budget = Budget(STEPS + PER_SYMBOL * len(symbols | known.symbols))
     having = _having_value(relations, tuple(values), symbols, known, budget) if values else _ALWAYS
