@@ -30,7 +30,7 @@ from .machine import Machine
 from .memory import Memory, memory_of
 from .mesh import MeshLike
 from .plan_data import PlanData, problem
-from .planning.auto import Asked
+from .planning.auto import SECONDS, Asked
 from .planning.derive import check_derived
 from .planning.planner import plan_as, require_graph, verified_plan
 from .read_plan import file_text, read_plan
@@ -201,7 +201,8 @@ def plan(
     memory: int | str | None = None,
     sizes: Mapping[str, int] | None = None,
     optimizer_states: int = 2,
-    seconds: float = float("inf"),
+    seconds: float = SECONDS,
+    progress: bool = True,
     uneven: str = "parameters",
 ) -> Plan:
     """Returns how the graph is cut over the mesh.
@@ -221,7 +222,8 @@ def plan(
     ``"auto"`` searches for the plan of least time on a ``machine`` (a `Machine`, or the name of a
     known one; None: an H100), at these ``sizes`` of the graph's symbols, within ``memory`` of a
     rank (bytes, or ``"80 GiB"``) with so many ``optimizer_states`` for each parameter; after so
-    many ``seconds`` the best so far. What is proved of it stands in ``plan.search``.
+    many ``seconds``, or Ctrl-C, the best so far. What is proved of it stands in ``plan.search``.
+    ``progress``: on a terminal and in a notebook a line says meanwhile what is known.
 
     state: how parameters are stored that an axis uses whole. ``"whole"``: on every rank;
     ``"optimizer"``: a rank steps on its part, so it has gradients and optimiser states of that part
@@ -245,7 +247,12 @@ def plan(
     be read.
     """
     asked = Asked(
-        machine_of(machine), dict(sizes or {}), bytes_of(memory), optimizer_states, seconds
+        machine_of(machine),
+        dict(sizes or {}),
+        bytes_of(memory),
+        optimizer_states,
+        seconds,
+        progress,
     )
     return plan_as(Plan, graph, mesh, policy, state, precision, asked, uneven)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from json import dumps
-from math import inf, prod
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
@@ -133,6 +133,7 @@ def plan(
 
     def ask() -> Plan:
         from dimsolve import plan as make
+        from dimsolve.partition.planning.auto import SECONDS
 
         made = make(
             _traced(target),
@@ -143,7 +144,7 @@ def plan(
             machine=_machine(machine),
             memory=memory,
             sizes=sizes,
-            seconds=inf if seconds is None else seconds,
+            seconds=SECONDS if seconds is None else seconds,
         )
         if out is not None:
             out.write_text(made.to_json() + "\n", encoding="utf-8")

@@ -120,7 +120,7 @@ MemorySize: TypeAlias = Annotated[
 Seconds: TypeAlias = Annotated[
     float | None,
     typer.Option(
-        "--seconds", min=0, help="Of --policy auto: the best plan found in so many is taken."
+        "--seconds", min=0, help="Of --policy auto: the best plan found in so many is taken; 60."
     ),
 ]
 Model: TypeAlias = Annotated[

@@ -310,6 +310,7 @@ def _planned(graph: Graph, asked: _Plan) -> Plan:
         memory=asked.memory,
         sizes=asked.sizes,
         seconds=asked.seconds,
+        progress=False,
         uneven=asked.uneven,
     )
 

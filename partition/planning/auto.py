@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from time import monotonic
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,9 @@ from ..held import held_as_searched
 from ..machine import Machine, bytes_text
 from ..memory import memory_of
 from ..mesh import Mesh
-from ..plan_data import PlanData, PlanError, SearchRecord, problem
+from ..plan_data import PlanData, PlanError, SearchRecord, problem, seconds_text
 from ..search.check import NotProved, check_bound, survivors_of
+from ..search.clock import Clock, TimeUp, watched
 from ..search.problem import FORBIDDEN, Problem
 from ..search.search import drop, solve
 from ..sizes import Sizes
@@ -60,17 +61,23 @@ NOT_FOUND = problem(
 )
 
 
+SECONDS = 60.0
+"""A search ends after so many, where nothing else is said."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What a search is asked beside graph and mesh: the machine, the sizes, bytes of memory of a
     rank (None: as much as it takes), optimiser states per parameter, and seconds to search.
+    progress: whether stderr says meanwhile what is known, where somebody looks on.
     """
 
     machine: Machine
     sizes: Mapping[str, int]
     memory: int | None = None
     states: int = 2
-    seconds: float = float("inf")
+    seconds: float = SECONDS
+    progress: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +125,11 @@ class Rounds:
     A relaxed problem gives a bound. Then it is guessed that the best plan costs but little more:
     what costs more by that bound is dropped, and so on with what is left, until its values need not
     be relaxed. Where nothing below the guess is found, the guess is the bound, and the next one is
-    larger.
+    larger. Where the time is over before any choice was found, one is found axis by axis.
     """
 
     form: Formulation
-    ends: float
+    clock: Clock = field(default_factory=Clock)
     taken: list[Option] | None = None
     cost: int = FORBIDDEN
     bound: int = -1
@@ -130,18 +137,46 @@ class Rounds:
 
     def run(self) -> Rounds:
         """Returns itself, when no more is to be found, or the user has waited long enough."""
+        self.clock.text = self.text
+        self.form.vocabulary.clock = self.clock
         try:
             self._run()
-        except KeyboardInterrupt:
-            if self.taken is None:
-                raise
+        except (TimeUp, KeyboardInterrupt):
+            self.clock.stop()
+        finally:
+            self.clock.wipe()
+            self.form.vocabulary.clock = Clock()
+        if self.taken is None and self.bound < FORBIDDEN and self.clock.late:
+            self.by_axis()
         return self
 
+    def text(self) -> str:
+        """What is known meanwhile, in a line."""
+        if self.taken is None:
+            return "searching for the best plan"
+        cost, bound = (seconds_text(n) for n in (self.cost, max(self.bound, 0)))
+        return f"searching   {cost} a step, at least {bound}"
+
+    def by_axis(self) -> None:
+        """Takes the best choice along one axis after the other, while inner ones do nothing."""
+        form, limit = self.form, self.form.memory
+        taken = [Option((), operator.op_class) for operator in form.network.operators]
+        for axis in range(len(form.counts)):
+            now = form.instance(form.vocabulary.along(axis, taken))
+            # Inner axes may cut what is held.
+            more = prod(form.counts[axis + 1 :])
+            looser = replace(now.problem, limit=None if limit is None else limit * more)
+            answer = solve(looser)
+            if answer.chosen is None:
+                return
+            taken = [each[k] for each, k in zip(now.options, answer.chosen, strict=False)]
+        self.offer(taken)
+
     def _run(self) -> None:
-        now = self.form.instance(self.form.options())
+        now = self.form.instance(self.form.options(), clock=self.clock)
         self.solve(now, FORBIDDEN, [])
         part = FIRST_GUESS
-        while now.relaxed and self.bound < self.cost and self.left > 0:
+        while now.relaxed and self.bound < self.cost and not self.clock.late:
             before = self.bound
             above = self.bound // part if part else self.bound << 8
             guess = min(self.bound + above + 1, self.cost)
@@ -153,22 +188,22 @@ class Rounds:
     def below(self, target: int, now: Instance) -> None:
         """Looks for choices that cost less than the target."""
         dropped: list[Any] = []
-        while now.relaxed and self.left > 0:
-            masks, steps = drop(now.problem, target, seconds=self.left)
+        while now.relaxed and not self.clock.late:
+            masks, steps = drop(now.problem, target, clock=self.clock)
             dropped.append(steps)
             if masks is None:
                 self.prove(target, dropped)
                 return
             before = sum(map(len, now.options))
             options = self.form.kept(now.options, masks[: len(now.options)])
-            now = self.form.instance(options)
+            now = self.form.instance(options, clock=self.clock)
             if sum(map(len, options)) > ENOUGH * before:
                 break
         self.solve(now, target, dropped)
 
     def solve(self, now: Instance, target: int, dropped: list[Any]) -> None:
         """Solves a problem that is left of all choices below the target."""
-        answer = solve(now.problem, seconds=self.left)
+        answer = solve(now.problem, clock=self.clock)
         self.prove(min(answer.bound, target), [*dropped, answer.steps])
         limit = now.problem.limit
         for _ in range(TIGHTER):
@@ -176,22 +211,17 @@ class Rounds:
                 return
             taken = [each[k] for each, k in zip(now.options, answer.chosen, strict=False)]
             over = self.offer(taken)
-            if limit is None or over <= 0 or self.left <= 0:
+            if limit is None or over <= 0 or self.clock.late:
                 break
             # What relaxed values are converted to was not counted: less is left for the others.
             limit -= over
-            answer = solve(replace(now.problem, limit=limit), seconds=self.left)
+            answer = solve(replace(now.problem, limit=limit), clock=self.clock)
 
     def prove(self, bound: int, proof: list[Any]) -> None:
         """Takes a bound that is better than what is known."""
         bound = min(bound, self.cost)
         if bound > self.bound:
             self.bound, self.proof = bound, proof
-
-    @property
-    def left(self) -> float:
-        """Seconds that are left."""
-        return self.ends - monotonic()
 
     def offer(self, taken: list[Option]) -> int:
         """Takes a choice that fits and is better than the best; returns by how many bytes it does
@@ -210,7 +240,8 @@ class Rounds:
 def search(network: Network, mesh: Mesh, asked: Asked) -> Found:
     """Returns the decisions of least time. Raises PlanError where nothing fits in memory."""
     form = formulation_of(network, mesh, asked)
-    found = Rounds(form, monotonic() + asked.seconds).run()
+    stream = watched() if asked.progress else None
+    found = Rounds(form, Clock(asked.seconds, stream=stream)).run()
     if found.taken is None:
         raise infeasible(form, found)
     decided: list[tuple[AxisState, Requirements]] = []
@@ -231,7 +262,7 @@ def search(network: Network, mesh: Mesh, asked: Asked) -> Found:
         memory=asked.memory,
         optimizer_states=asked.states,
         cost=found.cost,
-        bound=found.bound,
+        bound=max(found.bound, 0),
         proof=found.proof,
     )
     return Found(decided, classes, record)
@@ -255,7 +286,7 @@ def infeasible(form: Formulation, found: Rounds) -> PlanError:
     free = Problem(problem.costs, problem.edges, problem.usages, None)
     taken = solve(free).chosen
     low, high = limit, free.most_held(taken or [])
-    while high - low > max(low // 1000, 1):
+    while high - low > max(low // 1000, 1) and not found.clock.late:
         middle = (low + high) // 2
         zero = Problem(
             tuple(np.where(c >= FORBIDDEN, c, 0) for c in problem.costs),
@@ -296,6 +327,10 @@ def verified(plan: PlanData, network: Network, mesh: Mesh) -> None:
             raise NotProved(f"the plan holds {held}, more than {record.memory}")
     asked = Asked(record.machine, record.sizes, record.memory, record.optimizer_states)
     form = formulation_of(network, mesh, asked)
+    if not record.proof:
+        if record.bound > 0:
+            raise NotProved("there is no proof")
+        return  # No time is below 0.
     options = form.options()
     for steps in record.proof[:-1]:
         masks = survivors_of(form.instance(options).problem, record.bound, steps)

@@ -33,6 +33,7 @@ from ..cost import Costs
 from ..mesh import Mesh
 from ..plan_data import Gradient
 from ..reshard import Collective, item_bytes, sends
+from ..search.clock import Clock
 from ..search.problem import FORBIDDEN, Held, Numbers, Problem
 from .assemble import sends_of
 from .network import Edge, Network, Operator
@@ -115,9 +116,14 @@ class Formulation:
             own if mask.all() else left(own, mask) for own, mask in zip(options, masks, strict=True)
         ]
 
-    def instance(self, options: Kept, most: int | None = None) -> Instance:
-        """Returns the problem of these options. most: in place of `MOST_PAIRS`."""
-        return _Instance(self, options, MOST_PAIRS if most is None else most).made()
+    def instance(
+        self, options: Kept, most: int | None = None, clock: Clock | None = None
+    ) -> Instance:
+        """Returns the problem of these options. most: in place of `MOST_PAIRS`. Raises TimeUp when
+        the clock says so.
+        """
+        most = MOST_PAIRS if most is None else most
+        return _Instance(self, options, most).made(clock or Clock())
 
     # of operators --------------------------------------------------------------------------------
 
@@ -324,12 +330,14 @@ class _Instance:
         self.relaxed = 0
         self.whole: Needs = frozenset([form.ways.whole])
 
-    def made(self) -> Instance:
+    def made(self, clock: Clock) -> Instance:
         form = self.form
         for operator, options in zip(self.network.operators, self.options, strict=True):
+            clock.check()
             self.node_costs.append(form.operator_costs(operator, options))
             self.usages.append([])
         for edge in self.network.edges:
+            clock.check()
             self._value(edge)
         problem = Problem.of(self.node_costs, self.edges, self.usages, form.memory)
         return Instance(problem, self.options, self.relaxed)

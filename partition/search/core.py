@@ -23,6 +23,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .clock import Clock
 from .problem import FORBIDDEN, Problem
 
 M = TypeVar("M")
@@ -143,10 +144,12 @@ class Core:
 
     # reductions ----------------------------------------------------------------------------------
 
-    def reduce(self) -> None:
-        """Reduces until nothing more follows. Raises Empty where a node has no option left."""
+    def reduce(self, clock: Clock | None = None) -> None:
+        """Reduces until nothing more follows. Raises Empty where a node has no option left, TimeUp
+        when the clock says so.
+        """
         while True:
-            self._locally()
+            self._locally(clock or Clock())
             if not self.times or not self._rows():
                 return
             tight = self.tight & (self.total(np.max) > self.limit)
@@ -172,12 +175,13 @@ class Core:
                     least[when] += usage[kept].min() - own
         return bool(changed)
 
-    def _locally(self) -> None:
+    def _locally(self, clock: Clock) -> None:
         queue = dict.fromkeys(sorted(self.costs))
         while queue:
             i = next(iter(queue))
             del queue[i]
             if i in self.costs:
+                clock.check()
                 for j in self._node(i):
                     if j in self.costs:
                         queue[j] = None
