@@ -92,9 +92,7 @@ def sendings(
     for operator in plan.operators:
         for each in operator.sends:
             if each.runs in runs:
-                yield Sending(
-                    operator.node, each.direction, each.axis, each.collective, each.bytes
-                )
+                yield Sending(operator.node, each.direction, each.axis, each.collective, each.bytes)
 
 
 def shared_bytes(
@@ -105,9 +103,7 @@ def shared_bytes(
         yield collective, total * weight // weights
 
 
-def _shares(
-    collectives: Sequence[Collective], count: int
-) -> Iterator[tuple[Collective, int, int]]:
+def _shares(collectives: Sequence[Collective], count: int) -> Iterator[tuple[Collective, int, int]]:
     sending = [each for each in collectives if SENT[each][0]]
     found = [SENT[each][0] * count ** (2 - SENT[each][1]) for each in sending]
     for collective, weight in zip(sending, found, strict=True):

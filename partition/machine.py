@@ -48,6 +48,15 @@ NOT_A_MACHINE = Problem(
 )
 
 
+NOT_MEASURED = Problem(
+    MachineError,
+    "not-measured",
+    "this file holds no measured machine",
+    "{path:.120}: {reason:.400}",
+    "measure one: dimsolve profile model.py:tiny --mesh tp=2 --database FILE",
+)
+
+
 class Link(BaseModel):
     """What connects ranks. ``bandwidth``: bytes that one rank sends in a second. ``latency``:
     seconds until a collective over it starts, and once more for every doubling of its ranks.
