@@ -230,7 +230,9 @@ def line_of(points: Sequence[tuple[int, float]]) -> Link:
             lines.append(Link(bandwidth=1 / slope, latency=max(before - a * slope, 0.0)))
 
     def wrong(link: Link) -> float:
-        return sum(abs(log((link.latency + b / link.bandwidth) / time)) for b, time in points)
+        return sum(
+            abs(log(max(link.latency + b / link.bandwidth, 1e-12) / time)) for b, time in points
+        )
 
     return min(lines, key=wrong)
 
