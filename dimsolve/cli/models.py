@@ -63,11 +63,13 @@ def _policy(text: str) -> Any:
 
 
 def _machine(text: str | None) -> Machine | None:
-    """A machine by name, or from a JSON file."""
+    """A machine by name, from a JSON file, or from a database of what was measured."""
     from dimsolve.partition.machine import Machine, machine_in_file
 
     if text is None:
         return None
+    if text.endswith(".db"):
+        return Machine.measured(text)
     return machine_in_file(text) if text.endswith(".json") else Machine.named(text)
 
 
@@ -230,6 +232,47 @@ def sizes_of(texts: list[str] | None) -> dict[str, int]:
     return {name: size for name, size in found.items() if isinstance(size, int)}
 
 
+Database: TypeAlias = Annotated[
+    Path,
+    typer.Option("--database", metavar="FILE", help="What was measured, in SQLite."),
+]
+
+
+def profile(
+    target: Model,
+    mesh: Mesh,
+    database: Database = Path("profile.db"),
+    policy: PolicyName = "data+tensor",
+    state: StateName = None,
+    plan: PlanFile = None,
+    steps: Steps = 3,
+    timeout: Timeout = 60.0,
+    dtype: DType = None,
+    at: At = None,
+    json: Json = False,
+) -> None:
+    """Measure what the operators of a model take on its ranks, and their collectives.
+
+    `--machine FILE.db` of `dimsolve plan` counts with it.
+    """
+    from dimsolve.exec.running.report import RunOptions
+
+    options = RunOptions(
+        target=target,
+        mesh=mesh,
+        plan=plan,
+        policy=policy,
+        state=state,
+        steps=steps,
+        verify=False,
+        timeout=timeout,
+        dtype=dtype,
+        at=sizes_of(at),
+        profile=str(database),
+    )
+    _launched(options, "profile", json=json)
+
+
 def run(
     target: Model,
     mesh: Mesh,
@@ -249,9 +292,7 @@ def run(
 
     Starts the ranks on this machine; under torchrun it joins the world that is given.
     """
-    from dimsolve.exec.running.launch import is_first, launch
     from dimsolve.exec.running.report import RunOptions
-    from dimsolve.exec.running.supervisor import Interrupted, interruptible
 
     options = RunOptions(
         target=target,
@@ -267,6 +308,14 @@ def run(
         dtype=dtype,
         at=sizes_of(at),
     )
+    _launched(options, "run", json=json)
+
+
+def _launched(options: RunOptions, verb: str, *, json: bool) -> NoReturn:
+    """Runs the ranks, prints the report and leaves."""
+    from dimsolve.exec.running.launch import is_first, launch
+    from dimsolve.exec.running.supervisor import Interrupted, interruptible
+
     try:
         with interruptible():
             answer(
@@ -279,7 +328,7 @@ def run(
     except Interrupted as signal:
         if json:
             typer.echo(_interrupted(options, str(signal)).model_dump_json())
-        typer.echo(f"dimsolve run: {signal}", err=True)
+        typer.echo(f"dimsolve {verb}: {signal}", err=True)
         raise typer.Exit(signal.exit_code) from None
 
 

@@ -110,7 +110,8 @@ MachineName: TypeAlias = Annotated[
     typer.Option(
         "--machine",
         metavar="NAME",
-        help="Of --policy auto: a100, h100, h200, b200, mi300x, or a JSON file.",
+        help="Of --policy auto: a100, h100, h200, b200, mi300x, a JSON file, or a .db that "
+        "`dimsolve profile` has written.",
     ),
 ]
 MemorySize: TypeAlias = Annotated[

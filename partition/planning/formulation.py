@@ -154,13 +154,14 @@ class Formulation:
         flags = [edge.gradient for edge in tensors[count:] if edge is not None]
         gradient: Gradient = "always" if "always" in flags else "never"
         local = option.local
-        points = self.once(
-            ("points", id(local)),
-            lambda: (local, prod(self.value(length) for length in local.lengths.values())),
+        lengths = self.once(
+            ("lengths", id(local)),
+            lambda: (local, {name: self.value(n) for name, n in local.lengths.items()}),
         )[1]
+        points = prod(lengths.values())
         outputs = operator.node.outputs
         dtype = outputs[0].dtype if outputs else None
-        total = self.costs.operator(operator.node.name, points, moved, dtype, gradient)
+        total = self.costs.operator(operator.node.name, points, moved, dtype, gradient, lengths)
         if any(choice.rule is not None for choice in option.choices):
             sent = sends_of(self.network, self.mesh, operator, local, option.choices, {})
             for each in sent:
