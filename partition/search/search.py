@@ -26,8 +26,8 @@ from .problem import FORBIDDEN, Problem
 SWEEPS = 400
 """Passes of messages over a core, at most."""
 
-WORK = 4e6
-"""Entries of all tables together, up to which a core is eliminated."""
+WORK = 6e7
+"""Entries of all tables together, equal ones counted once, up to which a core is eliminated."""
 
 Prices: TypeAlias = dict[int, float]
 
@@ -365,15 +365,25 @@ class _Drop(Search):
 
 
 def priced_costs(core: Core, weight: int, prices: Prices) -> dict[int, Table]:
-    """Returns the costs of options, times a weight, with what they hold at these prices."""
-    costs = {i: c * weight for i, c in core.costs.items()}
+    """Returns the costs of options, times a weight, with what they hold at these prices; equal ones
+    as one object.
+    """
     at = sorted((core.place[t], int(p)) for t, p in prices.items() if p)
-    for i, each in core.usages.items() if at else ():
-        for a, b, usage in each:
-            price = sum(p for t, p in at if a <= t < b)
-            if price:
-                costs[i] = costs[i] + price * usage
-    return costs
+    known: dict[Any, tuple[Table, Any]] = {}
+    found = {}
+    for i, own in core.costs.items():
+        held = (
+            [(u, sum(p for t, p in at if a <= t < b)) for a, b, u in core.usages[i]] if at else []
+        )
+        held = [(usage, price) for usage, price in held if price]
+        key = id(own), *[(id(usage), price) for usage, price in held]
+        if key not in known:
+            total = own * weight
+            for usage, price in held:
+                total = total + price * usage
+            known[key] = total, (own, held)
+        found[i] = known[key][0]
+    return found
 
 
 def constant_of(core: Core, prices: Prices) -> float:
@@ -400,13 +410,7 @@ def scaled(edges: dict[int, dict[int, Table]], weight: int) -> dict[int, dict[in
             known[id(table)] = table * weight if weight else np.where(np.isinf(table), np.inf, 0.0)
         return known[id(table)]
 
-    found: dict[int, dict[int, Table]] = {i: {} for i in edges}
-    for i, near in edges.items():
-        for j, table in near.items():
-            if i < j:
-                found[i][j] = times(table)
-                found[j][i] = found[i][j].T
-    return found
+    return {i: {j: times(table) for j, table in near.items()} for i, near in edges.items()}
 
 
 def improve(core: Core, chosen: dict[int, int]) -> None:
