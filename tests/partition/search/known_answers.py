@@ -197,8 +197,12 @@ def llama(name: str, **sizes_of: int) -> Answer:
         if entry.name == "linear"
     }
     tensor = ds.plan(graph, {"tp": 8}, "tensor").cost(machine=machine)
-    output = own["o_proj"]
-    wanted = output != "k" if name == "8B" else output == "k"
+    columns = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj")
+    megatron = (
+        all(own[each] == "n" for each in columns) and own["down_proj"] == own["o_proj"] == "k"
+    )
+    # b is the product of batch and sequence; the batch is 1
+    wanted = own["o_proj"] == "b" if name == "8B" else megatron
     return Answer(
         f"Llama-3-{name}, one layer, sequence 8192, 8 ranks, h100 (AutoParallel)",
         "wo cut along the sequence" if name == "8B" else "Megatron throughout",
@@ -206,7 +210,10 @@ def llama(name: str, **sizes_of: int) -> Answer:
         f"{plan.search.seconds * 1e3:.3f} ms, proved {plan.search.optimal}; tensor "
         f"{tensor.seconds * 1e3:.3f} ms",
         wanted,
-        "our own model of an H100, not AutoParallel's: memory is not limited",
+        "by our own model of an H100, without a limit of memory. A layer's input may be cut along "
+        "its width, so that q, k and v are cut along it (k) for one reduce-scatter each"
+        if not wanted
+        else "by our own model of an H100, without a limit of memory",
     )
 
 
