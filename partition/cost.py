@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from math import ceil, log2, prod
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from dimsolve.ir.display import Displayed, render
 from dimsolve.solver.algebra.dims import ceil_div, floor_div, maximum, substitute, symbols_of
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.shapes import dim_of_text
@@ -181,7 +182,7 @@ class Term(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Displayed):
     """What a step takes, on a machine: all, ``operators`` by name, ``collectives`` by (axis, kind),
     in seconds. ``terms``: one by one. ``measured``, ``modelled``: how many of them were measured,
     and how many follow from the machine's numbers. Without sizes there is an ``expression`` only.
@@ -261,6 +262,10 @@ class Cost:
         from dimsolve.solver.symbolic import to_sympy
 
         return to_sympy(self.formula)
+
+    def explain(self) -> str:
+        """Returns the cost as a table: operators by name, collectives by kind and axis."""
+        return str(render(self, "text"))
 
     def _number(self, term: Term) -> int:
         if isinstance(term.picoseconds, int):

@@ -155,9 +155,30 @@ def plan(
     def show(made: Plan) -> Iterator[Block]:
         from dimsolve.show.plan import summary
 
-        return lines(made.explain() if explain else summary(made))
+        yield from lines(made.explain() if explain else summary(made))
+        yield _beside(made, mesh)
 
     answer(ask, show, json=json)
+
+
+BESIDE = ("data", "tensor", "data+tensor")
+"""The policies whose plans are shown beside the one of a search."""
+
+
+def _beside(made: Plan, mesh: str) -> Block:
+    """The plan of a search beside those of named policies: seconds and bytes of a rank."""
+    from functools import partial
+
+    from dimsolve import plan as make
+    from dimsolve.show.cost import beside
+    from dimsolve.show.terminal import Cell
+
+    graph = made.planned
+    if made.search is None or graph is None:
+        return []
+    others = {name: partial(make, graph, mesh, name) for name in BESIDE}
+    rows = [list(map(Cell, each)) for each in beside(made, others)]
+    return [[Cell("policy", "bold"), Cell("seconds"), Cell("bytes of a rank"), Cell("")], *rows]
 
 
 def audit(

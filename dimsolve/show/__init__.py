@@ -34,6 +34,11 @@ RENDERERS: dict[str, dict[str, str]] = {
     "dimsolve.partition.break_even.BreakEven": {
         "svg": "break_even:break_even_svg",
     },
+    "dimsolve.partition.cost.Cost": {
+        "pretty": "cost:cost_text",
+        "svg": "cost:cost_svg",
+        "text": "cost:cost_text",
+    },
     "dimsolve.partition.layout.Held": {
         "pretty": "placement:held_lines",
         "rich": "placement:held_view",
