@@ -84,13 +84,17 @@ def infer_model(target: str, *, explain: bool, json: bool) -> NoReturn:
 
 
 def legal_parts_of_model(
-    target: str, axis: str, policy: str, up_to: int | None, uneven: bool, *, json: bool
+    target: str, axis: str, policy: str, up_to: int | None, uneven: bool | None, *, json: bool
 ) -> NoReturn:
-    """Prints the counts that an axis may have for a model under a policy."""
+    """Prints the counts that an axis may have for a model under a policy. uneven: whether all
+    lengths may be cut into unequal parts; None: those that are fixed by the model.
+    """
     from dimsolve.show.terminal import model_counts_blocks
 
+    word = "parameters" if uneven is None else "allow" if uneven else "refuse"
+
     def ask() -> LegalParts:
-        return _traced(target).legal_parts(axis, _policy(policy), up_to=up_to, uneven=uneven)
+        return _traced(target).legal_parts(axis, _policy(policy), up_to=up_to, uneven=word)
 
     answer(ask, model_counts_blocks, json=json, leave=exit_of_counts)
 

@@ -105,6 +105,15 @@ Uneven: TypeAlias = Annotated[
 Unequal: TypeAlias = Annotated[
     bool, typer.Option("--uneven", help="Where equal parts are not right, ask for unequal ones.")
 ]
+UnequalCounts: TypeAlias = Annotated[
+    bool | None,
+    typer.Option(
+        "--uneven/--even",
+        help="Unequal parts: of an operator they are asked for; of a model lengths that are fixed "
+        "by it may be cut so (usual), all lengths (--uneven), none (--even).",
+        show_default=False,
+    ),
+]
 MachineName: TypeAlias = Annotated[
     str | None,
     typer.Option(

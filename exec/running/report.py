@@ -178,7 +178,7 @@ def _shapes(graph: Graph) -> Iterator[Row]:
 def _legal_counts(graph: Graph, plan: Plan, policy: Any) -> Iterator[Row]:
     for axis in plan.mesh:
         try:
-            counts = graph.legal_parts(axis, policy, up_to=16)
+            counts = graph.legal_parts(axis, policy, up_to=16, uneven="refuse")
         except DimsolveError as error:
             yield ["legal", axis, f"not known: {error.diagnostic.title}"]
             continue
