@@ -130,12 +130,16 @@ def plan(
 ) -> None:
     """Plan how a model is cut over a mesh: what each rank holds, and what is communicated."""
     sizes = sizes_of(at)
+    example: dict[str, int] = {}
 
     def ask() -> Plan:
         from dimsolve import plan as make
+        from dimsolve.exec.target import load_target
+        from dimsolve.partition.sizes import read_sizes
 
+        found = load_target(target)
         made = make(
-            _traced(target),
+            found.trace(),
             mesh,
             _policy(policy),
             state,
@@ -145,14 +149,15 @@ def plan(
             sizes=sizes,
             seconds=inf if seconds is None else seconds,
         )
+        example.update({**found.sizes(), **read_sizes(made, sizes, {}, "memory")})
         if out is not None:
             out.write_text(made.to_json() + "\n", encoding="utf-8")
         return made
 
     def show(made: Plan) -> Iterator[Block]:
-        from dimsolve.show.plan import summary
+        from dimsolve.show.plan import memory_text, summary
 
-        return lines(made.explain() if explain else summary(made))
+        return lines((made.explain() if explain else summary(made)) + memory_text(made, example))
 
     answer(ask, show, json=json)
 
