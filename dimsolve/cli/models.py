@@ -136,13 +136,17 @@ def plan(
 ) -> None:
     """Plan how a model is cut over a mesh: what each rank holds, and what is communicated."""
     sizes = sizes_of(at)
+    example: dict[str, int] = {}
 
     def ask() -> Plan:
         from dimsolve import plan as make
+        from dimsolve.exec.target import load_target
         from dimsolve.partition.planning.auto import SECONDS
+        from dimsolve.partition.sizes import read_sizes
 
+        found = load_target(target)
         made = make(
-            _traced(target),
+            found.trace(),
             mesh,
             _policy(policy),
             state,
@@ -152,14 +156,16 @@ def plan(
             sizes=sizes,
             seconds=SECONDS if seconds is None else seconds,
         )
+        example.update({**found.sizes(), **read_sizes(made, sizes, {}, "memory")})
         if out is not None:
             out.write_text(made.to_json() + "\n", encoding="utf-8")
         return made
 
     def show(made: Plan) -> Iterator[Block]:
-        from dimsolve.show.plan import summary
+        from dimsolve.show.plan import memory_text, summary
 
-        yield from lines(made.explain() if explain else summary(made))
+        text = made.explain() if explain else summary(made)
+        yield from lines(text + memory_text(made, example))
         yield _beside(made, mesh)
 
     answer(ask, show, json=json)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
+from dimsolve.ir.checks import as_whole, without_numpy
 from dimsolve.ir.errors import AnnotationError, ShapeError, problems
 from dimsolve.solver.algebra.dims import evaluate, symbols_of
 from dimsolve.solver.algebra.poly import Dim
@@ -124,7 +125,7 @@ def parts_and_leaves(
     for path, head, value in given:
         for place, item, whole in walk((head,), value, met):
             name = place_name(place)
-            found[name] = Leaf(name, item, {}, (*path, *place[1:]), place, whole)
+            found[name] = Leaf(name, without_numpy(item), {}, (*path, *place[1:]), place, whole)
     dims = _dims_by_leaf(dynamic or {}, names, found)
     return [
         replace(leaf, dims=dims[name]) if name in dims else leaf for name, leaf in found.items()
@@ -204,10 +205,11 @@ def _dims_of_spec(name: str, spec: Any, rank: int) -> dict[int, Dim]:
         raise _REFUSED["dynamic (of one)"](name=name, spec=spec)
     pairs = spec.items() if isinstance(spec, Mapping) else enumerate(spec or ())
     dims: dict[int, Dim] = {}
-    for index, word in pairs:
+    for place, word in pairs:
         if word is None:
             continue
-        if not isinstance(index, int):
+        index = as_whole(place)
+        if index is None:
             raise _REFUSED["dynamic (of one)"](name=name, spec=spec)
         if not -rank <= index < rank:
             raise _REFUSED["no-dimension"](name=name, index=index, rank=rank)
