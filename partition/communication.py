@@ -10,7 +10,7 @@ bytes over n ranks 2 (n - 1)/n B.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from .plan_data import Axis, Gradient, PlanData
@@ -52,11 +52,16 @@ def communication_of(plan: PlanData, sizes: Sizes, input_gradients: bool) -> lis
 
 
 def each_collective(
-    plan: PlanData, sizes: Sizes, runs: Collection[Gradient] = TRAINING
+    plan: PlanData,
+    sizes: Sizes,
+    runs: Collection[Gradient] = TRAINING,
+    again: Mapping[str, int] | None = None,
 ) -> Iterator[tuple[str, Axis, Collective, int]]:
     """Yields the collectives of a step that send something, each with its direction, its axis and
-    the bytes that one rank sends.
+    the bytes that one rank sends. again: how often operators and conversions run forward, where
+    that is more than once.
     """
+    times = again or {}
     for conversion in plan.conversions:
         ways = [("forward", conversion.forward, conversion.bytes_forward)]
         if conversion.backward_runs in runs:
@@ -64,12 +69,15 @@ def each_collective(
         for direction, collectives, text in ways:
             if any(SENT[each][0] for each in collectives):
                 total, count = sizes.of(text), sizes.mesh[conversion.axis]
-                for collective, sent in shared_bytes(collectives, total, count):
+                often = times.get(conversion.id, 1) if direction == "forward" else 1
+                for collective, sent in [*shared_bytes(collectives, total, count)] * often:
                     yield direction, conversion.axis, collective, sent
     for operator in plan.operators:
         for each in operator.sends:
             if each.runs in runs:
-                yield each.direction, each.axis, each.collective, sizes.of(each.bytes)
+                often = times.get(operator.node, 1) if each.direction == "forward" else 1
+                for _ in range(often):
+                    yield each.direction, each.axis, each.collective, sizes.of(each.bytes)
 
 
 def shared_bytes(

@@ -9,7 +9,9 @@ whole numbers of picoseconds, so that sums are exact, and search and plan agree 
 
 FLOP of an operator: the product of the lengths of its identifiers on a rank, times a factor of its
 function; a matrix product's is 2. The backward pass of a product does twice the work, of anything
-else as much as the forward pass. Views cost nothing.
+else as much as the forward pass. Views cost nothing. What is in a region that is run again in the
+backward pass runs forward twice, with what it communicates; torch may stop a region early, once it
+has what is needed, which is not counted.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dataclasses import dataclass, field
 from math import ceil, log2
 
 from .aliasing import VIEWS
+from .checkpoints import runs_of
 from .communication import each_collective
 from .machine import Machine
 from .plan_data import Gradient, PlanData
@@ -48,12 +51,18 @@ class Costs:
     mesh: Mapping[str, int]
 
     def operator(
-        self, name: str, points: int, moved: int, dtype: str | None, gradient: Gradient
+        self,
+        name: str,
+        points: int,
+        moved: int,
+        dtype: str | None,
+        gradient: Gradient,
+        runs: int = 1,
     ) -> int:
         """Returns the time of one operator, forward and backward.
 
         points: of its index space on a rank. moved: bytes that it reads and writes. gradient:
-        whether what it makes has one.
+        whether what it makes has one. runs: how often it runs forward.
         """
         if name in VIEWS:
             return 0
@@ -61,7 +70,7 @@ class Costs:
         factor = PRODUCTS.get(name, 0 if name in NOTHING else 1)
         forward = max(factor * points / machine.peak(dtype), moved / machine.bandwidth)
         forward = max(forward / machine.efficiency, machine.floor)
-        times = 1 if gradient != "always" else 3 if name in PRODUCTS else 2
+        times = runs + (0 if gradient != "always" else 2 if name in PRODUCTS else 1)
         return ceil(forward * times * SECOND)
 
     def collective(self, kind: Collective, axis: str, sent: int) -> int:
@@ -104,7 +113,7 @@ class Cost:
 
 def cost_of(plan: PlanData, sizes: Sizes, machine: Machine) -> Cost:
     """Returns what a training step costs. Raises PlanError for a symbol without a size."""
-    costs, found = Costs(machine, sizes.mesh), Cost()
+    costs, found, again = Costs(machine, sizes.mesh), Cost(), runs_of(plan)
     for entry in plan.operators:
         if entry.skipped:
             continue
@@ -113,10 +122,11 @@ def cost_of(plan: PlanData, sizes: Sizes, machine: Machine) -> Cost:
             points *= sizes.of(length)
         tensors = [*[entry.operands[n] for n in entry.inputs if n is not None], *entry.outputs]
         moved = sum(sizes.bytes(each.shape, each.dtype) for each in tensors)
-        own = costs.operator(entry.name, points, moved, *kind_of(entry.outputs))
+        runs = again.get(entry.node, 1)
+        own = costs.operator(entry.name, points, moved, *kind_of(entry.outputs), runs)
         found.picoseconds += own
         found.operators[entry.name] = found.operators.get(entry.name, 0.0) + own / SECOND
-    for _, axis, kind, sent in each_collective(plan, sizes):
+    for _, axis, kind, sent in each_collective(plan, sizes, again=again):
         own = costs.collective(kind, axis, sent)
         found.picoseconds += own
         found.collectives[axis, kind] = found.collectives.get((axis, kind), 0.0) + own / SECOND

@@ -56,14 +56,15 @@ def solve(
     *,
     seconds: float = float("inf"),
     start: list[int] | None = None,
+    target: int = FORBIDDEN,
     work: float = WORK,
     progress: Callable[[int, int], None] | None = None,
 ) -> Answer:
     """Returns the answer. seconds: after so many the best so far is returned, with its bound.
-    start: a choice that is known. work: entries of all tables together, up to which a core is
+    start: a choice that is known. target: only choices that cost less are looked for. work: entries of all tables together, up to which a core is
     eliminated. progress: called with the best cost and the bound.
     """
-    return Search(problem, seconds, work, progress).run(start)
+    return Search(problem, seconds, work, progress, target=target).run(start)
 
 
 def drop(
