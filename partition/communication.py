@@ -52,12 +52,16 @@ def communication_of(plan: PlanData, sizes: Sizes, input_gradients: bool) -> lis
 
 
 def each_collective(
-    plan: PlanData, sizes: Sizes, runs: Collection[Gradient] = TRAINING
+    plan: PlanData,
+    sizes: Sizes,
+    runs: Collection[Gradient] = TRAINING,
+    again: Mapping[str, int] | None = None,
 ) -> Iterator[tuple[str, Axis, Collective, int]]:
     """Yields the collectives of a step that send something, each with its direction, its axis and
-    the bytes that one rank sends.
+    the bytes that one rank sends. again: how often operators and conversions run forward, where
+    that is more than once.
     """
-    for each in sendings(plan, sizes.mesh, runs):
+    for each in sendings(plan, sizes.mesh, runs, again):
         sent = sizes.of(each.bytes) * each.weight // each.weights
         yield each.direction, each.axis, each.collective, sent
 
@@ -77,9 +81,15 @@ class Sending(NamedTuple):
 
 
 def sendings(
-    plan: PlanData, mesh: Mapping[Axis, int], runs: Collection[Gradient] = TRAINING
+    plan: PlanData,
+    mesh: Mapping[Axis, int],
+    runs: Collection[Gradient] = TRAINING,
+    again: Mapping[str, int] | None = None,
 ) -> Iterator[Sending]:
-    """Yields the collectives of a step that send something, on a mesh of these sizes."""
+    """Yields the collectives of a step that send something, on a mesh of these sizes. again: how
+    often operators and conversions run forward, where that is more than once.
+    """
+    times = again or {}
     for conversion in plan.conversions:
         own, axis = conversion.id, conversion.axis
         ways = [("forward", conversion.forward, conversion.bytes_forward)]
@@ -87,12 +97,15 @@ def sendings(
             ways.append(("backward", conversion.backward, conversion.bytes_backward))
         for direction, collectives, text in ways:
             if any(SENT[each][0] for each in collectives):
-                for kind, weight, weights in _shares(collectives, mesh[axis]):
+                often = times.get(own, 1) if direction == "forward" else 1
+                for kind, weight, weights in [*_shares(collectives, mesh[axis])] * often:
                     yield Sending(own, direction, axis, kind, text, weight, weights)
     for operator in plan.operators:
         for each in operator.sends:
             if each.runs in runs:
-                yield Sending(operator.node, each.direction, each.axis, each.collective, each.bytes)
+                own, way = operator.node, each.direction
+                for _ in range(times.get(own, 1) if way == "forward" else 1):
+                    yield Sending(own, way, each.axis, each.collective, each.bytes)
 
 
 def shared_bytes(

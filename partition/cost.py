@@ -14,7 +14,9 @@ Without sizes a time is an expression in the plan's symbols, and put in, sizes g
 FLOP of an operator: the product of the lengths of its identifiers on a rank, times a factor of its
 function; a matrix product's is 2. The backward pass of a product does twice the work, of anything
 else as much as the forward pass. Views cost nothing. Where the machine has measured an operator of
-these lengths, that time counts (`dimsolve.partition.profiles`).
+these lengths, that time counts (`dimsolve.partition.profiles`). What is in a region that is run
+again in the backward pass runs forward twice, with what it communicates; torch may stop a region
+early, once it has what is needed, which is not counted.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.shapes import dim_of_text
 
 from .aliasing import VIEWS
+from .checkpoints import runs_of
 from .communication import sendings
 from .machine import Machine, link_name, timed_as
 from .mesh import part_symbol
@@ -107,32 +110,41 @@ class Costs:
         dtype: str | None,
         gradient: Gradient,
         lengths: Mapping[str, int] | None = None,
+        runs: int = 1,
     ) -> int:
         """Returns the time of one operator, forward and backward.
 
         points: of its index space on a rank. moved: bytes that it reads and writes. gradient:
         whether what it makes has one. lengths: of its identifiers on a rank, by which a measured
-        time is found.
+        time is found. runs: how often it runs forward.
         """
-        known = None if lengths is None else self.measured(name, lengths, dtype, gradient)
-        return self.rates(name, dtype, gradient).time(points, moved) if known is None else known
+        if lengths is not None:
+            known = self.measured(name, lengths, dtype, gradient, runs)
+            if known is not None:
+                return known
+        return self.rates(name, dtype, gradient, runs).time(points, moved)
 
     def measured(
-        self, name: str, lengths: Mapping[str, int], dtype: str | None, gradient: Gradient
+        self,
+        name: str,
+        lengths: Mapping[str, int],
+        dtype: str | None,
+        gradient: Gradient,
+        runs: int = 1,
     ) -> int | None:
         """Returns the measured time of an operator; None where there is none."""
         if not self.machine.times or name in VIEWS:
             return None
         known = self.machine.times.get(timed_as(name, lengths, dtype))
-        return None if known is None else known[0] + known[1] * (gradient == "always")
+        return None if known is None else known[0] * runs + known[1] * (gradient == "always")
 
-    def rates(self, name: str, dtype: str | None, gradient: Gradient) -> Rates:
+    def rates(self, name: str, dtype: str | None, gradient: Gradient, runs: int = 1) -> Rates:
         """Returns the time of an operator by points of its index space and by bytes."""
         if name in VIEWS:
             return Rates(0)
         machine = self.machine
         factor = PRODUCTS.get(name, 0 if name in NOTHING else 1)
-        times = times_of(name, gradient)
+        times = times_of(name, gradient, runs)
         return Rates(
             factor * times * _parts(1 / (machine.peak(dtype) * machine.efficiency)),
             times * _parts(1 / (machine.bandwidth * machine.efficiency)),
@@ -160,9 +172,9 @@ class Costs:
         return Rates(_parts(1 / link.bandwidth), start=_parts(link.latency) * ceil(log2(count)))
 
 
-def times_of(name: str, gradient: Gradient) -> int:
-    """Returns how many times the work of a forward pass a step does."""
-    return 1 if gradient != "always" else 3 if name in PRODUCTS else 2
+def times_of(name: str, gradient: Gradient, runs: int = 1) -> int:
+    """Returns how many times the work of a forward pass a step does, of which it runs so many."""
+    return runs + (0 if gradient != "always" else 2 if name in PRODUCTS else 1)
 
 
 def _parts(seconds: float) -> int:
@@ -284,17 +296,18 @@ class Cost(Displayed):
 
 def cost_of(plan: PlanData, sizes: Sizes, machine: Machine) -> Cost:
     """Returns what a training step costs. Raises PlanError for a symbol without a size."""
-    costs, terms = Costs(machine, sizes.mesh), []
+    costs, terms, again = Costs(machine, sizes.mesh), [], runs_of(plan)
     for entry in plan.operators:
         if entry.skipped:
             continue
         lengths = {name: sizes.of(length) for name, length in entry.lengths.items()}
         moved = sum(sizes.bytes(each.shape, each.dtype) for each in _tensors(entry))
         dtype, gradient = kind_of(entry.outputs)
-        known = costs.measured(entry.name, lengths, dtype, gradient)
-        own = costs.operator(entry.name, prod(lengths.values()), moved, dtype, gradient, lengths)
+        runs, points = again.get(entry.node, 1), prod(lengths.values())
+        known = costs.measured(entry.name, lengths, dtype, gradient, runs)
+        own = costs.operator(entry.name, points, moved, dtype, gradient, lengths, runs)
         terms.append(Term(entry.node, entry.name, "", own, known is not None))
-    for each in sendings(plan, sizes.mesh):
+    for each in sendings(plan, sizes.mesh, again=again):
         own = costs.collective(
             each.collective, each.axis, sizes.of(each.bytes) * each.weight // each.weights
         )
@@ -316,7 +329,7 @@ def formula_of(plan: PlanData, machine: Machine) -> Cost:
     def of(text: str) -> Dim:
         return substitute(dim_of_text(text), first)
 
-    costs, terms = Costs(machine, mesh), []
+    costs, terms, again = Costs(machine, mesh), [], runs_of(plan)
     for entry in plan.operators:
         if entry.skipped:
             continue
@@ -330,9 +343,9 @@ def formula_of(plan: PlanData, machine: Machine) -> Cost:
                 for text in tensor.shape:
                     own = own * of(cast("str", text))
                 moved = moved + own
-        rates = costs.rates(entry.name, *kind_of(entry.outputs))
+        rates = costs.rates(entry.name, *kind_of(entry.outputs), again.get(entry.node, 1))
         terms.append(Term(entry.node, entry.name, "", rates.formula(points, moved)))
-    for each in sendings(plan, mesh):
+    for each in sendings(plan, mesh, again=again):
         sent = floor_div(of(each.bytes) * each.weight, each.weights)
         rates = costs.sending(each.collective, each.axis)
         terms.append(Term(each.where, each.collective, each.axis, rates.formula(sent)))

@@ -257,7 +257,7 @@ def plan(
         bytes_of(memory),
         optimizer_states,
         seconds,
-        progress,
+        progress=progress,
     )
     return plan_as(Plan, graph, mesh, policy, state, precision, asked, uneven)
 
