@@ -21,10 +21,13 @@ import numpy as np
 from .bounds import Elimination, Messages, drop_above, elimination_order
 from .clock import Clock, TimeUp
 from .core import EXACT, Core, Empty, Table
-from .problem import FORBIDDEN, Problem
+from .problem import FORBIDDEN, Numbers, Problem
 
 SWEEPS = 400
 """Passes of messages over a core, at most."""
+
+MOST_PRICED = 16
+"""How often prices are tried on the whole problem."""
 
 WORK = 6e7
 """Entries of all tables together, equal ones counted once, up to which a core is eliminated."""
@@ -90,6 +93,9 @@ class Search:
         self.begin()
         if start is not None:
             self.offer(start)
+        known = self.without_limit() if self.problem.limit is not None and self.alike else None
+        if known is not None and (known.bound >= self.target or self.late):
+            return Answer(self.best, self.target, min(known.bound, self.target), known.steps)
         core = Core.__new__(Core)
         try:
             core = Core(self.problem)
@@ -99,12 +105,66 @@ class Search:
             bound = self.target
         except (TimeUp, KeyboardInterrupt):
             self.clock.stop()
-            return self.unfinished()
-        bound = min(bound, self.target)
-        return Answer(self.best, self.target, bound, core.__dict__.get("steps", []))
+            return Answer(self.best, self.target, *self.better(self.least(), known))
+        found = min(bound, self.target), core.__dict__.get("steps", [])
+        return Answer(self.best, self.target, *self.better(found, known))
 
-    def unfinished(self) -> Answer:
-        """The best so far, with the sum of all least costs as its bound."""
+    @property
+    def alike(self) -> bool:
+        """Whether most tables stand at more than one edge, as those of repeated layers do."""
+        edges = self.problem.edges
+        return 2 * len({id(table) for table in edges.values()}) <= len(edges)
+
+    def better(self, found: tuple[int, list[Any]], known: Answer | None) -> tuple[int, list[Any]]:
+        """The larger bound of two, with its proof."""
+        if known is None or known.bound <= found[0]:
+            return found
+        return min(known.bound, self.target), known.steps
+
+    def without_limit(self) -> Answer:
+        """Searches without the limit; what is held too much costs a price, which is looked for by
+        cutting planes. Returns the best bound with its proof. Layers stay alike here, so this is
+        fast; it ends where prices can say no more.
+        """
+        limit = float(self.problem.limit or 0)
+        prices: Prices = {}
+        times: list[int] = []
+        cuts: list[tuple[float, dict[int, int]]] = []
+        best = Answer(None, FORBIDDEN, *self.least())
+        for _ in range(MOST_PRICED):
+            weight = self.scale if prices else 1
+            answer = Search(
+                priced_problem(self.problem, weight, prices), self.clock, self.work
+            ).run(None)
+            worth = int(sum(prices.values()) * limit)
+            bound = -((worth - answer.bound) // weight)
+            if answer.chosen is None and answer.bound >= FORBIDDEN:
+                bound = FORBIDDEN
+            if bound > best.bound:
+                known = [[t, int(p)] for t, p in sorted(prices.items()) if p]
+                best = Answer(None, FORBIDDEN, bound, [["price", weight, known], *answer.steps])
+            if answer.chosen is None:
+                break
+            self.offer(answer.chosen)
+            held = self.problem.held(answer.chosen)
+            worst = max(held, key=lambda t: (held[t], -t), default=None)
+            if bound >= self.target or self.late or worst is None:
+                break
+            if held[worst] > limit and worst not in times:
+                times.append(worst)
+            cost = self.scale * self.problem.cost(answer.chosen)
+            cuts.append((float(cost), held))
+            rows = [(own, {t: at(held, t) - limit for t in times}) for own, held in cuts]
+            prices, reached = master(
+                rows, times, 4 * max(c for c, _ in cuts) / max(limit, 1), limit
+            )
+            prices = {t: p for t, p in prices.items() if p}
+            if reached <= self.scale * best.bound * (1 + 1e-6) or not prices:
+                break
+        return best
+
+    def least(self) -> tuple[int, list[Any]]:
+        """The sum of all least costs, as a bound with its proof."""
         least: dict[int, int] = {}
         bound = 0
         for each in (*self.problem.costs, *self.problem.edges.values()):
@@ -113,7 +173,7 @@ class Search:
             bound += least[id(each)]
         bound = min(bound, self.target)
         said = {"weight": 1, "prices": [], "target": bound, "order": None, "messages": []}
-        return Answer(self.best, self.target, bound, [["bound", said]])
+        return bound, [["bound", said]]
 
     def begin(self) -> None:
         """Says by how much costs are scaled."""
@@ -490,10 +550,10 @@ class Dual:
             worst = max(held, key=lambda t: (held[t], -t))
             if held[worst] > limit and worst not in times:
                 times.append(worst)
-            own = bound - sum(p * (self.at(held, t) - limit) for t, p in prices.items())
+            own = bound - sum(p * (at(held, t) - limit) for t, p in prices.items())
             cuts.append((own, held))
             prices, reached = master(
-                [(own, {t: self.at(held, t) - limit for t in times}) for own, held in cuts],
+                [(own, {t: at(held, t) - limit for t in times}) for own, held in cuts],
                 times,
                 box,
                 limit,
@@ -506,13 +566,34 @@ class Dual:
                 break
         return best
 
-    def at(self, held: dict[int, int], time: int) -> float:
-        found = 0
-        for each in sorted(held):
-            if each > time:
-                break
-            found = held[each]
-        return float(found)
+
+def at(held: dict[int, int], time: int) -> float:
+    """Returns what is held at a time, of what is held from each time on at which that changes."""
+    return float(next((held[t] for t in sorted(held, reverse=True) if t <= time), 0))
+
+
+def priced_problem(problem: Problem, weight: int, prices: Prices) -> Problem:
+    """Returns the problem without its limit, its costs times a weight, and what is held at a time
+    at its price; equal tables as one object.
+    """
+    priced = [(t, int(p)) for t, p in sorted(prices.items()) if p]
+    known: dict[Any, tuple[Numbers, Any]] = {}
+
+    def times(table: Numbers, *held: tuple[Numbers, int]) -> Numbers:
+        key = id(table), *[(id(usage), price) for usage, price in held]
+        if key not in known:
+            total = table * weight
+            for usage, price in held:
+                total = total + usage * price
+            known[key] = np.where(table >= FORBIDDEN, FORBIDDEN, total), (table, held)
+        return known[key][0]
+
+    costs = []
+    for own, usages in zip(problem.costs, problem.usages, strict=True):
+        held = [(u, sum(p for t, p in priced if a <= t < b)) for a, b, u in usages]
+        costs.append(times(own, *[each for each in held if each[1]]))
+    edges = {each: times(table) for each, table in problem.edges.items()}
+    return Problem(tuple(costs), edges, ((),) * len(costs), None)
 
 
 def master(

@@ -7,6 +7,7 @@ import io
 import itertools
 import random
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,9 @@ from dimsolve.partition.search.search import solve
 
 
 def random_problem(seed: int) -> Problem:
-    """A few nodes of a few options, with forbidden ones; every second has a limit."""
+    """A few nodes of a few options, with forbidden ones; every second has a limit, and of every
+    third all tables of one shape are one object, as those of repeated layers are.
+    """
     rng = random.Random(seed)
     count = rng.randint(1, 7)
     sizes = [rng.randint(1, 4) for _ in range(count)]
@@ -32,6 +35,11 @@ def random_problem(seed: int) -> Problem:
     edges = [
         (i, j, [[number() for _ in range(sizes[j])] for _ in range(sizes[i])]) for i, j in pairs
     ]
+    if seed % 3 == 0:
+        alike: dict[tuple[int, int], Any] = {}
+        edges = [
+            (i, j, alike.setdefault((sizes[i], sizes[j]), np.array(table))) for i, j, table in edges
+        ]
     usages = []
     for k in sizes:
         stretches = []
