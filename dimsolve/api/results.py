@@ -494,7 +494,7 @@ class VerificationModel(Model):
 
 
 class FindingModel(Model):
-    """What is wrong with a plan, or not proved. ``change``: rules that would mend it."""
+    """What is wrong with a plan, or not proved. ``change``: rules that would correct it."""
 
     verdict: Literal["legal", "illegal", "unknown"]
     about: Literal["forward", "gradients", "style"]

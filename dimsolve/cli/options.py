@@ -119,7 +119,8 @@ MachineName: TypeAlias = Annotated[
     typer.Option(
         "--machine",
         metavar="NAME",
-        help="Of --policy auto: a100, h100, h200, b200, mi300x, or a JSON file.",
+        help="Of --policy auto: a100, h100, h200, b200, mi300x, a JSON file, or a .db that "
+        "`dimsolve profile` has written.",
     ),
 ]
 MemorySize: TypeAlias = Annotated[
@@ -129,7 +130,7 @@ MemorySize: TypeAlias = Annotated[
 Seconds: TypeAlias = Annotated[
     float | None,
     typer.Option(
-        "--seconds", min=0, help="Of --policy auto: the best plan found in so many is taken."
+        "--seconds", min=0, help="Of --policy auto: the best plan found in so many is taken; 60."
     ),
 ]
 Model: TypeAlias = Annotated[

@@ -59,6 +59,13 @@ def _infinite(table: Any) -> Any:
     return np.where(np.asarray(table) >= 1 << 60, INFINITE, table)
 
 
+def _once(known: dict[int, Any], table: Any) -> Any:
+    """The table with infinite numbers; known: by the identity of tables that stay."""
+    if id(table) not in known:
+        known[id(table)] = _infinite(table)
+    return known[id(table)]
+
+
 def _times(table: Any, factor: int) -> Any:
     finite = np.where(table >= INFINITE, 0, table)
     if int(np.abs(finite).max(initial=0)) * factor >= INFINITE // 2:
@@ -72,10 +79,11 @@ class _State:
     def __init__(self, problem: Any, bound: int) -> None:
         self.bound = bound
         self.limit = problem.limit
-        self.costs = {i: _infinite(c) for i, c in enumerate(problem.costs)}
+        known: dict[int, Any] = {}
+        self.costs = {i: _once(known, c) for i, c in enumerate(problem.costs)}
         self.edges: dict[int, dict[int, Any]] = {i: {} for i in self.costs}
         for (i, j), table in problem.edges.items():
-            self.join(i, j, _infinite(table))
+            self.join(i, j, _once(known, table))
         limited = self.limit is not None
         self.usages = {i: list(u) if limited else [] for i, u in enumerate(problem.usages)}
         ends = sorted({t for each in self.usages.values() for a, b, _ in each for t in (a, b)})
@@ -281,14 +289,24 @@ class _State:
                     t = _times(t[np.ix_(index[i], index[j])], weight)
                     buckets[i].append(((i, j), t, None))
         total, tables, sent = constant, {}, {}
+        known: dict[Any, list[tuple[list[Any], Any, Any]]] = {}
         for i in order:
             names = {n for scope, _, _ in buckets[i] for n in scope} - {i}
             scope = (i, *sorted(names, key=place.__getitem__))
             if np.prod([float(len(index[n])) for n in scope]) > TOO_LARGE:
                 raise NotProved("a table is too large")
-            table = _add(*[_spread(t, own, scope) for own, t, _ in buckets[i]])
-            tables[i] = scope, np.broadcast_to(table, [len(index[n]) for n in scope])
-            least = tables[i][1].min(0)
+            # Equal tables, such as those of repeated layers, are added once.
+            where = [tuple([scope.index(n) for n in own]) for own, _, _ in buckets[i]]
+            parts = [t for _, t, _ in buckets[i]]
+            alike = known.setdefault((*where, *[hash(t.tobytes()) for t in parts]), [])
+            found = next((each for each in alike if all(map(np.array_equal, each[0], parts))), None)
+            if found is None:
+                table = _add(*[_spread(t, own, scope) for own, t, _ in buckets[i]])
+                table = np.broadcast_to(table, [len(index[n]) for n in scope])
+                found = parts, table, table.min(0)
+                alike.append(found)
+            tables[i] = scope, found[1]
+            least = found[2]
             sent[i] = least
             if len(scope) == 1:
                 if least >= INFINITE:
@@ -298,6 +316,7 @@ class _State:
                 buckets[scope[1]].append((scope[1:], least, i))
         if total > most:
             return True
+        known.clear()
         roots = {i for i in order if len(tables[i][0]) == 1}
         down: dict[int, Any] = {i: np.int64(total - int(sent[i])) for i in roots}
         for i in reversed(order):
