@@ -322,14 +322,16 @@ class TensorPolicy:
 
     def _settle(self) -> None:
         """Groups put aside are an error, unless their parameters were cut in another way, or no
-        smaller count would do, or the first of the axes that this one is a part of cuts them.
+        smaller count would do, or the first of the axes that this one is a part of cuts them. Where
+        parts may be unequal they are one only if nothing is cut; else a note says what stays whole.
         """
         for group in self.blocked:
             left = [edge for edge, _ in group.seeds if not self._cut(edge)]
             bytes_left = sum(self.state.bytes[edge] for edge in left) * (1 - 1 / self.state.nominal)
             common = common_length(group.requirements, self.state.network.facts)
             fine = too_fine(self.state.count, common) and not self.requirements.holds
-            if fine and 2 * bytes_left > group.saved:
+            meant = self.requirements.uneven == "refuse" or not self.taken
+            if meant and fine and 2 * bytes_left > group.saved:
                 raise self._error(group, common)
             if left:
                 self.notes.append(self._note(group, left, common))
