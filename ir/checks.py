@@ -148,9 +148,8 @@ def without_numpy(value: Any) -> Any:
         return value
     if type(value).__name__ in ("bool", "bool_"):
         return bool(value)
-    return (
-        int(value) if isinstance(value, Integral) and getattr(value, "itemsize", 0) == 8 else value
-    )
+    is_long = isinstance(value, Integral) and getattr(value, "itemsize", 0) == 8
+    return int(value) if is_long else value
 
 
 def to_choice(parameter: str, value: Any, choices: Collection[str]) -> str:
