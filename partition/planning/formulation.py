@@ -397,9 +397,11 @@ class Formulation:
 
     def _held(self, hold: Hold, operator: Operator, options: list[Option]) -> Numbers:
         edges = self.network.edges
-        if hold.what in ("made", "kept"):
+        if hold.what in ("made", "kept", "whole"):
             number = operator.outputs[hold.place]
             assert number is not None
+            if hold.what == "whole":
+                return np.full(len(options), self.sizes_of(edges[number])[0])
             return self._bytes_made(edges[number], hold.place, options, hold.what == "kept")
         if hold.what == "given":
             number = operator.inputs[hold.place]
