@@ -382,7 +382,6 @@ def least_memory(
     """
     options, known = form.options(), FORBIDDEN
     problem = form.instance(options).problem
-    fixed = form.constant()
     zero = Problem(
         tuple(np.where(c >= FORBIDDEN, c, 0) for c in problem.costs),
         {e: np.where(t >= FORBIDDEN, t, 0) for e, t in problem.edges.items()},
@@ -390,12 +389,12 @@ def least_memory(
         None,
     )
     chosen = solve(zero).chosen or []
-    low, high = limit, min(zero.most_held(chosen) + fixed, below)
+    low, high = limit, min(zero.most_held(chosen), below)
     middle = high - 1 if below < FORBIDDEN else (low + high) // 2
     while low < high:
-        answer = solve(replace(zero, limit=middle - fixed))
+        answer = solve(replace(zero, limit=middle))
         if answer.chosen is not None:
-            high, chosen = zero.most_held(answer.chosen) + fixed, answer.chosen
+            high, chosen = zero.most_held(answer.chosen), answer.chosen
         elif answer.bound >= FORBIDDEN:
             low = middle
         else:
@@ -404,7 +403,7 @@ def least_memory(
             break
         middle = (low + high) // 2
     # Of all that hold so little, one that is fast converts little, too.
-    chosen = solve(replace(problem, limit=high - fixed), seconds=10.0).chosen or chosen
+    chosen = solve(replace(problem, limit=high), seconds=10.0).chosen or chosen
     if chosen:
         taken = [own[k] for own, k in zip(options, chosen, strict=False)]
         known = walk(taken)[1] + limit

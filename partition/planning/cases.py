@@ -1,5 +1,5 @@
-"""What a search decides once for all operators: how parameters are stored along each axis, and which
-blocks of a model run again in the backward pass.
+"""What a search decides once for all operators: how parameters are stored along each axis, and
+which blocks of a model run again in the backward pass.
 
     dp=8, tp=8    {}                            parameters are stored as they are used
                   {"dp": "shared"}              and where dp uses them whole, in parts

@@ -465,7 +465,7 @@ class Formulation:
         found = [n for n in sorted(given) if self.network.edges[n].parameter]
         return max(found, key=lambda n: self.sizes_of(self.network.edges[n])[0], default=None)
 
-    def constant(self) -> int:
+    def given(self) -> int:
         """Returns the bytes of what the caller gives, which is there all the time."""
         inputs = [edge for edge in self.network.edges if edge.kind == "input"]
         return sum(self.sizes_of(edge)[0] for edge in inputs)
@@ -512,8 +512,10 @@ class _Instance:
             self.usages.append(form.held(operator, options) if self.limited else [])
         for edge in self.network.edges:
             self._value(edge)
-        limit = None if form.memory is None else form.memory - form.constant()
-        problem = Problem.of(self.node_costs, self.edges, self.usages, limit)
+        if self.limited and self.options:
+            given = np.full(len(self.options[0]), form.given())
+            self._hold(0, 0, form.least.times.end + 1, given)
+        problem = Problem.of(self.node_costs, self.edges, self.usages, form.memory)
         return Instance(problem, self.options, self.relaxed)
 
     def _value(self, edge: Edge) -> None:

@@ -1,9 +1,9 @@
 """What a rank holds at least while a step runs, whatever else is decided: the rows of a search.
 
-`dimsolve.partition.memory` walks through the step of a plan. Here is said of every operator's choice
-what that walk finds at least, as a sum in which nothing counts twice, so that no plan that fits is
-left out, and *nothing fits* is a theorem. What depends on two choices together, such as what a
-value is converted to while its operator runs, is left out.
+`dimsolve.partition.memory` walks through the step of a plan. Here is said of every operator's
+choice what that walk finds at least, as a sum in which nothing counts twice, so that no plan that
+fits is left out, and *nothing fits* is a theorem. What depends on two choices together, such as
+what a value is converted to while its operator runs, is left out.
 
     linear(x, w)   made     linear      from the operator on, until its last use
                    given    x           as it is used here, until the backward pass of the operator

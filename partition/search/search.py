@@ -61,8 +61,9 @@ def solve(
     progress: Callable[[int, int], None] | None = None,
 ) -> Answer:
     """Returns the answer. seconds: after so many the best so far is returned, with its bound.
-    start: a choice that is known. target: only choices that cost less are looked for. work: entries of all tables together, up to which a core is
-    eliminated. progress: called with the best cost and the bound.
+    start: a choice that is known. target: only choices that cost less are looked for. work: entries
+    of all tables together, up to which a core is eliminated. progress: called with the best cost
+    and the bound.
     """
     return Search(problem, seconds, work, progress, target=target).run(start)
 

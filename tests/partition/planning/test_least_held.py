@@ -16,13 +16,12 @@ from dimsolve.partition.plan import Plan
 from dimsolve.partition.plan_data import RegionPlan
 from dimsolve.partition.planning.assemble import Assembly
 from dimsolve.partition.planning.auto import Asked, decided_by, formulation_of
-from dimsolve.partition.planning.cases import Case, repeated, storages
+from dimsolve.partition.planning.cases import Case, storages
 from dimsolve.partition.planning.formulation import Formulation
 from dimsolve.partition.planning.network import Network
 from dimsolve.partition.planning.vocabulary import Option
 from dimsolve.partition.sizes import Sizes
 
-from .models import traced
 from .random_graphs import random_graph
 from .test_auto import SLOW
 
@@ -46,7 +45,7 @@ def both(
     return {
         "searched": exact.cost(chosen),
         "cost": cost_of(made, sizes, form.costs.machine).picoseconds,
-        "held": exact.most_held(chosen) + form.constant(),
+        "held": exact.most_held(chosen),
         "memory": memory_of(made, sizes, form.states).total,
     }
 
@@ -81,5 +80,6 @@ def test_what_is_held_at_least_is_no_more_than_the_step_needs(part: int) -> None
             taken = [random.choice(each) for each in form.options()]
             found = both(network, mesh, form, case, taken)
             assert found["held"] <= found["memory"], (seed, found, case)
-            if not case.regions:
-                assert found["searched"] >= found["cost"], (seed, found, case)
+            assert found["searched"] <= found["cost"], (seed, found, case)
+            if not case.regions and not case.states:
+                assert found["searched"] == found["cost"], (seed, found, case)
