@@ -185,7 +185,7 @@ class Rounds:
             now = form.instance(form.vocabulary.along(axis, taken))
             # Inner axes may cut what is held.
             more = prod(form.counts[axis + 1 :])
-            room = None if limit is None else limit * more - form.constant()
+            room = None if limit is None else limit * more
             answer = solve(replace(now.problem, limit=room))
             if answer.chosen is None:
                 return
@@ -233,8 +233,9 @@ class Rounds:
             over = self.offer(taken)
             if limit is None or over <= 0 or self.clock.late:
                 break
-            # The rows say a little less than the walk: less is left for them.
-            limit -= over
+            # The rows say less than the walk, of plans that are alike by as much: so much is left.
+            more = over + (now.problem.limit or 0) - now.problem.most_held(answer.chosen)
+            limit = min(limit - 1, (now.problem.limit or 0) - more)
             tighter = replace(now.problem, limit=limit)
             answer = solve(tighter, clock=self.clock, target=min(target, self.cost))
 
@@ -276,8 +277,8 @@ class Cases:
     bounds: list[int] = field(default_factory=list)
 
     def run(self) -> None:
-        """Searches all of them: without the limit first, which ends the matter where what is found
-        fits, and bounds cases that cost no less.
+        """Searches all of them. Where the best without a limit fits, the others are bounded without
+        one too, and cases that cost no less need no search.
         """
         form = formulation_of(self.network, self.mesh, self.asked)
         every = cases_of(self.network, self.mesh, self.asked)
@@ -287,19 +288,13 @@ class Cases:
             if dearer is not None and free[dearer] >= self.cost:
                 self._record(case, free[dearer], [], dearer=dearer)
                 continue
-            bare = form.of(case, None)
-            if len(every) == 1 and self.asked.memory is None:
-                found = Rounds(bare, self.clock, cost=self.cost).run()
-                if found.taken is not None:
-                    self._take(case, found.taken)
-                self._record(case, found.bound, found.proof)
-                continue
-            if dearer is None:
-                found = Rounds(bare, self.clock, self._walk(case), self.cost).run()
-                free[number] = found.bound
-                if found.taken is not None:
+            fits = self.best is not None or number == 0
+            if self.asked.memory is None or (fits and dearer is None):
+                found = Rounds(form.of(case, None), self.clock, cost=self.cost).run()
+                if found.taken is not None and self._walk(case)(found.taken)[1] <= 0:
                     self._take(case, found.taken)
                 if found.bound >= self.cost or self.asked.memory is None:
+                    free[number] = found.bound
                     self._record(case, found.bound, found.proof)
                     continue
             limited = form.of(case, self.asked.memory)
@@ -430,7 +425,6 @@ def least_memory(
     """
     options, known = form.options(), FORBIDDEN
     problem = form.instance(options).problem
-    fixed = form.constant()
     zero = Problem(
         tuple(np.where(c >= FORBIDDEN, c, 0) for c in problem.costs),
         {e: np.where(t >= FORBIDDEN, t, 0) for e, t in problem.edges.items()},
@@ -438,12 +432,12 @@ def least_memory(
         None,
     )
     chosen = solve(zero).chosen or []
-    low, high = limit, min(zero.most_held(chosen) + fixed, below)
+    low, high = limit, min(zero.most_held(chosen), below)
     middle = high - 1 if below < FORBIDDEN else (low + high) // 2
     while low < high and not clock.late:
-        answer = solve(replace(zero, limit=middle - fixed))
+        answer = solve(replace(zero, limit=middle))
         if answer.chosen is not None:
-            high, chosen = zero.most_held(answer.chosen) + fixed, answer.chosen
+            high, chosen = zero.most_held(answer.chosen), answer.chosen
         elif answer.bound >= FORBIDDEN:
             low = middle
         else:
@@ -451,6 +445,8 @@ def least_memory(
         if high - low <= max(low // 1000, 1):
             break
         middle = (low + high) // 2
+    # Of all that hold so little, one that is fast converts little, too.
+    chosen = solve(replace(problem, limit=high), clock=Clock(10.0)).chosen or chosen
     if chosen:
         taken = [own[k] for own, k in zip(options, chosen, strict=False)]
         known = walk(taken)[1] + limit

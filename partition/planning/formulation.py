@@ -405,9 +405,11 @@ class Formulation:
 
     def _held(self, hold: Hold, operator: Operator, options: list[Option]) -> Numbers:
         edges = self.network.edges
-        if hold.what in ("made", "kept"):
+        if hold.what in ("made", "kept", "whole"):
             number = operator.outputs[hold.place]
             assert number is not None
+            if hold.what == "whole":
+                return np.full(len(options), self.sizes_of(edges[number])[0])
             return self._bytes_made(edges[number], hold.place, options, hold.what == "kept")
         if hold.what == "given":
             number = operator.inputs[hold.place]
@@ -471,7 +473,7 @@ class Formulation:
         found = [n for n in sorted(given) if self.network.edges[n].parameter]
         return max(found, key=lambda n: self.sizes_of(self.network.edges[n])[0], default=None)
 
-    def constant(self) -> int:
+    def given(self) -> int:
         """Returns the bytes of what the caller gives, which is there all the time."""
         inputs = [edge for edge in self.network.edges if edge.kind == "input"]
         return sum(self.sizes_of(edge)[0] for edge in inputs)
@@ -520,8 +522,10 @@ class _Instance:
         for edge in self.network.edges:
             clock.check()
             self._value(edge)
-        limit = None if form.memory is None else form.memory - form.constant()
-        problem = Problem.of(self.node_costs, self.edges, self.usages, limit)
+        if self.limited and self.options:
+            given = np.full(len(self.options[0]), form.given())
+            self._hold(0, 0, form.least.times.end + 1, given)
+        problem = Problem.of(self.node_costs, self.edges, self.usages, form.memory)
         return Instance(problem, self.options, self.relaxed)
 
     def _value(self, edge: Edge) -> None:

@@ -27,9 +27,10 @@ from ..memory import EXACT, IN_ORDER, MOVES, STRIDED, picks
 from ..saved import Saved, saved_by
 from .network import Edge, Network, Operator
 
-What: TypeAlias = Literal["made", "kept", "given", "extra", "gradients"]
+What: TypeAlias = Literal["made", "kept", "whole", "given", "extra", "gradients"]
 """Of an operator's choice: an output as it is made, or as it is where what sums it up is done
-before a region; an input as it is used; what nobody else sees; the gradients of its backward pass.
+before a region, or whole, as it is returned; an input as it is used; what nobody else sees; the
+gradients of its backward pass.
 """
 
 
@@ -193,6 +194,9 @@ class LeastHeld:
     def _made(self, edge: Edge, number: int, output: int) -> None:
         """A value from its operator to its last use, in every run; and what regions keep of it."""
         runs, last, memory = self.times.runs, self.last[edge.number], self.memory[edge.number]
+        if edge.returned:
+            hold = Hold(number, "whole", output, self.times.turn, self.times.end + 1)
+            self._note(memory, edge, hold)
         for turn, start in enumerate(runs[number]):
             stop = self.times.end + 1
             if last < len(runs):
@@ -279,7 +283,10 @@ def _apart(memory: _Memory) -> Iterator[Hold]:
     """Holds of one memory of which no two are at one time: the largest first."""
     taken: list[tuple[int, int]] = []
     stop = None if memory.parts_at is None else memory.parts_at + 1
-    order = sorted(memory.found, key=lambda each: (-each[0], each[1].start - each[1].stop))
+    order = sorted(
+        memory.found,
+        key=lambda each: (-each[0], each[1].what != "whole", each[1].start - each[1].stop),
+    )
     for _, hold in order:
         free = [
             (max(hold.start, memory.start), hold.stop if stop is None else min(hold.stop, stop))

@@ -45,7 +45,7 @@ def both(
     return {
         "searched": exact.cost(chosen),
         "cost": cost_of(made, sizes, form.costs.machine).picoseconds,
-        "held": exact.most_held(chosen) + form.constant(),
+        "held": exact.most_held(chosen),
         "memory": memory_of(made, sizes, form.states).total,
     }
 
@@ -68,17 +68,18 @@ def some_regions(random: Random, network: Network) -> tuple[RegionPlan, ...]:
 @pytest.mark.parametrize("part", range(4))
 def test_what_is_held_at_least_is_no_more_than_the_step_needs(part: int) -> None:
     """Random graphs, meshes, choices, ways to store parameters, and regions."""
-    for seed in range(part * 30, part * 30 + 30):
+    for seed in range(part * 8, part * 8 + 8):
         random = Random(seed)
         network = Network(inlined(random_graph(random, random.randint(2, 7)).graph))
         mesh = Mesh.of(random.choice([{"a": 2}, {"a": 4}, {"a": 2, "b": 2}]))
         sizes = dict.fromkeys(network.classes.known, 8)
         form = formulation_of(network, mesh, Asked(SLOW, sizes, 1 << 50))
-        for _ in range(6):
+        for _ in range(5):
             states = random.choice(storages(mesh, mesh.names))
             case = Case(states, some_regions(random, network))
             taken = [random.choice(each) for each in form.options()]
             found = both(network, mesh, form, case, taken)
             assert found["held"] <= found["memory"], (seed, found, case)
-            if not case.regions:
-                assert found["searched"] >= found["cost"], (seed, found, case)
+            assert found["searched"] <= found["cost"], (seed, found, case)
+            if not case.regions and not case.states:
+                assert found["searched"] == found["cost"], (seed, found, case)
