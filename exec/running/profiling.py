@@ -139,14 +139,9 @@ class _Keeping(fx.Interpreter):
         return super().run_node(n)
 
     def _is_alone(self, origin: Origin) -> bool:
+        """Whether it is an operator's call that communicates nothing itself."""
         entry = self.entries.get(origin.label) if origin.kind == "operator" else None
-        call = origin.call
-        return (
-            entry is not None
-            and call is not None
-            and call.local is None
-            and (entry.name not in VIEWS)
-        )
+        return entry is not None and not entry.sends and entry.name not in VIEWS
 
 
 def _copied(leaf: Any) -> Any:

@@ -113,6 +113,11 @@ def trained(name: str, text: str, database: str) -> tuple[str, float, int]:
     return device_of(part).device, max(every), peak
 
 
+def text_of(plan: Plan) -> str:
+    """The plan as JSON, without its proof, which the ranks do not need."""
+    return plan.model_copy(update={"search": None}).to_json()
+
+
 def rows_of(name: str, ranks: Ranks, mesh: dict[str, int], database: str) -> list[Row]:
     """All plans of one model on one mesh."""
     graph = traced(name)[2]
@@ -125,12 +130,12 @@ def rows_of(name: str, ranks: Ranks, mesh: dict[str, int], database: str) -> lis
         if not any(made.operators == each.operators for each in plans.values()):
             plans[policy] = made
     found = {
-        policy: ranks.run(trained, name, p.to_json(), database)[0] for policy, p in plans.items()
+        policy: ranks.run(trained, name, text_of(p), database)[0] for policy, p in plans.items()
     }
     device = next(iter(found.values()))[0]
     auto = ds.plan(graph, mesh, "auto", machine=ds.Machine.measured(database, device), sizes={})
     plans["auto"] = auto
-    found["auto"] = ranks.run(trained, name, auto.to_json(), database)[0]
+    found["auto"] = ranks.run(trained, name, text_of(auto), database)[0]
     machine = ds.Machine.measured(database, device)
     rows = []
     for policy, made in plans.items():

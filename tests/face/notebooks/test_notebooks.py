@@ -61,8 +61,8 @@ def pictures(notebook: Any) -> list[str]:
     return [each["image/svg+xml"] for each in data if "image/svg+xml" in each]
 
 
-def test_there_are_seven_notebooks() -> None:
-    assert [path.name[:2] for path in NOTEBOOKS] == ["01", "02", "03", "04", "05", "06", "08"]
+def test_there_are_eight_notebooks() -> None:
+    assert [path.name[:2] for path in NOTEBOOKS] == ["01", "02", "03", "04", "05", "06", "07", "08"]
 
 
 @each_notebook
