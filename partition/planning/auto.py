@@ -214,7 +214,7 @@ class Rounds:
             if limit is None or over <= 0 or self.clock.late:
                 break
             # What relaxed values are converted to was not counted: less is left for the others.
-            limit -= over
+            limit = min(limit, now.problem.most_held(answer.chosen)) - over
             answer = solve(replace(now.problem, limit=limit), clock=self.clock)
 
     def prove(self, bound: int, proof: list[Any]) -> None:
