@@ -51,6 +51,12 @@ class Target:
 
         return trace(self.model, self.args, self.kwargs, dynamic=self.dynamic)
 
+    def sizes(self) -> dict[str, int]:
+        """Returns the sizes of the example's dynamic dimensions, as far as tensors tell them."""
+        from .capture.dynamic import given_sizes, leaves_of
+
+        return given_sizes(leaves_of(self.model, self.args, self.kwargs, self.dynamic)) or {}
+
 
 def load_target(text: str) -> Target:
     """Returns the target; AnnotationError where there is no such function, or it returns

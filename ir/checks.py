@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+from numbers import Integral
 from operator import index
 from reprlib import Repr
 from typing import Any
@@ -129,11 +130,26 @@ def to_whole(parameter: str, value: Any, least: int, most: int | None = None) ->
 
 def to_flag(parameter: str, value: Any) -> bool:
     """Returns True or False, from a bool or NumPy's; AnnotationError for anything else."""
-    if isinstance(value, bool):
-        return value
-    if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
-        return bool(value)
+    found = without_numpy(value)
+    if isinstance(found, bool):
+        return found
     raise wrong_type(parameter, value, "True or False")
+
+
+def without_numpy(value: Any) -> Any:
+    """Returns an integer of 64 bits or a truth value of NumPy's as Python's own, anything else as
+    it is: shorter integers overflow where Python's do not.
+
+    >>> import numpy as np
+    >>> without_numpy(np.int64(7)), without_numpy(np.bool_(True)), without_numpy("7")
+    (7, True, '7')
+    """
+    if type(value).__module__ != "numpy":
+        return value
+    if type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    is_long = isinstance(value, Integral) and getattr(value, "itemsize", 0) == 8
+    return int(value) if is_long else value
 
 
 def to_choice(parameter: str, value: Any, choices: Collection[str]) -> str:

@@ -23,7 +23,7 @@ from dimsolve.ir.graph import Graph
 from .checkpoints import with_regions_of
 from .communication import Traffic, communication_of
 from .compare import diff
-from .cost import Cost, cost_of
+from .cost import Cost, cost_of, formula_of
 from .engines.torch_tp import ParallelizeModule, to_parallelize_module
 from .engines.write import to_distributed_config, to_tp_plan
 from .machine import Machine
@@ -125,11 +125,16 @@ class Plan(PlanData, Displayed):
     ) -> Cost:
         """Returns the seconds of a training step on a machine, at these sizes; `memory` says how
         they are given. machine: one, or the name of a known one; None: that of the plan's search,
-        or an H100. A plan that was searched for has the sizes of its search where none are given.
+        or an H100. A plan that was searched for has the sizes of its search where none are given;
+        of any other the cost then is an expression in its symbols, ``cost.expression``, in
+        picoseconds.
         """
-        if sizes is None and not named and self.search is not None:
+        found = machine_of(machine, self)
+        if sizes is None and not named:
+            if self.search is None:
+                return formula_of(self, found)
             sizes = self.search.sizes
-        return cost_of(self, Sizes(self, sizes, named, "cost"), machine_of(machine, self))
+        return cost_of(self, Sizes(self, sizes, named, "cost"), found)
 
     def verification(self) -> PlanVerification:
         """Returns whether what the plan says of its search is true: what it costs and holds is
@@ -252,7 +257,7 @@ def plan(
         bytes_of(memory),
         optimizer_states,
         seconds,
-        progress,
+        progress=progress,
     )
     return plan_as(Plan, graph, mesh, policy, state, precision, asked, uneven)
 

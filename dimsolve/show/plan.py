@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -26,10 +27,12 @@ from dimsolve.partition.plan_data import (
     InputPlan,
     LocalTensor,
     OperatorPlan,
+    PlanError,
 )
 from dimsolve.partition.reshard import SENT, Collective
 from dimsolve.solver.shapes import dim_of_text
 
+from .cost import spent
 from .graph import Section, names_text, runs_of, sections
 from .picture import (
     EMPTY,
@@ -86,6 +89,21 @@ def summary(plan: Plan) -> str:
     if plan.regions:
         lines += ["", f"run again in the backward pass {len(plan.regions)}, see explain()"]
     return "\n".join(lines)
+
+
+def memory_text(plan: Plan, sizes: Mapping[str, int]) -> str:
+    """Returns what a rank holds in a training step at these sizes, or why that is not known."""
+    known = {name: size for name, size in sizes.items() if name in plan.symbols}
+    at = ", ".join(f"{name} = {size}" for name, size in known.items())
+    title = f"bytes of one rank in a step{f', {at}' if at else ''}"
+    try:
+        found = plan.memory(known)
+    except PlanError as error:
+        return "\n" + "\n".join(_table(title, [(error.diagnostic.reason,)]))
+    amounts = {**asdict(found), "in all": found.total}
+    most = max(len(f"{amount:,}") for amount in amounts.values())
+    rows = [(name, f"{amount:>{most},}") for name, amount in amounts.items()]
+    return "\n" + "\n".join(_table(title, rows))
 
 
 def _over(plan: Plan) -> str:
@@ -236,7 +254,7 @@ _MOST_WEIGHT = 260
 def plan_svg(plan: Plan) -> str:
     """Returns the picture of a plan as SVG text."""
     drawing = _Drawing(plan)
-    picture = column(drawing.head(), *drawing.body(), drawing.foot(), gap=14)
+    picture = column(drawing.head(), spent(plan), *drawing.body(), drawing.foot(), gap=14)
     return picture.card(f"plan of {_over(plan)}", described(plan))
 
 

@@ -43,6 +43,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from dimsolve.ir.checks import without_numpy
 from dimsolve.ir.errors import DimsolveError, ShapeError
 from dimsolve.ir.graph import Argument, Node, OperatorCall, Value
 from dimsolve.ir.types import Known, TensorType
@@ -630,7 +631,11 @@ def _compiled(
         hook = _Hook(backend)
         compiled = torch.compile(_fresh_code(model), backend=hook, fullgraph=True)
         try:
-            with _settings(default), _tensors_on_meta(device), noting_reads(backend.reads):
+            with ExitStack() as stack:
+                stack.enter_context(_settings(default))
+                stack.enter_context(_tensors_on_meta(device))
+                stack.enter_context(noting_reads(backend.reads))
+                stack.enter_context(_numbers_of_python(owner))
                 args, kwargs = given.anew()
                 return backend, compiled(*args, **kwargs)
         except Exception as error:
@@ -716,6 +721,25 @@ def _settings(device: str | None) -> Iterator[None]:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         yield
+
+
+@contextmanager
+def _numbers_of_python(model: Any) -> Iterator[None]:
+    """torch takes integers of NumPy's that modules hold for tensors; here they are Python's."""
+    modules = getattr(model, "modules", None)
+    changed: list[tuple[dict[str, Any], str, Any, Any]] = []
+    for module in modules() if callable(modules) else ():
+        for name, value in list(vars(module).items()):
+            plain = without_numpy(value)
+            if plain is not value:
+                changed.append((vars(module), name, value, plain))
+                vars(module)[name] = plain
+    try:
+        yield
+    finally:
+        for held, name, value, plain in changed:
+            if held.get(name) is plain:
+                held[name] = value
 
 
 @contextmanager

@@ -68,6 +68,11 @@ _AT_A_LINE = problems(
       {code}torch gives none to a tensor that is no argument of checkpoint, and on a rank it would
       have one
       hint: checkpoint(..., use_reentrant=False), or give the tensor as an argument
+    packed-encoder: a TransformerEncoder in evaluation is given a padding mask{at}
+      {code}where no gradients are recorded torch leaves zeros at padded positions, and elsewhere
+      not; a program computes every call alike
+      hint: nn.TransformerEncoder(..., enable_nested_tensor=False), or of one that is made
+      encoder.use_nested_tensor = False
     unreachable: the model does what no program can call{at}
       {code}torch's capture calls {path} here, which has no import path
       hint: write it with tensor operators, or register it as an operator
@@ -100,6 +105,7 @@ replaces_data = partial(_refused, "replaces-data")
 function_transform = partial(_refused, "function-transform")
 context_function = partial(_refused, "context-fn")
 reentrant_closure = partial(_refused, "reentrant-closure")
+packed_encoder = partial(_refused, "packed-encoder")
 
 
 def unreachable(path: str, line: Source | None) -> TraceError:
@@ -130,6 +136,8 @@ def refused(error: Exception) -> DimsolveError:
     line, text = _line_of(error), str(error)
     if "checkpoint not implemented for" in text and "context_fn" in text:
         return context_function(line)
+    if _raised_in(error, "packed_encoder"):
+        return packed_encoder(line)
     code = "not-captured"
     if "convert all Tensors to FakeTensors" in text and "device='meta'" in text:
         code = "not-captured (on meta)"
@@ -148,12 +156,23 @@ def _summary(text: str) -> str:
     return " ".join(filter(None, kept))[:500]
 
 
+def _is_torchs(file: str) -> bool:
+    """Whether a file is torch's Python, or what stands for it while a model is captured."""
+    return "/torch/" in file or file.endswith("exec/capture/torch_python.py")
+
+
+def _raised_in(error: BaseException, function: str) -> bool:
+    """Whether a function of torch_python.py has refused what torch raised for."""
+    stack = list(getattr(error, "real_stack", None) or [])
+    return bool(stack) and stack[-1].name == function and _is_torchs(stack[-1].filename)
+
+
 def _line_of(error: BaseException) -> Source | None:
     """The innermost line of the user's code that torch names for an error."""
     seen: BaseException | None = error
     while seen is not None:
         stack = getattr(seen, "real_stack", None)
-        frames = [frame for frame in stack or () if "/torch/" not in frame.filename]
+        frames = [frame for frame in stack or () if not _is_torchs(frame.filename)]
         if frames:
             return source(frames[-1].filename, frames[-1].lineno or 0)
         seen = seen.__cause__ or seen.__context__

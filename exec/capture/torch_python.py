@@ -51,6 +51,7 @@ def read_through() -> Iterator[None]:
         stack.enter_context(patch.dict(rules, {**_plain_functions(), **in_graph}))
         stack.enter_context(patch.object(transformer, "_detect_is_causal_mask", _is_causal))
         stack.enter_context(patch.object(functional, "_check_key_padding_mask", _check_padding))
+        stack.enter_context(patch.object(transformer.TransformerEncoder, "forward", packed_encoder))
         stack.enter_context(patch.object(_Checkpoint, "_call_function", _call_checkpoint))
         for (home, name), stand_in in stand_ins.items():
             stack.enter_context(patch.object(home, name, stand_in))
@@ -93,6 +94,24 @@ def _is_causal(mask: Any, is_causal: bool | None = None, size: int | None = None
     to be causal is added as any other.
     """
     return is_causal is True
+
+
+_plain_encoder: Callable[..., Any] = transformer.TransformerEncoder.forward
+
+
+def packed_encoder(
+    self: Any,
+    src: Any,
+    mask: Any = None,
+    src_key_padding_mask: Any = None,
+    is_causal: bool | None = None,
+) -> Any:
+    """torch's encoder, but for its way to pack what is not padded, which is refused by this name:
+    it leaves zeros at padded positions where no gradients are recorded.
+    """
+    if src_key_padding_mask is not None and self.use_nested_tensor and not self.training:
+        raise RuntimeError("it packs what is not padded")
+    return _plain_encoder(self, src, mask, src_key_padding_mask, is_causal)
 
 
 def _check_padding(key_padding_mask: Any, src_len: int, bsz: int) -> None:

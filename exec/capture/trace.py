@@ -821,7 +821,6 @@ def trace(
     """
     args = (args,) if _is_tensor(args) else tuple(args)
     refuse_backward_hooks(model)
-    _warn_padded(model)
     refusal: DimsolveError | None = None
     for captured in captures(model, args, kwargs or {}, dynamic):
         reader = Reader(captured, model)
@@ -837,22 +836,6 @@ def trace(
         return graph
     assert refusal is not None
     raise refusal
-
-
-def _warn_padded(model: Any) -> None:
-    """Says which encoders torch answers for otherwise where there is padding."""
-    import torch
-
-    for path, module in named(model, "named_modules"):
-        encoder = isinstance(module, torch.nn.TransformerEncoder) and not module.training
-        if encoder and module.use_nested_tensor and torch.backends.mha.get_fastpath_enabled():
-            warnings.warn(
-                f"{path or 'the model'}, a TransformerEncoder: given a padding mask, and where no "
-                "gradients are recorded, torch leaves 0 at padded positions; the graph computes "
-                "these as where gradients are recorded, and all others are the same. Make it with "
-                "enable_nested_tensor=False, and torch does so too",
-                stacklevel=3,
-            )
 
 
 def _check_example(graph: Graph, sizes: Mapping[str, int]) -> None:

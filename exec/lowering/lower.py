@@ -39,6 +39,7 @@ from dimsolve.ir.graph import (
 )
 from dimsolve.ir.types import ScalarType, ShapeType, TensorType
 from dimsolve.partition import regions
+from dimsolve.partition.aliasing import aliases_of, written_by
 from dimsolve.partition.inlining import inlined
 from dimsolve.partition.layout import Layout
 from dimsolve.partition.placement import Shard
@@ -134,6 +135,8 @@ class _Lowering:
         self.conversions = {entry.id: entry for entry in self.plan.conversions}
         self.used = {value.name for node in self.graph.nodes() for value in node.operands()}
         self.used |= {value.name for value in self.graph.outputs.values()}
+        self.memory = aliases_of(self.graph)
+        self.copied: list[tuple[fx.Node, InputPlan]] = []
 
     def program(self) -> Program:
         """Makes the program, node by node in the order of the graph."""
@@ -147,6 +150,7 @@ class _Lowering:
             checkpoints.begin()
             self._node(node)
             checkpoints.end(around.get(node.id))
+        self._write_back()
         absent = self._output()
         gathers = gather_in_blocks(self.setting)
         use_in_graphs_dtype(self.setting)
@@ -255,6 +259,34 @@ class _Lowering:
             is_input = entry.kind == "input"
             source = setting.given_as(held.name) if is_input else setting.stored.get(held.name, own)
             self.env[name] = self.values.cut(self.given[name], source, held)
+            if (
+                is_input
+                and self.env[name] is not self.given[name]
+                and self._is_written(entry.value)
+            ):
+                self._copy(held)
+
+    def _is_written(self, value: Value) -> bool:
+        """Whether a node writes to memory of a value."""
+        group = self.memory[value]
+        return any(x in group for node in self.graph.nodes() for x, _ in written_by(node))
+
+    def _copy(self, held: InputPlan) -> None:
+        """Gives an input that is written to memory of its own, where it is a part of what was given
+        or was gathered: the caller's has what is written in the end (`_write_back`).
+        """
+        copy = self.fx.call_method("clone", (self.env[held.value],))
+        copy.meta["origin"] = Origin("copy", held.name)
+        self.env[held.value] = copy
+        self.copied.append((copy, held))
+
+    def _write_back(self) -> None:
+        """Puts what was written to copies of the caller's tensors into these."""
+        for copy, held in self.copied:
+            own, given = self.setting.layout(held.placements), self.setting.given_as(held.name)
+            result = self.values.moved(copy, own, given, held)
+            written = self.fx.call_method("copy_", (self.given[held.value], result))
+            written.meta["origin"] = Origin("written", held.name)
 
     def _constant(self, entry: Input, held: InputPlan | None) -> Any:
         """The part of a tensor that belongs to the program, on this device."""

@@ -215,7 +215,7 @@ class Values:
 
     def cut(self, node: fx.Node, source: Layout, held: InputPlan) -> fx.Node:
         """Returns the part of an input that the plan wants of what there is."""
-        return self._moved(node, source, self._setting.layout(held.placements), held)
+        return self.moved(node, source, self._setting.layout(held.placements), held)
 
     def returned(self, name: str, entry: OutputPlan | None, *, always: bool = False) -> Any:
         """Returns what an output is handed out as: whole, but along the axes that are kept in the
@@ -238,13 +238,13 @@ class Values:
         if not any(isinstance(placement, Shard) for placement in target):
             return self.source(entry.source)
         if name not in self._returned:
-            part = self._moved(self.source(entry.value), made, target, entry)
+            part = self.moved(self.source(entry.value), made, target, entry)
             if placed and placing is not None:
                 part = self._setting.fx.call_function(placing(target), (part,))
             self._returned[name] = part
         return self._returned[name]
 
-    def _moved(
+    def moved(
         self, node: fx.Node, source: Layout, target: Layout, entry: InputPlan | OutputPlan
     ) -> fx.Node:
         """Returns a value in another layout, a conversion for each step of the cheapest way."""

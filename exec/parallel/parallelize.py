@@ -126,13 +126,6 @@ _NO_OUTPUT = Problem(
     "it has {listed}",
     "plan.outputs lists them",
 )
-_STATIC_CACHE = Problem(
-    LoweringError,
-    "static-cache",
-    "a static cache is given in parts: {name}",
-    "what a step writes into parts of another layout than its program's would be lost",
-    'leave out cache_implementation="static"; a cache that grows stays cut from call to call',
-)
 _NO_DATA_AXIS = Problem(
     LoweringError,
     "no-data-axis",
@@ -402,10 +395,6 @@ class ParallelModule(torch.nn.Module):
     @torch.compiler.disable
     def _placed(self, entry: Entry, inputs: list[Tensor]) -> tuple[list[Tensor], Form]:
         """This rank's parts of inputs of which some are DTensors, and the program for them."""
-        names = frozenset(entry.arguments.names)
-        for name, value in zip(entry.arguments.names, inputs, strict=True):
-            if _is_placed(value) and f"{name.rpartition('.')[0]}.cumulative_length" in names:
-                raise _STATIC_CACHE(name=name)
         parts, layouts = local_parts(inputs, entry.arguments.names, self.ends)
         return parts, entry.form(layouts, self._returned)
 

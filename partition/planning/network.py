@@ -114,6 +114,10 @@ class Network:
             self._read_node(node)
         for value in self.graph.outputs.values():
             self.edges[self.number_of(value, None)].returned = True
+        for entry in self.graph.inputs:
+            last = self.number_of(entry.value, None)
+            if entry.kind == "input" and last != self._numbers[entry.value]:
+                self.edges[last].returned = True  # the caller sees what is written to it
 
     def _edge(self, value: Value) -> Edge:
         dims = value.dims if isinstance(value.type, TensorType) else None

@@ -45,16 +45,23 @@ def remarks(plan: PlanData, decided: Sequence[tuple[AxisState, Requirements]]) -
 
 
 def _gathered_outputs(plan: PlanData) -> Iterator[str]:
+    """One for each output; for those of one container that cost the same, one for all."""
     conversions = {entry.id: entry for entry in plan.conversions}
+    found: dict[tuple[str, str, str], list[str]] = {}
     for output in plan.outputs:
         source = output.source
         while (entry := conversions.get(source)) is not None:
             if "all-gather" in entry.forward and _is_much(entry.bytes_forward):
-                yield (
-                    f"{output.name} is returned whole: every rank gathers {entry.bytes_forward} "
-                    f'bytes along {entry.axis}; parallelize(..., outputs="placed") leaves it cut'
-                )
+                holder = output.name.partition(".")[0]
+                found.setdefault((holder, entry.bytes_forward, entry.axis), []).append(output.name)
             source = entry.source
+    for (_, size, axis), (name, *others) in found.items():
+        more = f" and {len(others)} more like it are" if others else " is"
+        each, them = (" of each", "them") if others else ("", "it")
+        yield (
+            f"{name}{more} returned whole: every rank gathers {size} bytes{each} along {axis}; "
+            f'parallelize(..., outputs="placed") leaves {them} cut'
+        )
 
 
 def _is_much(text: str) -> bool:

@@ -36,6 +36,9 @@ Needs: TypeAlias = frozenset[int]
 Atom: TypeAlias = tuple[int, tuple[Collective, ...], int]
 """The axis, the collectives, and the axes that cut the value before, as bits."""
 
+SUMS = ("all-reduce", "reduce-scatter")
+"""What stays out of a region that is run again, where it may."""
+
 NO_WAY = 0
 """The number of the way that there is none."""
 
@@ -55,12 +58,12 @@ class Ways:
         self._layouts: dict[Layout, int] = {}
         self._needs: dict[Need, int] = {}
         self._atoms: dict[Atom, int] = {}
-        self._rows: list[tuple[dict[int, int], dict[int, int], dict[int, int]]] = [({}, {}, {})]
+        self._rows: list[tuple[dict[int, int], dict[int, int]]] = [({}, {})]
         self._ways: dict[Any, int] = {}
         self._alike: dict[Any, int] = {}
         self._tables: dict[Any, Numbers] = {}
         self._codes: tuple[dict[Any, int], list[tuple[tuple[int, int, int], ...]]] = {}, []
-        self._counts = [np.zeros((0, 0), np.int64) for _ in range(3)]
+        self._counts = [np.zeros((0, 0), np.int64) for _ in range(2)]
         self.whole = self.need(((R,) * len(self.counts), (False,) * len(self.counts)))
 
     def layout(self, layout: Layout) -> int:
@@ -158,7 +161,6 @@ class Ways:
                 return NO_WAY
             forward: dict[int, int] = {}
             backward: dict[int, int] = {}
-            copies: dict[int, int] = {}
             for step in steps:
                 found = conversion(step.before[step.axis], step.after[step.axis], step.shared)
                 mask = mask_of(step.before)
@@ -166,11 +168,8 @@ class Ways:
                     if given:
                         atom = self._atom((step.axis, given, mask))
                         into[atom] = into.get(atom, 0) + 1
-                if found.forward:
-                    after = mask_of(step.after)
-                    copies[after] = copies.get(after, 0) + 1
             self._ways[key] = len(self._rows)
-            self._rows.append((forward, backward, copies))
+            self._rows.append((forward, backward))
         return self._ways[key]
 
     def _atom(self, atom: Atom) -> int:
@@ -183,11 +182,10 @@ class Ways:
         return len(self._rows)
 
     def _matrices(self) -> list[Numbers]:
-        """Of each way how many of each atom there are forward and backward, and copies by mask."""
+        """Of each way how many of each atom there are forward and backward."""
         rows, atoms = len(self._rows), len(self.atoms)
-        widths = atoms, atoms, 1 << len(self.counts)
         if self._counts[0].shape != (rows, atoms):
-            found = [np.zeros((rows, width), np.int64) for width in widths]
+            found = [np.zeros((rows, atoms), np.int64) for _ in range(2)]
             for own, before in zip(found, self._counts, strict=True):
                 own[: len(before), : before.shape[1]] = before
             for number in range(len(self._counts[0]), rows):
@@ -197,19 +195,18 @@ class Ways:
             self._counts = found
         return self._counts
 
-    def prices(self, edge: Edge, price: Price) -> Numbers:
-        """Returns what each way costs such a value."""
-        forward, backward, _ = self._matrices()
+    def prices(self, edge: Edge, price: Price, again: tuple[int, int] = (1, 1)) -> Numbers:
+        """Returns what each way costs such a value. again: how often its sums run forward, and what
+        moves it otherwise.
+        """
+        forward, backward = self._matrices()
         atoms = np.array([price(*atom) for atom in self.atoms], np.int64)
-        found = forward @ atoms
+        runs = np.array([again[each[0] not in SUMS] for _, each, _ in self.atoms], np.int64)
+        found = forward @ (atoms * runs)
         if edge.gradient == "always":
             found = found + backward @ atoms
         found[NO_WAY] = FORBIDDEN
         return np.asarray(found, np.int64)
-
-    def copied(self, sizes: Sequence[int]) -> Numbers:
-        """Returns the bytes of what each way converts to. sizes: of a value, by what cuts it."""
-        return np.asarray(self._matrices()[2] @ np.array(sizes, np.int64), np.int64)
 
     # bounds --------------------------------------------------------------------------------------
 

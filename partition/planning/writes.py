@@ -6,13 +6,12 @@
 A view shares its memory with what it was taken from. Where one of the two is written to and the
 other one used later, what is read depends on the memory being shared, and a rank that works on a
 copy would read something else. All operators on such memory stay whole: then nothing is copied. So
-it is with what the caller gave, who sees what was written, and with what is written to where
-gradients are switched off, which keeps the gradient that it had.
+it is with what is written to where gradients are switched off, which keeps the gradient that it
+had. A tensor that the caller gave may be cut: in the end it is told what was written.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -97,7 +96,6 @@ class _Sharing:
         self.last_use = {v: n for n, node in enumerate(self.nodes) for v in node.operands()}
         self.last_use.update({value: len(self.nodes) for value in graph.outputs.values()})
         self.made = {value: n for n, node in enumerate(self.nodes) for value in node.outputs}
-        self.uses = Counter(value for node in self.nodes for value in node.operands())
         self.inputs = {entry.value: entry.kind for entry in graph.inputs}
         self.recorded = _made_recorded(graph)
 
@@ -133,7 +131,8 @@ class _Sharing:
             return True
         kinds = {self.inputs[each] for each in group if each in self.inputs}
         # An input is written to in place: no copy of it may stand between it and the writer.
-        return bool(kinds - {"buffer"}) or (bool(kinds) and bool(before or self.uses[value] > 1))
+        used = sum(node.operands().count(value) for node in self.nodes[: position + 1])
+        return bool(kinds - {"buffer", "input"}) or (bool(kinds) and bool(before or used > 1))
 
     def _keeps_gradient(self, write: _Write, group: AbstractSet[Value]) -> bool:
         """Whether a write that is not recorded is to a value that has a gradient, and keeps it."""

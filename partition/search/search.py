@@ -58,13 +58,14 @@ def solve(
     *,
     clock: Clock | None = None,
     start: list[int] | None = None,
+    target: int = FORBIDDEN,
     work: float = WORK,
 ) -> Answer:
     """Returns the answer. clock: when its time is over, or the user interrupts, the best so far is
-    returned, with its bound. start: a choice that is known. work: entries of all tables together,
-    up to which a core is eliminated.
+    returned, with its bound. start: a choice that is known. target: only choices that cost less are
+    looked for. work: entries of all tables together, up to which a core is eliminated.
     """
-    return Search(problem, clock or Clock(), work).run(start)
+    return Search(problem, clock or Clock(), work, target=target).run(start)
 
 
 def drop(

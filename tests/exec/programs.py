@@ -77,16 +77,72 @@ def handed_out(outputs: Any) -> dict[str, str]:
     return {name: text.strip() for name, text in words.items()}
 
 
-def with_static_cache() -> str:
-    """What is said of a static cache, which a program would write in another layout."""
+def with_static_cache(mesh: dict[str, int], sampled: bool) -> list[str]:
+    """Generates with a cache of one length, which every step writes to; asserts that the tokens are
+    one device's. Returns the placements of keys.
+    """
     model, ids = llama().eval(), prompts()
-    plan = ds.plan(ds.trace(model, kwargs={"input_ids": ids, "use_cache": False}), {"tp": 2})
+    names = {"input_ids": TOKENS}
+    graph = ds.trace(model, kwargs={"input_ids": ids, "use_cache": False}, dynamic=names)
+    part: Any = ds.parallelize(model, ds.plan(graph, mesh))
+    found = []
+    for module in (model, part):
+        torch.manual_seed(3)
+        found.append(
+            module.generate(
+                ids,
+                max_new_tokens=8,
+                do_sample=sampled,
+                cache_implementation="static",
+                return_dict_in_generate=True,
+            )
+        )
+    wanted, given = found
+    assert torch.equal(wanted.sequences, given.sequences)
+    keys, whole = (each.past_key_values.layers[0].keys for each in (given, wanted))
+    assert difference(keys.full_tensor(), whole) < 1e-12
+    return [str(placement) for placement in keys.placements]
+
+
+class Writing(nn.Module):
+    """Writes to what it is given: to one tensor as a whole, to a view of another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(8, 16, dtype=torch.double), nn.Linear(16, 8).double()
+
+    def forward(self, x: Tensor, seen: Tensor, first: Tensor) -> Tensor:
+        hidden = self.up(x)
+        seen.add_(hidden)
+        first[0] += 1
+        return self.down(seen * 2) + first
+
+
+def written(axis: str, placed: bool) -> list[str]:
+    """Calls a part that writes to its arguments, twice; asserts that the caller sees what one
+    device writes. Returns how the plan cuts them.
+    """
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    torch.manual_seed(0)
+    model = Writing()
+    shapes = {"x": (4, 8), "seen": (4, 16), "first": (4, 8)}
+    example = {name: torch.randn(shape).double() for name, shape in shapes.items()}
+    names = {name: {0: "batch"} for name in shapes}
+    plan = ds.plan(ds.trace(model, kwargs=example, dynamic=names), {axis: 2})
     part: Any = ds.parallelize(model, plan)
-    try:
-        part.generate(ids, max_new_tokens=6, do_sample=False, cache_implementation="static")
-    except ds.DimsolveError as error:
-        return f"{type(error).__name__}: {error}"
-    return ""
+    given: dict[str, Any] = {name: value.clone() for name, value in example.items()}
+    if placed:
+        for name, dim in (("seen", 1), ("first", 0)):
+            given[name] = distribute_tensor(given[name], part.device_mesh, [Shard(dim)])
+    with torch.no_grad():
+        for _ in range(2):
+            assert difference(model(**example), part(**given)) < 1e-12
+    for name, value in given.items():
+        whole = value.full_tensor() if hasattr(value, "full_tensor") else value
+        assert difference(whole, example[name]) < 1e-12
+    inputs = {entry.name: entry.placements[0] for entry in plan.inputs}
+    return [inputs["seen"], inputs["first"]]
 
 
 class Dropping(nn.Module):

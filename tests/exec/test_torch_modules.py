@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -63,24 +61,33 @@ def test_attention_is_cut_as_linear_layers_around_it_are() -> None:
     }
 
 
-def test_padding_that_torch_fills_with_zeros_is_told() -> None:
+def test_padding_that_torch_fills_with_zeros_is_refused() -> None:
     """Without gradients torch packs what is not padded; with enable_nested_tensor=False it does as
     every graph of it.
     """
     x, padding = torch.randn(2, 4, 8), torch.tensor([[False] * 4, [False, False, True, True]])
-    for nested in (True, False):
-        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-        model = nn.TransformerEncoder(layer, 1, enable_nested_tensor=nested).eval()
-        with warnings.catch_warnings(record=True) as said, torch.no_grad():
-            warnings.simplefilter("always")
-            graph = ds.trace(model, (x,), {"src_key_padding_mask": padding})
+    given = {"src_key_padding_mask": padding}
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    packing = nn.TransformerEncoder(layer, 1).eval()
+    with pytest.raises(ds.TraceError) as caught:
+        ds.trace(lambda x, padding: packing(x, src_key_padding_mask=padding), (x, padding))
+    title, code, *rest = str(caught.value).splitlines()
+    assert title.startswith("a TransformerEncoder in evaluation is given a padding mask at ")
+    assert "packing(x, src_key_padding_mask=padding)" in code
+    assert rest == [
+        "  where no gradients are recorded torch leaves zeros at padded positions, and elsewhere "
+        "not; a program computes every call alike",
+        "  hint: nn.TransformerEncoder(..., enable_nested_tensor=False), or of one that is made "
+        "encoder.use_nested_tensor = False",
+    ]
+    assert ds.trace(packing, (x,)).nodes()
+    assert ds.trace(packing.train(), (x,), given).nodes()
+    packing.eval().use_nested_tensor = False
+    for model in (packing, nn.TransformerEncoder(layer, 1, enable_nested_tensor=False).eval()):
+        graph = ds.trace(model, (x,), given)
+        with torch.no_grad():
             found = graph.run(x, src_key_padding_mask=padding, state=model)
-            wanted = model(x, src_key_padding_mask=padding)
-        told = [str(each.message) for each in said if "padded" in str(each.message)]
-        assert bool(told) is nested
-        kept = ~padding if nested else torch.ones_like(padding)
-        torch.testing.assert_close(found[kept], wanted[kept])
-        assert not nested or not wanted[padding].any()
+            torch.testing.assert_close(found, model(x, src_key_padding_mask=padding))
 
 
 def test_torchs_python_without_an_annotation_is_read_through() -> None:

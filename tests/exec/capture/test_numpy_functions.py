@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,3 +99,31 @@ def test_what_writes_to_an_array_is_refused() -> None:
         "which has no import path"
     )
     assert hint == "  hint: write it with tensor operators, or register it as an operator"
+
+
+class Sized(torch.nn.Module):
+    """Reads integers of NumPy's as lengths: one that it holds, one that it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+        self.heads = np.prod([2, 2])
+
+    def forward(self, x: torch.Tensor, times: int) -> torch.Tensor:
+        h: torch.Tensor = self.linear(x).view(x.shape[0], int(self.heads), -1)
+        return (h * times).repeat(1, times, 1)
+
+
+def test_integers_of_numpy_are_integers() -> None:
+    model, x, times = Sized(), torch.randn(4, 8), np.int64(2)
+    batch: dict[str, Any] = {"x": {np.int64(0): "batch"}}
+    graph = ds.trace(model, kwargs={"x": x, "times": times}, dynamic=batch)
+    assert type(model.heads) is np.int64
+    size: Any = np.int64(4)
+    plan = ds.plan(graph, {"tp": np.int64(1)})
+    assert plan.memory(batch=size) == plan.memory(batch=4)
+    part = ds.parallelize(model, plan)
+    x = torch.randn(6, 8)
+    assert torch.equal(part(x=x, times=times), model(x, 2))
+    assert torch.equal(part(x=x, times=2), model(x, 2))
+    assert len(part.programs) == 1

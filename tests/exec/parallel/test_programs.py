@@ -151,14 +151,22 @@ def test_a_cache_that_counts_tokens_is_refused_in_its_second_step() -> None:
     )
 
 
-def test_a_static_cache_in_parts_is_refused() -> None:
-    for said in world(2).run(programs.with_static_cache):
-        assert said == (
-            "LoweringError: a static cache is given in parts: past_key_values.layers.0.keys\n"
-            "  what a step writes into parts of another layout than its program's would be lost\n"
-            '  hint: leave out cache_implementation="static"; a cache that grows stays cut from '
-            "call to call"
-        )
+@pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize(("axis", "placement"), [("tp", "S(1)"), ("dp", "S(0)")])
+def test_a_static_cache_stays_cut_and_gives_one_devices_tokens(
+    axis: str, placement: str, sampled: bool
+) -> None:
+    for placements in world(2).run(programs.with_static_cache, {axis: 2}, sampled):
+        assert placements == [placement]
+
+
+@pytest.mark.parametrize("placed", [False, True])
+@pytest.mark.parametrize(("axis", "cut"), [("tp", ["S(1)", "R"]), ("dp", ["S(0)", "R"])])
+def test_a_caller_sees_what_ranks_write_to_its_tensors(
+    axis: str, cut: list[str], placed: bool
+) -> None:
+    for found in world(2).run(programs.written, axis, placed):
+        assert found == cut
 
 
 def test_a_part_has_the_methods_and_settings_of_its_model() -> None:

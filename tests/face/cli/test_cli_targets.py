@@ -68,3 +68,33 @@ def test_a_failing_function_is_named_with_its_line() -> None:
 @pytest.mark.parametrize("option", ["--fact=b >= 2", "--input=2, 4", "--arg=h=2"])
 def test_options_of_annotations_are_refused(option: str) -> None:
     assert "a model's shapes come from the example" in output("made.py:two", option, code=2)
+
+
+@pytest.mark.usefixtures("home")
+def test_plan_says_what_a_rank_holds_at_the_examples_sizes_or_at_others() -> None:
+    def memory(*arguments: str, code: int = 0) -> str:
+        given = ["plan", "made.py:two", "--mesh", *arguments]
+        result = CliRunner().invoke(app, given)
+        assert result.exit_code == code, result.output
+        return result.output[result.output.find("bytes of one rank") :]
+
+    assert memory("dp=2", "--at", "b=8") == (
+        "bytes of one rank in a step, b = 8\n"
+        "  parameters    60\n"
+        "  gradients     60\n"
+        "  optimizer    120\n"
+        "  activations  344\n"
+        "  gathered       0\n"
+        "  in all       584\n"
+    )
+    assert memory("dp=2").startswith("bytes of one rank in a step, b = 2\n  parameters ")
+    assert memory("dp=3") == (
+        "bytes of one rank in a step, b = 2\n"
+        "  it needs b % 3 == 0 (dp cuts dimension 0 of input), and b = 2\n"
+    )
+    assert (
+        "'batch' is none; its symbols are b"
+        in CliRunner()
+        .invoke(app, ["plan", "made.py:two", "--mesh", "dp=2", "--at", "batch=8"])
+        .output
+    )

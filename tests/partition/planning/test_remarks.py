@@ -57,6 +57,22 @@ def test_outputs_that_every_rank_gathers_are_said() -> None:
     assert graph_output.endswith(GATHERED.format("128*batch*seq", "tp"))
 
 
+class Layers(nn.Module):
+    """Returns what four layers make, as caches are returned."""
+
+    def forward(self, x: Tensor) -> dict[str, Any]:
+        return {"kept": [x * n for n in range(4)], "sum": x.exp()}
+
+
+def test_outputs_of_one_container_share_a_note() -> None:
+    graph = ds.trace(Layers(), kwargs={"x": torch.zeros(4, 64)}, dynamic={"x": {0: "batch"}})
+    assert ds.plan(graph, {"dp": 2}).notes[1:] == [
+        "kept.0 and 3 more like it are returned whole: every rank gathers 256*(batch//2) bytes of "
+        'each along dp; parallelize(..., outputs="placed") leaves them cut',
+        "sum" + GATHERED.format("256*(batch//2)", "dp"),
+    ]
+
+
 def test_a_vocabulary_that_forbids_a_cut_is_said_with_the_next_that_allows_it() -> None:
     assert notes(Words(53, 4), {"tp": 2}, "tensor") == [
         "tp: v = 53 of embedding (embed) is not cut, because 2 does not divide it "
