@@ -234,8 +234,7 @@ class Rounds:
             if limit is None or over <= 0 or self.clock.late:
                 break
             # The rows say less than the walk, of plans that are alike by as much: so much is left.
-            more = over + (now.problem.limit or 0) - now.problem.most_held(answer.chosen)
-            limit = min(limit - 1, (now.problem.limit or 0) - more)
+            limit = min(limit, now.problem.most_held(answer.chosen)) - over
             tighter = replace(now.problem, limit=limit)
             answer = solve(tighter, clock=self.clock, target=min(target, self.cost))
 

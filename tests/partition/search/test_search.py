@@ -15,7 +15,7 @@ import pytest
 from dimsolve.partition.search.check import NotProved, check_bound, check_choice
 from dimsolve.partition.search.clock import Clock, TimeUp
 from dimsolve.partition.search.problem import FORBIDDEN, Problem
-from dimsolve.partition.search.search import solve
+from dimsolve.partition.search.search import WORK, Search, solve
 
 
 def random_problem(seed: int) -> Problem:
@@ -89,6 +89,27 @@ def test_a_larger_bound_is_never_proved() -> None:
                 check_bound(problem, answer.bound + 1, answer.steps)
             with pytest.raises(NotProved):
                 check_choice(problem, answer.chosen, answer.cost - 1)
+
+
+def test_prices_on_the_whole_problem_bound_it_from_below() -> None:
+    """Their proofs are accepted, also those with prices, and changed ones prove not too much."""
+    priced = 0
+    rng = random.Random(2)
+    for seed in range(60_001, 60_400, 2):
+        problem, search = random_problem(seed), Search(random_problem(seed), Clock(), WORK)
+        search.begin()
+        answer, least = search.without_limit(), min(brute_force(problem), FORBIDDEN)
+        assert answer.bound <= least <= search.target
+        check_bound(problem, answer.bound, answer.steps)
+        if least < FORBIDDEN:
+            for _ in range(3):
+                steps = copy.deepcopy(answer.steps)
+                mutate(steps, rng, least + 1)
+                with pytest.raises(NotProved):
+                    check_bound(problem, least + 1, steps)
+        kind, *said = answer.steps[0]
+        priced += kind == "price" and bool(said[1])
+    assert priced > 20
 
 
 def test_a_changed_proof_never_proves_too_much() -> None:
