@@ -104,20 +104,20 @@ def trained(given: Model, plan: ds.Plan) -> Outcome:
         whole = deepcopy(given.model)
         runs = [(net, torch.optim.AdamW(net.parameters(), lr=1e-2)) for net in (part, whole)]
         largest = 0.0
-        for step, rows in enumerate(ROWS):
-            found = []
-            for net, optimizer in runs:
-                optimizer.zero_grad()
-                output = net(**batch(given.model, rows, step))
-                output.loss.backward()
-                optimizer.step()
-                found.append((output.loss.detach(), output.logits.detach()))
-            for one, other in zip(*found, strict=True):
-                largest = max(largest, float((one - other).abs().max()))
+        with without_narrowing():
+            for step, rows in enumerate(ROWS):
+                found = []
+                for net, optimizer in runs:
+                    optimizer.zero_grad()
+                    output = net(**batch(given.model, rows, step))
+                    output.loss.backward()
+                    optimizer.step()
+                    found.append((output.loss.detach(), output.logits.detach()))
+                for one, other in zip(*found, strict=True):
+                    largest = max(largest, float((one - other).abs().max()))
         return largest, sum(each.numel() for each in part.parameters())
 
-    with without_narrowing():
-        ranks = parts(given.model, plan, mesh, work)
+    ranks = parts(given.model, plan, mesh, work)
     total = sum(each.numel() for each in given.model.parameters())
     fullest = max(held for _, held in ranks)
     return Outcome(max(largest for largest, _ in ranks), fullest * len(ranks) / total)

@@ -68,14 +68,13 @@ def test_a_count_that_is_uneven_is_planned_and_says_what_the_fullest_rank_has() 
     assert float(share) == pytest.approx(planned, rel=2e-3) and seen == "tp seen as 2 x 2"
 
 
-def test_who_forbids_a_count_is_named_with_file_and_line() -> None:
+def test_what_stays_whole_is_named_with_file_and_line() -> None:
     few = {"hidden_size": 16, "intermediate_size": 3, "num_key_value_heads": 1, "vocab_size": 7}
     config = LLAMA | few | {"num_attention_heads": 2}
-    answer = model_answer(ModelQuestion(config=config, mesh={"tp": 3}, up_to=5))
-    assert list(answer.axes["tp"].never) == ["3, 5"]
-    assert "modeling_llama.py:" in answer.axes["tp"].never["3, 5"]
-    assert answer.problem is not None and answer.memory is None
-    assert "is never a multiple of 3" in answer.problem.detail
+    answer = model_answer(ModelQuestion(config=config, mesh={"tp": 3}, up_to=3))
+    (reason,) = (note for note in answer.notes if "stay whole" in note)
+    assert "modeling_llama.py:" in reason and "is never a multiple of 3" in reason
+    assert list(answer.axes["tp"].uneven) == ["3"]
 
 
 def test_layers_repeat_after_what_comes_before() -> None:
