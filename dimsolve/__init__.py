@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         ShapeError,
     )
     from dimsolve.ir.read_annotation import read_annotation as parse
+    from dimsolve.partition.break_even import BreakEven, break_even
     from dimsolve.partition.engines.operators import to_register_sharding, to_shardy
     from dimsolve.partition.layout import Held, held
     from dimsolve.partition.legality import (
@@ -61,6 +62,7 @@ __all__ = [
     "Annotation",
     "AnnotationError",
     "Audit",
+    "BreakEven",
     "Client",
     "Diagnostic",
     "DimsolveError",
@@ -85,6 +87,7 @@ __all__ = [
     "TransformRule",
     "Verification",
     "audit",
+    "break_even",
     "check",
     "check_mesh",
     "explore",
@@ -106,6 +109,7 @@ _HOMES = {
     "Annotation": ("dimsolve.ir.annotation", "Annotation"),
     "AnnotationError": ("dimsolve.ir.errors", "AnnotationError"),
     "Audit": ("dimsolve.exec.engines.audit", "Audit"),
+    "BreakEven": ("dimsolve.partition.break_even", "BreakEven"),
     "Client": ("dimsolve.api.client", "Client"),
     "Diagnostic": ("dimsolve.ir.errors", "Diagnostic"),
     "DimsolveError": ("dimsolve.ir.errors", "DimsolveError"),
@@ -130,6 +134,7 @@ _HOMES = {
     "TransformRule": ("dimsolve.partition.rules.rule", "TransformRule"),
     "Verification": ("dimsolve.exec.verification.verification", "Verification"),
     "audit": ("dimsolve.exec.engines.audit", "audit"),
+    "break_even": ("dimsolve.partition.break_even", "break_even"),
     "check_mesh": ("dimsolve.partition.legality", "check_mesh"),
     "check": ("dimsolve.partition.legality", "check"),
     "explore": ("dimsolve.widget.explore", "explore"),

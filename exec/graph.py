@@ -34,11 +34,12 @@ class Graph(TypedGraph):
         policy: Any = None,
         *,
         up_to: int | None = None,
-        uneven: bool = False,
+        uneven: str = "parameters",
     ) -> LegalParts:
-        """Returns which counts a mesh axis may have for this graph under a policy: always, under a
-        condition, never, the last two up to ``up_to`` (64). See `dimsolve.plan` for policies.
-        uneven: list counts that cut unequal parts by themselves, with what the fullest rank holds.
+        """Returns which counts a mesh axis may have for this graph under a policy: always, in
+        unequal parts with what the fullest rank holds, under a condition, never; all but the first
+        up to ``up_to`` (16; 64 with uneven="refuse"). Policies and uneven are as for
+        `dimsolve.plan`: what it plans is listed here.
         """
         from dimsolve.partition.planning.counts import graph_legal_parts
 

@@ -158,15 +158,15 @@ def unregister(operator: Operator) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
-    """Registrations that are only there while they are needed: ``with shelf.open(): ...``"""
+class ScopedRegistry:
+    """Registrations that only hold inside of ``with registry.open(): ...``"""
 
     by_function: dict[Any, Operator] = field(default_factory=dict)
     by_path: dict[str, Operator] = field(default_factory=dict)
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Adds what lies on the shelf; what is registered meanwhile is on the shelf afterwards."""
+        """Adds its registrations, and takes over what is registered meanwhile."""
         pairs: Any = ((_BY_FUNCTION, self.by_function), (_BY_PATH, self.by_path))
         before = [dict(registry) for registry, _ in pairs]
         for registry, ours in pairs:

@@ -10,7 +10,7 @@ change what is kept and what is computed twice, never what is computed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -77,10 +77,15 @@ class _Wrong(Exception):
 
 def extents(plan: PlanData) -> list[Extent]:
     """Returns where the regions of a plan are, in its order."""
-    places = {entry.node: number for number, entry in enumerate(plan.operators)}
+    return extents_of([entry.node for entry in plan.operators], plan.regions)
+
+
+def extents_of(nodes: Sequence[str], regions: Sequence[RegionPlan]) -> list[Extent]:
+    """Returns where regions are among these operators."""
+    places = {node: number for number, node in enumerate(nodes)}
     found: list[Extent] = []
     names: set[str] = set()
-    for number, region in enumerate(plan.regions):
+    for number, region in enumerate(regions):
         for end in (region.first, region.last):
             if end not in places:
                 raise _Wrong(number, f"there is no operator '{shown(end)}'")
@@ -91,19 +96,21 @@ def extents(plan: PlanData) -> list[Extent]:
         if stop <= start:
             reason = f"{shown(region.last)} runs before {shown(region.first)}"
             raise _Wrong(number, reason)
-        found.append(Extent(start, stop, _around(plan, number, start, stop, found)))
+        found.append(Extent(start, stop, _around(regions, start, stop, found)))
     return found
 
 
-def _around(plan: PlanData, number: int, start: int, stop: int, before: list[Extent]) -> int | None:
+def _around(
+    regions: Sequence[RegionPlan], start: int, stop: int, before: list[Extent]
+) -> int | None:
     """The innermost region that has these operators."""
     around: int | None = None
     for other, extent in enumerate(before):
         if extent.start <= start and stop <= extent.stop:
             around = other
         elif start < extent.stop and extent.start < stop:
-            reason = f"it has a part of {shown(plan.regions[other].name)}, which stands before it"
-            raise _Wrong(number, reason)
+            reason = f"it has a part of {shown(regions[other].name)}, which stands before it"
+            raise _Wrong(len(before), reason)
     return around
 
 
@@ -128,6 +135,29 @@ def check_regions(plan: PlanData, graph: Graph) -> None:
 
 def _text(region: RegionPlan) -> str:
     return f"{shown(region.first)} .. {shown(region.last)} as {region.contract()}"
+
+
+def runs_of(plan: PlanData) -> dict[str, int]:
+    """Returns how often operators, by node, and conversions, by id, run forward in a step: once,
+    and again for every region that they are in; those that run once are left out.
+    """
+    places = extents(plan)
+    if not places:
+        return {}
+    around: dict[int, list[Extent]] = {}
+    for extent in places:
+        for number in range(extent.start, extent.stop):
+            around.setdefault(number, []).append(extent)
+    found = {plan.operators[number].node: 1 + len(each) for number, each in around.items()}
+    uses = Uses(plan)
+    for number, operator in enumerate(plan.operators):
+        for operand in operator.operands:
+            source = operand.source
+            while source in uses.conversions and source not in found:
+                made = uses.made[source]
+                found[source] = 1 + sum(each.start <= made for each in around.get(number, ()))
+                source = uses.conversions[source].source
+    return {name: runs for name, runs in found.items() if runs > 1}
 
 
 def region_texts(plan: PlanData) -> Iterator[tuple[str, str, str, str]]:

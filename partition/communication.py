@@ -10,7 +10,7 @@ bytes over n ranks 2 (n - 1)/n B.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from .plan_data import Axis, Gradient, PlanData
@@ -52,31 +52,72 @@ def communication_of(plan: PlanData, sizes: Sizes, input_gradients: bool) -> lis
 
 
 def each_collective(
-    plan: PlanData, sizes: Sizes, runs: Collection[Gradient] = TRAINING
+    plan: PlanData,
+    sizes: Sizes,
+    runs: Collection[Gradient] = TRAINING,
+    again: Mapping[str, int] | None = None,
 ) -> Iterator[tuple[str, Axis, Collective, int]]:
     """Yields the collectives of a step that send something, each with its direction, its axis and
-    the bytes that one rank sends.
+    the bytes that one rank sends. again: how often operators and conversions run forward, where
+    that is more than once.
     """
+    for each in sendings(plan, sizes.mesh, runs, again):
+        sent = sizes.of(each.bytes) * each.weight // each.weights
+        yield each.direction, each.axis, each.collective, sent
+
+
+class Sending(NamedTuple):
+    """A collective of a step. A rank sends ``bytes * weight // weights``. where: the conversion, or
+    the node whose rule makes it.
+    """
+
+    where: str
+    direction: str
+    axis: Axis
+    collective: Collective
+    bytes: str
+    weight: int = 1
+    weights: int = 1
+
+
+def sendings(
+    plan: PlanData,
+    mesh: Mapping[Axis, int],
+    runs: Collection[Gradient] = TRAINING,
+    again: Mapping[str, int] | None = None,
+) -> Iterator[Sending]:
+    """Yields the collectives of a step that send something, on a mesh of these sizes. again: how
+    often operators and conversions run forward, where that is more than once.
+    """
+    times = again or {}
     for conversion in plan.conversions:
+        own, axis = conversion.id, conversion.axis
         ways = [("forward", conversion.forward, conversion.bytes_forward)]
         if conversion.backward_runs in runs:
             ways.append(("backward", conversion.backward, conversion.bytes_backward))
         for direction, collectives, text in ways:
             if any(SENT[each][0] for each in collectives):
-                total, count = sizes.of(text), sizes.mesh[conversion.axis]
-                for collective, sent in shared_bytes(collectives, total, count):
-                    yield direction, conversion.axis, collective, sent
+                often = times.get(own, 1) if direction == "forward" else 1
+                for kind, weight, weights in [*_shares(collectives, mesh[axis])] * often:
+                    yield Sending(own, direction, axis, kind, text, weight, weights)
     for operator in plan.operators:
         for each in operator.sends:
             if each.runs in runs:
-                yield each.direction, each.axis, each.collective, sizes.of(each.bytes)
+                own, way = operator.node, each.direction
+                for _ in range(times.get(own, 1) if way == "forward" else 1):
+                    yield Sending(own, way, each.axis, each.collective, each.bytes)
 
 
 def shared_bytes(
     collectives: Sequence[Collective], total: int, count: int
 ) -> Iterator[tuple[Collective, int]]:
     """Yields the collectives that send something; the bytes are shared by what they send."""
+    for collective, weight, weights in _shares(collectives, count):
+        yield collective, total * weight // weights
+
+
+def _shares(collectives: Sequence[Collective], count: int) -> Iterator[tuple[Collective, int, int]]:
     sending = [each for each in collectives if SENT[each][0]]
-    weights = [SENT[each][0] * count ** (2 - SENT[each][1]) for each in sending]
-    for collective, weight in zip(sending, weights, strict=True):
-        yield collective, total * weight // sum(weights)
+    found = [SENT[each][0] * count ** (2 - SENT[each][1]) for each in sending]
+    for collective, weight in zip(sending, found, strict=True):
+        yield collective, weight, sum(found)

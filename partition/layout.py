@@ -78,13 +78,46 @@ def priced_path(
     source: Layout, target: Layout, counts: tuple[int, ...], gradient: bool = True
 ) -> tuple[float, tuple[Step, ...]]:
     """Returns the steps of `path` with what they cost: bytes sent, as a part of the whole value."""
+    alike = _canonical(source, target)
+    cost, changes = _cheapest(*alike, counts, gradient)
+    layout, steps = source, []
+    for axis, whole in changes:
+        after = Replicate() if whole else target[axis]
+        step = Step(axis, layout, (*layout[:axis], after, *layout[axis + 1 :]))
+        layout = step.after
+        steps.append(step)
+    return cost, tuple(steps)
+
+
+def _canonical(source: Layout, target: Layout) -> tuple[Layout, Layout]:
+    """Two layouts with the same ways between them, alike for many: which dimensions are equal
+    counts, and whether an axis cuts one in other blocks than before.
+    """
+    dims: dict[int, int] = {}
+
+    def plain(placement: Placement, blocks: int) -> Placement:
+        if not isinstance(placement, Shard):
+            return placement
+        return Shard(dims.setdefault(placement.dim, len(dims)), blocks)
+
+    starts = tuple([plain(p, 1) for p in source])
+    ends = [plain(p, 1 if p == before else 2) for p, before in zip(target, source, strict=True)]
+    return starts, tuple(ends)
+
+
+@lru_cache(maxsize=1 << 17)
+def _cheapest(
+    source: Layout, target: Layout, counts: tuple[int, ...], gradient: bool
+) -> tuple[float, tuple[tuple[int, bool], ...]]:
+    """What the steps of a path cost, and of each the axis, and whether it becomes whole there."""
     queue: list[tuple[float, int, Layout, tuple[Step, ...]]] = [(0.0, 0, source, ())]
     done: set[Layout] = set()
     number = 0
     while queue:
         cost, _, layout, steps = heapq.heappop(queue)
         if layout == target:
-            return cost, steps
+            whole = Replicate()
+            return cost, tuple([(s.axis, s.after[s.axis] == whole) for s in steps])
         if layout in done:
             continue
         done.add(layout)

@@ -283,20 +283,20 @@ def _to_sympy(rows: tuple[tuple[Dim, ...] | None, ...]) -> tuple[tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class _Obligation:
+class _Requirement:
     """One thing that must hold: the decision, the words for it, a Dim whose value at a
-    counterexample shows the most, and the obligation as a text of the dimension language.
+    counterexample shows the most, and the requirement as a text of the dimension language.
     """
 
     decision: Decision
     claim: str
     never: str
-    witness: Dim
+    shown_by: Dim
     left: str
 
 
 @dataclass(frozen=True)
-class _Obligations:
+class _Requirements:
     """What must hold for a rule to be used: the inputs match, the count divides, the layout is
     contiguous if asked.
     """
@@ -332,25 +332,25 @@ class _Obligations:
         verdict: Verdict = "conditional" if conditions else "legal"
         reasons = [f"the inputs match only if {' and '.join(conditions)}"] if conditions else []
         counterexample: Mapping[str, int] | None = None
-        for obligation in self._obligations(facts):
-            match obligation.decision:
+        for requirement in self._requirements(facts):
+            match requirement.decision:
                 case Always():
-                    reasons.append(f"{obligation.claim} for all values")
+                    reasons.append(f"{requirement.claim} for all values")
                 case Never(_, found):
-                    reasons.append(obligation.never + _at(obligation.witness, found))
+                    reasons.append(requirement.never + _at(requirement.shown_by, found))
                     return self._legality("illegal", "; ".join(reasons), (), found, None)
                 case Sometimes(reason, found, needed):
                     verdict = "conditional" if needed and verdict != "unknown" else "unknown"
-                    needs = needed or (obligation.left,)
+                    needs = needed or (requirement.left,)
                     conditions.extend(c for c in needs if c not in conditions)
                     counterexample = counterexample or found
                     only = f"only if {' and '.join(needed)}" if needed else f"not always ({reason})"
-                    reasons.append(f"{obligation.claim} {only}{_at(obligation.witness, found)}")
+                    reasons.append(f"{requirement.claim} {only}{_at(requirement.shown_by, found)}")
                 case Undecided(reason, left):
                     verdict = "unknown"
-                    needs = left or (obligation.left,)
+                    needs = left or (requirement.left,)
                     conditions.extend(c for c in needs if c not in conditions)
-                    reasons.append(f"it is not decided whether {obligation.claim}: {reason}")
+                    reasons.append(f"it is not decided whether {requirement.claim}: {reason}")
         if verdict == "conditional" and counterexample is None:
             # Values, which satisfy the facts, at which one of the conditions is false.
             proofs = (prove(each, facts=self.solution.facts) for each in conditions)
@@ -386,12 +386,12 @@ class _Obligations:
             self.arguments,
         )
 
-    def _obligations(self, facts: Facts) -> Iterator[_Obligation]:
+    def _requirements(self, facts: Facts) -> Iterator[_Requirement]:
         name, length = self.rule.name, self.solution.values[self.rule.name]
         text = name if str(length) == name else f"{name} = {length}"
         if not surely_positive(self.parts):
             for claim in is_length(self.parts):
-                yield _Obligation(
+                yield _Requirement(
                     decide(claim.left, claim.comparison, claim.right, facts),
                     f"the count {self.parts} is positive",
                     f"the count {self.parts} is never positive",
@@ -409,7 +409,7 @@ class _Obligations:
             yield from self._of_other_identifiers(facts)
         if self.contiguous and self.parts != 1:
             for count in sorted({shard.units for shard in shards} - {1}, key=str):
-                yield _Obligation(
+                yield _Requirement(
                     decide(count, Comparison.EQ, 1, facts),
                     f"the parts of {name} are contiguous, that is {count} == 1",
                     f"the parts of {name} are not contiguous: it is cut in each of {count} blocks",
@@ -417,17 +417,17 @@ class _Obligations:
                     f"{count} == 1",
                 )
 
-    def _unequal(self, length: Dim, text: str, facts: Facts) -> Iterator[_Obligation]:
+    def _unequal(self, length: Dim, text: str, facts: Facts) -> Iterator[_Requirement]:
         """What unequal parts ask for: where a rule does not hold for nothing, that the last one
         has something.
         """
         most = ceil_div(length, self.parts)
         if parts_of(self.rule, self.empty) == "any":
             right = f"{text} may be cut into unequal parts, the longest of {most},"
-            yield _Obligation(Always("no part is weighed"), right, "", length, "")
+            yield _Requirement(Always("no part is weighed"), right, "", length, "")
             return
         before = (self.parts - 1) * most
-        yield _Obligation(
+        yield _Requirement(
             decide(before, Comparison.LT, length, facts),
             f"{text} may be cut into unequal parts, the longest of {most}, of which none is empty",
             f"{text}, cut into unequal parts, the longest of {most}, leaves a part empty",
@@ -435,7 +435,7 @@ class _Obligations:
             f"{before} < {length}",
         )
 
-    def _of_other_identifiers(self, facts: Facts) -> Iterator[_Obligation]:
+    def _of_other_identifiers(self, facts: Facts) -> Iterator[_Requirement]:
         """A transform rule may cut other identifiers too: the count must divide them as well."""
         if self.rule.transform is None:
             return
@@ -455,8 +455,8 @@ class _Obligations:
             yield self._divides(parts, length, f"{pattern} = {length}", self.parts, facts)
 
     @staticmethod
-    def _divides(parts: Dim, length: Dim, text: str, count: Dim, facts: Facts) -> _Obligation:
-        return _Obligation(
+    def _divides(parts: Dim, length: Dim, text: str, count: Dim, facts: Facts) -> _Requirement:
+        return _Requirement(
             decide_divides(parts, length, facts),
             f"{text} is a multiple of {count}",
             f"{text} is never a multiple of {count}",
@@ -466,17 +466,17 @@ class _Obligations:
 
 
 def _divides_text(parts: Dim, length: Dim) -> str:
-    """The obligation that the parts divide the length, as a condition reads."""
+    """The requirement that the parts divide the length, as a condition reads."""
     return f"({length}) % ({parts}) == 0"
 
 
-def _at(witness: Dim, values: Mapping[str, int]) -> str:
+def _at(dim: Dim, values: Mapping[str, int]) -> str:
     """``; at s = 1 it is 8``, or nothing where there is no symbol."""
-    if isinstance(witness, int) or not values:
+    if isinstance(dim, int) or not values:
         return ""
     shown = ", ".join(f"{name} = {value}" for name, value in values.items())
     try:
-        return f"; at {shown} it is {evaluate(witness, values)}"
+        return f"; at {shown} it is {evaluate(dim, values)}"
     except ZeroDivisionError:
         return f"; at {shown} it has no value"
 
@@ -627,15 +627,15 @@ def judge(
     if isinstance(rule, NoRule):
         return Legality(solution, name, count, "illegal", rule.reason)
     given = tuple(arguments.items())
-    obligations = _Obligations(solution, rule, count, contiguous, given, uneven, empty)
+    requirements = _Requirements(solution, rule, count, contiguous, given, uneven, empty)
     try:
-        return obligations.answer()
+        return requirements.answer()
     except TooLarge:
-        return obligations.undecided()
+        return requirements.undecided()
 
 
 def _to_count(parts: Any) -> Dim:
-    """The count as a Dim; that it must be positive is an obligation, not a matter of type."""
+    """The count as a Dim; that it must be positive is a requirement, not a matter of type."""
     count: Dim | None = None
     if isinstance(parts, str):
         count = dim_of_text(parts) if parts.strip() else None

@@ -9,10 +9,17 @@ node as long as it and all axes inside it fit there, else over the network.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
 from dimsolve.ir.errors import DimsolveError, Problem
 
@@ -41,6 +48,15 @@ NOT_A_MACHINE = Problem(
 )
 
 
+NOT_MEASURED = Problem(
+    MachineError,
+    "not-measured",
+    "this file holds no measured machine",
+    "{path:.120}: {reason:.400}",
+    "measure one: dimsolve profile model.py:tiny --mesh tp=2 --database FILE",
+)
+
+
 class Link(BaseModel):
     """What connects ranks. ``bandwidth``: bytes that one rank sends in a second. ``latency``:
     seconds until a collective over it starts, and once more for every doubling of its ranks.
@@ -59,7 +75,10 @@ class Machine(BaseModel):
     flops: of one rank in a second, per dtype; the least of them for another. memory: bytes of
     one rank. bandwidth: bytes that one rank reads and writes in a second. floor: seconds that an
     operator takes at least. efficiency: what a kernel reaches of the peaks. sources: field -> where
-    its number is from.
+    its number is from. times: what was measured of operators, by `timed_as`: picoseconds forward
+    and backward; they count instead of the model. links: of collectives of one kind over so many
+    ranks, by `link_name`; they count instead of ``inside`` and ``outside``, and their latency is
+    that of the whole collective.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -75,6 +94,25 @@ class Machine(BaseModel):
     floor: float = Field(default=4e-6, ge=0)
     efficiency: float = Field(default=0.7, gt=0, le=1)
     sources: dict[str, str] = Field(default_factory=dict)
+    times: dict[str, tuple[int, int]] = Field(default_factory=dict, repr=False)
+    links: dict[str, Link] = Field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What was not measured is not written."""
+        data: dict[str, Any] = write(self)
+        return {k: v for k, v in data.items() if v or k not in ("times", "links")}
+
+    @classmethod
+    def measured(cls, database: str | Path, device: str | None = None) -> Self:
+        """Returns the machine that `dimsolve profile` has measured: the operators' times, and a
+        peak, a bandwidth, a floor and links that fit them, for what was not measured.
+
+        device: which one, where the database has several. MachineError for a file that has none.
+        """
+        from .profiles import machine_of
+
+        return cls(**machine_of(database, device))
 
     @classmethod
     def named(cls, name: str, nodes: int = 1) -> Self:
@@ -96,6 +134,25 @@ class Machine(BaseModel):
         inside it.
         """
         return self.inside if inner <= self.ranks_per_node else self.outside
+
+
+def timed_as(name: str, lengths: Mapping[str, int], dtype: str | None) -> str:
+    """Returns what a measured operator is known by: its function, the lengths of its identifiers on
+    a rank, and its dtype.
+
+    >>> timed_as("linear", {"m": 64, "k": 8}, "float32")
+    'linear k=8 m=64 float32'
+    """
+    return " ".join([name, *(f"{n}={v}" for n, v in sorted(lengths.items())), str(dtype)])
+
+
+def link_name(collective: str, count: int) -> str:
+    """Returns what the measured link of a collective is known by.
+
+    >>> link_name("all-reduce", 4)
+    'all-reduce over 4'
+    """
+    return f"{collective} over {count}"
 
 
 def bytes_text(count: int) -> str:

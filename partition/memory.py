@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 from .aliasing import VIEWS
 from .checkpoints import Extent, Uses, extents
-from .plan_data import OperatorPlan, PlanData, problem
+from .plan_data import OperatorPlan, OutputPlan, PlanData, problem
 from .saved import Saved, saved_by
 from .sizes import Sizes
 
@@ -82,7 +82,8 @@ def memory_of(plan: PlanData, sizes: Sizes, optimizer_states: int) -> Memory:
 BUCKET = 4 * 2**20
 """Bytes of gradients that are copied before they are summed together."""
 
-_EXACT = ("int", "uint", "bool")
+EXACT = ("int", "uint", "bool")
+"""Dtypes, as they begin, whose tensors are indices and masks."""
 
 _MOVES = """
 view view_as reshape transpose permute movedim swapaxes t unsqueeze squeeze flatten unflatten
@@ -100,6 +101,11 @@ STRIDED = frozenset(_STRIDED.split())
 
 IN_ORDER = frozenset({"reshape", "contiguous", "flatten", "view"})
 """... and functions that then copy."""
+
+
+def picks(name: str, tensors: int) -> bool:
+    """Whether a function takes elements by indices: what it makes is no view."""
+    return name in ("getitem", "__getitem__") and tensors > 1
 
 
 class _Blocks:
@@ -157,11 +163,12 @@ class _Step:
         self.extents = extents(plan)
         self.uses = Uses(plan)
         self.conversions = {entry.id: entry for entry in plan.conversions}
-        self.last, self.first = _last_uses(plan), _first_uses(plan)
+        self.last = _last_uses(plan)
         made = [output for entry in plan.operators for output in entry.outputs]
         self.gradient = {e.value for e in plan.inputs if e.gradient == "always"}
         self.gradient |= {e.value for e in made if e.gradient == "always"}
         self.gradient |= {e.id for e in plan.conversions if e.backward_runs == "always"}
+        self.first = _first_uses(plan, self.gradient)
         self.parameters = {e.value for e in plan.inputs if e.kind in ("parameter", "buffer")}
         self.blocks = _Blocks(plan, sizes)
         self.roots: dict[str, str] = {}
@@ -177,14 +184,13 @@ class _Step:
     def most(self) -> tuple[int, int]:
         """Returns the bytes of activations and of what is gathered when both are most."""
         self.forward(0, len(self.plan.operators), None)
-        results = [result for result in self.plan.outputs if result.source in self.gradient]
+        results = _seeds(self.plan, self.gradient)
         self.number = len(self.plan.operators)
         for result in self.plan.outputs:
             self.take(result.source)
             self.hold(result.source, "return")
             self.note(0)
-        loss = [result for result in results if result.shape == []]
-        for result in loss or results:
+        for result in results:
             self.gradients[result.source] = self.sizes.bytes(result.shape, result.dtype)
             self.settle(result.source, len(self.plan.operators))
         self.backward(0, len(self.plan.operators), None)
@@ -229,7 +235,7 @@ class _Step:
             for name in self.kept_by(operator):
                 self.hold(name, number)
             for operand in operator.operands:  # indices and masks
-                if operand.shape is not None and (operand.dtype or "").startswith(_EXACT):
+                if operand.shape is not None and (operand.dtype or "").startswith(EXACT):
                     self.hold(operand.source, number)
             extra = self.extra(operator)
             if extra:
@@ -245,7 +251,7 @@ class _Step:
         given = next((o for o in operator.operands if o.shape is not None), None)
         output = next(each for each in operator.outputs if each.value == name)
         tensors = [o for o in operator.operands if o.shape is not None]
-        picked = operator.name in ("getitem", "__getitem__") and len(tensors) > 1
+        picked = picks(operator.name, len(tensors))
         is_view = operator.name in VIEWS and given is not None and not picked
         if is_view and given is not None:
             is_view = given.dtype == output.dtype and not (
@@ -289,7 +295,7 @@ class _Step:
         if saved_by(operator.name) is Saved.EXTRA:
             sizes = [(e, self.sizes.bytes(e.shape, e.dtype)) for e in tensors]
             # What a loss counts has as many numbers as its targets, and so have its masks.
-            exact = sum(size for e, size in sizes if (e.dtype or "").startswith(_EXACT))
+            exact = sum(size for e, size in sizes if (e.dtype or "").startswith(EXACT))
             return max(size for _, size in sizes) + 3 * exact
         if operator.name == "scaled_dot_product_attention":  # masks of truth values become numbers
             dtype = tensors[0].dtype
@@ -309,6 +315,8 @@ class _Step:
             self.note(0)
         else:
             self.roots[source] = self.root(entry.source)
+            if entry.source in self.strided:
+                self.strided.add(source)
         self.hold(source, source)
         if self.last.get(entry.source, -1) <= self.number:
             self.release(entry.source)
@@ -416,16 +424,27 @@ class _Step:
             name = entry.source
 
 
-def _first_uses(plan: PlanData) -> dict[str, int]:
-    """The first operator that uses each value or conversion."""
-    sources = {entry.id: entry.source for entry in plan.conversions}
+def _seeds(plan: PlanData, gradient: set[str]) -> list[OutputPlan]:
+    """The results whose gradients are given: the losses, or where there is none all."""
+    results = [result for result in plan.outputs if result.source in gradient]
+    return [result for result in results if result.shape == []] or results
+
+
+def _first_uses(plan: PlanData, gradient: set[str]) -> dict[str, int]:
+    """The first operator that uses each value or conversion, of those that run backward."""
+    entries = {entry.id: entry for entry in plan.conversions}
+    reached = {result.value for result in _seeds(plan, gradient)}
     first: dict[str, int] = {}
-    for number, operator in enumerate(plan.operators):
+    for number, operator in reversed(list(enumerate(plan.operators))):
+        if not any(output.value in reached for output in operator.outputs):
+            continue
         for operand in operator.operands:
             name: str | None = operand.source
+            if name in gradient:
+                reached.add(operand.value)
             while name is not None:
-                first.setdefault(name, number)
-                name = sources.get(name)
+                first[name] = number
+                name = entries[name].source if name in entries else None
     return first
 
 

@@ -23,14 +23,14 @@ from dimsolve.ir.graph import Graph
 from .checkpoints import with_regions_of
 from .communication import Traffic, communication_of
 from .compare import diff
-from .cost import Cost, cost_of
+from .cost import Cost, cost_of, formula_of
 from .engines.torch_tp import ParallelizeModule, to_parallelize_module
 from .engines.write import to_distributed_config, to_tp_plan
 from .machine import Machine
 from .memory import Memory, memory_of
 from .mesh import MeshLike
 from .plan_data import PlanData, problem
-from .planning.auto import Asked
+from .planning.auto import SECONDS, Asked
 from .planning.derive import check_derived
 from .planning.planner import plan_as, require_graph, verified_plan
 from .read_plan import file_text, read_plan
@@ -125,11 +125,16 @@ class Plan(PlanData, Displayed):
     ) -> Cost:
         """Returns the seconds of a training step on a machine, at these sizes; `memory` says how
         they are given. machine: one, or the name of a known one; None: that of the plan's search,
-        or an H100. A plan that was searched for has the sizes of its search where none are given.
+        or an H100. A plan that was searched for has the sizes of its search where none are given;
+        of any other the cost then is an expression in its symbols, ``cost.expression``, in
+        picoseconds.
         """
-        if sizes is None and not named and self.search is not None:
+        found = machine_of(machine, self)
+        if sizes is None and not named:
+            if self.search is None:
+                return formula_of(self, found)
             sizes = self.search.sizes
-        return cost_of(self, Sizes(self, sizes, named, "cost"), machine_of(machine, self))
+        return cost_of(self, Sizes(self, sizes, named, "cost"), found)
 
     def verification(self) -> PlanVerification:
         """Returns whether what the plan says of its search is true: what it costs and holds is
@@ -201,7 +206,8 @@ def plan(
     memory: int | str | None = None,
     sizes: Mapping[str, int] | None = None,
     optimizer_states: int = 2,
-    seconds: float = float("inf"),
+    seconds: float = SECONDS,
+    progress: bool = True,
     uneven: str = "parameters",
 ) -> Plan:
     """Returns how the graph is cut over the mesh.
@@ -221,7 +227,8 @@ def plan(
     ``"auto"`` searches for the plan of least time on a ``machine`` (a `Machine`, or the name of a
     known one; None: an H100), at these ``sizes`` of the graph's symbols, within ``memory`` of a
     rank (bytes, or ``"80 GiB"``) with so many ``optimizer_states`` for each parameter; after so
-    many ``seconds`` the best so far. What is proved of it stands in ``plan.search``.
+    many ``seconds``, or Ctrl-C, the best so far. What is proved of it stands in ``plan.search``.
+    ``progress``: on a terminal and in a notebook a line says meanwhile what is known.
 
     state: how parameters are stored that an axis uses whole. ``"whole"``: on every rank;
     ``"optimizer"``: a rank steps on its part, so it has gradients and optimiser states of that part
@@ -245,7 +252,12 @@ def plan(
     be read.
     """
     asked = Asked(
-        machine_of(machine), dict(sizes or {}), bytes_of(memory), optimizer_states, seconds
+        machine_of(machine),
+        dict(sizes or {}),
+        bytes_of(memory),
+        optimizer_states,
+        seconds,
+        progress=progress,
     )
     return plan_as(Plan, graph, mesh, policy, state, precision, asked, uneven)
 

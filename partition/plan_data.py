@@ -327,21 +327,41 @@ class Precision(Model):
     reduced: str
 
 
+class CaseRecord(Model):
+    """How parameters are stored, and whether repeated blocks run again in the backward pass, in one
+    case of a search; and what was proved of it.
+
+    limited: whether the proof takes the limit of memory into account. dearer_than: the number of a
+    case that costs no more without a limit, whatever the operators do; its proof is one for this
+    case too. proof: the steps that `dimsolve.partition.search.check` checks, of every round.
+    """
+
+    mesh: dict[Axis, int]
+    state: dict[Axis, State]
+    recompute: bool
+    limited: bool = False
+    dearer_than: int | None = None
+    proof: list[Any] = Field(default_factory=list, repr=False)
+
+
 class SearchRecord(Model):
     """What a search for the plan of least time has proved, under its cost model.
 
     machine, sizes, memory, optimizer_states: what was asked; memory in bytes of a rank, None for
-    no limit. cost: of the plan, in picoseconds. bound: what every plan costs at least. proof: the
-    steps that `dimsolve.partition.search.check` checks, of every round of the search.
+    no limit; storage: the axes along which it was to decide how parameters are stored; ranks: how
+    many, where it was to decide the mesh. cost: of the plan, in picoseconds. bound: what every plan
+    costs at least. cases: all of them, with their proofs.
     """
 
     machine: Machine
     sizes: dict[str, int]
     memory: int | None
     optimizer_states: int
+    storage: list[Axis] = Field(default_factory=list)
+    ranks: int | None = None
     cost: int
     bound: int
-    proof: list[Any] = Field(repr=False)
+    cases: list[CaseRecord] = Field(repr=False)
 
     @property
     def seconds(self) -> float:

@@ -3,9 +3,9 @@
 Processes that tests start find the tests too: what a test sends them is imported there by name. The
 root goes to the end of the path, so that an installed dimsolve comes before the tree.
 
-Where several processes run the tests (``pytest -n 2 --dist=loadgroup``), what is dear is made once:
-the service, the worlds of ranks and the traced models each belong to one process, and a file's
-tests stay together.
+Where several processes run the tests (``pytest -n 2 --dist=loadgroup``), what takes long to make is
+made once: the service, the worlds of ranks and the traced models each belong to one process, and a
+file's tests stay together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ settings.load_profile("untimed")
 
 sys.path.append(str(Path(__file__).parent.parent))
 
-DEAR = {
+SHARED = {
     "tests.oracles.ranks": "ranks",
     "tests.partition.planning.models": "models",
     "tests.face.running": "service",
@@ -37,5 +37,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         module = item.getparent(pytest.Module)
         homes = {getattr(value, "__module__", None) for value in vars(module.obj).values()}
-        group = next((name for home, name in DEAR.items() if home in homes), str(item.path))
+        group = next((name for home, name in SHARED.items() if home in homes), str(item.path))
         item.add_marker(pytest.mark.xdist_group(group))

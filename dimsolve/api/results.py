@@ -494,7 +494,7 @@ class VerificationModel(Model):
 
 
 class FindingModel(Model):
-    """What is wrong with a plan, or not proved. ``change``: rules that would mend it."""
+    """What is wrong with a plan, or not proved. ``change``: rules that would correct it."""
 
     verdict: Literal["legal", "illegal", "unknown"]
     about: Literal["forward", "gradients", "style"]
@@ -581,6 +581,9 @@ class CountsModel(Model):
     """Which counts an axis may have. Counts are texts such as ``3, 5-7``."""
 
     always: str
+    uneven: dict[str, str] = Field(
+        description="counts that cut unequal parts, with what the fullest rank has"
+    )
     conditional: dict[str, str] = Field(description="counts to the condition")
     never: dict[str, str] = Field(description="counts to who forbids them: operator, file and line")
     unknown: dict[str, str]

@@ -8,7 +8,7 @@ from io import TextIOWrapper
 
 import typer
 
-from .models import audit, plan, run, serve
+from .models import audit, plan, profile, run, serve
 from .questions import check, infer, legal_parts, ops, parse, prove, verify
 
 app = typer.Typer(
@@ -21,7 +21,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _verb in (parse, infer, check, legal_parts, prove, ops, verify, plan, audit, run, serve):
+_VERBS = parse, infer, check, legal_parts, prove, ops, verify, plan, audit, run, profile, serve
+for _verb in _VERBS:
     app.command(_verb.__name__.replace("_", "-"))(_verb)
 
 

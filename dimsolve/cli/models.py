@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from json import dumps
-from math import inf, prod
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
@@ -63,11 +63,13 @@ def _policy(text: str) -> Any:
 
 
 def _machine(text: str | None) -> Machine | None:
-    """A machine by name, or from a JSON file."""
+    """A machine by name, from a JSON file, or from a database of what was measured."""
     from dimsolve.partition.machine import Machine, machine_in_file
 
     if text is None:
         return None
+    if text.endswith(".db"):
+        return Machine.measured(text)
     return machine_in_file(text) if text.endswith(".json") else Machine.named(text)
 
 
@@ -82,13 +84,17 @@ def infer_model(target: str, *, explain: bool, json: bool) -> NoReturn:
 
 
 def legal_parts_of_model(
-    target: str, axis: str, policy: str, up_to: int | None, uneven: bool, *, json: bool
+    target: str, axis: str, policy: str, up_to: int | None, uneven: bool | None, *, json: bool
 ) -> NoReturn:
-    """Prints the counts that an axis may have for a model under a policy."""
+    """Prints the counts that an axis may have for a model under a policy. uneven: whether all
+    lengths may be cut into unequal parts; None: those that are fixed by the model.
+    """
     from dimsolve.show.terminal import model_counts_blocks
 
+    word = "parameters" if uneven is None else "allow" if uneven else "refuse"
+
     def ask() -> LegalParts:
-        return _traced(target).legal_parts(axis, _policy(policy), up_to=up_to, uneven=uneven)
+        return _traced(target).legal_parts(axis, _policy(policy), up_to=up_to, uneven=word)
 
     answer(ask, model_counts_blocks, json=json, leave=exit_of_counts)
 
@@ -135,6 +141,7 @@ def plan(
     def ask() -> Plan:
         from dimsolve import plan as make
         from dimsolve.exec.target import load_target
+        from dimsolve.partition.planning.auto import SECONDS
         from dimsolve.partition.sizes import read_sizes
 
         found = load_target(target)
@@ -147,7 +154,7 @@ def plan(
             machine=_machine(machine),
             memory=memory,
             sizes=sizes,
-            seconds=inf if seconds is None else seconds,
+            seconds=SECONDS if seconds is None else seconds,
         )
         example.update({**found.sizes(), **read_sizes(made, sizes, {}, "memory")})
         if out is not None:
@@ -157,9 +164,31 @@ def plan(
     def show(made: Plan) -> Iterator[Block]:
         from dimsolve.show.plan import memory_text, summary
 
-        return lines((made.explain() if explain else summary(made)) + memory_text(made, example))
+        text = made.explain() if explain else summary(made)
+        yield from lines(text + memory_text(made, example))
+        yield _beside(made, mesh)
 
     answer(ask, show, json=json)
+
+
+BESIDE = ("data", "tensor", "data+tensor")
+"""The policies whose plans are shown beside the one of a search."""
+
+
+def _beside(made: Plan, mesh: str) -> Block:
+    """The plan of a search beside those of named policies: seconds and bytes of a rank."""
+    from functools import partial
+
+    from dimsolve import plan as make
+    from dimsolve.show.cost import beside
+    from dimsolve.show.terminal import Cell
+
+    graph = made.planned
+    if made.search is None or graph is None:
+        return []
+    others = {name: partial(make, graph, mesh, name) for name in BESIDE}
+    rows = [list(map(Cell, each)) for each in beside(made, others)]
+    return [[Cell("policy", "bold"), Cell("seconds"), Cell("bytes of a rank"), Cell("")], *rows]
 
 
 def audit(
@@ -234,6 +263,47 @@ def sizes_of(texts: list[str] | None) -> dict[str, int]:
     return {name: size for name, size in found.items() if isinstance(size, int)}
 
 
+Database: TypeAlias = Annotated[
+    Path,
+    typer.Option("--database", metavar="FILE", help="What was measured, in SQLite."),
+]
+
+
+def profile(
+    target: Model,
+    mesh: Mesh,
+    database: Database = Path("profile.db"),
+    policy: PolicyName = "data+tensor",
+    state: StateName = None,
+    plan: PlanFile = None,
+    steps: Steps = 3,
+    timeout: Timeout = 60.0,
+    dtype: DType = None,
+    at: At = None,
+    json: Json = False,
+) -> None:
+    """Measure what the operators of a model take on its ranks, and their collectives.
+
+    `--machine FILE.db` of `dimsolve plan` counts with it.
+    """
+    from dimsolve.exec.running.report import RunOptions
+
+    options = RunOptions(
+        target=target,
+        mesh=mesh,
+        plan=plan,
+        policy=policy,
+        state=state,
+        steps=steps,
+        verify=False,
+        timeout=timeout,
+        dtype=dtype,
+        at=sizes_of(at),
+        profile=str(database),
+    )
+    _launched(options, "profile", json=json)
+
+
 def run(
     target: Model,
     mesh: Mesh,
@@ -253,9 +323,7 @@ def run(
 
     Starts the ranks on this machine; under torchrun it joins the world that is given.
     """
-    from dimsolve.exec.running.launch import is_first, launch
     from dimsolve.exec.running.report import RunOptions
-    from dimsolve.exec.running.supervisor import Interrupted, interruptible
 
     options = RunOptions(
         target=target,
@@ -271,6 +339,14 @@ def run(
         dtype=dtype,
         at=sizes_of(at),
     )
+    _launched(options, "run", json=json)
+
+
+def _launched(options: RunOptions, verb: str, *, json: bool) -> NoReturn:
+    """Runs the ranks, prints the report and leaves."""
+    from dimsolve.exec.running.launch import is_first, launch
+    from dimsolve.exec.running.supervisor import Interrupted, interruptible
+
     try:
         with interruptible():
             answer(
@@ -283,7 +359,7 @@ def run(
     except Interrupted as signal:
         if json:
             typer.echo(_interrupted(options, str(signal)).model_dump_json())
-        typer.echo(f"dimsolve run: {signal}", err=True)
+        typer.echo(f"dimsolve {verb}: {signal}", err=True)
         raise typer.Exit(signal.exit_code) from None
 
 

@@ -105,12 +105,22 @@ Uneven: TypeAlias = Annotated[
 Unequal: TypeAlias = Annotated[
     bool, typer.Option("--uneven", help="Where equal parts are not right, ask for unequal ones.")
 ]
+UnequalCounts: TypeAlias = Annotated[
+    bool | None,
+    typer.Option(
+        "--uneven/--even",
+        help="Unequal parts: of an operator they are asked for; of a model lengths that are fixed "
+        "by it may be cut so (usual), all lengths (--uneven), none (--even).",
+        show_default=False,
+    ),
+]
 MachineName: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--machine",
         metavar="NAME",
-        help="Of --policy auto: a100, h100, h200, b200, mi300x, or a JSON file.",
+        help="Of --policy auto: a100, h100, h200, b200, mi300x, a JSON file, or a .db that "
+        "`dimsolve profile` has written.",
     ),
 ]
 MemorySize: TypeAlias = Annotated[
@@ -120,7 +130,7 @@ MemorySize: TypeAlias = Annotated[
 Seconds: TypeAlias = Annotated[
     float | None,
     typer.Option(
-        "--seconds", min=0, help="Of --policy auto: the best plan found in so many is taken."
+        "--seconds", min=0, help="Of --policy auto: the best plan found in so many is taken; 60."
     ),
 ]
 Model: TypeAlias = Annotated[

@@ -26,6 +26,7 @@ from .options import (
     Splits,
     Summands,
     Unequal,
+    UnequalCounts,
     arguments_of,
     facts_of,
     inputs_of,
@@ -186,7 +187,7 @@ def legal_parts(
     up_to: UpTo = None,
     axis: Axis = "tp",
     policy: ModelPolicy = "data+tensor",
-    uneven: Unequal = False,
+    uneven: UnequalCounts = None,
     json: Json = False,
 ) -> None:
     """List the legal counts of a split, or of a mesh axis for a model given as module:function."""
@@ -208,7 +209,7 @@ def legal_parts(
             contiguous=contiguous,
             value_split=summands or (),
             partial=partial,
-            uneven=uneven,
+            uneven=bool(uneven),
             **known,
         ),
         legal_parts_blocks,

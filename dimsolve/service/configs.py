@@ -74,7 +74,7 @@ class ModelQuestion(Question):
         default={}, description="of the inputs, for bytes; usually batch 8, and seq 2048 or less"
     )
     up_to: Annotated[int, Field(ge=1, le=128), BeforeValidator(whole)] = Field(
-        default=64, description="the largest count that is asked about"
+        default=16, description="the largest count that is asked about"
     )
 
 
@@ -87,9 +87,10 @@ def model_answer(question: ModelQuestion) -> ModelAnswer:
         if name not in axes:
             raise Refusal("no-such-axis", called=shown(name, 40), known=" and ".join(axes))
     _check_sizes(question.sizes, SIZES)
-    traced = _traced(json.dumps(question.config, sort_keys=True))
+    text = json.dumps(question.config, sort_keys=True)
+    traced = _traced(text)
     counts = {
-        axis: _counts(traced.shorter.legal_parts(axis, policy, up_to=question.up_to))
+        axis: _counts(_legal_parts(text, axis, policy, question.up_to))
         for axis, policy in axes.items()
     }
     mesh = {axis: question.mesh.get(axis, 1) for axis in axes}
@@ -139,6 +140,7 @@ def _counts(found: LegalParts) -> CountsModel:
 
     return CountsModel(
         always=ranges(found.always),
+        uneven=texts(found.uneven),
         conditional=texts(found.conditional),
         never=texts(said_once(found.forbidden)),
         unknown=texts(found.unknown),
@@ -190,9 +192,7 @@ class Traced:
         """Returns the plans of the graphs. Raises PlanError."""
         from dimsolve.partition.plan import plan
 
-        return Scaled(
-            tuple(plan(graph, dict(mesh), uneven="refuse") for graph in self.graphs), self.periods
-        )
+        return Scaled(tuple(plan(graph, dict(mesh)) for graph in self.graphs), self.periods)
 
 
 @dataclass(frozen=True)
@@ -341,6 +341,18 @@ def _traced(text: str) -> Traced:
     if stored[0] + periods * (stored[-1] - stored[0]) != _bytes(model.parameters()):
         raise Refusal("not-alike", model=traced.name)
     return traced
+
+
+@lru_cache(maxsize=16)
+def _legal_parts(text: str, axis: str, policy: str, up_to: int) -> LegalParts:
+    """The counts of an axis, as plans of the whole model of a config have them."""
+    from dimsolve.partition.planning.counts import graph_legal_parts
+
+    traced = _traced(text)
+    longer = traced.graphs[-1] if traced.periods else None
+    return graph_legal_parts(
+        traced.shorter, axis, policy, up_to=up_to, longer=longer, periods=traced.periods
+    )
 
 
 def _usual(made: Built) -> dict[str, int]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from dimsolve.ir.operator import Shelf
+from dimsolve.ir.operator import ScopedRegistry
 from dimsolve.partition.plan_data import State
 from dimsolve.solver.graphs.builder import TypedGraph
 
@@ -310,6 +310,7 @@ def _planned(graph: Graph, asked: _Plan) -> Plan:
         memory=asked.memory,
         sizes=asked.sizes,
         seconds=asked.seconds,
+        progress=False,
         uneven=asked.uneven,
     )
 
@@ -327,14 +328,14 @@ _NONSENSE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeE
 """What the planner runs into on data that have the form of a graph and are none."""
 
 
-_SHELF = Shelf()
+_SCOPED = ScopedRegistry()
 """What the examples register."""
 
 
 @lru_cache(maxsize=8)
 def _example(name: str) -> Graph:
     """The traced model of an example, as it would come over the wire."""
-    with _SHELF.open():
+    with _SCOPED.open():
         data = _traced(name).to_json()
     return TypedGraph.from_json(data)
 

@@ -189,10 +189,10 @@ REFUSALS: dict[str, Row] = {
         422, "this config is too large", "{called} has more than {most:,}", "make it smaller"
     ),
     "no-such-model": Row(
-        422, "transformers builds no model of this config", "{model}: {error}", "mend the config"
+        422, "transformers builds no model of this config", "{model}: {error}", "correct the config"
     ),
     "model-fails": Row(
-        422, "the model does not run on its example", "{model}: {error}", "mend the config"
+        422, "the model does not run on its example", "{model}: {error}", "correct the config"
     ),
     "not-alike": Row(
         422,

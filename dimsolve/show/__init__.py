@@ -31,6 +31,14 @@ RENDERERS: dict[str, dict[str, str]] = {
         "svg": "graph:graph_svg",
         "text": "graph:graph_text",
     },
+    "dimsolve.partition.break_even.BreakEven": {
+        "svg": "break_even:break_even_svg",
+    },
+    "dimsolve.partition.cost.Cost": {
+        "pretty": "cost:cost_text",
+        "svg": "cost:cost_svg",
+        "text": "cost:cost_text",
+    },
     "dimsolve.partition.layout.Held": {
         "pretty": "placement:held_lines",
         "rich": "placement:held_view",

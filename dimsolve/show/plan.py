@@ -32,6 +32,7 @@ from dimsolve.partition.plan_data import (
 from dimsolve.partition.reshard import SENT, Collective
 from dimsolve.solver.shapes import dim_of_text
 
+from .cost import spent
 from .graph import Section, names_text, runs_of, sections
 from .picture import (
     EMPTY,
@@ -253,7 +254,7 @@ _MOST_WEIGHT = 260
 def plan_svg(plan: Plan) -> str:
     """Returns the picture of a plan as SVG text."""
     drawing = _Drawing(plan)
-    picture = column(drawing.head(), *drawing.body(), drawing.foot(), gap=14)
+    picture = column(drawing.head(), spent(plan), *drawing.body(), drawing.foot(), gap=14)
     return picture.card(f"plan of {_over(plan)}", described(plan))
 
 

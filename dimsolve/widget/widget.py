@@ -97,6 +97,7 @@ class Explorer(anywidget.AnyWidget):
         annotation, inputs, known = state["annotation"], _inputs(state), _known(state)
         manner: dict[str, Any] = {
             "contiguous": bool(state.get("contiguous")),
+            "uneven": bool(state.get("uneven")),
             "value_split": state.get("summands", ()),
             "partial": state.get("partial", "sum"),
         }

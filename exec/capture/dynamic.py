@@ -20,13 +20,44 @@ from itertools import count
 from typing import Any
 
 from dimsolve.ir.checks import as_whole, without_numpy
-from dimsolve.ir.errors import AnnotationError, Diagnostic, ShapeError
+from dimsolve.ir.errors import AnnotationError, ShapeError, problems
 from dimsolve.solver.algebra.dims import evaluate, symbols_of
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.graphs.match import Mismatch, match
 from dimsolve.solver.shapes import to_dim
 
 from .argument_objects import Place, place_name, walk
+
+_REFUSED = problems(
+    AnnotationError,
+    """
+    no-argument: dynamic names an argument that the call has not
+      '{key}' is none of {names}
+    no-tensor: only tensors have dynamic dimensions
+      '{name}' is a {kind}
+    no-dimension: dynamic names a dimension that the tensor has not
+      '{name}' has {rank} dimensions, dim {index} is named
+    no-dimension (inside): dynamic names a dimension that the tensor has not
+      no tensor in '{name}' has dim {index}
+    dynamic: dynamic names dimensions by argument
+      {dynamic!r} is a {kind}
+      hint: write dynamic={{"x": {{0: "batch"}}}}
+    dynamic (of one): the dimensions of {name} are named by place
+      {spec!r} is no mapping of numbers to names and no sequence of names
+      hint: write {{"{name}": {{0: "batch"}}}} or {{"{name}": ("batch", None)}}
+    """,
+)
+
+_CONTRADICTED = problems(
+    ShapeError,
+    """
+    example-size: the example does not fit what dynamic says of {name} dim {index}
+      it is to be {dim}, and no positive integers make that {size}
+    example-size (two): {name} has two sizes in the example
+      {first} ({there}), but {second} ({here})
+      hint: give dimensions that may differ two names
+    """,
+)
 
 Dynamic = Mapping[Any, Any]
 PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
@@ -105,14 +136,14 @@ def _dims_by_leaf(
     dynamic: Dynamic, names: Sequence[str], found: Mapping[str, Leaf]
 ) -> dict[str, dict[int, Dim]]:
     if not isinstance(dynamic, Mapping):
-        raise _no_mapping(dynamic)
+        raise _REFUSED["dynamic"](dynamic=dynamic, kind=type(dynamic).__name__)
     dims: dict[str, dict[int, Dim]] = {}
     for key, spec in dynamic.items():
         name = names[key] if isinstance(key, int) and key < len(names) else str(key)
         for leaf, own in _leaf_specs(name, spec, found):
             shape = getattr(found[leaf].value, "shape", None)
             if shape is None:
-                raise _no_tensor(leaf, found[leaf].value)
+                raise _REFUSED["no-tensor"](name=leaf, kind=type(found[leaf].value).__name__)
             dims[leaf] = _dims_of_spec(leaf, own, len(shape))
     return dims
 
@@ -130,7 +161,8 @@ def _leaf_specs(name: str, spec: Any, found: Mapping[str, Leaf]) -> Iterator[tup
             if part is not None:
                 yield from _leaf_specs(f"{name}.{key}", part, found)
     else:
-        raise _no_argument(name, [n for n, leaf in found.items() if not leaf.whole])
+        known = ", ".join(n for n, leaf in found.items() if not leaf.whole)
+        raise _REFUSED["no-argument"](key=name, names=known)
 
 
 def _says_all(name: str, spec: Any, found: Mapping[str, Leaf]) -> bool:
@@ -163,14 +195,14 @@ def _specs_of_all(
             yield leaf.name, own
     missing = [dim for dim in spec if dim not in said]
     if missing:
-        raise _no_dimension_inside(name, missing[0])
+        raise _REFUSED["no-dimension (inside)"](name=name, index=missing[0])
 
 
 def _dims_of_spec(name: str, spec: Any, rank: int) -> dict[int, Dim]:
     if isinstance(spec, str):
         spec = [part.strip() for part in spec.split(",")]
     if not isinstance(spec, Mapping | list | tuple | None):
-        raise _no_spec(name, spec)
+        raise _REFUSED["dynamic (of one)"](name=name, spec=spec)
     pairs = spec.items() if isinstance(spec, Mapping) else enumerate(spec or ())
     dims: dict[int, Dim] = {}
     for place, word in pairs:
@@ -178,9 +210,9 @@ def _dims_of_spec(name: str, spec: Any, rank: int) -> dict[int, Dim]:
             continue
         index = as_whole(place)
         if index is None:
-            raise _no_spec(name, spec)
+            raise _REFUSED["dynamic (of one)"](name=name, spec=spec)
         if not -rank <= index < rank:
-            raise _no_dimension(name, index, rank)
+            raise _REFUSED["no-dimension"](name=name, index=index, rank=rank)
         dim = to_dim(getattr(word, "__name__", word))
         if not isinstance(dim, int):
             dims[index % rank] = dim
@@ -227,8 +259,11 @@ def given_sizes(leaves: Sequence[Leaf]) -> dict[str, int] | None:
             names |= symbols_of(dim)
             place = f"{leaf.name} dim {index}"
             for name, value in _bindings(leaf, index, dim):
-                if found.setdefault(name, value) != value:
-                    raise _two_sizes(name, found[name], seen[name], value, place)
+                first, there = found.setdefault(name, value), seen.get(name, place)
+                if first != value:
+                    raise _CONTRADICTED["example-size (two)"](
+                        name=name, first=first, there=there, second=value, here=place
+                    )
                 seen.setdefault(name, place)
     return found if found.keys() == names else None
 
@@ -239,7 +274,8 @@ def _bindings(leaf: Leaf, index: int, dim: Dim) -> Iterator[tuple[str, int]]:
     try:
         bindings = match([dim], [size], symbols_of(dim)).bindings
     except Mismatch:
-        raise _no_such_size(leaf.name, index, dim, size) from None
+        wrong = _CONTRADICTED["example-size"]
+        raise wrong(name=leaf.name, index=index, dim=dim, size=size) from None
     for name, value in bindings.items():
         assert isinstance(value, int)
         yield name, value
@@ -259,87 +295,4 @@ def captured_shape(leaf: Leaf, sizes: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(
         evaluate(leaf.dims[index], sizes) if index in leaf.dims else int(size)
         for index, size in enumerate(leaf.value.shape)
-    )
-
-
-def _no_argument(key: str, names: Sequence[str]) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="no-argument",
-            title="dynamic names an argument that the call has not",
-            reason=f"'{key}' is none of {', '.join(names)}",
-        )
-    )
-
-
-def _no_tensor(name: str, value: object) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="no-tensor",
-            title="only tensors have dynamic dimensions",
-            reason=f"'{name}' is a {type(value).__name__}",
-        )
-    )
-
-
-def _no_dimension(name: str, index: int, rank: int) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="no-dimension",
-            title="dynamic names a dimension that the tensor has not",
-            reason=f"'{name}' has {rank} dimensions, dim {index} is named",
-        )
-    )
-
-
-def _no_dimension_inside(name: str, index: int) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="no-dimension",
-            title="dynamic names a dimension that the tensor has not",
-            reason=f"no tensor in '{name}' has dim {index}",
-        )
-    )
-
-
-def _no_mapping(dynamic: object) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="dynamic",
-            title="dynamic names dimensions by argument",
-            reason=f"{dynamic!r} is a {type(dynamic).__name__}",
-            hint='write dynamic={"x": {0: "batch"}}',
-        )
-    )
-
-
-def _no_spec(name: str, spec: object) -> AnnotationError:
-    return AnnotationError(
-        Diagnostic(
-            code="dynamic",
-            title=f"the dimensions of {name} are named by place",
-            reason=f"{spec!r} is no mapping of numbers to names and no sequence of names",
-            hint=f'write {{"{name}": {{0: "batch"}}}} or {{"{name}": ("batch", None)}}',
-        )
-    )
-
-
-def _no_such_size(name: str, index: int, dim: Dim, size: int) -> ShapeError:
-    return ShapeError(
-        Diagnostic(
-            code="example-size",
-            title=f"the example does not fit what dynamic says of {name} dim {index}",
-            reason=f"it is to be {dim}, and no positive integers make that {size}",
-        )
-    )
-
-
-def _two_sizes(name: str, first: int, there: str, second: int, here: str) -> ShapeError:
-    return ShapeError(
-        Diagnostic(
-            code="example-size",
-            title=f"{name} has two sizes in the example",
-            reason=f"{first} ({there}), but {second} ({here})",
-            hint="give dimensions that may differ two names",
-        )
     )

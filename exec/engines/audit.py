@@ -56,7 +56,7 @@ class Finding:
     """Something that is wrong, or not proved: where, why, and what would work.
 
     about: ``forward``, ``gradients``, or ``style`` for a rule that cannot be applied. line: of the
-    model. change: rules that would mend it, a style by the name of a module.
+    model. change: rules that would correct it, a style by the name of a module.
     """
 
     verdict: Verdict

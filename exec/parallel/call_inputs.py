@@ -16,7 +16,7 @@ from typing import Any
 
 from torch import Tensor
 
-from dimsolve.ir.errors import Diagnostic, DimsolveError
+from dimsolve.ir.errors import DimsolveError, problems
 from dimsolve.ir.graph import Constant, Device
 
 from ..capture.argument_objects import class_path, is_plain_container, setting_of
@@ -27,6 +27,31 @@ class CallError(DimsolveError):
     """A call that the program was not made for."""
 
     __module__ = "dimsolve"
+
+
+_REFUSED = problems(
+    CallError,
+    """
+    other-class: {name} is a {given}, and the model was traced with {was}
+      what a model does with an object is part of the program
+      hint: trace the model with an object of this class
+    left-out: {above} holds no {name}, which was {traced} when the model was traced
+      what an argument holds is part of the program
+      hint: trace the model with this argument
+    no-argument: the call lacks {missing}
+      the model was traced with {what} there
+      hint: give {what}, or trace the model without it
+    no-tensor: {name} is a {kind}
+      the model was traced with a tensor there
+      hint: give a tensor: torch.as_tensor({name})
+    new-tensor: the program takes no tensor named {name}
+      the model was traced with {names}
+      hint: trace the model with {name} in the example call
+    other-setting: {name} is {value}, and the model was traced with {traced}
+      what is no tensor is part of the program
+      hint: trace the model with this value
+    """,
+)
 
 
 class CallInputs:
@@ -67,34 +92,36 @@ class CallInputs:
             if name not in given and argument in given:
                 self._check_left_out(name, given)
             elif argument not in given and argument != name and argument in self.settings:
-                raise _absent([argument], "an object")
+                raise _REFUSED["no-argument"](missing=argument, what="an object")
         found = {part.name: part.value for part in parts if not part.whole}
         missing = [name for name in self.names if found.get(name) is None]
         if missing:
-            raise _absent(missing)
+            raise _REFUSED["no-argument"](missing=", ".join(missing), what="a tensor")
         for name in self.names:
             if not isinstance(found[name], Tensor):
-                raise _no_tensor(name, found[name])
+                raise _REFUSED["no-tensor"](name=name, kind=type(found[name]).__name__)
         return found
 
     def _check(self, name: str, value: Any) -> None:
         """An argument that the program does not take must say what it was traced with."""
         if isinstance(value, Tensor):
-            raise _new_tensor(name, self.names)
+            raise _REFUSED["new-tensor"](name=name, names=", ".join(self.names) or "no tensors")
         known = name in self.settings or name in self.defaults
         traced = self.settings[name] if name in self.settings else self.defaults.get(name)
         given = setting_of(value)
         if isinstance(given, Device) and isinstance(traced, Device) and value == self.device:
             return
         if not known or type(traced) is not type(given) or traced != given:
-            raise _other_setting(name, _shown(given), _shown(traced) if known else None)
+            was = _shown(traced) if known else None
+            raise _REFUSED["other-setting"](name=name, value=_shown(given), traced=was)
 
     def _check_class(self, name: str, value: Any) -> None:
         """An object must be of the class with which the model was traced."""
         traced = self.settings.get(name)
         given = None if is_plain_container(value) else Constant(class_path(type(value)))
         if traced != given or (name in self.settings and traced is None):
-            raise _other_class(name, type(value).__name__, traced, name in self.settings)
+            was = _was(traced, name in self.settings)
+            raise _REFUSED["other-class"](name=name, given=type(value).__name__, was=was)
 
     def _check_left_out(self, name: str, given: AbstractSet[str]) -> None:
         """What an argument held when the model was traced, it must hold still."""
@@ -103,7 +130,8 @@ class CallInputs:
         above = name.rpartition(".")[0]
         while above not in given:
             above = above.rpartition(".")[0]
-        raise _left_out(name, above, _shown(self.settings[name]))
+        inside, traced = name.removeprefix(f"{above}."), _shown(self.settings[name])
+        raise _REFUSED["left-out"](above=above, name=inside, traced=traced)
 
 
 def _defaults(forward: Callable[..., Any]) -> dict[str, Any]:
@@ -118,72 +146,8 @@ def _shown(setting: Any) -> str:
     return str(setting) if isinstance(setting, Constant | Device) else f"{setting!r:.60}"
 
 
-def _other_class(name: str, given: str, traced: Any, known: bool) -> CallError:
+def _was(traced: Any, known: bool) -> str:
+    """What an argument was when the model was traced, in words."""
     if isinstance(traced, Constant):
-        was = f"a {traced.path.rpartition('.')[2]}"
-    else:
-        was = f"{traced!r:.60}" if known else "no object of a class there"
-    return CallError(
-        Diagnostic(
-            code="other-class",
-            title=f"{name} is a {given}, and the model was traced with {was}",
-            reason="what a model does with an object is part of the program",
-            hint="trace the model with an object of this class",
-        )
-    )
-
-
-def _left_out(name: str, above: str, traced: str) -> CallError:
-    return CallError(
-        Diagnostic(
-            code="left-out",
-            title=f"{above} holds no {name.removeprefix(above + '.')}, which was {traced} when the "
-            "model was traced",
-            reason="what an argument holds is part of the program",
-            hint="trace the model with this argument",
-        )
-    )
-
-
-def _absent(missing: Sequence[str], what: str = "a tensor") -> CallError:
-    return CallError(
-        Diagnostic(
-            code="no-argument",
-            title=f"the call lacks {', '.join(missing)}",
-            reason=f"the model was traced with {what} there",
-            hint=f"give {what}, or trace the model without it",
-        )
-    )
-
-
-def _no_tensor(name: str, value: object) -> CallError:
-    return CallError(
-        Diagnostic(
-            code="no-tensor",
-            title=f"{name} is a {type(value).__name__}",
-            reason="the model was traced with a tensor there",
-            hint=f"give a tensor: torch.as_tensor({name})",
-        )
-    )
-
-
-def _new_tensor(name: str, names: Sequence[str]) -> CallError:
-    return CallError(
-        Diagnostic(
-            code="new-tensor",
-            title=f"the program takes no tensor named {name}",
-            reason=f"the model was traced with {', '.join(names) or 'no tensors'}",
-            hint=f"trace the model with {name} in the example call",
-        )
-    )
-
-
-def _other_setting(name: str, value: Any, traced: Any) -> CallError:
-    return CallError(
-        Diagnostic(
-            code="other-setting",
-            title=f"{name} is {value}, and the model was traced with {traced}",
-            reason="what is no tensor is part of the program",
-            hint="trace the model with this value",
-        )
-    )
+        return f"a {traced.path.rpartition('.')[2]}"
+    return f"{traced!r:.60}" if known else "no object of a class there"

@@ -343,7 +343,7 @@ def _initialiser(model: torch.nn.Module, module: torch.nn.Module) -> Callable[[]
 def _unmade(
     module: torch.nn.Module, path: str, name: str, tensor: Tensor, unmade: list[str]
 ) -> None:
-    """A tensor that nobody made: NaN says so, where it can be said and loading can mend it."""
+    """A tensor that nobody made: NaN says so, where it can be said and loading can fill it in."""
     qualified = f"{path}.{name}" if path else name
     real = tensor.is_floating_point() or tensor.is_complex()
     if name in module._non_persistent_buffers_set or not real:

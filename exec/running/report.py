@@ -116,7 +116,8 @@ class RunOptions(Model):
     """What to run. ``timeout``: seconds that a rank waits for another one.
 
     dtype: of the model's real parameters and inputs, as in torch; None leaves them as they are.
-    at: sizes of dynamic dimensions in every step; the others are those of the example.
+    at: sizes of dynamic dimensions in every step; the others are those of the example. profile: a
+    database that what operators and collectives take is written to, before the steps.
     """
 
     target: str
@@ -132,6 +133,7 @@ class RunOptions(Model):
     device: str | None = None
     dtype: str | None = None
     at: dict[str, int] = Field(default_factory=dict)
+    profile: str | None = None
 
 
 LOCAL = frozenset({"slice", "keep", "insert"})
@@ -176,7 +178,7 @@ def _shapes(graph: Graph) -> Iterator[Row]:
 def _legal_counts(graph: Graph, plan: Plan, policy: Any) -> Iterator[Row]:
     for axis in plan.mesh:
         try:
-            counts = graph.legal_parts(axis, policy, up_to=16)
+            counts = graph.legal_parts(axis, policy, up_to=16, uneven="refuse")
         except DimsolveError as error:
             yield ["legal", axis, f"not known: {error.diagnostic.title}"]
             continue

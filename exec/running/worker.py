@@ -51,6 +51,7 @@ from ..parallel.faults import explain_run, note_stage
 from ..parallel.parallelize import ParallelModule, parallelize
 from ..target import Target, load_function, load_target
 from .compare import CheckedRun, CheckedStep, Differences, allowed_of, batch_of, sizes_for
+from .profiling import profile
 from .report import (
     BytesReport,
     DifferencesReport,
@@ -104,8 +105,28 @@ def run_rank(options: RunOptions, progress: Progress = lambda text: None) -> Run
     progress("cutting the model")
     part = parallelize(model, plan)
     whole = model.to(part.ends.device) if options.verify else None
+    measured = _profiled(options, part, example, target, sizes[0], progress)
     taken = _steps(part, whole, example, target, sizes, progress)
-    return _report(options, model, part, sizes, taken, rows)
+    report = _report(options, model, part, sizes, taken, rows)
+    return report.model_copy(update={"notes": [*measured, *report.notes]})
+
+
+def _profiled(
+    options: RunOptions,
+    part: ParallelModule,
+    example: Mapping[str, Any],
+    target: Target,
+    sizes: Mapping[str, int],
+    progress: Progress,
+) -> list[str]:
+    """What was measured, in words, where that was asked."""
+    if options.profile is None:
+        return []
+    progress("measuring")
+    batch = mapped(
+        batch_of(example, target.dynamic, sizes), lambda leaf: _on(leaf, part.ends.device)
+    )
+    return [profile(part, batch, sizes, options.profile)]
 
 
 def plan_of(options: RunOptions, graph: Graph) -> Plan:

@@ -2,20 +2,20 @@
 
 What a policy cuts does not depend on the count, but for the legality. So it is asked once with all
 counts assumed legal; what it cuts says what must divide what, and every count is checked for that.
-Only where ``"tensor"`` may have another way to cut the same parameters it is asked again.
+Only where ``"tensor"`` may have another way to cut the same parameters it is asked again, and where
+parts may be unequal every count that is not legal evenly is planned.
 
     heads 32, key-value heads 8, d_ff 14336, vocabulary 128256      always 1, 2, 4, 8
-    16 never: view: c = 8 is never a multiple of 16; these are the key-value heads ...
+    16 in unequal parts: the fullest rank has 1.011 of an equal share, tp seen as 8 x 2
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from math import gcd
 from typing import Any
 
-from dimsolve.ir.checks import to_flag, to_whole
+from dimsolve.ir.checks import to_whole
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.graph import Graph
 from dimsolve.solver.algebra.integers import divisors
@@ -26,6 +26,7 @@ from ..inlining import inlined
 from ..layout import local_dims
 from ..legality import DEFAULT_BOUND, MAX_BOUND, LegalParts
 from ..mesh import Mesh
+from ..placement import Shard
 from ..plan_data import PlanError
 from ..reshard import item_bytes
 from ..sizes import essential
@@ -33,10 +34,13 @@ from .axis_state import AxisState, stored
 from .choices import Choice
 from .illegal import UNDECIDED, group_error, too_fine
 from .network import Network
-from .planner import Decisions, Policy, decisions, policy_of
+from .planner import Decisions, Policy, decisions, policy_of, uneven_of
 from .propagation import Propagation
-from .requirements import Requirements, common_length
+from .requirements import Requirements, Uneven, common_length
 from .tensor import Group, TensorPolicy, tensor
+
+UNEVEN_BOUND = 16
+"""The usual bound where counts are listed that cut unequal parts."""
 
 ASSUMED = 2
 """The count that a policy is asked with: it only weighs ways against each other."""
@@ -57,19 +61,25 @@ def graph_legal_parts(
     policy: Any = None,
     *,
     up_to: int | None = None,
-    uneven: bool = False,
+    uneven: Any = "parameters",
+    longer: Graph | None = None,
+    periods: int = 0,
 ) -> LegalParts:
-    """Returns which counts an axis may have: always, under a condition, never; the last two up to
-    ``up_to`` (64). A policy is as for `dimsolve.plan`. uneven: list counts that a plan serves by
-    unequal parts, or by an axis that is seen as two, by themselves.
+    """Returns which counts an axis may have: always, unequal, under a condition, never; all but the
+    first up to ``up_to``. A policy, and uneven, are as for `dimsolve.plan`: a count is unequal
+    where a plan for it has unequal parts, or an axis that is seen as two. Each of these is planned,
+    so the usual bound is 16; with ``"refuse"`` it is 64. longer: the same model with more layers of
+    the same kinds, where what is asked about has ``periods`` times as many more.
 
-    Raises PlanError for a policy that cannot be read, or asks for what is illegal at any count, and
-    AnnotationError for a bound that is none (1 to 10,000).
+    Raises PlanError for a policy or a word that cannot be read, and for a policy that asks for what
+    is illegal at any count; AnnotationError for a bound that is none (1 to 10,000).
     """
-    bound = DEFAULT_BOUND if up_to is None else to_whole("up_to", up_to, 1, MAX_BOUND)
+    mode = uneven_of(uneven)
+    usual = DEFAULT_BOUND if mode == "refuse" else UNEVEN_BOUND
+    bound = usual if up_to is None else to_whole("up_to", up_to, 1, MAX_BOUND)
     counts = _Counts(Network(inlined(graph)), axis, policy, bound)
-    found = counts.answer()
-    return counts.with_uneven(found) if to_flag("uneven", uneven) else found
+    more = (Network(inlined(longer)), periods) if longer is not None else None
+    return counts.with_uneven(counts.answer(), mode, more)
 
 
 class _Counts:
@@ -126,27 +136,54 @@ class _Counts:
             self.left_whole,
         )
 
-    def with_uneven(self, found: LegalParts) -> LegalParts:
-        """Returns the counts with those by themselves that a plan serves otherwise than evenly."""
-        forbidden, whole, dealt = dict(found.forbidden), dict(found.left_whole), {}
-        for count in sorted({*forbidden, *whole}):
+    def with_uneven(
+        self, found: LegalParts, mode: Uneven, more: tuple[Network, int] | None
+    ) -> LegalParts:
+        """Returns the counts with those by themselves that a plan serves otherwise than evenly.
+        more: a longer model, and how often what it has more is added.
+        """
+        if mode == "refuse" or (mode == "parameters" and self.tensor is None):
+            return found
+        left_whole, dealt = dict(found.left_whole), dict[int, str]()
+        conditional, forbidden = dict(found.conditional), dict(found.forbidden)
+        always, unknown = set(found.always), dict(found.unknown)
+        for count in range(2, self.bound + 1):
             mesh = Mesh.of({self.axis: count})
             try:
-                made = decisions(self.network, mesh, self.given, "parameters")
-            except PlanError:
-                continue
-            share, equal = _fullest(made), count in whole and not made.factors
-            if equal and not _is_uneven(made):
-                continue
-            forbidden.pop(count, None)
-            whole.pop(count, None)
-            seen = "".join(
-                f", {axis} seen as {' x '.join(str(made.mesh[name]) for name in names)}"
-                for axis, names in made.factors.items()
-            )
-            dealt[count] = f"the fullest rank has {share * count:.4g} of an equal share{seen}"
-        always = tuple(count for count in found.always if count not in dealt)
-        return replace(found, always=always, forbidden=forbidden, left_whole=whole, uneven=dealt)
+                made = decisions(self.network, mesh, self.given, mode)
+                again = decisions(more[0], mesh, self.given, mode) if more else None
+            except PlanError as error:
+                undecided = error.diagnostic.code == UNDECIDED
+                text, others = _reason(error), unknown if undecided else forbidden
+            else:
+                conditions = " and ".join(essential(made.axes[0][1].conditions))
+                if _is_uneven(made) or made.factors:
+                    share = _share(made, again, more[1] if more else 0) * count
+                    text, others = _dealt_out(made, share, conditions), dealt
+                elif count not in forbidden:
+                    continue
+                else:
+                    text, others = conditions, conditional
+            for each in (left_whole, conditional, forbidden, unknown):
+                each.pop(count, None)
+            always.discard(count)
+            if text:
+                others[count] = text
+            else:
+                always.add(count)
+        fixed = found.fixed_divisor
+        if any(count not in always for count in divisors(fixed) or ()):
+            fixed = max(c for c in always if always.issuperset(divisors(c) or ()))
+        return replace(
+            found,
+            fixed_divisor=fixed,
+            always=tuple(sorted(always)),
+            conditional=conditional,
+            forbidden=forbidden,
+            unknown=unknown,
+            left_whole=left_whole,
+            uneven=dealt,
+        )
 
     def _greatest(self, always: list[int]) -> int:
         """The greatest count whose divisors are all legal for every value."""
@@ -199,7 +236,7 @@ class _Counts:
                 continue
             common = self._common(group.propagation.choices.values())
             hopeless = too_fine(count, common) and not self._other_way(group, count)
-            if gcd(count, common) > 1 or hopeless:
+            if hopeless or self.tensor.is_coarse(group, common):
                 return "never", _reason(
                     group_error(state, requirements, group.propagation, own, common)
                 )
@@ -229,8 +266,8 @@ class _Counts:
         return "always", ""
 
 
-def _fullest(made: Decisions) -> float:
-    """What part of the bytes of all parameters the fullest rank holds."""
+def _fullest(made: Decisions) -> tuple[float, float]:
+    """The bytes of parameters that the fullest rank holds, and those of all."""
     network = made.axes[0][0].network
     held = total = 0.0
     for edge in network.parameters:
@@ -239,7 +276,33 @@ def _fullest(made: Decisions) -> float:
         item = item_bytes(edge.dtype)
         held += item * network.elements(local_dims(edge.dims, layout, counts, network.facts))
         total += item * network.elements(edge.dims)
-    return held / total if total else 1.0
+    return held, total
+
+
+def _share(made: Decisions, again: Decisions | None, periods: int) -> float:
+    """What part of the bytes of all parameters the fullest rank holds; again: of a longer model."""
+    held, total = _fullest(made)
+    if again is not None:
+        more_held, more_total = _fullest(again)
+        held += periods * (more_held - held)
+        total += periods * (more_total - total)
+    return held / total if total else 0.0
+
+
+def _dealt_out(made: Decisions, share: float, conditions: str) -> str:
+    """What the fullest rank has of an equal share, how the axis is seen, and under which condition;
+    of a plan that cuts no parameters what is dealt out.
+    """
+    text = f"the fullest rank has {share:.4g} of an equal share"
+    if not any(
+        isinstance(stored(state.needs[edge.number]), Shard)
+        for state, _ in made.axes
+        for edge in state.network.parameters
+    ):
+        text = made.notes[0].partition(": ")[2]
+    for axis, names in made.factors.items():
+        text += f", {axis} seen as {' x '.join(str(made.mesh[name]) for name in names)}"
+    return f"{text}, if {conditions}" if conditions else text
 
 
 def _is_uneven(made: Decisions) -> bool:

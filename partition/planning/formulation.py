@@ -2,9 +2,8 @@
 
     an operator    its options: a choice on every axis, legal for all sizes that the plan serves
     a value        what it costs to bring it from how it is made to all that it is needed as
-    memory         parameters with gradients and optimiser states all the time; what is made from
-                   the operator that makes it to its last use, or to the end where the backward
-                   pass needs it; what it is converted to likewise, from the value on
+    memory         parameters with gradients and optimiser states all the time, and of all else what
+                   a rank holds at least (`least_held`): no plan that fits is left out
 
 A value with one user stands at the edge between the two. One with several has a node of its own,
 whose options are sets of needs: conversions are shared. Where these sets are too many the value is
@@ -16,8 +15,9 @@ below; and the options that it leaves below a known plan have few sets.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from math import prod
 from typing import Any, TypeVar
 
@@ -27,14 +27,21 @@ from dimsolve.solver.algebra.dims import evaluate
 from dimsolve.solver.algebra.poly import Dim
 from dimsolve.solver.shapes import dim_of_text
 
-from ..aliasing import VIEWS
+from ..checkpoints import extents_of
 from ..communication import shared_bytes
 from ..cost import Costs
+from ..layout import Layout
+from ..memory import EXACT, MOVES
 from ..mesh import Mesh
+from ..placement import Partial
 from ..plan_data import Gradient
 from ..reshard import Collective, item_bytes, sends
+from ..saved import Saved, saved_by
+from ..search.clock import Clock
 from ..search.problem import FORBIDDEN, Held, Numbers, Problem
 from .assemble import sends_of
+from .cases import PLAIN, Case, Stored, StoredUses
+from .least_held import Hold, LeastHeld
 from .network import Edge, Network, Operator
 from .vocabulary import Option, Vocabulary
 from .ways import Needs, Ways, mask_of
@@ -44,9 +51,6 @@ MOST_PAIRS = 600
 
 MOST_PAIRED = 4
 """Users of a relaxed value, up to which they bear its price in pairs."""
-
-OF_A_PARAMETER = 2
-"""A parameter and its gradient; optimiser states come on top."""
 
 M = TypeVar("M")
 Kept = list[list[Option]]
@@ -73,6 +77,7 @@ class Formulation:
         sizes: Mapping[str, int],
         memory: int | None,
         states: int,
+        case: Case = PLAIN,
     ) -> None:
         self.network, self.mesh, self.costs, self.sizes = network, mesh, costs, sizes
         self.memory, self.states = memory, states
@@ -81,8 +86,39 @@ class Formulation:
         self.ways = Ways(network, list(costs.mesh.items()))
         self.counts = self.ways.counts
         self.known: dict[Any, Any] = {}
-        self.last = self._last_uses()
-        self.end = len(network.operators) + 1
+        self._take(case)
+
+    def _take(self, case: Case) -> None:
+        network = self.network
+        self.case = case
+        self.stored = StoredUses(network, self.mesh, case)
+        nodes = [operator.node.id for operator in network.operators]
+        self.extents = extents_of(nodes, case.regions)
+        self.around: list[list[int]] = [[] for _ in nodes]
+        for number, extent in enumerate(self.extents):  # the outer ones first
+            for operator in range(extent.start, extent.stop):
+                self.around[operator].append(number)
+        self._least: LeastHeld | None = None
+        self._holds: dict[int, list[Hold]] = {}
+
+    def of(self, case: Case, memory: int | None) -> Formulation:
+        """Returns the formulation of another case, and with this limit; the two share what both
+        have in common.
+        """
+        found = copy(self)
+        found.memory = memory
+        found._take(case)
+        return found
+
+    @property
+    def least(self) -> LeastHeld:
+        """What a rank holds at least."""
+        if self._least is None:
+            sizes = [self.sizes_of(edge)[0] for edge in self.network.edges]
+            self._least = LeastHeld(self.network, self.extents, sizes)
+            for hold in self._least.holds():
+                self._holds.setdefault(hold.operator, []).append(hold)
+        return self._least
 
     def value(self, dim: Dim) -> int:
         """Returns a length at the sizes."""
@@ -115,9 +151,14 @@ class Formulation:
             own if mask.all() else left(own, mask) for own, mask in zip(options, masks, strict=True)
         ]
 
-    def instance(self, options: Kept, most: int | None = None) -> Instance:
-        """Returns the problem of these options. most: in place of `MOST_PAIRS`."""
-        return _Instance(self, options, MOST_PAIRS if most is None else most).made()
+    def instance(
+        self, options: Kept, most: int | None = None, clock: Clock | None = None
+    ) -> Instance:
+        """Returns the problem of these options. most: in place of `MOST_PAIRS`. Raises TimeUp when
+        the clock says so.
+        """
+        most = MOST_PAIRS if most is None else most
+        return _Instance(self, options, most).made(clock or Clock())
 
     # of operators --------------------------------------------------------------------------------
 
@@ -126,16 +167,18 @@ class Formulation:
         edges = self.network.edges
         tensors = [None if n is None else edges[n] for n in (*operator.inputs, *operator.outputs)]
         kinds = tuple([None if e is None else (e.dims, e.dtype, e.gradient) for e in tensors])
-        key = "operator", operator.node.name, operator.skipped, kinds, id(options)
+        runs = 1 + len(self.around[operator.number])
+        key = "operator", operator.node.name, operator.skipped, kinds, id(options), runs
 
         def make() -> Numbers:
-            return np.array([self._operator_cost(operator, o, tensors) for o in options], np.int64)
+            costs = [self._operator_cost(operator, o, tensors, runs) for o in options]
+            return np.array(costs, np.int64)
 
         found: Numbers = self.once(key, make)
         return found
 
     def _operator_cost(
-        self, operator: Operator, option: Option, tensors: Sequence[Edge | None]
+        self, operator: Operator, option: Option, tensors: Sequence[Edge | None], runs: int
     ) -> int:
         if operator.skipped:
             return 0
@@ -148,19 +191,22 @@ class Formulation:
         flags = [edge.gradient for edge in tensors[count:] if edge is not None]
         gradient: Gradient = "always" if "always" in flags else "never"
         local = option.local
-        points = self.once(
-            ("points", id(local)),
-            lambda: (local, prod(self.value(length) for length in local.lengths.values())),
+        lengths = self.once(
+            ("lengths", id(local)),
+            lambda: (local, {name: self.value(n) for name, n in local.lengths.items()}),
         )[1]
+        points = prod(lengths.values())
         outputs = operator.node.outputs
         dtype = outputs[0].dtype if outputs else None
-        total = self.costs.operator(operator.node.name, points, moved, dtype, gradient)
+        function = operator.node.name
+        total = self.costs.operator(function, points, moved, dtype, gradient, lengths, runs)
         if any(choice.rule is not None for choice in option.choices):
             sent = sends_of(self.network, self.mesh, operator, local, option.choices, {})
             for each in sent:
                 if each.runs == "always":
                     size = self.value(dim_of_text(each.bytes))
-                    total += self.costs.collective(each.collective, each.axis, size)
+                    times = runs if each.direction == "forward" else 1
+                    total += times * self.costs.collective(each.collective, each.axis, size)
         return total
 
     # of values -----------------------------------------------------------------------------------
@@ -198,26 +244,22 @@ class Formulation:
         """Returns for ways to make a value (rows) and sets of needs (columns) the time to bring it
         there; FORBIDDEN where there is no way.
         """
-        kind = edge.dims, edge.dtype, edge.gradient
+        again = self.again(edge)
+        kind = edge.dims, edge.dtype, edge.gradient, again
         table = self.ways.table(edge, made, needs)
         key = "prices", kind, id(table)
 
         def make() -> Numbers:
             many = len(self.ways)
             prices = self.once(
-                ("ways", kind, many), lambda: self.ways.prices(edge, self.price(edge))
+                ("ways", kind, many), lambda: self.ways.prices(edge, self.price(edge), again)
             )
             return np.asarray(prices[table], np.int64)
 
         found: Numbers = self.once(key, make)
         return found
 
-    def copies(self, edge: Edge, made: Sequence[int | None], needs: Sequence[Needs]) -> Numbers:
-        """Returns in the same way the bytes of what it is converted to."""
-        table = self.ways.table(edge, made, needs)
-        return np.asarray(self.ways.copied(self.sizes_of(edge))[table], np.int64)
-
-    def least(self, edge: Edge, made: Sequence[int | None], needs: Sequence[Needs]) -> Numbers:
+    def at_least(self, edge: Edge, made: Sequence[int | None], needs: Sequence[Needs]) -> Numbers:
         """Returns in the same way what it costs at least, whatever else the value is brought to."""
         kind = edge.dims, edge.dtype, edge.gradient
         key = "least", kind, tuple(made), tuple(needs)
@@ -261,12 +303,12 @@ class Formulation:
 
             def onward(own: Sequence[Needs]) -> Numbers:
                 table = np.full((len(points) + len(shared), len(own)), FORBIDDEN, np.int64)
-                table[: len(points)] = self.least(edge, layouts, own)
+                table[: len(points)] = self.at_least(edge, layouts, own)
                 for number, each in enumerate(shared):
                     table[len(points) + number, [each == n for n in own]] = 0
                 return table
 
-            return self.least(edge, made, [*points, *shared]), [onward(own) for own in needs]
+            return self.at_least(edge, made, [*points, *shared]), [onward(own) for own in needs]
 
         return self.once(key, make)
 
@@ -288,27 +330,172 @@ class Formulation:
             ),
         )[1]
 
-    def until(self, edge: Edge) -> int:
-        """Returns the time at which a value is freed."""
-        return self.end if edge.gradient == "always" else self.last[edge.number] + 1
+    def storage(self, edge: Edge, needs: Mapping[int, Needs], returned: Needs) -> Stored:
+        """Returns what it takes to store a parameter whose users need it so."""
+        given = {user: [self.ways.needs[n] for n in sorted(own)] for user, own in needs.items()}
+        if returned:
+            given[len(self.network.operators)] = [self.ways.needs[n] for n in returned]
+        places = [self.stored.place(user) for user in given]
+        alike = tuple([None if place is None else places.index(place) for place in places])
+        fixed = self.stored.storage.is_whole(edge)
+        kind = edge.dims, edge.dtype, edge.gradient, fixed, alike
+        key = "storage", self.case.states, kind, tuple(map(tuple, given.values()))
+        found: Stored = self.once(key, lambda: self.stored.of(self, edge, given))
+        return found
 
-    def _last_uses(self) -> list[int]:
-        """The last operator that uses each value; a view uses what it is taken from as long as it
-        is used itself.
+    def dearer(self, case: Case, other: Case) -> bool:
+        """Whether no choice of operators costs less in a case than in another, memory aside: more
+        is run again, and no parameter costs less, whatever it is needed as.
         """
-        network = self.network
-        last = [len(network.operators) if e.returned else -1 for e in network.edges]
-        for operator in reversed(network.operators):
-            end = operator.number
-            if operator.node.name in VIEWS:
-                end = max([end, *(last[out] for out in operator.outputs if out is not None)])
-            for own in operator.inputs:
-                if own is not None:
-                    last[own] = max(last[own], end)
-        for edge in network.edges:
-            if edge.producer is not None:
-                last[edge.number] = max(last[edge.number], edge.producer[0])
-        return last
+        if other.recompute and not case.recompute:
+            return False
+        if case.states == other.states:
+            return True
+        mine, theirs = self.of(case, None), self.of(other, None)
+        options = self.options()
+        for edge in self.network.edges:
+            if edge.parameter and not mine.no_cheaper(theirs, edge, options):
+                return False
+        return True
+
+    def no_cheaper(self, other: Formulation, edge: Edge, options: Kept) -> bool:
+        """Whether a parameter costs no less than in another case, whatever it is needed as; False
+        too where there are too many ways to need it.
+        """
+        users: dict[int, list[int]] = {}
+        for number, place in edge.uses:
+            if not self.network.operators[number].skipped:
+                users.setdefault(number, []).append(place)
+        own = [
+            dict.fromkeys(self.needs_of(edge, tuple(places), options[number]))
+            for number, places in users.items()
+        ]
+        if prod(map(len, own)) > MOST_PAIRS:
+            return False
+        returned = frozenset([self.ways.whole]) if edge.returned else frozenset()
+        for each in product(*own):
+            needs = dict(zip(users, each, strict=True))
+            costs = [form.storage(edge, needs, returned).cost for form in (self, other)]
+            if costs[0] < costs[1]:
+                return False
+        return True
+
+    def text(self, text: str) -> int:
+        """Returns the value of a length that is written."""
+        found: int = self.once(("text", text), lambda: self.value(dim_of_text(text)))
+        return found
+
+    def bytes_of(self, shape: Sequence[str | None] | None, dtype: str | None) -> int:
+        """Returns the bytes of a tensor; 0 where its shape is not known."""
+        if shape is None or None in shape:
+            return 0
+        return prod(self.text(text) for text in shape if text is not None) * item_bytes(dtype)
+
+    # of memory -----------------------------------------------------------------------------------
+
+    def held(self, operator: Operator, options: list[Option]) -> list[Held]:
+        """Returns what a rank holds at least because of an operator's options."""
+        end = self.least.times.end + 1
+        found: dict[tuple[int, int], Numbers] = {}
+        for hold in self._holds.get(operator.number, ()):
+            own = self._held(hold, operator, options)
+            when = hold.start, min(hold.stop, end)
+            found[when] = found[when] + own if when in found else own
+        return [(a, b, own) for (a, b), own in sorted(found.items(), key=lambda e: e[0])]
+
+    def _held(self, hold: Hold, operator: Operator, options: list[Option]) -> Numbers:
+        edges = self.network.edges
+        if hold.what in ("made", "kept"):
+            number = operator.outputs[hold.place]
+            assert number is not None
+            return self._bytes_made(edges[number], hold.place, options, hold.what == "kept")
+        if hold.what == "given":
+            number = operator.inputs[hold.place]
+            assert number is not None
+            return self._bytes_given(edges[number], hold.place, options)
+        outputs = [(place, edges[n]) for place, n in enumerate(operator.outputs) if n is not None]
+        inputs = [(place, edges[n]) for place, n in enumerate(operator.inputs) if n is not None]
+        name, total = operator.node.name, np.zeros(len(options), np.int64)
+        exact = [
+            self._bytes_given(edge, place, options)
+            for place, edge in inputs
+            if (edge.dtype or "").startswith(EXACT)
+        ]
+        if hold.what == "extra":
+            if saved_by(name) is Saved.EXTRA:
+                own = [self._bytes_given(edge, place, options) for place, edge in inputs]
+                own += [self._bytes_made(edge, place, options) for place, edge in outputs]
+                total = np.max([total, *own], axis=0) + 3 * sum(exact, total)
+            return total
+        least = self.least
+        for place, edge in outputs:
+            if edge.number in least.reached and least.summed(edge.number):
+                total = total + self._bytes_made(edge, place, options)
+        if name not in MOVES:
+            new: dict[int, Numbers] = {}
+            for place, edge in inputs:
+                if edge.gradient == "always":
+                    own_bytes = self._bytes_given(edge, place, options)
+                    new[edge.number] = np.maximum(new.get(edge.number, total * 0), own_bytes)
+            times = 1 + (saved_by(name) is Saved.EXTRA)
+            total = total + times * sum(new.values(), total * 0)
+        return total
+
+    def _bytes_made(
+        self, edge: Edge, output: int, options: list[Option], kept: bool = False
+    ) -> Numbers:
+        key = "bytes made", edge.dims, edge.dtype, id(options), output, kept
+
+        def make() -> tuple[Any, Numbers]:
+            sizes = self.sizes_of(edge)
+            made = [option.made(output) for option in options]
+            partial = [_partial(layout) if kept else 0 for layout in made]
+            masks = [mask_of(layout) | more for layout, more in zip(made, partial, strict=True)]
+            return options, np.array([sizes[mask] for mask in masks], np.int64)
+
+        return self.once(key, make)[1]
+
+    def _bytes_given(self, edge: Edge, place: int, options: list[Option]) -> Numbers:
+        key = "bytes given", edge.dims, edge.dtype, id(options), place
+
+        def make() -> tuple[Any, Numbers]:
+            sizes = self.sizes_of(edge)
+            given = [option.need(place, False)[0] for option in options]
+            return options, np.array([sizes[mask_of(layout)] for layout in given], np.int64)
+
+        return self.once(key, make)[1]
+
+    def largest(self, operator: int) -> int | None:
+        """Returns the largest parameter that an operator uses."""
+        given = {n for n in self.network.operators[operator].inputs if n is not None}
+        found = [n for n in sorted(given) if self.network.edges[n].parameter]
+        return max(found, key=lambda n: self.sizes_of(self.network.edges[n])[0], default=None)
+
+    def constant(self) -> int:
+        """Returns the bytes of what the caller gives, which is there all the time."""
+        inputs = [edge for edge in self.network.edges if edge.kind == "input"]
+        return sum(self.sizes_of(edge)[0] for edge in inputs)
+
+    # of regions ----------------------------------------------------------------------------------
+
+    def again(self, edge: Edge) -> tuple[int, int]:
+        """Returns how often a value's conversions run forward at least: those that may stay out of
+        the regions that it is used in, and the others.
+        """
+        users = {n for n, _ in edge.uses if not self.network.operators[n].skipped}
+        if not self.extents or edge.returned or not users:
+            return 1, 1
+        regions = [self.around[n] for n in users]
+        if any(each != regions[0] for each in regions):
+            return 1, 1
+        own = [] if edge.producer is None else self.around[edge.producer[0]]
+        common = sum(1 for region in regions[0] if region in own)
+        return 1 + common, 1 + len(regions[0])
+
+
+def _partial(layout: Layout) -> int:
+    """The axes along which a value is a partial sum, as bits."""
+    return sum(1 << axis for axis, p in enumerate(layout) if isinstance(p, Partial))
 
 
 class _Instance:
@@ -324,14 +511,17 @@ class _Instance:
         self.relaxed = 0
         self.whole: Needs = frozenset([form.ways.whole])
 
-    def made(self) -> Instance:
+    def made(self, clock: Clock) -> Instance:
         form = self.form
         for operator, options in zip(self.network.operators, self.options, strict=True):
+            clock.check()
             self.node_costs.append(form.operator_costs(operator, options))
-            self.usages.append([])
+            self.usages.append(form.held(operator, options) if self.limited else [])
         for edge in self.network.edges:
+            clock.check()
             self._value(edge)
-        problem = Problem.of(self.node_costs, self.edges, self.usages, form.memory)
+        limit = None if form.memory is None else form.memory - form.constant()
+        problem = Problem.of(self.node_costs, self.edges, self.usages, limit)
         return Instance(problem, self.options, self.relaxed)
 
     def _value(self, edge: Edge) -> None:
@@ -351,61 +541,43 @@ class _Instance:
             return
         producer, output = edge.producer
         made = form.layouts_made(producer, output, self.options[producer])
-        operator = self.network.operators[producer]
-        if self.limited and not operator.skipped and operator.node.name not in VIEWS:
-            sizes = form.sizes_of(edge)
-            own = [sizes[mask_of(form.ways.layouts[m])] for m in made]
-            self._hold(producer, producer, form.until(edge), own)
         if not given:
             self._add(producer, self._first(form.prices(edge, made, [returned]).T))
-            if self.limited:
-                held = form.copies(edge, made, [returned])[:, 0]
-                self._hold(producer, producer, form.until(edge), held)
             return
         if returned:
             given = {user: self._with(needs, returned) for user, needs in given.items()}
         if len(given) == 1:
             ((user, needs),) = given.items()
-            pairs = len(set(made)) * len(set(needs))
-            copied = self.limited and form.copies(edge, made, needs).any()
-            if not copied or pairs > self.most:
-                self.relaxed += bool(copied)
-                self.edges.append((producer, user, form.prices(edge, made, needs)))
-                return
+            self.edges.append((producer, user, form.prices(edge, made, needs)))
+            return
         sets = self._sets(given.values(), returned, len(set(made)))
         if sets is None:
             self._relax(edge, producer, made, given)
             return
         number = len(self.node_costs)
         self.usages.append([])
-        if self.limited:
-            starts = list(dict.fromkeys(made))
-            pairs_of = [(m, s) for m in starts for s in sets]
-            self.node_costs.append(form.prices(edge, starts, sets).reshape(-1))
-            self.edges.append((producer, number, self._allowed("made", made, pairs_of)))
-            held = form.copies(edge, starts, sets).reshape(-1)
-            self._hold(number, producer, form.until(edge), held)
-        else:
-            pairs_of = [(0, s) for s in sets]
-            self.node_costs.append(self._nothing(len(sets)))
-            self.edges.append((producer, number, form.prices(edge, made, sets)))
+        self.node_costs.append(self._nothing(len(sets)))
+        self.edges.append((producer, number, form.prices(edge, made, sets)))
         for user, needs in given.items():
-            self.edges.append((user, number, self._allowed("needs", needs, pairs_of)))
+            self.edges.append((user, number, self._allowed(needs, sets)))
 
     def _with(self, needs: list[Needs], returned: Needs) -> list[Needs]:
         key = "returned", id(needs)
         return self.form.once(key, lambda: (needs, [n | returned for n in needs]))[1]
 
     def _input(self, edge: Edge, given: Mapping[int, list[Needs]], returned: Needs) -> None:
-        """What a caller gives, and parameters: stored as they are used."""
+        """What a caller gives, and parameters."""
         form = self.form
         if not given:
+            return
+        if edge.parameter and form.case.states:
+            self._parameter(edge, given, returned)
             return
         if len(given) == 1:
             ((user, own),) = given.items()
             needs = own if not returned else [n | returned for n in own]
             self._add(user, self._first(form.prices(edge, [None], needs)))
-            self._stored(edge, user, needs)
+            self._stored(edge, user, needs, user)
             return
         sets = self._sets(given.values(), returned, 1)
         if sets is None:
@@ -414,10 +586,51 @@ class _Instance:
         number = len(self.node_costs)
         self.usages.append([])
         self.node_costs.append(self._first(form.prices(edge, [None], sets)))
-        pairs = [(0, s) for s in sets]
         for user, needs in given.items():
-            self.edges.append((user, number, self._allowed("needs", needs, pairs)))
-        self._stored(edge, number, sets)
+            self.edges.append((user, number, self._allowed(needs, sets)))
+        self._stored(edge, number, sets, None)
+
+    def _parameter(self, edge: Edge, given: Mapping[int, list[Needs]], returned: Needs) -> None:
+        """A parameter that may be stored in parts: with several users a node of its own says what
+        each of them needs.
+        """
+        form, users = self.form, list(given)
+        own = [list(dict.fromkeys(needs)) for needs in given.values()]
+        if len(users) > 1 and prod(map(len, own)) > self.most:
+            self.relaxed += 1
+            return
+        every = [dict(zip(users, each, strict=True)) for each in product(*own)]
+        found = [form.storage(edge, each, returned) for each in every]
+        if len(users) == 1:
+            ((node, needs),) = given.items()
+            place = {each: n for n, each in enumerate(own[0])}
+            index = np.array([place[each] for each in needs])
+            self._add(node, np.array([each.cost for each in found], np.int64)[index])
+        else:
+            node, index = len(self.node_costs), np.arange(len(every))
+            self.usages.append([])
+            self.node_costs.append(np.array([each.cost for each in found], np.int64))
+            for user, needs in given.items():
+                table = [[each == own[user] for own in every] for each in needs]
+                self.edges.append((user, node, np.where(np.array(table), 0, FORBIDDEN)))
+        if not self.limited:
+            return
+        times, end = form.least.times, form.least.times.end + 1
+        all_the_time = [(2 + form.states) * each.stored + each.kept for each in found]
+        self._hold(node, 0, end, np.array(all_the_time)[index])
+        for number, user in enumerate(users):
+            if form.largest(user) != edge.number:
+                continue  # several may be in several blocks, of which one counts
+            forward = np.array([each.forward[number] for each in found])[index]
+            backward = np.array([each.backward[number] for each in found])[index]
+            for run in times.runs[user]:
+                self._hold(node, run, run + 1, forward)
+            if form.least.runs_backward(self.network.operators[user]):
+                back = times.back[user]
+                self._hold(node, back, back + 1, backward)
+        if len(users) == 1 and form.least.runs_backward(self.network.operators[users[0]]):
+            summed = np.array([each.summed for each in found])[index]
+            self._hold(node, times.back[users[0]] + 1, end, summed)
 
     def _relax(
         self,
@@ -435,7 +648,7 @@ class _Instance:
         count = len(users)
         if count > MOST_PAIRED:
             for number, (user, needs) in enumerate(users):
-                least = self.form.least(edge, made, needs)
+                least = self.form.at_least(edge, made, needs)
                 self._join(producer, user, self._part(least, count, number == 0))
             return
         # Where all but one need the same, as keys and values do, nothing is lost.
@@ -492,32 +705,36 @@ class _Instance:
 
         return self.form.once(key, lambda: (lists, make()))[1]
 
-    def _allowed(self, kind: str, rows: Sequence[Any], pairs: list[tuple[Any, Needs]]) -> Numbers:
-        """0 for a layout, or needs, that an option of a value's node has; else FORBIDDEN."""
+    def _allowed(self, needs: Sequence[Needs], sets: Sequence[Needs]) -> Numbers:
+        """0 for needs that a value's node has among its own, else FORBIDDEN."""
 
         def make() -> Numbers:
-            if kind == "made":
-                free = [[row == m for m, _ in pairs] for row in rows]
-            else:
-                free = [[row <= s for _, s in pairs] for row in rows]
+            free = [[each <= s for s in sets] for each in needs]
             return np.where(np.array(free, bool), 0, FORBIDDEN)
 
-        found: Numbers = self.form.once((kind, tuple(rows), tuple(pairs)), make)
+        found: Numbers = self.form.once(("needs", tuple(needs), tuple(sets)), make)
         return found
 
-    def _stored(self, edge: Edge, node: int, needs: Sequence[Needs]) -> None:
-        """What is held of an input of the graph all the time."""
-        if not self.limited:
+    def _stored(self, edge: Edge, node: int, needs: Sequence[Needs], user: int | None) -> None:
+        """What is held of an input of the graph all the time, and of its gradient where that is
+        summed over ranks. user: the only one.
+        """
+        if not self.limited or edge.kind not in ("parameter", "buffer"):
             return
         form = self.form
-        times = {"parameter": OF_A_PARAMETER + form.states, "buffer": 1}.get(edge.kind, 0)
-        sizes = form.sizes_of(edge)
-        stored = [sizes[mask_of(form.ways.layouts[form.ways.stored(n)])] for n in needs]
-        held = times * np.array(stored) + form.copies(edge, [None], needs)[0]
-        self._hold(node, 0, form.end, held)
+        times = 2 + form.states if edge.parameter else 1
+        sizes, ways, end = form.sizes_of(edge), form.ways, form.least.times.end + 1
+        stored = np.array([sizes[mask_of(ways.layouts[ways.stored(n)])] for n in needs])
+        self._hold(node, 0, end, times * stored)
+        trained = edge.parameter and edge.gradient == "always" and user is not None
+        if trained and form.least.runs_backward(self.network.operators[user or 0]):
+            shared = [len(n) == 1 and any(any(ways.needs[m][1]) for m in n) for n in needs]
+            back = form.least.times.back[user or 0]
+            self._hold(node, back + 1, end, np.where(np.array(shared), stored, 0))
 
     def _hold(self, node: int, start: int, stop: int, held: Any) -> None:
-        self.usages[node].append((start, stop, np.asarray(held, np.int64)))
+        if start < stop:
+            self.usages[node].append((start, stop, np.asarray(held, np.int64)))
 
     def _add(self, node: int, costs: Numbers) -> None:
         before = self.node_costs[node]

@@ -22,24 +22,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar, cast, get_args
 
 from dimsolve.ir.characters import shown
 from dimsolve.ir.graph import Graph
 from dimsolve.solver.algebra.poly import Dim
 
-from ..cost import cost_of
 from ..fingerprint import graph_id
 from ..gc_paused import gc_paused
 from ..inlining import inlined
 from ..machine import Machine
 from ..mesh import Mesh, MeshLike, part_symbol
 from ..plan_data import PlanData, plan_error, problem
-from ..sizes import Sizes
 from .assemble import Assembly
-from .auto import Asked, require_fits, search, verified
+from .auto import Asked, decided_by, search, verified
 from .axis_state import AxisState, data_axes
+from .cases import Case
 from .choices import OperatorClass
 from .completion import complete
 from .data import data
@@ -51,6 +50,7 @@ from .requirements import Requirements, Uneven
 from .sequence import sequence, tensor_and_sequence
 from .storage import precision_of, states_of
 from .tensor import SeenAsTwo, tensor
+from .vocabulary import Option
 
 AUTO = "auto"
 DEFAULT = "data+tensor"
@@ -231,19 +231,10 @@ def plan_as(
         network = Network(graph)
         check_symbols(devices, network)
         if policy == AUTO:
-            best = search(network, devices, asked or Asked(Machine.named("h100"), {}))
-            stored = states_of(state, devices, data_axes([along for along, _ in best.decided]))
-            if stored or precision is not None:
+            if precision is not None:
                 raise NOT_SEARCHED()
-            dtypes = precision_of(None)
-            assembly = Assembly(network, devices, best.decided, best.classes, stored, dtypes)
-            made = assembly.plan(make, graph_id(graph), AUTO, [])
-            # What a value is brought to and nobody needs is left out of the plan. The bound stays.
-            sizes = Sizes(made, best.record.sizes, {}, "cost")
-            cost = cost_of(made, sizes, best.record.machine).picoseconds
-            require_fits(made, best.record)
-            record = best.record.model_copy(update={"cost": cost})
-            return made.model_copy(update={"search": record})
+            given = asked or Asked(Machine.named("h100"), {})
+            return searched(make, network, devices, state, given)
         decided = decisions(network, devices, policy, mode)
         states = states_of(state, decided.mesh, data_axes([along for along, _ in decided.axes]))
         dtypes = precision_of(precision)
@@ -253,6 +244,27 @@ def plan_as(
         plan = assembly.plan(make, graph_id(graph), decided.policy, decided.notes)
         plan.notes.extend(note for note in remarks(plan, decided.axes) if note not in plan.notes)
         return plan
+
+
+def searched(make: type[P], network: Network, mesh: Mesh, state: Any, asked: Asked) -> P:
+    """Returns the plan of least time. state: how parameters are stored; ``"auto"``: as is best,
+    also where none is said and memory is limited.
+    """
+    open_axes: tuple[str, ...] = ()
+    if state == AUTO or (state is None and asked.memory is not None):
+        fixed = states_of(None, mesh, ())
+        open_axes = tuple(axis for axis in mesh.names if axis not in fixed)
+    else:
+        fixed = states_of(state, mesh, mesh.names if isinstance(state, str) else ())
+    asked = replace(asked, state=fixed, storage=open_axes)
+    identity = graph_id(network.graph)
+
+    def made(case: Case, taken: list[Option]) -> P:
+        decided, classes = decided_by(network, mesh, taken)
+        assembly = Assembly(network, mesh, decided, classes, dict(case.states), None)
+        return assembly.plan(make, identity, AUTO, [], case.regions)
+
+    return cast("P", search(made, network, mesh, asked))
 
 
 @dataclass(frozen=True, slots=True)

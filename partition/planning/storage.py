@@ -130,7 +130,7 @@ class Storage:
 
     def layout(self, edge: Edge, used: Layout) -> Layout:
         """Returns how a parameter is stored that its operators use so, or in parts of that."""
-        if not self.states or not edge.parameter or edge.number in self._whole:
+        if not self.states or not edge.parameter or self.is_whole(edge):
             return used
         found = list(used)
         for number, (axis, count) in enumerate(self.mesh.axes):
@@ -140,6 +140,10 @@ class Storage:
         if layout != used:
             self.cut[edge.number] = layout
         return layout
+
+    def is_whole(self, edge: Edge) -> bool:
+        """Whether a parameter stays as it is used, whatever ``state`` says."""
+        return edge.number in self._whole
 
     def _cut(self, edge: Edge, found: Layout | list[Any], axis: int, count: Dim) -> Shard | None:
         """The cut along one axis, of a dimension that no other axis cuts."""
@@ -182,7 +186,7 @@ class Storage:
         if not self.cut:
             return {}
         found: dict[tuple[int, int], int] = {}
-        inside = self._regions(regions)
+        inside = self.regions(regions)
         number, place, size, members = 0, None, 0.0, set[int]()
         for operator in self.network.operators:
             for input, edge in enumerate(operator.inputs):
@@ -203,8 +207,8 @@ class Storage:
         entry = self.network.edges[edge]
         return self.network.elements(entry.dims) * item_bytes(entry.dtype)
 
-    def _regions(self, regions: Iterable[RegionPlan]) -> dict[int, str]:
-        """The innermost region of each operator that is in one."""
+    def regions(self, regions: Iterable[RegionPlan]) -> dict[int, str]:
+        """Returns the innermost region of each operator that is in one."""
         places = {operator.node.id: operator.number for operator in self.network.operators}
         found: dict[int, str] = {}
         for region in regions:  # a part stands after its whole

@@ -197,8 +197,8 @@ class TensorPolicy:
             self._take(group)
 
     def _legal(self, group: Group) -> bool:
-        """Whether the count may be used; a group that a coarser count of the same kind would cut is
-        an error, one that has nothing in common with the count is put aside.
+        """Whether the count may be used; a group whose parameters the count divides, and a coarser
+        count of the same kind what is in them, is an error; another is put aside.
         """
         facts = self.state.network.facts
         common = common_length(group.requirements, facts)
@@ -207,10 +207,7 @@ class TensorPolicy:
         if illegal and isinstance(count, int):
             if self._is_multiple(group, common):
                 raise SeenAsTwo(self.state.axis, common)
-            if self._dealt(group.propagation, common) is not None:
-                self.blocked.append(group)
-                return False
-            if gcd(count, common) > 1:
+            if self.requirements.uneven == "refuse" and self.is_coarse(group, common):
                 raise self._error(group, common)
             self.blocked.append(group)
             return False
@@ -229,6 +226,17 @@ class TensorPolicy:
         fixed = all(isinstance(each.length, int) for each in group.requirements)
         count, allowed = self.state.count, self.requirements.uneven != "refuse"
         return allowed and fixed and common > 1 and isinstance(count, int) and count % common == 0
+
+    def is_coarse(self, group: Group, common: int) -> bool:
+        """Whether the count divides the parameters of a group but not what is in them, as 64 rows
+        of 4 heads over 8 ranks, and a coarser one would: then that one is meant.
+        """
+        count, edges = self.state.count, self.state.network.edges
+        assert isinstance(count, int)
+        dims = [(edges[edge].dims or ())[place.dim] for edge, place in group.seeds]
+        return gcd(count, common) > 1 and any(
+            not isinstance(dim, int) or dim % count == 0 for dim in dims
+        )
 
     def _illegal(self, group: Group) -> list[int]:
         """The operators that the count cannot cut so."""
@@ -314,13 +322,16 @@ class TensorPolicy:
 
     def _settle(self) -> None:
         """Groups put aside are an error, unless their parameters were cut in another way, or no
-        smaller count would do.
+        smaller count would do, or the first of the axes that this one is a part of cuts them. Where
+        parts may be unequal they are one only if nothing is cut; else a note says what stays whole.
         """
         for group in self.blocked:
             left = [edge for edge, _ in group.seeds if not self._cut(edge)]
             bytes_left = sum(self.state.bytes[edge] for edge in left) * (1 - 1 / self.state.nominal)
             common = common_length(group.requirements, self.state.network.facts)
-            if 2 * bytes_left > group.saved and too_fine(self.state.count, common):
+            fine = too_fine(self.state.count, common) and not self.requirements.holds
+            meant = self.requirements.uneven == "refuse" or not self.taken
+            if meant and fine and 2 * bytes_left > group.saved:
                 raise self._error(group, common)
             if left:
                 self.notes.append(self._note(group, left, common))

@@ -6,8 +6,9 @@ for: a fused weight of three projections is cut in 3 blocks because what is behi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from dimsolve.solver.algebra.poly import Dim
@@ -15,6 +16,7 @@ from dimsolve.solver.algebra.poly import Dim
 from ..layout import Layout
 from ..mesh import Mesh
 from ..placement import Partial, Reduction, Replicate, Shard
+from ..search.clock import Clock
 from .choices import Choice, OperatorClass
 from .completion import loses_digits
 from .network import Network, Operator
@@ -56,11 +58,16 @@ class Vocabulary:
         self.value = value
         self.requirements = [Requirements(count, network.facts) for _, count in mesh.axes]
         self.links = self._links()
-        self._of: dict[Any, list[Option]] = {}
+        self.clock = Clock()
+        self._of: dict[Any, tuple[list[Option], list[Option]]] = {}
+
+    @cached_property
+    def known(self) -> dict[Kind, list[Option]]:
+        """All options of every kind, whatever they lose. Raises TimeUp."""
         found: dict[Kind, list[Context]] = {
-            _kind(op): [((), op.op_class)] for op in network.operators
+            _kind(op): [((), op.op_class)] for op in self.network.operators
         }
-        for axis, (_, count) in enumerate(mesh.axes):
+        for axis, (_, count) in enumerate(self.mesh.axes):
             choices = self._choices(axis, found)
             found = {
                 kind: [
@@ -70,26 +77,62 @@ class Vocabulary:
                 ]
                 for kind, each in found.items()
             }
-        self.known = {kind: [Option(*each) for each in found[kind]] for kind in found}
+        return {kind: [Option(*each) for each in found[kind]] for kind in found}
 
     def of(self, operator: Operator) -> list[Option]:
         """Returns the options of an operator, for alike ones the same list; what would lose digits
-        is none.
+        is none. Raises TimeUp.
         """
+        return self._without_loss(operator, self.known[_kind(operator)])
+
+    def along(self, axis: int, taken: Sequence[Option]) -> list[list[Option]]:
+        """Returns for every operator the options that do along outer axes what was taken, and
+        along inner ones nothing.
+        """
+        number: dict[tuple[Kind, tuple[Choice, ...]], int] = {}
+        contexts: dict[Kind, list[Context]] = {}
+        places: list[tuple[Kind, int]] = []
+        for operator, option in zip(self.network.operators, taken, strict=True):
+            kind, before = _kind(operator), option.choices[:axis]
+            own = contexts.setdefault(kind, [])
+            if (kind, before) not in number:
+                number[kind, before] = len(own)
+                op_class = operator.op_class
+                for choice, (_, count) in zip(before, self.mesh.axes, strict=False):
+                    op_class = op_class.local(choice, count)
+                own.append((before, op_class))
+            places.append((kind, number[kind, before]))
+        count = self.mesh.axes[axis][1]
+        inner = len(self.mesh.axes) - axis - 1
+        made: dict[tuple[Kind, int], list[Option]] = {}
+        for (kind, place), choices in self._choices(axis, contexts).items():
+            before, op_class = contexts[kind][place]
+            local = [op_class.local(choice, count) for choice in choices]
+            made[kind, place] = [
+                Option((*before, choice, *(left.whole,) * inner), left)
+                for choice, left in zip(choices, local, strict=True)
+            ]
+        return [
+            self._without_loss(operator, made[place])
+            for operator, place in zip(self.network.operators, places, strict=True)
+        ]
+
+    def _without_loss(self, operator: Operator, options: list[Option]) -> list[Option]:
+        """The options that lose no digits, for alike operators the same list."""
         edges = self.network.edges
         tensors = [None if n is None else edges[n] for n in (*operator.inputs, *operator.outputs)]
         kinds = tuple([None if e is None else (e.dtype, e.gradient) for e in tensors])
-        key = _kind(operator), kinds
+        key = id(options), kinds
         if key not in self._of:
-            options = self.known[key[0]]
             lost = {
                 id(choice)
                 for option in options
                 for choice in option.choices
                 if choice.partial and loses_digits(self.network, operator.number, choice)
             }
-            self._of[key] = [o for o in options if not any(id(c) in lost for c in o.choices)]
-        return self._of[key]
+            kept = [o for o in options if not any(id(c) in lost for c in o.choices)]
+            self._of[key] = options, kept
+        return self._of[key][1]
 
     def _links(self) -> dict[Any, dict[tuple[Any, int], None]]:
         """(kind, tensor) -> the (kind, tensor) that are the same value somewhere in the graph."""
@@ -130,6 +173,7 @@ class Vocabulary:
                     for choice in op_class.choices():
                         add(kind, number, choice)
         while queue:
+            self.clock.check()
             kind, number, choice = queue.pop()
             before, op_class = contexts[kind][number]
             for tensor in range(len(op_class.tensors)):

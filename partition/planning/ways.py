@@ -36,6 +36,9 @@ Needs: TypeAlias = frozenset[int]
 Atom: TypeAlias = tuple[int, tuple[Collective, ...], int]
 """The axis, the collectives, and the axes that cut the value before, as bits."""
 
+SUMS = ("all-reduce", "reduce-scatter")
+"""What stays out of a region that is run again, where it may."""
+
 NO_WAY = 0
 """The number of the way that there is none."""
 
@@ -55,12 +58,12 @@ class Ways:
         self._layouts: dict[Layout, int] = {}
         self._needs: dict[Need, int] = {}
         self._atoms: dict[Atom, int] = {}
-        self._rows: list[tuple[dict[int, int], dict[int, int], dict[int, int]]] = [({}, {}, {})]
+        self._rows: list[tuple[dict[int, int], dict[int, int]]] = [({}, {})]
         self._ways: dict[Any, int] = {}
         self._alike: dict[Any, int] = {}
         self._tables: dict[Any, Numbers] = {}
-        self._codes: tuple[dict[Any, int], list[tuple[tuple[int, int], ...]]] = {}, []
-        self._counts = [np.zeros((0, 0), np.int64) for _ in range(3)]
+        self._codes: tuple[dict[Any, int], list[tuple[tuple[int, int, int], ...]]] = {}, []
+        self._counts = [np.zeros((0, 0), np.int64) for _ in range(2)]
         self.whole = self.need(((R,) * len(self.counts), (False,) * len(self.counts)))
 
     def layout(self, layout: Layout) -> int:
@@ -68,9 +71,15 @@ class Ways:
         if layout not in self._layouts:
             self._layouts[layout] = len(self.layouts)
             self.layouts.append(layout)
-            kinds = self._codes[0]
+            number = self._codes[0]
             self._codes[1].append(
-                tuple([(kinds.setdefault(_kind(p), len(kinds)), _dim(p)) for p in layout])
+                tuple(
+                    [
+                        (number.setdefault(_kind(p), len(number)), _dim(p), own)
+                        for p in layout
+                        for own in [number.setdefault(p, len(number))]
+                    ]
+                )
             )
         return self._layouts[layout]
 
@@ -97,28 +106,28 @@ class Ways:
         if key not in self._tables:
             rows, columns = list(dict.fromkeys(made)), list(dict.fromkeys(needs))
             small = np.zeros((len(rows), len(columns)), np.int64)
-            plain = [
-                (r, c, next(iter(needs)))
-                for c, needs in enumerate(columns)
-                for r, start in enumerate(rows)
-                if start is not None and len(needs) == 1
-            ]
-            if plain:
-                index = np.array(plain)
-                starts = np.array([-1 if r is None else r for r in rows])[index[:, 0]]
-                small[index[:, 0], index[:, 1]] = self._plain(edge, starts, index[:, 2])
-            for c, each in enumerate(columns):
+            starts = np.array([-1 if start is None else start for start in rows])
+            single = np.array([next(iter(each)) if len(each) == 1 else -1 for each in columns])
+            alone = np.flatnonzero(single >= 0)
+            if len(alone):
+                begin = np.repeat(starts[:, None], len(alone), 1)
+                stored = np.array([self.stored(columns[c]) for c in alone])
+                begin = np.where(begin < 0, stored[None, :], begin)
+                needed = np.repeat(single[alone][None, :], len(rows), 0)
+                found = self._plain(edge, begin.reshape(-1), needed.reshape(-1))
+                small[:, alone] = found.reshape(len(rows), len(alone))
+            for c in np.flatnonzero(single < 0).tolist():
                 for r, start in enumerate(rows):
-                    if start is None or len(each) != 1:
-                        begin = self.stored(each) if start is None else start
-                        small[r, c] = self.way(edge, begin, each)
+                    begun = self.stored(columns[c]) if start is None else start
+                    small[r, c] = self.way(edge, begun, columns[c])
             at = {r: n for n, r in enumerate(rows)}, {c: n for n, c in enumerate(columns)}
             self._tables[key] = small[np.ix_([at[0][r] for r in made], [at[1][c] for c in needs])]
         return self._tables[key]
 
     def _plain(self, edge: Edge, starts: Any, needs: Any) -> Any:
         """The ways of pairs of a layout and one need. Pairs are alike where the same kinds of
-        placements stand on the same axes, and the same dimensions are equal.
+        placements stand on the same axes, and the same ones of them are equal, or cut the same
+        dimension.
         """
         axes = len(self.counts)
         codes = np.array(self._codes[1], np.int64)
@@ -126,20 +135,19 @@ class Ways:
         flags = np.array([flags for _, flags in self.needs], np.int64)
         both = np.concatenate([codes[starts], codes[targets[needs]]], axis=1)
         columns = [both[:, n, 0] for n in range(2 * axes)] + [flags[needs, n] for n in range(axes)]
+        columns += [both[:, n, 2] == both[:, axes + n, 2] for n in range(axes)]
         for i, j in combinations(range(2 * axes), 2):
-            columns.append((both[:, i, 1] == both[:, j, 1]).astype(np.int64))
-        unique, first, inverse = np.unique(
-            np.stack(columns, 1), axis=0, return_index=True, return_inverse=True
-        )
+            columns.append((both[:, i, 1] == both[:, j, 1]) & (both[:, i, 1] >= 0))
+        keys, first, inverse = _alike(columns)
         gradient = edge.gradient != "never"
-        found = np.zeros(len(unique), np.int64)
-        for n, row in enumerate(unique):
-            key = gradient, row.tobytes()
+        found = np.zeros(len(keys), np.int64)
+        for n, row in enumerate(keys):
+            key = gradient, row
             if key not in self._alike:
                 start, need = int(starts[first[n]]), int(needs[first[n]])
                 self._alike[key] = self.way(edge, start, frozenset([need]))
             found[n] = self._alike[key]
-        return found[inverse.reshape(-1)]
+        return found[inverse]
 
     def way(self, edge: Edge, start: int, needs: Needs) -> int:
         """Returns the number of the way from a layout to all of these needs."""
@@ -153,7 +161,6 @@ class Ways:
                 return NO_WAY
             forward: dict[int, int] = {}
             backward: dict[int, int] = {}
-            copies: dict[int, int] = {}
             for step in steps:
                 found = conversion(step.before[step.axis], step.after[step.axis], step.shared)
                 mask = mask_of(step.before)
@@ -161,11 +168,8 @@ class Ways:
                     if given:
                         atom = self._atom((step.axis, given, mask))
                         into[atom] = into.get(atom, 0) + 1
-                if found.forward:
-                    after = mask_of(step.after)
-                    copies[after] = copies.get(after, 0) + 1
             self._ways[key] = len(self._rows)
-            self._rows.append((forward, backward, copies))
+            self._rows.append((forward, backward))
         return self._ways[key]
 
     def _atom(self, atom: Atom) -> int:
@@ -178,11 +182,10 @@ class Ways:
         return len(self._rows)
 
     def _matrices(self) -> list[Numbers]:
-        """Of each way how many of each atom there are forward and backward, and copies by mask."""
+        """Of each way how many of each atom there are forward and backward."""
         rows, atoms = len(self._rows), len(self.atoms)
-        widths = atoms, atoms, 1 << len(self.counts)
         if self._counts[0].shape != (rows, atoms):
-            found = [np.zeros((rows, width), np.int64) for width in widths]
+            found = [np.zeros((rows, atoms), np.int64) for _ in range(2)]
             for own, before in zip(found, self._counts, strict=True):
                 own[: len(before), : before.shape[1]] = before
             for number in range(len(self._counts[0]), rows):
@@ -192,19 +195,18 @@ class Ways:
             self._counts = found
         return self._counts
 
-    def prices(self, edge: Edge, price: Price) -> Numbers:
-        """Returns what each way costs such a value."""
-        forward, backward, _ = self._matrices()
+    def prices(self, edge: Edge, price: Price, again: tuple[int, int] = (1, 1)) -> Numbers:
+        """Returns what each way costs such a value. again: how often its sums run forward, and what
+        moves it otherwise.
+        """
+        forward, backward = self._matrices()
         atoms = np.array([price(*atom) for atom in self.atoms], np.int64)
-        found = forward @ atoms
+        runs = np.array([again[each[0] not in SUMS] for _, each, _ in self.atoms], np.int64)
+        found = forward @ (atoms * runs)
         if edge.gradient == "always":
             found = found + backward @ atoms
         found[NO_WAY] = FORBIDDEN
         return np.asarray(found, np.int64)
-
-    def copied(self, sizes: Sequence[int]) -> Numbers:
-        """Returns the bytes of what each way converts to. sizes: of a value, by what cuts it."""
-        return np.asarray(self._matrices()[2] @ np.array(sizes, np.int64), np.int64)
 
     # bounds --------------------------------------------------------------------------------------
 
@@ -325,15 +327,37 @@ def _closed(start: Numbers, axes: Sequence[int], moves: Sequence[Numbers]) -> Nu
             return found
 
 
+def _alike(columns: Sequence[Any]) -> tuple[list[tuple[int, ...]], Any, Any]:
+    """The distinct rows, where each first stands, and which of them every row is. Small numbers of
+    a row are written into words, which are compared faster.
+    """
+    words: list[Any] = []
+    room = 0
+    for column in columns:
+        bits = max(int(column.max(initial=0)).bit_length(), 1)
+        if bits > room:
+            words.append(np.zeros(len(column), np.int64))
+            room = 62
+        words[-1] = words[-1] << bits | column
+        room -= bits
+    if len(words) == 1:
+        _, first, inverse = np.unique(words[0], return_index=True, return_inverse=True)
+    else:
+        _, first, inverse = np.unique(
+            np.stack(words, 1), axis=0, return_index=True, return_inverse=True
+        )
+    keys = [tuple([int(column[n]) for column in columns]) for n in first.tolist()]
+    return keys, first, inverse.reshape(-1)
+
+
 def mask_of(layout: Layout) -> int:
     """Returns the axes that cut a value, as bits."""
     return sum(1 << axis for axis, p in enumerate(layout) if isinstance(p, Shard))
 
 
 def _kind(placement: Placement) -> Any:
-    if isinstance(placement, Shard):
-        return placement.blocks, placement.segments, placement.of
-    return placement
+    """What a conversion goes by, besides what is equal: in which blocks a cut is does not count."""
+    return Shard if isinstance(placement, Shard) and not placement.of else placement
 
 
 def _dim(placement: Placement) -> int:

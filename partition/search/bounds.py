@@ -12,6 +12,7 @@ every option what a choice with it costs at least, so that what lies above the t
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from math import prod
 from typing import Any, TypeAlias
 
@@ -25,7 +26,7 @@ Edges: TypeAlias = dict[int, dict[int, Table]]
 
 def elimination_order(core: Core, most: float) -> list[int] | None:
     """Returns the nodes in an order of small tables; None where they have more entries than that
-    together.
+    together. Equal tables, such as those of repeated layers, count once.
     """
     sizes = {i: len(c) for i, c in core.costs.items()}
     near = {i: set(each) for i, each in core.edges.items()}
@@ -33,13 +34,11 @@ def elimination_order(core: Core, most: float) -> list[int] | None:
     heap = [(w, i) for i, w in weight.items()]
     heapq.heapify(heap)
     order: list[int] = []
-    total = 0
     while heap:
         w, i = heapq.heappop(heap)
         if i not in near or weight[i] != w:
             continue
-        total += w
-        if total > most:
+        if w > most:
             return None
         order.append(i)
         around = near.pop(i)
@@ -49,30 +48,73 @@ def elimination_order(core: Core, most: float) -> list[int] | None:
         for j in around:
             weight[j] = sizes[j] * prod(sizes[k] for k in near[j])
             heapq.heappush(heap, (weight[j], j))
-    return order
+    work = 0
+    known = -1
+    for scope, _, made in sums(core.costs, core.edges, order, {}):
+        if made > known:
+            known, work = made, work + prod(sizes[n] for n in scope)
+    return order if work <= most else None
+
+
+Part: TypeAlias = tuple[tuple[int, ...], int]
+"""The nodes of a table, and its number: equal tables have one."""
+
+
+def sums(
+    costs: Costs, edges: Edges, order: list[int], given: dict[int, Table]
+) -> Iterator[tuple[tuple[int, ...], list[Part], int]]:
+    """Yields for every node in order the nodes of its table, what it is the sum of, and a number
+    for what is sent on: its minimum over the node. given: filled with the tables of costs and
+    edges; their numbers are below 0, one for one object.
+    """
+    place = {i: n for n, i in enumerate(order)}
+    numbers: dict[int, int] = {}
+    made: dict[Any, int] = {}
+    sent: dict[int, list[Part]] = {i: [] for i in order}
+
+    def number(table: Table) -> int:
+        found = numbers.setdefault(id(table), ~len(numbers))
+        given.setdefault(found, table)
+        return found
+
+    for i in order:
+        parts: list[Part] = [((i,), number(costs[i]))]
+        parts += [((i, j), number(t)) for j, t in edges[i].items() if place[j] > place[i]]
+        parts += sent.pop(i)
+        names = {n for own, _ in parts for n in own} - {i}
+        scope = (i, *sorted(names, key=place.__getitem__))
+        at = {n: k for k, n in enumerate(scope)}
+        parts.sort(key=lambda part: (len(part[0]), [at[n] for n in part[0]], part[1]))
+        key = tuple([(tuple([at[n] for n in own]), each) for own, each in parts])
+        found = made.setdefault(key, len(made))
+        yield scope, parts, found
+        if len(scope) > 1:
+            sent[scope[1]].append((scope[1:], found))
 
 
 class Elimination:
-    """The exact minimum of nodes and edges. ``least``: infinite where there is none."""
+    """The exact minimum of nodes and edges. ``least``: infinite where there is none. Equal tables
+    are made once.
+    """
 
     def __init__(self, order: list[int], costs: Costs, edges: Edges) -> None:
         self.order = order
-        place = {i: n for n, i in enumerate(order)}
         self.children: dict[int, list[int]] = {i: [] for i in order}
         self.tables: dict[int, tuple[tuple[int, ...], Table]] = {}
         self.sent: dict[int, Table] = {}
         self.least = 0.0
-        for i in order:
-            parts: list[tuple[tuple[int, ...], Table]] = [((i,), costs[i])]
-            parts += [((i, j), t) for j, t in edges[i].items() if place[j] > place[i]]
-            parts += [(self.tables[c][0][1:], self.sent[c]) for c in self.children[i]]
-            names = {n for own, _ in parts for n in own} - {i}
-            scope = (i, *sorted(names, key=place.__getitem__))
-            table: Any = 0.0
-            for own, part in sorted(parts, key=lambda p: len(p[0])):
-                table = table + spread(part, own, scope)
+        given: dict[int, Table] = {}
+        made: dict[int, tuple[Table, Table]] = {}
+        for scope, parts, number in sums(costs, edges, order, given):
+            i = scope[0]
+            if number not in made:
+                table: Any = 0.0
+                for own, each in parts:
+                    part = given[each] if each < 0 else made[each][1]
+                    table = table + spread(part, own, scope)
+                made[number] = table, table.min(0)
+            table, self.sent[i] = made[number]
             self.tables[i] = scope, table
-            self.sent[i] = table.min(0)
             if len(scope) > 1:
                 self.children[scope[1]].append(i)
             else:

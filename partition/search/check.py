@@ -15,6 +15,9 @@ smaller of the claimed bound and the least cost of what is left*. At the end not
     ["bound", {...}]            prices per time, and messages per edge end or an order in which
                                 nodes are eliminated: what a choice must cost at least; options
                                 (and pairs) with which nothing below the target is left go
+    ["price", w, [[t, p], ...]] the limit is looked at no more, and what is held costs p >= 0 on top
+                                of w >= 1 times the costs: what fits and costs at most bound - 1
+                                now costs at most w (bound - 1) + sum p limit
     ["split", i, [[...], ...]]  cases: the options of i in groups, each with a proof of its own
 
 Of "bound": with weight w and prices p >= 0, every choice that fits and costs at most target - 1 has
@@ -59,6 +62,13 @@ def _infinite(table: Any) -> Any:
     return np.where(np.asarray(table) >= 1 << 60, INFINITE, table)
 
 
+def _once(known: dict[int, Any], table: Any) -> Any:
+    """The table with infinite numbers; known: by the identity of tables that stay."""
+    if id(table) not in known:
+        known[id(table)] = _infinite(table)
+    return known[id(table)]
+
+
 def _times(table: Any, factor: int) -> Any:
     finite = np.where(table >= INFINITE, 0, table)
     if int(np.abs(finite).max(initial=0)) * factor >= INFINITE // 2:
@@ -72,10 +82,11 @@ class _State:
     def __init__(self, problem: Any, bound: int) -> None:
         self.bound = bound
         self.limit = problem.limit
-        self.costs = {i: _infinite(c) for i, c in enumerate(problem.costs)}
+        known: dict[int, Any] = {}
+        self.costs = {i: _once(known, c) for i, c in enumerate(problem.costs)}
         self.edges: dict[int, dict[int, Any]] = {i: {} for i in self.costs}
         for (i, j), table in problem.edges.items():
-            self.join(i, j, _infinite(table))
+            self.join(i, j, _once(known, table))
         limited = self.limit is not None
         self.usages = {i: list(u) if limited else [] for i, u in enumerate(problem.usages)}
         ends = sorted({t for each in self.usages.values() for a, b, _ in each for t in (a, b)})
@@ -202,6 +213,23 @@ class _State:
             self.costs[near[0]] = _add(self.costs[near[0]], table.min(0))
         del self.costs[i], self.edges[i], self.usages[i]
 
+    def price(self, weight: int, prices: Sequence[Sequence[int]]) -> None:
+        if not isinstance(weight, int) or weight < 1 or self.limit is None:
+            raise NotProved("there is no limit, or no cost")
+        self.costs, worth = self.priced(weight, prices)
+        self.bound = weight * (self.bound - 1) + worth + 1
+        known: dict[int, Any] = {}
+        for i in self.edges:
+            for j, table in list(self.edges[i].items()):
+                if i < j:
+                    if id(table) not in known:
+                        known[id(table)] = table, _times(table, weight)
+                    own = known[id(table)][1]
+                    self.edges[i][j], self.edges[j][i] = own, own.T
+        self.limit, self.times = None, {}
+        self.usages = {i: [] for i in self.costs}
+        self.tight = np.ones(0, bool)
+
     # the bound -----------------------------------------------------------------------------------
 
     def limits(self, weight: int, prices: Any, target: int, messages: Any, order: Any) -> bool:
@@ -210,23 +238,32 @@ class _State:
             raise NotProved("the target lies below the bound")
         if any(not self.alive(i).any() for i in self.costs):
             return True
+        costs, worth = self.priced(weight, prices)
+        constant = -worth
+        most = weight * (target - 1)
+        if order is not None:
+            return self._eliminated(costs, constant, most, weight, order)
+        return self._passed(costs, constant, most, weight, messages)
+
+    def priced(self, weight: int, prices: Any) -> tuple[dict[int, Any], int]:
+        """Costs times a weight, with what is held at these prices, and what the limit is worth."""
         priced = np.zeros(len(self.times), np.int64)
         for time, price in prices:
             if price < 0:
                 raise NotProved("a price is negative")
             priced[self.times[time]] += price
-        constant = -int(priced.sum()) * (self.limit or 0)
+        known: dict[Any, Any] = {}
         costs = {}
         for i, own in self.costs.items():
-            parts = [_times(own, weight)]
-            for a, b, u in self.usages[i]:
-                price = int(priced[self.times[a] : self.times[b]].sum())
-                parts += [_times(u, price)] if price else []
-            costs[i] = _add(*parts)
-        most = weight * (target - 1)
-        if order is not None:
-            return self._eliminated(costs, constant, most, weight, order)
-        return self._passed(costs, constant, most, weight, messages)
+            held = [
+                (u, int(priced[self.times[a] : self.times[b]].sum())) for a, b, u in self.usages[i]
+            ]
+            held = [each for each in held if each[1]]
+            key = id(own), *[(id(u), price) for u, price in held]
+            if key not in known:
+                known[key] = _add(_times(own, weight), *[_times(u, price) for u, price in held])
+            costs[i] = known[key]
+        return costs, int(priced.sum()) * (self.limit or 0)
 
     def _passed(self, costs: Any, constant: int, most: int, weight: int, messages: Any) -> bool:
         tables = {}
@@ -281,14 +318,24 @@ class _State:
                     t = _times(t[np.ix_(index[i], index[j])], weight)
                     buckets[i].append(((i, j), t, None))
         total, tables, sent = constant, {}, {}
+        made: dict[Any, list[tuple[list[Any], Any, Any]]] = {}
         for i in order:
             names = {n for scope, _, _ in buckets[i] for n in scope} - {i}
             scope = (i, *sorted(names, key=place.__getitem__))
             if np.prod([float(len(index[n])) for n in scope]) > TOO_LARGE:
                 raise NotProved("a table is too large")
-            table = _add(*[_spread(t, own, scope) for own, t, _ in buckets[i]])
-            tables[i] = scope, np.broadcast_to(table, [len(index[n]) for n in scope])
-            least = tables[i][1].min(0)
+            # Equal tables, such as those of repeated layers, are added once.
+            where = [tuple([scope.index(n) for n in own]) for own, _, _ in buckets[i]]
+            parts = [t for _, t, _ in buckets[i]]
+            alike = made.setdefault((*where, *[hash(t.tobytes()) for t in parts]), [])
+            found = next((each for each in alike if all(map(np.array_equal, each[0], parts))), None)
+            if found is None:
+                table = _add(*[_spread(t, own, scope) for own, t, _ in buckets[i]])
+                table = np.broadcast_to(table, [len(index[n]) for n in scope])
+                found = parts, table, table.min(0)
+                alike.append(found)
+            tables[i] = scope, found[1]
+            least = found[2]
             sent[i] = least
             if len(scope) == 1:
                 if least >= INFINITE:
@@ -298,6 +345,7 @@ class _State:
                 buckets[scope[1]].append((scope[1:], least, i))
         if total > most:
             return True
+        made.clear()
         roots = {i for i in order if len(tables[i][0]) == 1}
         down: dict[int, Any] = {i: np.int64(total - int(sent[i])) for i in roots}
         for i in reversed(order):
@@ -330,7 +378,7 @@ def _proved(state: _State, steps: Sequence[Any]) -> bool:
     """Whether the steps leave nothing."""
     for number, (kind, *given) in enumerate(steps):
         match kind:
-            case "arc" | "absorb" | "follow" | "eliminate" | "better" | "row" | "slack":
+            case "arc" | "absorb" | "follow" | "eliminate" | "better" | "row" | "slack" | "price":
                 getattr(state, kind)(*given)
             case "bound":
                 (said,) = given

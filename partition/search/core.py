@@ -17,13 +17,15 @@ are reduced once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .problem import FORBIDDEN, Problem
+from .clock import Clock
+from .problem import FORBIDDEN, Numbers, Problem
 
 M = TypeVar("M")
 Table: TypeAlias = NDArray[np.float64]
@@ -143,10 +145,12 @@ class Core:
 
     # reductions ----------------------------------------------------------------------------------
 
-    def reduce(self) -> None:
-        """Reduces until nothing more follows. Raises Empty where a node has no option left."""
+    def reduce(self, clock: Clock | None = None) -> None:
+        """Reduces until nothing more follows. Raises Empty where a node has no option left, TimeUp
+        when the clock says so.
+        """
         while True:
-            self._locally()
+            self._locally(clock or Clock())
             if not self.times or not self._rows():
                 return
             tight = self.tight & (self.total(np.max) > self.limit)
@@ -172,12 +176,13 @@ class Core:
                     least[when] += usage[kept].min() - own
         return bool(changed)
 
-    def _locally(self) -> None:
+    def _locally(self, clock: Clock) -> None:
         queue = dict.fromkeys(sorted(self.costs))
         while queue:
             i = next(iter(queue))
             del queue[i]
             if i in self.costs:
+                clock.check()
                 for j in self._node(i):
                     if j in self.costs:
                         queue[j] = None
@@ -333,8 +338,9 @@ def _least(costs: Table, *tables: Table) -> tuple[Table, Any]:
 
 def worst_difference(table: Table) -> Table:
     """Returns for rows b and a how much more b may cost, beside any partner that a has."""
-    rows, place = np.unique(table, axis=0, return_inverse=True)
-    place = place.reshape(-1)
+    first, place = distinct(table)
+    rows = table[first]
+    rows = rows[:, distinct(rows.T)[0]]
     count, width = rows.shape
     finite = np.isfinite(rows)
     known = np.where(finite, rows, 0.0)
@@ -351,6 +357,22 @@ def worst_difference(table: Table) -> Table:
         numbers = finite.astype(np.float32)
         found[(1 - numbers) @ numbers.T > 0] = np.inf
     return found[np.ix_(place, place)]
+
+
+def distinct(table: Table) -> tuple[Any, Any]:
+    """Returns where each distinct row of a table stands first, and which of these each row is. Rows
+    are told apart by a sum with weights, and those with the same sum are compared.
+    """
+    words = np.ascontiguousarray(table).view(np.int64)
+    _, first, place = np.unique(words @ _weights(table.shape[1]), True, True)
+    if not (words == words[first][place]).all():
+        _, first, place = np.unique(table, True, True, axis=0)
+    return first, place.reshape(-1)
+
+
+@lru_cache
+def _weights(count: int) -> Numbers:
+    return np.random.default_rng(0).integers(1, 1 << 62, count)
 
 
 def _now(core: Core, i: int, when: slice) -> Table:

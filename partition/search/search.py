@@ -12,8 +12,6 @@ answer is the best choice so far, and the bound is what was proved.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -21,14 +19,18 @@ import highspy
 import numpy as np
 
 from .bounds import Elimination, Messages, drop_above, elimination_order
+from .clock import Clock, TimeUp
 from .core import EXACT, Core, Empty, Table
-from .problem import FORBIDDEN, Problem
+from .problem import FORBIDDEN, Numbers, Problem
 
 SWEEPS = 400
 """Passes of messages over a core, at most."""
 
-WORK = 4e6
-"""Entries of all tables together, up to which a core is eliminated."""
+MOST_PRICED = 16
+"""How often prices are tried on the whole problem."""
+
+WORK = 6e7
+"""Entries of all tables together, equal ones counted once, up to which a core is eliminated."""
 
 Prices: TypeAlias = dict[int, float]
 
@@ -54,26 +56,26 @@ class Answer:
 def solve(
     problem: Problem,
     *,
-    seconds: float = float("inf"),
+    clock: Clock | None = None,
     start: list[int] | None = None,
+    target: int = FORBIDDEN,
     work: float = WORK,
-    progress: Callable[[int, int], None] | None = None,
 ) -> Answer:
-    """Returns the answer. seconds: after so many the best so far is returned, with its bound.
-    start: a choice that is known. work: entries of all tables together, up to which a core is
-    eliminated. progress: called with the best cost and the bound.
+    """Returns the answer. clock: when its time is over, or the user interrupts, the best so far is
+    returned, with its bound. start: a choice that is known. target: only choices that cost less are
+    looked for. work: entries of all tables together, up to which a core is eliminated.
     """
-    return Search(problem, seconds, work, progress).run(start)
+    return Search(problem, clock or Clock(), work, target=target).run(start)
 
 
 def drop(
-    problem: Problem, target: int, *, seconds: float = float("inf"), work: float = WORK
+    problem: Problem, target: int, *, clock: Clock | None = None, work: float = WORK
 ) -> tuple[list[Any] | None, list[Any]]:
     """Returns for every node which of its options some choice may have that costs less than the
     target, as far as bounds tell; None where no choice does. With the proof, for
     `dimsolve.partition.search.check.survivors_of`.
     """
-    return _Drop(problem, seconds, work, None, target=target).masks()
+    return _Drop(problem, clock or Clock(), work, target=target).masks()
 
 
 @dataclass(slots=True)
@@ -81,30 +83,100 @@ class Search:
     """One run. ``best``: the best choice so far; ``target``: its cost, to be undercut."""
 
     problem: Problem
-    seconds: float
+    clock: Clock
     work: float
-    progress: Callable[[int, int], None] | None
     best: list[int] | None = None
     target: int = FORBIDDEN
     scale: int = 1
-    ends: float = 0.0
 
     def run(self, start: list[int] | None) -> Answer:
         self.begin()
         if start is not None:
             self.offer(start)
+        known = self.without_limit() if self.problem.limit is not None and self.alike else None
+        if known is not None and (known.bound >= self.target or self.late):
+            return Answer(self.best, self.target, min(known.bound, self.target), known.steps)
         core = Core.__new__(Core)
         try:
             core = Core(self.problem)
-            bound = self.prove(core, {})
+            core.reduce(self.clock)
+            bound = self.prove(core, {}, reduced=True)
         except Empty:
             bound = self.target
+        except (TimeUp, KeyboardInterrupt):
+            self.clock.stop()
+            return Answer(self.best, self.target, *self.better(self.least(), known))
+        found = min(bound, self.target), core.__dict__.get("steps", [])
+        return Answer(self.best, self.target, *self.better(found, known))
+
+    @property
+    def alike(self) -> bool:
+        """Whether most tables stand at more than one edge, as those of repeated layers do."""
+        edges = self.problem.edges
+        return 2 * len({id(table) for table in edges.values()}) <= len(edges)
+
+    def better(self, found: tuple[int, list[Any]], known: Answer | None) -> tuple[int, list[Any]]:
+        """The larger bound of two, with its proof."""
+        if known is None or known.bound <= found[0]:
+            return found
+        return min(known.bound, self.target), known.steps
+
+    def without_limit(self) -> Answer:
+        """Searches without the limit; what is held too much costs a price, which is looked for by
+        cutting planes. Returns the best bound with its proof. Layers stay alike here, so this is
+        fast; it ends where prices can say no more.
+        """
+        limit = float(self.problem.limit or 0)
+        prices: Prices = {}
+        times: list[int] = []
+        cuts: list[tuple[float, dict[int, int]]] = []
+        best = Answer(None, FORBIDDEN, *self.least())
+        for _ in range(MOST_PRICED):
+            weight = self.scale if prices else 1
+            answer = Search(
+                priced_problem(self.problem, weight, prices), self.clock, self.work
+            ).run(None)
+            worth = int(sum(prices.values()) * limit)
+            bound = -((worth - answer.bound) // weight)
+            if answer.chosen is None and answer.bound >= FORBIDDEN:
+                bound = FORBIDDEN
+            if bound > best.bound:
+                known = [[t, int(p)] for t, p in sorted(prices.items()) if p]
+                best = Answer(None, FORBIDDEN, bound, [["price", weight, known], *answer.steps])
+            if answer.chosen is None:
+                break
+            self.offer(answer.chosen)
+            held = self.problem.held(answer.chosen)
+            worst = max(held, key=lambda t: (held[t], -t), default=None)
+            if bound >= self.target or self.late or worst is None:
+                break
+            if held[worst] > limit and worst not in times:
+                times.append(worst)
+            cost = self.scale * self.problem.cost(answer.chosen)
+            cuts.append((float(cost), held))
+            rows = [(own, {t: at(held, t) - limit for t in times}) for own, held in cuts]
+            prices, reached = master(
+                rows, times, 4 * max(c for c, _ in cuts) / max(limit, 1), limit
+            )
+            prices = {t: p for t, p in prices.items() if p}
+            if reached <= self.scale * best.bound * (1 + 1e-6) or not prices:
+                break
+        return best
+
+    def least(self) -> tuple[int, list[Any]]:
+        """The sum of all least costs, as a bound with its proof."""
+        least: dict[int, int] = {}
+        bound = 0
+        for each in (*self.problem.costs, *self.problem.edges.values()):
+            if id(each) not in least:
+                least[id(each)] = int(each.min(initial=FORBIDDEN))
+            bound += least[id(each)]
         bound = min(bound, self.target)
-        return Answer(self.best, self.target, bound, core.__dict__.get("steps", []))
+        said = {"weight": 1, "prices": [], "target": bound, "order": None, "messages": []}
+        return bound, [["bound", said]]
 
     def begin(self) -> None:
-        """Says when the time is over, and by how much costs are scaled."""
-        self.ends = time.monotonic() + self.seconds
+        """Says by how much costs are scaled."""
         known: dict[int, int] = {}
         total = 0
         for each in (*self.problem.costs, *self.problem.edges.values()):
@@ -115,7 +187,7 @@ class Search:
 
     @property
     def late(self) -> bool:
-        return time.monotonic() > self.ends
+        return self.clock.late
 
     def offer(self, chosen: list[int]) -> bool:
         """Takes a choice that fits and is better than the best; whether it fits."""
@@ -128,14 +200,16 @@ class Search:
 
     # proofs --------------------------------------------------------------------------------------
 
-    def prove(self, core: Core, prices: Prices) -> int:
+    def prove(self, core: Core, prices: Prices, *, reduced: bool = False) -> int:
         """Searches a core; its proof is in its steps. Returns what every choice in it costs at
         least, as far as it matters: the target, or less where the time was over.
         """
         given: dict[Any, Table] = {}
         try:
             while True:
-                core.reduce()
+                if not reduced:
+                    core.reduce()
+                reduced = False
                 before = core.options
                 order = elimination_order(core, self.work)
                 if order is None:
@@ -326,8 +400,8 @@ class _Drop(Search):
         prices: Prices = {}
         try:
             core = Core(self.problem, only_bounds=True)
+            core.reduce(self.clock)
             while True:
-                core.reduce()
                 before = core.options
                 order = elimination_order(core, self.work)
                 if order is None:
@@ -336,10 +410,13 @@ class _Drop(Search):
                     found = self.priced(core, order, prices, self.scale)
                 if found is not None and not self.late:
                     return None, core.steps
+                core.reduce()
                 if order is not None or core.options > 0.98 * before or self.late:
                     break
         except Empty:
             return None, core.__dict__.get("steps", [])
+        except TimeUp:
+            return [np.ones(len(own), bool) for own in self.problem.costs], []
         masks = []
         for i, own in enumerate(self.problem.costs):
             mask = np.zeros(len(own), bool)
@@ -349,15 +426,25 @@ class _Drop(Search):
 
 
 def priced_costs(core: Core, weight: int, prices: Prices) -> dict[int, Table]:
-    """Returns the costs of options, times a weight, with what they hold at these prices."""
-    costs = {i: c * weight for i, c in core.costs.items()}
+    """Returns the costs of options, times a weight, with what they hold at these prices; equal ones
+    as one object.
+    """
     at = sorted((core.place[t], int(p)) for t, p in prices.items() if p)
-    for i, each in core.usages.items() if at else ():
-        for a, b, usage in each:
-            price = sum(p for t, p in at if a <= t < b)
-            if price:
-                costs[i] = costs[i] + price * usage
-    return costs
+    known: dict[Any, tuple[Table, Any]] = {}
+    found = {}
+    for i, own in core.costs.items():
+        held = (
+            [(u, sum(p for t, p in at if a <= t < b)) for a, b, u in core.usages[i]] if at else []
+        )
+        held = [(usage, price) for usage, price in held if price]
+        key = id(own), *[(id(usage), price) for usage, price in held]
+        if key not in known:
+            total = own * weight
+            for usage, price in held:
+                total = total + price * usage
+            known[key] = total, (own, held)
+        found[i] = known[key][0]
+    return found
 
 
 def constant_of(core: Core, prices: Prices) -> float:
@@ -384,13 +471,7 @@ def scaled(edges: dict[int, dict[int, Table]], weight: int) -> dict[int, dict[in
             known[id(table)] = table * weight if weight else np.where(np.isinf(table), np.inf, 0.0)
         return known[id(table)]
 
-    found: dict[int, dict[int, Table]] = {i: {} for i in edges}
-    for i, near in edges.items():
-        for j, table in near.items():
-            if i < j:
-                found[i][j] = times(table)
-                found[j][i] = found[i][j].T
-    return found
+    return {i: {j: times(table) for j, table in near.items()} for i, near in edges.items()}
 
 
 def improve(core: Core, chosen: dict[int, int]) -> None:
@@ -469,10 +550,10 @@ class Dual:
             worst = max(held, key=lambda t: (held[t], -t))
             if held[worst] > limit and worst not in times:
                 times.append(worst)
-            own = bound - sum(p * (self.at(held, t) - limit) for t, p in prices.items())
+            own = bound - sum(p * (at(held, t) - limit) for t, p in prices.items())
             cuts.append((own, held))
             prices, reached = master(
-                [(own, {t: self.at(held, t) - limit for t in times}) for own, held in cuts],
+                [(own, {t: at(held, t) - limit for t in times}) for own, held in cuts],
                 times,
                 box,
                 limit,
@@ -485,13 +566,34 @@ class Dual:
                 break
         return best
 
-    def at(self, held: dict[int, int], time: int) -> float:
-        found = 0
-        for each in sorted(held):
-            if each > time:
-                break
-            found = held[each]
-        return float(found)
+
+def at(held: dict[int, int], time: int) -> float:
+    """Returns what is held at a time, of what is held from each time on at which that changes."""
+    return float(next((held[t] for t in sorted(held, reverse=True) if t <= time), 0))
+
+
+def priced_problem(problem: Problem, weight: int, prices: Prices) -> Problem:
+    """Returns the problem without its limit, its costs times a weight, and what is held at a time
+    at its price; equal tables as one object.
+    """
+    priced = [(t, int(p)) for t, p in sorted(prices.items()) if p]
+    known: dict[Any, tuple[Numbers, Any]] = {}
+
+    def times(table: Numbers, *held: tuple[Numbers, int]) -> Numbers:
+        key = id(table), *[(id(usage), price) for usage, price in held]
+        if key not in known:
+            total = table * weight
+            for usage, price in held:
+                total = total + usage * price
+            known[key] = np.where(table >= FORBIDDEN, FORBIDDEN, total), (table, held)
+        return known[key][0]
+
+    costs = []
+    for own, usages in zip(problem.costs, problem.usages, strict=True):
+        held = [(u, sum(p for t, p in priced if a <= t < b)) for a, b, u in usages]
+        costs.append(times(own, *[each for each in held if each[1]]))
+    edges = {each: times(table) for each, table in problem.edges.items()}
+    return Problem(tuple(costs), edges, ((),) * len(costs), None)
 
 
 def master(

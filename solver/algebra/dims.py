@@ -252,7 +252,7 @@ def line_in_call(dim: Dim) -> tuple[int, Call, int] | None:
 def symbols_of(dim: Dim) -> set[str]:
     """Returns the symbols that occur, inside calls too."""
     names: set[str] = set()
-    for atom in atoms_of(dim):
+    for atom in () if isinstance(dim, int) else atoms_of(dim):
         if isinstance(atom, Call):
             names.update(*(symbols_of(argument) for argument in atom.arguments))
         else:

@@ -101,13 +101,15 @@ def examine(
     predicate says what they, as they were written, are at given values; symbols are those that it
     needs.
     """
-    names_of_claim = frozenset(symbols).union(*(claim.symbols() for claim in claims))
-    near = related(facts, names_of_claim)
+    if not facts.relations:
+        return _examined(claims, predicate, symbols, facts, facts, budget)
+    about = frozenset(symbols).union(*(claim.symbols() for claim in claims))
+    near = related(facts, about)
     rest = None if near is facts else values_apart(facts, near)
     if rest is not None:
-        found = _examined(claims, predicate, names_of_claim, near, near, budget)
+        found = _examined(claims, predicate, about, near, near, budget)
         return replace(found, holds=_beside(found.holds, rest), fails=_beside(found.fails, rest))
-    return _examined(claims, predicate, names_of_claim, facts, near, budget)
+    return _examined(claims, predicate, about, facts, near, budget)
 
 
 def _beside(point: Mapping[str, int] | None, rest: Mapping[str, int]) -> Mapping[str, int] | None:
@@ -118,7 +120,7 @@ def _beside(point: Mapping[str, int] | None, rest: Mapping[str, int]) -> Mapping
 def _examined(
     claims: Sequence[Claim],
     predicate: Predicate,
-    names_of_claim: frozenset[str],
+    symbols: Iterable[str],
     facts: Facts,
     near: Facts,
     budget: Budget,
@@ -128,7 +130,7 @@ def _examined(
     left = [i for i, reason in enumerate(reasons) if reason is None]
     if not left:
         return Finding(proved=True, reasons=tuple(reasons))
-    names = sorted(facts.symbols | names_of_claim)
+    names = sorted(facts.symbols.union(symbols, *(claim.symbols() for claim in claims)))
     seen = Seen(predicate)
     _first_look(seen, [claims[i] for i in left], names, facts)
     under = " under the facts" if facts.relations else ""
@@ -323,6 +325,8 @@ def _open(claims: Sequence[Claim], finding: Finding, facts: Facts) -> tuple[str,
         return ()
     pairs = zip(claims, finding.reasons, strict=True)
     left = [claim for claim, reason in pairs if reason is None]
+    if not left:
+        return ()
     near = {claim: related(facts, claim.symbols()) for claim in left}
     return tuple(dict.fromkeys(text for claim in left for text in condition_of(claim, near[claim])))
 

@@ -45,6 +45,11 @@ export class Asking {
       onchange: (event) => change({ contiguous: event.target.checked }, "contiguous"),
     });
     const contiguous = h("label", { class: "check" }, this._contiguous, "contiguous parts only");
+    this._uneven = h("input", {
+      type: "checkbox",
+      onchange: (event) => change({ uneven: event.target.checked }, "uneven"),
+    });
+    const uneven = h("label", { class: "check" }, this._uneven, "unequal parts too");
     this._summands = h("fieldset", { class: "check summands" });
     this._partial = h(
       "select",
@@ -67,7 +72,7 @@ export class Asking {
     );
     this.annotation.head.append(clear);
     this._manner = h("div", { class: "manner" }, this._summands, partial);
-    const facts = [this.args.element, this.facts.element, contiguous, this._manner];
+    const facts = [this.args.element, this.facts.element, contiguous, uneven, this._manner];
     this.element = h("div", {}, this.annotation.element, this._shapes, facts, examplesOf(restart));
   }
 
@@ -78,6 +83,7 @@ export class Asking {
     this.args.setValue(state.args);
     this.facts.setValue(state.facts);
     this._contiguous.checked = state.contiguous;
+    this._uneven.checked = state.uneven;
     this._partial.value = state.partial;
     this._showSummands();
     this._manner.hidden = isPath(state.annotation);

@@ -35,9 +35,10 @@ export function textsOf(operator, cuts, manner, address, about = null) {
 }
 
 /** What of the manner is not as usual. */
-function odd({ contiguous, value_split, partial }) {
+function odd({ contiguous, uneven, value_split, partial }) {
   return {
     ...(contiguous ? { contiguous } : {}),
+    ...(uneven ? { uneven } : {}),
     ...(value_split.length ? { value_split } : {}),
     ...(partial === "sum" ? {} : { partial }),
   };
@@ -56,6 +57,7 @@ function python(operator, cuts, manner) {
   ];
   const how = [
     ["contiguous", manner.contiguous && "True"],
+    ["uneven", manner.uneven && "True"],
     ["value_split", manner.value_split.length && `[${manner.value_split.join(", ")}]`],
     ["partial", manner.partial !== "sum" && quoted(manner.partial)],
   ];
@@ -81,13 +83,14 @@ function count(parts) {
   return typeof length === "number" ? String(length) : quoted(length);
 }
 
-function command(operator, cuts, { contiguous, value_split, partial }) {
+function command(operator, cuts, { contiguous, uneven, value_split, partial }) {
   const options = [
     ...(operator.inputs ?? []).flatMap((text) => ["--input", text ?? "?"]),
     ...Object.entries(operator.arguments).flatMap(([name, size]) => ["--arg", `${name}=${size}`]),
     ...operator.facts.flatMap((fact) => ["--fact", fact]),
     ...cuts.flatMap(([name, parts]) => ["--split", name, "--parts", parts.trim()]),
     ...(cuts.length && contiguous ? ["--contiguous"] : []),
+    ...(cuts.length && uneven ? ["--uneven"] : []),
     ...(cuts.length ? value_split.flatMap((number) => ["--summand", String(number)]) : []),
     ...(cuts.length && partial !== "sum" ? ["--partial", partial] : []),
   ];

@@ -217,15 +217,21 @@ function summaryOf({ model, parameters, dtype, traced, memory, problem }) {
   );
 }
 
+/** The first rows of many, and how far they go on. */
+function first(most, texts, written) {
+  const all = Object.entries(texts);
+  const rows = all.slice(0, most).map(([counts, text]) => [counts, written(text)]);
+  return all.length > most ? [...rows, ["…", `and so on, to ${all.at(-1)[0]}`]] : rows;
+}
+
 /** An axis: the counts that are legal, and for the others who forbids them. */
-function countsOf([axis, { always, conditional, never, unknown }]) {
-  const some = Object.entries(conditional);
+function countsOf([axis, { always, uneven, conditional, never, unknown }]) {
   const rows = [
     ["always", codes([always])],
-    ...some.slice(0, 3).map(([counts, text]) => [counts, ["if ", codes([text])]]),
-    some.length > 3 && ["…", `and so on, to ${some.at(-1)[0]}`],
+    ...first(7, uneven, (text) => ["in unequal parts: ", text]),
+    ...first(3, conditional, (text) => ["if ", codes([text])]),
     ...Object.entries(unknown).map(([counts, text]) => [counts, ["not decided: ", text]]),
-  ].filter(Boolean);
+  ];
   const forbids = Object.entries(never).map(([counts, text]) => [
     h("dt", {}, "never ", codes([counts])),
     h("dd", {}, reason(text)),

@@ -4,7 +4,8 @@
  *   segments(["h", "t"], parts { t: 2 }, lengths { h: "3" })
  *       t0 t1 t0 t1 t0 t1        of each of the 3 blocks of h, one half
  *
- * A segment is `{ coords: { name: part } }`; one with `gap` stands for blocks that are not drawn.
+ * A segment is `{ coords: { name: part } }`; one with `gap` stands for blocks that are not drawn, one
+ * with `share` has so many times an equal share: 10 in 3 parts are 4, 4 and 2.
  */
 
 import { at, has } from "./names.js";
@@ -21,8 +22,10 @@ export function segments(atoms, parts, lengths) {
 function joined(atoms, parts, lengths, most) {
   const last = atoms.findLastIndex((atom) => has(parts, atom));
   if (last < 0) return [{ coords: {} }];
+  const length = Number(at(lengths, atoms[last]) ?? atoms[last]);
   let found = Array.from({ length: at(parts, atoms[last]) }, (_, part) => ({
     coords: { [atoms[last]]: part },
+    share: shareOf(length, at(parts, atoms[last]), part),
   }));
   for (const atom of atoms.slice(0, last).reverse()) {
     const inner = found;
@@ -31,6 +34,13 @@ function joined(atoms, parts, lengths, most) {
     );
   }
   return found;
+}
+
+/** How many times an equal share a part has, of a known length. */
+function shareOf(length, count, part) {
+  if (!Number.isInteger(length) || length % count === 0) return 1;
+  const most = Math.ceil(length / count);
+  return (Math.min(Math.max(length - part * most, 0), most) * count) / length;
 }
 
 /** The indices of an identifier whose blocks are cut further: all of them, or the ends of a run. */
@@ -59,8 +69,8 @@ function blocks(atom, parts, lengths, most) {
  */
 export function cells(dims, width, height) {
   const axes = {
-    x: { extent: 0, places: [{ at: 0, coords: {} }] },
-    y: { extent: 0, places: [{ at: 0, coords: {} }] },
+    x: { extent: 0, places: [] },
+    y: { extent: 0, places: [] },
   };
   const counts = { x: 1, y: 1 };
   const along = (index) => ((dims.length - 1 - index) % 2 === 0 ? "x" : "y");
@@ -69,20 +79,25 @@ export function cells(dims, width, height) {
   for (const name of ["x", "y"]) {
     const axis = axes[name];
     axis.extent = cell[name];
+    axis.places = [{ at: 0, size: cell[name], coords: {} }];
     let level = 0;
     for (let index = dims.length - 1; index >= 0; index -= 1) {
       if (along(index) !== name) continue;
       const gap = level === 0 ? 0 : 4 + 2 * level;
-      const step = axis.extent + gap;
       const inner = axis.places;
-      axis.places = dims[index].flatMap((segment, k) =>
-        inner.map((place) => ({
-          at: place.at + k * step,
+      let start = 0;
+      axis.places = dims[index].flatMap((segment) => {
+        const scale = level === 0 ? (segment.share ?? 1) : 1;
+        const made = inner.map((place) => ({
+          at: start + place.at,
+          size: place.size * scale,
           coords: { ...place.coords, ...segment.coords },
           gap: place.gap || segment.gap,
-        })),
-      );
-      axis.extent += (dims[index].length - 1) * step;
+        }));
+        start += axis.extent * scale + gap;
+        return made;
+      });
+      axis.extent = start - gap;
       if (dims[index].length > 1) level += 1;
     }
   }
@@ -90,8 +105,8 @@ export function cells(dims, width, height) {
     axes.x.places.map((column) => ({
       x: column.at,
       y: row.at,
-      width: cell.x,
-      height: cell.y,
+      width: column.size,
+      height: row.size,
       coords: { ...row.coords, ...column.coords },
       gap: row.gap || column.gap,
     })),

@@ -46,10 +46,11 @@ export function operatorOfCall(told, state) {
   };
 }
 
-/** Returns how a split is to be judged: `{ contiguous, value_split, partial }`. */
+/** Returns how a split is to be judged: `{ contiguous, uneven, value_split, partial }`. */
 export function mannerOf(state, told) {
   return {
     contiguous: state.contiguous,
+    uneven: state.uneven,
     value_split: told ? [...told.value_split] : state.summands,
     partial: told ? told.partial : state.partial,
   };

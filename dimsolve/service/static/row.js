@@ -143,7 +143,8 @@ export class Row {
     }
     const conditional = Object.keys(counts.conditional).map(Number);
     const unknown = Object.keys(counts.unknown).map(Number);
-    this._legal = [...counts.always, ...conditional].sort((a, b) => a - b);
+    const uneven = Object.keys(counts.uneven ?? {}).map(Number);
+    this._legal = [...counts.always, ...conditional, ...uneven].sort((a, b) => a - b);
     const tick = (kind) => (count) => {
       const mark = h("span", { class: `tick ${kind}` });
       mark.style.setProperty("--at", String((count - 1) / (upTo - 1)));
@@ -153,6 +154,7 @@ export class Row {
       this._ticks,
       counts.always.filter((count) => count <= upTo).map(tick("always")),
       conditional.map(tick("conditional")),
+      uneven.map(tick("uneven")),
       unknown.map(tick("unknown")),
     );
   }
@@ -195,11 +197,13 @@ function countsText(counts) {
   if (!counts) return null;
   const conditional = Object.entries(counts.conditional);
   const [first] = conditional;
+  const uneven = Object.keys(counts.uneven ?? {}).map(Number);
   return h(
     "p",
     { class: "note" },
     "always ",
     codes([ranges(counts.always)]),
+    uneven.length > 0 && [" · in unequal parts ", codes([ranges(uneven)])],
     first && [
       " · conditional ",
       codes([ranges(conditional.map(([count]) => Number(count)))]),

@@ -17,6 +17,7 @@ export const EMPTY = Object.freeze({
   args: "",
   facts: "",
   contiguous: false,
+  uneven: false,
   summands: [],
   partial: "sum",
   splits: {},
@@ -33,6 +34,7 @@ export function toFragment(state) {
   if (state.args) pairs.append("arg", state.args);
   if (state.facts) pairs.append("fact", state.facts);
   if (state.contiguous) pairs.append("contiguous", "1");
+  if (state.uneven) pairs.append("uneven", "1");
   for (const number of state.summands) pairs.append("summand", String(number));
   if (state.partial !== EMPTY.partial) pairs.append("partial", state.partial);
   for (const [name, parts] of Object.entries(state.splits))
@@ -54,6 +56,7 @@ export function fromFragment(fragment) {
     args: pairs.get("arg") ?? "",
     facts: pairs.get("fact") ?? "",
     contiguous: pairs.get("contiguous") === "1",
+    uneven: pairs.get("uneven") === "1",
     summands: pairs.getAll("summand").map(Number).filter(isPlace),
     partial: REDUCTIONS.includes(pairs.get("partial")) ? pairs.get("partial") : EMPTY.partial,
     splits: Object.fromEntries(pairs.getAll("split").map(splitOf).filter(Boolean)),

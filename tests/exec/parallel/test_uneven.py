@@ -17,7 +17,7 @@ from dimsolve.exec.lowering.lower import lower
 from dimsolve.exec.lowering.setting import LoweringError
 from dimsolve.exec.running.compare import CheckedRun
 from dimsolve.partition.placement import Shard
-from tests.exec import saving
+from tests.exec import saving, unequal_architectures
 from tests.exec.parallel import uneven_models
 from tests.oracles.one_device import assert_equal, parts, train
 from tests.oracles.ranks import world
@@ -84,6 +84,18 @@ def test_odd_heads_and_a_prime_vocabulary() -> None:
     attention = next(o for o in plan.operators if o.name == "scaled_dot_product_attention")
     assert attention.splits["tp"].of == "5"
     assert_equal(train(model, example, dynamic, sizes(plan), None, plan=plan))
+
+
+@pytest.mark.parametrize(("name", "count"), [("qwen2", 4), ("phi", 3), ("opt", 6)])
+def test_architectures_train_as_one_device_at_counts_that_no_even_cut_serves(
+    name: str, count: int
+) -> None:
+    pytest.importorskip("transformers")
+    given = unequal_architectures.built(name)
+    graph = ds.trace(given.model, kwargs=given.example, dynamic=given.names)
+    plan = ds.plan(graph, {"tp": count}, "tensor")
+    assert plan.uneven or plan.factors
+    assert unequal_architectures.trained(given, plan).difference <= 1e-9
 
 
 def test_no_batch_is_refused_where_batches_may_be_cut_unequally() -> None:

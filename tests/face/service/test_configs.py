@@ -5,6 +5,7 @@ says, and a config that means no good is answered in words.
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -51,20 +52,30 @@ def test_what_is_scaled_is_what_the_whole_model_says(
     with monkeypatch.context() as patch:
         patch.setattr(configs, "_lists_of", lambda model: [])
         patch.setattr(configs, "_traced", configs._traced.__wrapped__)  # nothing is kept
+        patch.setattr(configs, "_legal_parts", configs._legal_parts.__wrapped__)
         whole = model_answer(question)
     assert whole.traced == "the whole model was traced"
     assert scaled.model_dump(exclude={"traced"}) == whole.model_dump(exclude={"traced"})
 
 
-def test_who_forbids_a_count_is_named_with_file_and_line() -> None:
+def test_a_count_that_is_uneven_is_planned_and_says_what_the_fullest_rank_has() -> None:
     answer = model_answer(ModelQuestion(config=LLAMA, mesh={"tp": 4}, up_to=8))
     tp = answer.axes["tp"]
-    assert tp.always == "1-2"
-    assert list(tp.never) == ["3, 5-7", "4, 8"]
-    assert "modeling_llama.py:" in tp.never["4, 8"]
-    assert "the key-value heads that 8 query heads share" in tp.never["4, 8"]
+    assert tp.always == "1-2" and not tp.never
+    assert answer.problem is None and answer.memory is not None and answer.whole is not None
+    share, seen = re.findall(r"has (\S+) of an equal share, (.*)", tp.uneven["4"])[0]
+    planned = 4 * answer.memory.parameters / answer.whole.parameters  # with buffers
+    assert float(share) == pytest.approx(planned, rel=2e-3) and seen == "tp seen as 2 x 2"
+
+
+def test_who_forbids_a_count_is_named_with_file_and_line() -> None:
+    few = {"hidden_size": 16, "intermediate_size": 3, "num_key_value_heads": 1, "vocab_size": 7}
+    config = LLAMA | few | {"num_attention_heads": 2}
+    answer = model_answer(ModelQuestion(config=config, mesh={"tp": 3}, up_to=5))
+    assert list(answer.axes["tp"].never) == ["3, 5"]
+    assert "modeling_llama.py:" in answer.axes["tp"].never["3, 5"]
     assert answer.problem is not None and answer.memory is None
-    assert "is never a multiple of 4" in answer.problem.detail
+    assert "is never a multiple of 3" in answer.problem.detail
 
 
 def test_layers_repeat_after_what_comes_before() -> None:

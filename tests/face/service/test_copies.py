@@ -27,6 +27,12 @@ QUESTIONS: dict[str, dict[str, Any]] = {
         "split": ["h:4", "k:2"],
         "contiguous": 1,
     },
+    "unequal parts": {
+        "a": "m k+, k+ n -> m n",
+        "i": ["m, 10", "10, n"],
+        "uneven": 1,
+        "split": "k:3",
+    },
     "two splits that exclude each other": {
         "a": "a b -> b a",
         "i": ["x, x + 1"],
@@ -104,6 +110,7 @@ def answers(question: dict[str, Any]) -> Any:
     cuts = {name: parts for name, _, parts in asked if name in question["a"]}
     manner = {
         "contiguous": "contiguous" in question,
+        "uneven": "uneven" in question,
         "value_split": question.get("value_split", question.get("summand", [])),
         "partial": question.get("partial", "sum"),
     }

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import dimsolve as ds
-from dimsolve.ir.operator import Operator, Shelf, operator_at, register, registered
+from dimsolve.ir.operator import Operator, ScopedRegistry, operator_at, register, registered
 from tests.exec import registered as ours
 from tests.face.running import Service, serving
 
@@ -166,12 +166,12 @@ def test_a_promise_that_is_none_is_no_defect(service: Service, change: dict[str,
         assert reply.status in (200, 422)
 
 
-def test_a_shelf_holds_registrations_apart() -> None:
+def test_a_scoped_registry_holds_registrations_apart() -> None:
     before = registered()
-    shelf = Shelf()
+    scoped = ScopedRegistry()
     operator = Operator("f", "m.f", lambda: None)  # type: ignore[arg-type, return-value]
     for _ in range(2):
-        with shelf.open():
+        with scoped.open():
             if operator_at("m.f") is None:
                 register(operator, len)
             assert operator_at("m.f") is operator

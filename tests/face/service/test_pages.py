@@ -23,20 +23,20 @@ def test_a_pasted_config_is_answered_and_its_link_holds_it(
         expect(page.locator(".summary")).to_contain_text("LlamaForCausalLM", timeout=90_000)
         counts = page.get_by_role("region", name="Legal counts")
         expect(counts).to_contain_text("always1-2")
-        expect(counts).to_contain_text("key-value heads that 8 query heads share")
-        expect(counts).to_contain_text("modeling_llama.py:")
+        expect(counts).to_contain_text("4in unequal parts: the fullest rank has 1.")
+        expect(counts).to_contain_text("of an equal share, tp seen as 2 x 2")
         memory = page.get_by_role("region", name="Memory of a rank")
         expect(memory.locator("tbody tr")).to_have_count(5)
         sent = page.get_by_role("region", name="Collectives")
         expect(sent).to_contain_text("all-reduce")
-        page.get_by_label("tp").fill("4")
-        expect(page.locator(".problem")).to_contain_text("is never a multiple of 4")
+        page.get_by_label("dp").fill("3")
+        expect(page.locator(".problem")).to_contain_text("it needs batch % 3 == 0")
         expect(memory).to_have_count(0)
         address = page.url
-        assert "tp=4" in address
+        assert "dp=3" in address
         page.goto("about:blank")
         page.goto(address)
-        expect(page.locator(".problem")).to_contain_text("is never a multiple of 4")
+        expect(page.locator(".problem")).to_contain_text("it needs batch % 3 == 0")
         config = page.get_by_label("config.json")
         assert json.loads(config.input_value()) == LLAMA
         config.fill('{"model_type": "lama"}')

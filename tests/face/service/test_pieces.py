@@ -41,6 +41,23 @@ def segments(page: Page, *arguments: Any) -> list[dict[str, Any]]:
     return found
 
 
+def widths(page: Page, length: int, count: int) -> list[float]:
+    lists = [segments(page, ["a"], {"a": count}, {"a": str(length)}), [{"coords": {}}]]
+    drawn = page.evaluate(
+        "async lists => (await import('/static/pieces.js')).cells(lists, 100, 100)", lists
+    )
+    return [cell["height"] for cell in drawn["cells"]]
+
+
+def test_parts_are_drawn_to_scale(page: Page) -> None:
+    for length, count in product(range(1, 13), range(2, 8)):
+        most = -(-length // count)
+        parts = [min(max(length - place * most, 0), most) for place in range(count)]
+        drawn = widths(page, length, count)
+        total = sum(drawn)
+        assert [each * length / total for each in drawn] == pytest.approx(parts), (length, count)
+
+
 def test_segments_are_the_runs_of_elements(page: Page) -> None:
     random.seed(7)
     for _ in range(60):

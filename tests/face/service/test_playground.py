@@ -139,6 +139,21 @@ def test_ticks_are_the_legal_counts(page: Page) -> None:
     expect(conditional).to_have_count(15)
 
 
+def test_unequal_counts_have_ticks_of_their_own(page: Page) -> None:
+    shapes = ["7, 12", "12, n"]
+    counts = ds.legal_parts(MATMUL, shapes, "k", up_to=16, uneven=True)
+    page.get_by_label("input 0").fill(shapes[0])
+    page.get_by_label("input 1").fill(shapes[1])
+    row = page.locator(".split", has=slider(page, "k"))
+    expect(row.locator(".tick.always")).to_have_count(len(counts.always))
+    expect(row.locator(".tick.uneven")).to_have_count(0)
+    page.get_by_label("unequal parts too").check()
+    expect(row.locator(".tick.uneven")).to_have_count(len(counts.uneven))
+    slider(page, "k").fill("5")
+    summary(page, "legal")
+    assert "uneven=1" in page.url
+
+
 def test_splits_whose_conditions_exclude_each_other_are_illegal_together(page: Page) -> None:
     page.goto(page.url.split("#")[0] + fragment(a="a b -> a b", i="s, s + 1", split=["a:2", "b:2"]))
     page.reload()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice, product
 from math import prod
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -129,6 +130,25 @@ def test_a_plan_fits_in_memory_or_there_is_a_proof_that_none_does() -> None:
     with pytest.raises(ds.PlanError, match="every plan needs more than") as found:
         ds.plan(g, {"tp": 2}, "auto", machine=SLOW, sizes=SIZES, memory="100 KiB")
     assert found.value.diagnostic.code == "nothing-fits"
+
+
+@pytest.mark.parametrize("limit", [None, 900_000])
+def test_a_search_without_time_takes_a_plan_that_is_legal_and_claims_nothing(
+    limit: int | None,
+) -> None:
+    """The plan is one of the space: it costs no less than the best one, fits, and is equal."""
+    g = two_linears()
+    asked: dict[str, Any] = {"machine": SLOW, "sizes": SIZES, "memory": limit}
+    made = ds.plan(g, {"dp": 2, "tp": 2}, "auto", **asked, seconds=0.0)
+    best = ds.plan(g, {"dp": 2, "tp": 2}, "auto", **asked)
+    assert made.search is not None and best.search is not None
+    assert made.search.bound == 0 and made.search.gap == 1
+    assert best.search.optimal and best.search.cost <= made.search.cost
+    assert made.cost().picoseconds == made.search.cost
+    assert ds.verify(made).ok
+    assert equal(made, g)
+    claimed = made.search.model_copy(update={"bound": 1})
+    assert not ds.verify(made.model_copy(update={"search": claimed})).ok
 
 
 def test_sizes_that_are_missing_are_named() -> None:

@@ -59,7 +59,7 @@ def test_the_plan_and_the_counts_give_one_reason() -> None:
     plan = ds.plan(grouped(), {"tp": 3}, "tensor", uneven="refuse")
     assert [without_line(note) for note in left_whole(plan)] == [f"tp: {REASON}"]
     assert f"tp: {REASON}" in without_line(plan.explain())
-    counts = grouped().legal_parts("tp", "tensor", up_to=4)
+    counts = grouped().legal_parts("tp", "tensor", up_to=4, uneven="refuse")
     assert counts.always == (1, 2, 3)
     assert {n: without_line(text) for n, text in counts.left_whole.items()} == {3: REASON}
     assert f"3, where {REASON}" in without_line(str(counts))
@@ -70,6 +70,6 @@ def test_a_count_that_cuts_all_leaves_nothing_whole() -> None:
 
 
 def test_a_count_that_shares_a_divisor_with_the_heads_is_refused_with_them() -> None:
-    counts = grouped().legal_parts("tp", "tensor", up_to=4)
+    counts = grouped().legal_parts("tp", "tensor", up_to=4, uneven="refuse")
     reason = "c = 2 is never a multiple of 4"
     assert reason in counts.forbidden[4] and 4 not in counts.left_whole

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import copy
+import io
 import itertools
 import random
+import re
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dimsolve.partition.search.check import NotProved, check_bound, check_choice
+from dimsolve.partition.search.clock import Clock, TimeUp
 from dimsolve.partition.search.problem import FORBIDDEN, Problem
 from dimsolve.partition.search.search import solve
 
 
 def random_problem(seed: int) -> Problem:
-    """A few nodes of a few options, with forbidden ones; every second has a limit."""
+    """A few nodes of a few options, with forbidden ones; every second has a limit, and of every
+    third all tables of one shape are one object, as those of repeated layers are.
+    """
     rng = random.Random(seed)
     count = rng.randint(1, 7)
     sizes = [rng.randint(1, 4) for _ in range(count)]
@@ -29,6 +35,11 @@ def random_problem(seed: int) -> Problem:
     edges = [
         (i, j, [[number() for _ in range(sizes[j])] for _ in range(sizes[i])]) for i, j in pairs
     ]
+    if seed % 3 == 0:
+        alike: dict[tuple[int, int], Any] = {}
+        edges = [
+            (i, j, alike.setdefault((sizes[i], sizes[j]), np.array(table))) for i, j, table in edges
+        ]
     usages = []
     for k in sizes:
         stretches = []
@@ -133,9 +144,51 @@ def mutate(steps: list, rng: random.Random, target: int) -> None:
 def test_a_time_limit_leaves_a_choice_and_a_bound_that_is_proved() -> None:
     for seed in range(40_001, 40_100, 2):
         problem = random_problem(seed)
-        answer = solve(problem, seconds=0.0)
+        answer = solve(problem, clock=Clock(0.0))
         assert answer.bound <= min(brute_force(problem), FORBIDDEN)
         check_bound(problem, answer.bound, answer.steps)
+
+
+class Interrupting(Clock):
+    """The user presses Ctrl-C when the time is asked for the nth time."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    @property
+    def late(self) -> bool:
+        self.number -= 1
+        if not self.number:
+            raise KeyboardInterrupt
+        return super().late
+
+
+def test_an_interrupted_search_leaves_a_choice_and_a_bound_that_is_proved() -> None:
+    for seed in range(50_001, 50_100, 2):
+        problem = random_problem(seed)
+        answer = solve(problem, clock=Interrupting(seed % 9 + 1), work=6)
+        assert answer.bound <= min(brute_force(problem), FORBIDDEN) <= answer.cost
+        check_bound(problem, answer.bound, answer.steps)
+
+
+def test_a_line_says_what_is_known_and_is_wiped() -> None:
+    stream = io.StringIO()
+    clock = Clock(1000.0, lambda: "searching", stream)
+    assert not clock.late and not stream.getvalue()
+    clock.began -= 100.0
+    clock.stop()
+    assert clock.late
+    with pytest.raises(TimeUp):
+        clock.check()
+    clock = Clock(1000.0, lambda: "searching", stream)
+    clock.began, clock.shown = clock.began - 100.0, clock.shown - 1.0
+    assert not clock.late
+    line = stream.getvalue()
+    assert re.fullmatch(r"\rsearching   1\d\d of 1000 s", line)
+    clock.wipe()
+    assert stream.getvalue() == line + "\r" + " " * (len(line) - 1) + "\r"
+    assert not clock.late and stream.getvalue().endswith(" \r")
 
 
 def test_equal_arrays_are_one_object() -> None:
