@@ -3,7 +3,8 @@ are, and the sequence where they are not used.
 
     sequence           everything works on its part of the sequence (context parallelism); for an
                        attention, keys and values, which all positions need, are gathered, or its
-                       parts are exchanged for parts of heads (Ulysses), whichever sends less
+                       parts are exchanged for parts of heads (Ulysses), whichever sends less; one
+                       that parts of a sequence cannot run (is_causal=True) is exchanged
 
     tensor             norm R      q, k, v S(2) .. o P(sum)      all-reduce       norm R
     tensor+sequence    norm S(1)   q, k, v S(2) .. o P(sum)      reduce-scatter   norm S(1)
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ..cost import PRODUCTS
 from ..placement import Partial, Replicate, Shard
 from ..plan_data import problem
 from .axis_state import AxisState
@@ -30,7 +32,7 @@ from .choices import Choice
 from .completion import join_later
 from .data import SHARE, Candidate, batch_of, decided
 from .requirements import Requirements
-from .tensor import tensor
+from .tensor import OPERATIONS_PER_BYTE, tensor
 
 NAMES = ("s", "length", "time")
 """How names of a sequence begin."""
@@ -54,14 +56,16 @@ def sequence(state: AxisState, requirements: Requirements) -> list[str]:
     notes = decided(state, requirements, found, "sequence")
     exchanged = [
         number
-        for number in found.propagation.choices
-        if _is_gathered(state, number) and _exchange(state, requirements, number)
+        for number, fixed in enumerate(state.fixed)
+        if (number in found.propagation.choices or (not fixed and _is_product(state, number)))
+        and _is_gathered(state, number)
+        and _exchange(state, requirements, number)
     ]
     if exchanged:
         first = state.network.operators[exchanged[0]].node.id
         notes.append(
             f"{state.axis}: {len(exchanged)} operators, the first is {first}, work on parts of "
-            f"{state.choices[exchanged[0]].name} and exchange: that sends less than to gather"
+            f"{state.choices[exchanged[0]].name} and exchange: that costs less than to gather"
         )
     return notes
 
@@ -75,16 +79,23 @@ def _is_gathered(state: AxisState, number: int) -> bool:
     )
 
 
+def _is_product(state: AxisState, number: int) -> bool:
+    """Whether an operator multiplies and adds: its work is worth what is sent to divide it."""
+    return state.network.operators[number].node.name in PRODUCTS
+
+
 def _exchange(state: AxisState, requirements: Requirements, number: int) -> bool:
     """Lets an operator work on parts of another dimension (an attention: of the heads), where to
-    exchange parts sends less than to gather and nothing more is asked of lengths; whether it
-    does.
+    exchange parts sends less than to gather, or a product that is whole has less to do by more than
+    is sent, and nothing more is asked of lengths; whether it does.
     """
     best: tuple[float, Choice] | None = None
+    whole = state.choices[number].whole
+    spared = whole * state.work(number) * (1 - 1 / state.nominal) / OPERATIONS_PER_BYTE
     for name in state.classes[number].lengths:
         choice = state.classes[number].split(name)
         if isinstance(choice, Choice) and requirements.implied(choice):
-            sent = state.change({number: choice}).cost()[0]
+            sent = state.change({number: choice}).cost()[0] - spared
             if sent < -1 and (best is None or sent < best[0]):
                 best = sent, choice
     if best is None:

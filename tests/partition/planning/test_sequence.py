@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+import torch
+from torch import Tensor, nn
 
 import dimsolve as ds
 from tests.oracles.all_ranks import compare
@@ -41,6 +43,26 @@ def test_an_attention_exchanges_where_that_sends_less() -> None:
         counts = Counter(each.collective for each in plan.communication(**sizes))
         assert ("all-to-all" in counts) == exchanges
     assert_equal("gpt2", plan)
+
+
+class Causal(nn.Module):
+    """Four heads of an attention that masks by position, which no part of a sequence can."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = x.unflatten(-1, (4, 4)).transpose(1, 2)
+        mixed = nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+        return mixed.transpose(1, 2).flatten(2).exp()
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_an_attention_that_no_sequence_cuts_is_exchanged(count: int) -> None:
+    x = torch.randn(3, 8, 16, dtype=torch.float64)
+    graph = ds.trace(Causal(), (x,), dynamic={"x": {0: "batch", 1: "seq"}})
+    plan = ds.plan(graph, {"cp": count})
+    (attention,) = (each for each in plan.operators if each.name == "scaled_dot_product_attention")
+    assert attention.splits["cp"].identifier == "b"
+    found = compare(plan, graph, {}, {"x": x}, {"batch": 3, "seq": 8})
+    assert max(found.outputs, found.gradients) < TOLERANCE, found
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "opt", "phi3", "falcon"])
