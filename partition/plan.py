@@ -228,7 +228,10 @@ def plan(
     known one; None: an H100), at these ``sizes`` of the graph's symbols, within ``memory`` of a
     rank (bytes, or ``"80 GiB"``) with so many ``optimizer_states`` for each parameter; after so
     many ``seconds``, or Ctrl-C, the best so far. What is proved of it stands in ``plan.search``.
-    ``progress``: on a terminal and in a notebook a line says meanwhile what is known.
+    ``progress``: on a terminal and in a notebook a line says meanwhile what is known. Within a
+    limit of memory it also decides how parameters are stored (``state="auto"``), and whether
+    repeated blocks run again in the backward pass; a ``state`` is taken as it is given, one word
+    for all axes.
 
     state: how parameters are stored that an axis uses whole. ``"whole"``: on every rank;
     ``"optimizer"``: a rank steps on its part, so it has gradients and optimiser states of that part

@@ -65,10 +65,9 @@ NO_SEARCH = problem(
 
 NOT_SEARCHED = problem(
     "not-searched",
-    'the policy "auto" does not price how parameters are stored',
-    "an axis that begins with fsdp or dp_shard, state= and precision= store them otherwise than "
-    "they are used",
-    'name the axis dp and give no state; or write policy="data+tensor" with state="shared"',
+    'the policy "auto" does not price parameters of another dtype',
+    "precision= stores them in another dtype than they are used in",
+    'give no precision; or write policy="data+tensor", which takes it',
 )
 P = TypeVar("P", bound=PlanData)
 Decide: TypeAlias = Callable[[AxisState, Requirements], list[str]]
