@@ -3,9 +3,9 @@
     python -m tests.partition.search.beside_named                       all, which takes hours
     python -m tests.partition.search.beside_named --models llama,gpt2 --meshes tp=2 --seconds 20
 
-For architectures, meshes, sizes and limits of memory (none, and a part of what the best plan without
-a limit needs): a line for each, and 1 where a named policy that fits is cheaper than "auto", or fits
-where "auto" finds nothing.
+For architectures, meshes, sizes and limits of memory (none, and a part of what the best plan
+without a limit needs): a line for each, and 1 where a named policy that fits is cheaper than
+"auto", or fits where "auto" finds nothing.
 """
 
 from __future__ import annotations
