@@ -89,9 +89,8 @@ StateName: TypeAlias = Annotated[
     typer.Option(
         "--state",
         metavar="WORD",
-        help="whole, optimizer or shared: how parameters are stored along axes that cut data; auto, "
-        "with --policy auto: as is best; "
-        "or by axis, dp=shared,cp=optimizer.",
+        help="whole, optimizer or shared: how parameters are stored along axes that cut data; "
+        "auto, with --policy auto: as is best; or by axis, dp=shared,cp=optimizer.",
     ),
 ]
 Uneven: TypeAlias = Annotated[
