@@ -348,9 +348,8 @@ class SearchRecord(Model):
     """What a search for the plan of least time has proved, under its cost model.
 
     machine, sizes, memory, optimizer_states: what was asked; memory in bytes of a rank, None for
-    no limit; storage: the axes along which it was to decide how parameters are stored; ranks: how
-    many, where it was to decide the mesh. cost: of the plan, in picoseconds. bound: what every plan
-    costs at least. cases: all of them, with their proofs.
+    no limit; storage: the axes along which it was to decide how parameters are stored. cost: of the
+    plan, in picoseconds. bound: what every plan costs at least. cases: all, with their proofs.
     """
 
     machine: Machine
@@ -358,7 +357,6 @@ class SearchRecord(Model):
     memory: int | None
     optimizer_states: int
     storage: list[Axis] = Field(default_factory=list)
-    ranks: int | None = None
     cost: int
     bound: int
     cases: list[CaseRecord] = Field(repr=False)

@@ -10,7 +10,7 @@ plan's own conversions are priced, not an estimate of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -266,6 +266,7 @@ class Cases:
     """
 
     make: Callable[[Case, list[Option]], PlanData]
+    named: Callable[[Case], Iterable[PlanData]]
     network: Network
     mesh: Mesh
     asked: Asked
@@ -277,7 +278,8 @@ class Cases:
 
     def run(self) -> None:
         """Searches all of them. Where the best without a limit fits, the others are bounded without
-        one too, and cases that cost no less need no search.
+        one too, and cases that cost no less need no search. Where it does not, plans of the named
+        policies are what is to be undercut.
         """
         form = formulation_of(self.network, self.mesh, self.asked)
         every = cases_of(self.network, self.mesh, self.asked)
@@ -287,40 +289,59 @@ class Cases:
             if dearer is not None and free[dearer] >= self.cost:
                 self._record(case, free[dearer], [], dearer=dearer)
                 continue
+            bound, proof = -1, list[Any]()
             fits = self.best is not None or number == 0
             if self.asked.memory is None or (fits and dearer is None):
                 found = Rounds(form.of(case, None), self.clock, cost=self.cost).run()
-                if found.taken is not None and self._walk(case)(found.taken)[1] <= 0:
-                    self._take(case, found.taken)
-                if found.bound >= self.cost or self.asked.memory is None:
-                    free[number] = found.bound
-                    self._record(case, found.bound, found.proof)
+                bound, proof = found.bound, found.proof
+                if found.taken is not None:
+                    self._offer(self.make(case, found.taken))
+                if bound >= self.cost or self.asked.memory is None:
+                    free[number] = bound
+                    self._record(case, bound, proof)
                     continue
+                if self.best is None:
+                    self._offer_named(every)
             limited = form.of(case, self.asked.memory)
             found = Rounds(limited, self.clock, self._walk(case), self.cost).run()
             if found.taken is not None:
-                self._take(case, found.taken)
-            self._record(case, found.bound, found.proof, limited=True)
+                self._offer(self.make(case, found.taken))
+            if dearer is not None and free[dearer] >= found.bound:
+                self._record(case, free[dearer], [], dearer=dearer)
+            elif bound >= found.bound:
+                free[number] = bound
+                self._record(case, bound, proof)
+            else:
+                self._record(case, found.bound, found.proof, limited=True)
+
+    def _offer_named(self, every: Sequence[Case]) -> None:
+        """Takes the best plan of a named policy, with parameters stored alike along all axes."""
+        for case in every:
+            words = {dict(case.states).get(axis) for axis in self.asked.storage}
+            known = self.best is not None and (case.recompute or self.clock.late)
+            if len(words) <= 1 and not known:
+                for plan in self.named(case):
+                    self._offer(plan)
 
     def _walk(self, case: Case) -> Callable[[list[Option]], tuple[int, int]]:
         """What a choice costs as a plan, and by how many bytes it does not fit."""
+        return lambda taken: self._walked(self.make(case, taken))
 
-        def walk(taken: list[Option]) -> tuple[int, int]:
-            plan = self.make(case, taken)
-            cost = cost_of(plan, Sizes(plan, self.asked.sizes, {}, "cost"), self.asked.machine)
-            if self.asked.memory is None:
-                return cost.picoseconds, 0
-            sizes = Sizes(plan, self.asked.sizes, {}, "memory")
-            total = memory_of(plan, sizes, self.asked.states).total
-            return cost.picoseconds, total - self.asked.memory
+    def _walked(self, plan: PlanData) -> tuple[int, int]:
+        asked = self.asked
+        cost = cost_of(plan, Sizes(plan, asked.sizes, {}, "cost"), asked.machine).picoseconds
+        if asked.memory is None:
+            return cost, 0
+        total = memory_of(plan, Sizes(plan, asked.sizes, {}, "memory"), asked.states).total
+        return cost, total - asked.memory
 
-        return walk
-
-    def _take(self, case: Case, taken: list[Option]) -> None:
-        plan = self.make(case, taken)
-        # What a value is brought to and nobody needs is left out of a plan: it may cost less.
-        sizes = Sizes(plan, self.asked.sizes, {}, "cost")
-        self.best, self.cost = plan, cost_of(plan, sizes, self.asked.machine).picoseconds
+    def _offer(self, plan: PlanData) -> None:
+        """Takes a plan that fits and costs less than the best so far. What a value is brought to
+        and nobody needs is left out of a plan, so it may cost less than the search counts.
+        """
+        cost, over = self._walked(plan)
+        if over <= 0 and (self.best is None or cost < self.cost):
+            self.best, self.cost = plan, cost
 
     def _record(
         self,
@@ -345,13 +366,18 @@ class Cases:
 
 
 def search(
-    make: Callable[[Case, list[Option]], PlanData], network: Network, mesh: Mesh, asked: Asked
+    make: Callable[[Case, list[Option]], PlanData],
+    named: Callable[[Case], Iterable[PlanData]],
+    network: Network,
+    mesh: Mesh,
+    asked: Asked,
 ) -> PlanData:
     """Returns the plan of least time with what is proved of it. make: a plan of a case and the
-    options of all operators. Raises PlanError where nothing fits in memory.
+    options of all operators. named: the plans of the named policies for a case. Raises PlanError
+    where nothing fits in memory.
     """
     clock = Clock(asked.seconds, stream=watched() if asked.progress else None)
-    found = Cases(make, network, mesh, asked, clock)
+    found = Cases(make, named, network, mesh, asked, clock)
     try:
         found.run()
         bound = min(found.bounds)

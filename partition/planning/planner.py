@@ -21,11 +21,13 @@ PAS(graph, resource)           a function that calls graph.partition
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar, cast, get_args
 
 from dimsolve.ir.characters import shown
+from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.graph import Graph
 from dimsolve.solver.algebra.poly import Dim
 
@@ -53,6 +55,8 @@ from .tensor import SeenAsTwo, tensor
 from .vocabulary import Option
 
 AUTO = "auto"
+BESIDE = ("data", "data+tensor", "tensor", "tensor+sequence")
+"""The policies whose plans a search takes, where its own best does not fit, to be undercut."""
 DEFAULT = "data+tensor"
 BY_MEANING = (DEFAULT, "tensor+sequence")
 
@@ -263,7 +267,18 @@ def searched(make: type[P], network: Network, mesh: Mesh, state: Any, asked: Ask
         assembly = Assembly(network, mesh, decided, classes, dict(case.states), None)
         return assembly.plan(make, identity, AUTO, [], case.regions)
 
-    return cast("P", search(made, network, mesh, asked))
+    known: list[Decisions] = []
+
+    def named(case: Case) -> Iterator[P]:
+        if not known:
+            for policy in BESIDE:
+                with suppress(DimsolveError):
+                    known.append(decisions(network, mesh, policy, "refuse"))
+        for each in known:
+            assembly = Assembly(network, mesh, each.axes, each.classes, dict(case.states), None)
+            yield assembly.plan(make, identity, AUTO, [], case.regions)
+
+    return cast("P", search(made, named, network, mesh, asked))
 
 
 @dataclass(frozen=True, slots=True)
