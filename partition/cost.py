@@ -4,8 +4,8 @@
               a floor, forward and backward
             + sum over collectives of latency * log2(ranks) + bytes sent / bandwidth of the axis
 
-Communication is not hidden behind computing: what is said is an estimate from above. Times are
-whole numbers of picoseconds, so that sums are exact, and search and plan agree to the last digit.
+Communication is not hidden behind computing; work between operators is not counted. Times are whole
+numbers of picoseconds, so that sums are exact, and search and plan agree to the last digit.
 Without sizes a time is an expression in the plan's symbols, and put in, sizes give the same number.
 
     linear    batch * seq = 512, 64 -> 128     12_000_000 ps, three times the floor

@@ -10,6 +10,7 @@ node as long as it and all axes inside it fit there, else over the network.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
@@ -110,9 +111,8 @@ class Machine(BaseModel):
 
         device: which one, where the database has several. MachineError for a file that has none.
         """
-        from .profiles import machine_of
-
-        return cls(**machine_of(database, device))
+        profiles = import_module("dimsolve.partition.profiles")  # which knows of links
+        return cls(**profiles.machine_of(database, device))
 
     @classmethod
     def named(cls, name: str, nodes: int = 1) -> Self:
