@@ -13,7 +13,7 @@ resnet_float32                 exec/running/test_against_float64.py::test_a_run_
 01_matrix_rank_pinv            exec/lowering/test_edge_values.py::test_a_tolerance_of_each_matrix_is_cut_with_the_batch
 02_vector_norm_below_one       exec/lowering/test_edge_values.py::test_norms_of_any_order_and_their_gradients
 03_max_of_nan                  exec/lowering/test_edge_values.py::test_extremes_and_spreads_and_their_gradients
-05_hang_stopped_rank           exec/distributed/test_stopped_ranks.py::test_at_any_point_of_a_script_on_two_axes
+05_hang_stopped_rank           exec/distributed/test_stopped_ranks.py::test_a_stopped_rank_is_named_by_all_others
 06_trace_frozen_dict           exec/capture/test_trace_state.py::test_a_container_that_forbids_writing_stays_as_it_is
 07_size_as_argument            exec/capture/test_sizes_as_values.py::test_a_size_that_is_one_value
 08_return_attribute_of_input   exec/capture/test_trace_results.py::test_an_attribute_of_a_tensor_is_returned_as_it_is
