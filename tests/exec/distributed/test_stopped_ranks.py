@@ -72,9 +72,7 @@ def test_a_stopped_rank_is_named_by_all_others(
 
 
 @pytest.mark.parametrize("case", [SAVING], ids=["save"])
-def test_while_torch_gathers_what_is_saved(
-    case: Case, asked: dict[int, Future[list[str]]]
-) -> None:
+def test_while_torch_gathers_what_is_saved(case: Case, asked: dict[int, Future[list[str]]]) -> None:
     """The collectives are torch's own, on groups that wait as long as the world."""
     for text in asked[id(case)].result():
         assert "10000ms" in text or text == "nothing", text
