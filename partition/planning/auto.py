@@ -130,6 +130,9 @@ FIRST_GUESS = 4096
 TIGHTER = 6
 """How often a choice that does not fit is looked for again with a lower limit."""
 
+FREE = 0.1
+"""The part of the time that is left that a search without the limit takes at most."""
+
 ENOUGH = 0.95
 """Where more than this part of all options is left, dropping goes on no further."""
 
@@ -158,12 +161,14 @@ class Rounds:
 
     def run(self) -> Rounds:
         """Returns itself, when no more is to be found, or the user has waited long enough."""
-        self.clock.text = self.text
+        self.clock.says(self.text)
         self.form.vocabulary.clock = self.clock
         try:
             self._run()
-        except (TimeUp, KeyboardInterrupt):
+        except TimeUp:
             self.clock.stop()
+        except KeyboardInterrupt:
+            self.clock.interrupt()
         finally:
             self.form.vocabulary.clock = Clock()
         if self.cost == FORBIDDEN and self.bound < FORBIDDEN and self.clock.late:
@@ -260,9 +265,23 @@ class Rounds:
 
 
 @dataclass(slots=True)
+class Proved:
+    """What is proved of a case: the best bound, with its proof, without the limit of memory and
+    with it. dearer: the number of a case that costs no more without the limit.
+    """
+
+    case: Case
+    free: tuple[int, list[Any]] = (-1, [])
+    limited: tuple[int, list[Any]] = (-1, [])
+    dearer: int | None = None
+    tries: int = 0
+    ended: bool = False
+
+
+@dataclass(slots=True)
 class Cases:
-    """The search over all cases of one mesh. ``cost``: of the best plan so far, with its case and
-    its choice; records: what is proved of every case.
+    """The search over all cases of one mesh. ``cost``: of the best plan so far; ``proved``: of
+    every case.
     """
 
     make: Callable[[Case, list[Option]], PlanData]
@@ -273,53 +292,62 @@ class Cases:
     clock: Clock
     cost: int = FORBIDDEN
     best: PlanData | None = None
-    records: list[CaseRecord] = field(default_factory=list)
-    bounds: list[int] = field(default_factory=list)
+    proved: list[Proved] = field(default_factory=list)
 
     def run(self) -> None:
-        """Searches all of them. Where the best without a limit fits, the others are bounded without
-        one too, and cases that cost no less need no search. Where it does not, plans of the named
-        policies are what is to be undercut.
+        """Searches all of them: first without the limit of memory, which is fast and bounds cases
+        that cost no less together. Where what is found does not fit, plans of the named policies
+        are what is to be undercut within it. No case takes the time of the others: those that are
+        not decided are searched again with what is left.
         """
         form = formulation_of(self.network, self.mesh, self.asked)
-        every = cases_of(self.network, self.mesh, self.asked)
-        free: dict[int, int] = {}
-        for number, case in enumerate(every):
-            dearer = next((n for n in free if form.dearer(case, every[n])), None)
-            if dearer is not None and free[dearer] >= self.cost:
-                self._record(case, free[dearer], [], dearer=dearer)
-                continue
-            bound, proof = -1, list[Any]()
-            fits = self.best is not None or number == 0
-            if self.asked.memory is None or (fits and dearer is None):
-                found = Rounds(form.of(case, None), self.clock, cost=self.cost).run()
-                bound, proof = found.bound, found.proof
-                if found.taken is not None:
-                    self._offer(self.make(case, found.taken))
-                if bound >= self.cost or self.asked.memory is None:
-                    free[number] = bound
-                    self._record(case, bound, proof)
-                    continue
-                if self.best is None:
-                    self._offer_named(every)
-            limited = form.of(case, self.asked.memory)
-            found = Rounds(limited, self.clock, self._walk(case), self.cost).run()
-            if found.taken is not None:
-                self._offer(self.make(case, found.taken))
-            if dearer is not None and free[dearer] >= found.bound:
-                self._record(case, free[dearer], [], dearer=dearer)
-            elif bound >= found.bound:
-                free[number] = bound
-                self._record(case, bound, proof)
-            else:
-                self._record(case, found.bound, found.proof, limited=True)
+        self.proved = [Proved(case) for case in cases_of(self.network, self.mesh, self.asked)]
+        for number, each in enumerate(self.proved):
+            bases = (n for n in range(number) if self.proved[n].dearer is None)
+            each.dearer = next(
+                (n for n in bases if form.dearer(each.case, self.proved[n].case)), None
+            )
+            if each.dearer is None:
+                own = self.clock if self.asked.memory is None else self.clock.part(FREE)
+                each.free = self._search(form.of(each.case, None), own, None)
+        if self.best is None and self.asked.memory is not None:
+            self._offer_named()
+        while self.asked.memory is not None and not self.clock.late:
+            undecided = [
+                each for each in self.proved if self._bound(each) < self.cost and not each.ended
+            ]
+            if not undecided:
+                return
+            worst = min(undecided, key=lambda each: (each.tries, self._bound(each)))
+            share = self.clock.part(2 / (1 + len(undecided)))
+            limited = form.of(worst.case, self.asked.memory)
+            bound, proof = self._search(limited, share, self._walk(worst.case))
+            if bound > worst.limited[0]:
+                worst.limited = bound, proof
+            worst.tries, worst.ended = worst.tries + 1, not share.late
 
-    def _offer_named(self, every: Sequence[Case]) -> None:
+    def _search(
+        self,
+        form: Formulation,
+        clock: Clock,
+        walk: Callable[[list[Option]], tuple[int, int]] | None,
+    ) -> tuple[int, list[Any]]:
+        """Returns a bound with its proof, and takes the plan that is found."""
+        found = Rounds(form, clock, walk, self.cost).run()
+        if found.taken is not None:
+            self._offer(self.make(form.case, found.taken))
+        return found.bound, found.proof
+
+    def _bound(self, each: Proved) -> int:
+        """What a case costs at least, as far as that is known."""
+        dearer = -1 if each.dearer is None else self.proved[each.dearer].free[0]
+        return max(each.free[0], each.limited[0], dearer)
+
+    def _offer_named(self) -> None:
         """Takes the best plan of a named policy, with parameters stored alike along all axes."""
-        for case in every:
+        for case in [each.case for each in self.proved]:
             words = {dict(case.states).get(axis) for axis in self.asked.storage}
-            known = self.best is not None and (case.recompute or self.clock.late)
-            if len(words) <= 1 and not known:
+            if len(words) <= 1 and (self.best is None or not self.clock.late):
                 for plan in self.named(case):
                     self._offer(plan)
 
@@ -343,26 +371,36 @@ class Cases:
         if over <= 0 and (self.best is None or cost < self.cost):
             self.best, self.cost = plan, cost
 
-    def _record(
-        self,
-        case: Case,
-        bound: int,
-        proof: list[Any],
-        *,
-        limited: bool = False,
-        dearer: int | None = None,
-    ) -> None:
-        self.bounds.append(bound)
-        self.records.append(
-            CaseRecord(
-                mesh=_counts(self.mesh),
-                state=dict(case.states),
-                recompute=case.recompute,
-                limited=limited,
-                dearer_than=dearer,
-                proof=proof,
+    def records(self) -> tuple[int, list[CaseRecord]]:
+        """Returns the bound for all cases together, with what shows it of each. A case that others
+        are compared with is recorded without the limit, the others with their own best bound.
+        """
+        ways = [self._records(bases) for bases in (True, False)]
+        return max(ways, key=lambda way: way[0])
+
+    def _records(self, bases: bool) -> tuple[int, list[CaseRecord]]:
+        known = {each.dearer for each in self.proved if each.dearer is not None} if bases else set()
+        bound, found = FORBIDDEN, []
+        for number, each in enumerate(self.proved):
+            limited = each.limited[0] > each.free[0] and number not in known
+            own, proof = each.limited if limited else each.free
+            dearer = each.dearer if each.dearer in known else None
+            if dearer is not None and self.proved[dearer].free[0] >= own:
+                own, proof, limited = self.proved[dearer].free[0], [], False
+            else:
+                dearer = None
+            bound = min(bound, own)
+            found.append(
+                CaseRecord(
+                    mesh=_counts(self.mesh),
+                    state=dict(each.case.states),
+                    recompute=each.case.recompute,
+                    limited=limited,
+                    dearer_than=dearer,
+                    proof=proof,
+                )
             )
-        )
+        return bound, found
 
 
 def search(
@@ -380,7 +418,7 @@ def search(
     found = Cases(make, named, network, mesh, asked, clock)
     try:
         found.run()
-        bound = min(found.bounds)
+        bound, records = found.records()
         if found.best is None:
             raise infeasible(found, bound)
     finally:
@@ -393,7 +431,7 @@ def search(
         storage=list(asked.storage),
         cost=found.cost,
         bound=max(min(bound, found.cost), 0),
-        cases=found.records,
+        cases=records,
     )
     return found.best.model_copy(update={"search": record})
 

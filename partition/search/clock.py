@@ -25,8 +25,8 @@ class TimeUp(Exception):
 
 
 class Clock:
-    """Ends after so many seconds. text: what the line says, where there is one; stream: where it
-    stands, None for nowhere.
+    """Ends after so many seconds, and with the ``whole`` of which it is a part. text: what the line
+    says, where there is one; stream: where it stands, None for nowhere.
     """
 
     def __init__(
@@ -34,28 +34,47 @@ class Clock:
         seconds: float = float("inf"),
         text: Callable[[], str] | None = None,
         stream: TextIO | None = None,
+        whole: Clock | None = None,
     ) -> None:
         self.began = self.shown = monotonic()
         self.seconds = seconds
         self.text, self.stream = text, stream
+        self.whole = whole
         self._width = 0
 
     @property
     def late(self) -> bool:
         """Whether the time is over. Whoever asks lets the line be shown."""
+        if self.whole is not None and self.whole.late:
+            return True
         now = monotonic()
         if self.stream is not None and now - self.shown > SHOWN_EVERY:
             self._show(now)
         return now - self.began >= self.seconds
+
+    def says(self, text: Callable[[], str]) -> None:
+        """Lets the line say this."""
+        (self.whole or self).text = text
 
     def check(self) -> None:
         """Raises TimeUp when the time is over."""
         if self.late:
             raise TimeUp
 
+    def part(self, share: float) -> Clock:
+        """Returns a clock that ends with this one, and after a share of the time that is left."""
+        left = self.began + self.seconds - monotonic()
+        return Clock(left * share, whole=self)
+
     def stop(self) -> None:
         """Lets the time be over now."""
         self.seconds = 0.0
+
+    def interrupt(self) -> None:
+        """Lets the time be over now, also that of which this is a part."""
+        self.stop()
+        if self.whole is not None:
+            self.whole.interrupt()
 
     def wipe(self) -> None:
         """Takes the line away, for good."""

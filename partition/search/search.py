@@ -103,8 +103,8 @@ class Search:
             bound = self.prove(core, {}, reduced=True)
         except Empty:
             bound = self.target
-        except (TimeUp, KeyboardInterrupt):
-            self.clock.stop()
+        except (TimeUp, KeyboardInterrupt) as end:
+            self.clock.stop() if isinstance(end, TimeUp) else self.clock.interrupt()
             return Answer(self.best, self.target, *self.better(self.least(), known))
         found = min(bound, self.target), core.__dict__.get("steps", [])
         return Answer(self.best, self.target, *self.better(found, known))
