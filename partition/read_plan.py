@@ -41,6 +41,9 @@ from .plan_data import (
     problem,
 )
 
+MAX_DEPTH = 250
+"""How deep a plan's JSON may nest: the cases of a search's proof stand in each other."""
+
 P = TypeVar("P", bound=PlanData)
 Place: TypeAlias = tuple[str | int, ...]
 
@@ -198,7 +201,7 @@ def read_plan(text: str | bytes, make: type[P]) -> P:
         raise _broken(f"it is a {type(text).__name__}, not text")
     with gc_paused():
         try:
-            data: Any = read_json(text)
+            data: Any = read_json(text, MAX_DEPTH)
         except UnreadableJson as error:
             raise _broken(f"it is no JSON: {error.reason}") from None
         if not isinstance(data, dict):

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, get_args
+from typing import Protocol, get_args
 
 from ..aliasing import written_by
 from ..communication import shared_bytes
+from ..cost import Costs
 from ..layout import Layout, local_dims
 from ..mesh import Mesh
 from ..plan_data import Axis, RegionPlan, State
@@ -27,8 +28,17 @@ from .network import Edge, Network
 from .storage import Storage, layer_of
 from .ways import Need
 
-if TYPE_CHECKING:
-    from .formulation import Formulation
+
+class Sized(Protocol):
+    """What says how long and how large things are, and what it takes to move them."""
+
+    costs: Costs
+
+    def text(self, text: str) -> int:
+        """Returns the value of a length that is written."""
+
+    def bytes_of(self, shape: Sequence[str | None] | None, dtype: str | None) -> int:
+        """Returns the bytes of a tensor; 0 where its shape is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +128,7 @@ class StoredUses:
         node = self.network.operators[user].node
         return self.inside.get(user), layer_of(node.module)
 
-    def of(self, form: Formulation, edge: Edge, given: Mapping[int, Sequence[Need]]) -> Stored:
+    def of(self, form: Sized, edge: Edge, given: Mapping[int, Sequence[Need]]) -> Stored:
         """Returns what it takes at least. given: what each user needs; one after the last operator
         is the caller. Exact but for three and more users in one layer.
         """
@@ -141,7 +151,7 @@ class StoredUses:
 
     def _of(
         self,
-        form: Formulation,
+        form: Sized,
         edge: Edge,
         layout: Layout,
         given: Mapping[int, Sequence[Need]],

@@ -11,6 +11,7 @@ and a reshape; its own splits are those three taken together.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -148,18 +149,20 @@ def repeated(input: Any, repeats: Sequence[Any], parameter: str) -> Declaration:
     for position, count in enumerate(repeats):
         if isinstance(count, int) and count < 0:
             raise errors.negative_size(count, repeats)
-        word = length_word(names, arguments, count, "")
+        length = 1 if position < new else dims[position - new]
+        empty = 0 in (length, count)
+        fixed = length == 0 and isinstance(count, int)
+        word = str(count) if fixed else length_word(names, arguments, count, "")
         counts.append(word)
         if position < new:
             target.append(word)
             continue
-        length = dims[position - new]
-        empty = 0 in (length, count)
         inner = "1" if length == 1 else "0" if length == 0 else names.one("^" if empty else "")
         source.append(inner)
         target.append("0" if empty else group(word, inner))
     if "0" in target:
-        arguments = {k: v for k, v in arguments.items() if k in target}
+        written = set(re.findall(r"\w+", " ".join(target)))
+        arguments = {k: v for k, v in arguments.items() if k in written}
     return moved(
         input, source, target, arguments=arguments, sizes={parameter: " ".join(counts) or "()"}
     )

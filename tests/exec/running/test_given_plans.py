@@ -78,7 +78,7 @@ def test_an_edited_plan_is_refused(tmp_path: Path) -> None:
     ("text", "reason"),
     [
         (None, "plan.json: No such file or directory"),
-        ("[" * 100_000, "it is no JSON: arrays and objects nest more than 64 deep"),
+        ("[" * 100_000, "it is no JSON: arrays and objects nest more than 250 deep"),
         ("{}", "its version is None; this dimsolve reads versions 1, 2, 3 and 4"),
     ],
     ids=["no file", "deep", "no version"],
