@@ -162,6 +162,7 @@ def test_a_config_is_asked_about(client: ds.Client) -> None:
     config = {"model_type": "gpt2", "n_embd": 48, "n_head": 6, "n_layer": 2, "vocab_size": 96}
     found = client.model(config, {"tp": 3}, up_to=4)
     assert (found.model, found.problem) == ("GPT2LMHeadModel", None)
-    assert found.axes["tp"].always == "1-3"
+    assert found.axes["tp"].always == "1-2, 4"
+    assert list(found.axes["tp"].uneven) == ["3"], "1024 positions"
     assert found.memory is not None and found.whole is not None
     assert found.memory.parameters < found.whole.parameters
