@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from ..capture.capture import is_compiling
 from ..distributed.communicator import CollectiveError
 from ..distributed.failures import Activity, Failure, RankFailure, Stopped
 from ..distributed.watch import Observer, observe_with, watch
@@ -226,7 +227,7 @@ def activity(waits: str = "", *, details: bool = False) -> Activity:
     """Returns what this process is doing. waits: what it waits in. details: with shapes, and with
     the line where no program runs.
     """
-    stack = list(_main_frames())
+    stack = [] if is_compiling() else list(_main_frames())
     for frame in stack:
         name = frame.f_code.co_qualname
         if name.endswith(".backward") and "ctx" in frame.f_code.co_varnames:

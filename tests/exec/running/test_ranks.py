@@ -8,7 +8,6 @@ from tests.exec import seed_models, training
 from tests.exec.losses import LOSSES
 from tests.oracles.ranks import world
 
-
 ROUNDING, STEEPEST = 1e-13, 30
 """What the first step may differ by, and by how much a step may carry on what the one before it
 differed by: sin(2x + ... + 2x), fifteen times, is as steep as that.
