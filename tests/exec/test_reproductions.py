@@ -33,7 +33,7 @@ resnet_float32                 exec/running/test_against_float64.py::test_a_run_
 
 Of 17 the verdict is another one than the script expects: a traced graph knows what a registered
 function writes to, and later calls read what was written; so the promise holds, and is told.
-"""  # noqa: E501
+"""  # noqa: E501 (the name of a test is not broken)
 
 from __future__ import annotations
 
