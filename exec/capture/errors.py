@@ -9,10 +9,10 @@ says of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
-from dimsolve.ir.errors import DimsolveError, problems
+from dimsolve.ir.errors import DimsolveError, OperatorError, problems
 from dimsolve.ir.graph import Source
 from dimsolve.solver.graphs.names import source
 from dimsolve.solver.graphs.system import Condition
@@ -133,6 +133,9 @@ def refused(error: Exception) -> DimsolveError:
     """Returns the refusal for what torch raised."""
     if isinstance(error, DimsolveError):
         return error
+    own = next((each for each in _causes(error) if isinstance(each, OperatorError)), None)
+    if own is not None:
+        return own
     line, text = _line_of(error), str(error)
     if "checkpoint not implemented for" in text and "context_fn" in text:
         return context_function(line)
@@ -169,11 +172,17 @@ def _raised_in(error: BaseException, function: str) -> bool:
 
 def _line_of(error: BaseException) -> Source | None:
     """The innermost line of the user's code that torch names for an error."""
-    seen: BaseException | None = error
-    while seen is not None:
+    for seen in _causes(error):
         stack = getattr(seen, "real_stack", None)
         frames = [frame for frame in stack or () if not _is_torchs(frame.filename)]
         if frames:
             return source(frames[-1].filename, frames[-1].lineno or 0)
-        seen = seen.__cause__ or seen.__context__
     return None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An exception, and what it was raised for."""
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__ or seen.__context__

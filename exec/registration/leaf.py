@@ -141,20 +141,22 @@ def refuse_unsaid(
 def _note_write(
     promise: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, before: Versions
 ) -> None:
-    """Notes that a function writes to its first argument and returns it first: a plan lets later
-    uses of it read what was written. Raises OperatorError where it writes to another one.
+    """Notes that a function writes to its first argument and returns it first, or to what it says:
+    a plan lets later uses of it read what was written. Raises OperatorError where it writes to
+    another one.
     """
     written = written_since(before)
     if not written:
         return
-    returned = result[0] if isinstance(result, list | tuple) and result else result
+    results = list(result) if isinstance(result, list | tuple) else [result]
     names = [name for name, _ in promise.values(args, kwargs)]
     said = {number for each in promise.writes if (number := number_of(each, names)) is not None}
-    if args and returned is args[0] and any(returned is each for each in written):
-        others = result[1:] if isinstance(result, list | tuple) else ()
-        promise.note_write(_memory(others).isdisjoint(_memory([*args, *kwargs.values()])))
-        said = said or {0}
+    first = args[0] if args and any(args[0] is each for each in written) else None
+    if not said and first is not None and results and results[0] is first:
+        said = {0}
     refuse_unsaid(promise, args, kwargs, said, written)
+    given = _memory([*args, *kwargs.values()])
+    promise.note_write(_memory(results[len(said) :]).isdisjoint(given))
 
 
 def _memory(values: Sequence[Any]) -> set[int]:

@@ -105,8 +105,8 @@ def forward_signature(function_class: Any) -> inspect.Signature:
 @dataclass(frozen=True, slots=True)
 class Promise:
     """Gives the Declaration of a call. ``value_split``, ``writes``: names, or numbers, of inputs;
-    those that it writes to are its first outputs. noted: where nothing is said of writes, empty
-    until the function is seen to write to its first input and to return that; then whether its
+    those that it writes to are its first outputs; where none are said it may be the first input.
+    noted: empty until the function is seen to write to them and to return them; then whether its
     other results never shared memory with an argument.
     """
 
@@ -121,7 +121,7 @@ class Promise:
     noted: list[bool] = field(default_factory=list, compare=False)
 
     def note_write(self, separate: bool) -> None:
-        """Says that the function writes to its first input, and returns it first."""
+        """Says that the function writes to its inputs, and returns these first."""
         self.noted[:] = [all([separate, *self.noted])]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Declaration:
