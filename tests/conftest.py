@@ -11,11 +11,15 @@ process is left with it in the end.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Processes of tests and of ranks share the cores: a second thread in each of them only waits.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A timed assertion never decides a test: how long an example takes depends on the machine.
 settings.register_profile("untimed", deadline=None)
