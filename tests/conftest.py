@@ -35,7 +35,14 @@ SHARED = {
 """Helper -> group: all tests of files that use it are run by one process, unless it says else."""
 
 
-APART = ("exec/running/test_faults.py", "exec/parallel/test_architectures.py", "test_docs.py")
+APART = (
+    "exec/parallel/test_architectures.py",
+    "exec/parallel/test_trainers.py",
+    "exec/running/test_faults.py",
+    "exec/running/test_run.py",
+    "exec/running/test_run_targets.py",
+    "test_docs.py",
+)
 """Files whose tests share nothing, and take long: each goes to whichever process is free."""
 
 SLOW = ("exec/running", "exec/parallel", "exec/distributed", "test_docs.py", "face", "exec")
