@@ -73,6 +73,10 @@ _AT_A_LINE = problems(
       not; a program computes every call alike
       hint: nn.TransformerEncoder(..., enable_nested_tensor=False), or of one that is made
       encoder.use_nested_tensor = False
+    flex-attention: the model calls flex_attention{at}
+      {code}torch records its gradient on a GPU only, and does not know it on meta
+      hint: trace the model on a GPU, or without gradients; scaled_dot_product_attention with a mask
+      (attn_implementation="sdpa" of transformers' models) needs neither, and is cut by heads
     unreachable: the model does what no program can call{at}
       {code}torch's capture calls {path} here, which has no import path
       hint: write it with tensor operators, or register it as an operator
@@ -141,6 +145,8 @@ def refused(error: Exception) -> DimsolveError:
         return context_function(line)
     if _raised_in(error, "packed_encoder"):
         return packed_encoder(line)
+    if _raised_in(error, "_validate_device"):
+        return _refused("flex-attention", line)
     code = "not-captured"
     if "convert all Tensors to FakeTensors" in text and "device='meta'" in text:
         code = "not-captured (on meta)"
