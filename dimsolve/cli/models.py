@@ -194,8 +194,9 @@ def _beside(made: Plan, mesh: str) -> Block:
 def audit(
     target: Model,
     tp: Annotated[
-        str, typer.Option("--tp", metavar="COUNTS", help="Such as 4, 2,4,8 or 2..16.")
-    ] = "2..16",
+        str | None,
+        typer.Option("--tp", metavar="COUNTS", help="Such as 4, 2,4,8 or 2..16; else for all."),
+    ] = None,
     plan: Annotated[
         Path | None,
         typer.Option("--plan", metavar="FILE", help="A tp_plan as JSON; the model's own without."),
@@ -218,7 +219,7 @@ def audit(
             return Exit.YES
         return Exit.NO if found.having("illegal") else Exit.GAVE_UP
 
-    counts = counts_of(tp)
+    counts = None if tp is None else counts_of(tp)
     answer(ask, lambda found: lines(str(found)), json=json, leave=leave)
 
 

@@ -41,6 +41,7 @@ from dimsolve.solver.graphs.names import source
 from ..distributed.simulated import Member, RankError, SimulatedWorld
 from ..registration.without_data import tensors_in
 from .boundary import BoundaryError, Rank
+from .every_count import EveryCount, condition_of, cut_lengths, survivors
 from .follow import TOLERANCE, Doubt, Follow, Followed, same
 from .gradients import parameter_gradients, right
 from .loading import Loaded, loaded_parameters, part_of
@@ -103,7 +104,8 @@ class Count:
 @dataclass(frozen=True)
 class Audit(Displayed):
     """Made by `dimsolve.audit`. sizes: the shapes of the inputs, for which the answers hold.
-    unused: rules that match nothing. whole: parameters that no rule cuts, with their bytes.
+    unused: rules that match nothing. whole: parameters that no rule cuts, with their bytes. every:
+    the answer for all counts, where none were asked for.
     """
 
     model: str
@@ -113,6 +115,7 @@ class Audit(Displayed):
     unused: tuple[str, ...] = ()
     whole: Mapping[str, int] = field(default_factory=dict)
     bytes_whole: int = 0
+    every: EveryCount | None = None
 
     def at(self, count: int) -> Count:
         """Returns the answer for one count; KeyError for one that was not asked."""
@@ -145,6 +148,10 @@ def audit_lines(audit: Audit) -> list[str]:
         about = (first.about, first.module) if first else ("", "")
         groups.setdefault((each.verdict, *about), []).append(each)
     lines = [f"{audit.model}, {len(audit.plan)} rules, at {_sizes_text(audit)}"]
+    if audit.every is not None:
+        lines.append(f"  {audit.every}")
+        if audit.every.because:
+            lines.append(f"    {audit.every.because}")
     for (verdict, *_), counts in groups.items():
         numbers = ", ".join(str(each.count) for each in counts)
         lines.append(f"  tp = {numbers}: {verdict}")
@@ -199,7 +206,7 @@ def audit(
     model: nn.Module,
     tp_plan: Mapping[str, str] | None = None,
     *,
-    counts: Sequence[int] = tuple(range(2, 17)),
+    counts: Sequence[int] | None = None,
     args: tuple[Any, ...] = (),
     kwargs: Mapping[str, Any] | None = None,
     correct: bool = True,
@@ -208,10 +215,11 @@ def audit(
 
     tp_plan: styles of transformers by the names of modules and parameters; None: the model's own. A
     plan that is given overrides rules of the model's own and leaves the others, as one in
-    transformers' ``DistributedConfig`` does; "replicate" leaves a module whole. counts: of ranks.
-    args, kwargs: an example of the inputs. correct: whether to look for changes that make the plan
-    legal. The model stays as it is: copies run, their parameters changed so that all of them
-    matter. Raises TpPlanError for what is no plan, and for a model that has none.
+    transformers' ``DistributedConfig`` does; "replicate" leaves a module whole. counts: of ranks;
+    None: 2 to 16, and `Audit.every` says what is proved of all others. args, kwargs: an example of
+    the inputs. correct: whether to look for changes that make the plan legal. The model stays as it
+    is: copies run, their parameters changed so that all of them matter. Raises TpPlanError
+    for what is no plan, and for a model that has none.
     """
     own = getattr(model, "tp_plan", None) or {}
     given = None if tp_plan is None else read_tp_plan(tp_plan)
@@ -221,7 +229,16 @@ def audit(
         raise NO_RULES(model=type(model).__name__)
     plan = {**read_tp_plan(own), **(given or {})}
     checked = frozenset(given or {}) - frozenset(own)
-    return _Audit(model, plan, checked, args, dict(kwargs or {})).run(counts, correct)
+    asked = _Audit(model, plan, checked, args, dict(kwargs or {}))
+    found = asked.run(EXAMINED if counts is None else counts, correct)
+    if counts is not None:
+        return found
+    asked.use(plan)
+    return replace(found, every=asked.every(found.counts))
+
+
+EXAMINED = range(2, 17)
+"""The counts that are run where none are asked for."""
 
 
 NO_TP_PLAN = Problem(
@@ -324,6 +341,40 @@ class _Audit:
         answer = self._count(count, self.one, self.plain)
         self.partly = []
         return answer
+
+    def every(self, examined: Sequence[Count]) -> EveryCount:
+        """Returns what is proved of all counts; the examined ones are all up to the last."""
+        numbers = tuple(each.count for each in examined)
+        wrong = next((each for each in examined if each.verdict != "legal"), None)
+        because = f"{wrong.count} is forbidden by {wrong.findings[0]}" if wrong else ""
+        legal = tuple(each.count for each in examined if each.verdict == "legal")
+        unproved = EveryCount("examined", legal, "", because, numbers)
+        if any(each.verdict == "unknown" for each in examined):
+            return unproved
+        if tuple(self._refused()) or isinstance(self._world(1), RankError):
+            return EveryCount("never", (), "", because, numbers)
+        lengths = cut_lengths(self.model, self.found)
+        if lengths == {}:
+            # What a rank runs does not depend on how many there are.
+            return unproved if wrong else replace(unproved, kind="always")
+        if lengths is None:
+            return unproved
+        left = survivors(
+            self.model,
+            self.found,
+            lengths,
+            numbers[-1] + 1,
+            lambda model: outputs_of(model, self._inputs()),
+        )
+        if left is None:
+            return unproved
+        more = [self.count(count) for count in left]
+        if any(each.verdict == "unknown" for each in more):
+            return replace(unproved, examined=(*numbers, *left))
+        legal += tuple(each.count for each in more if each.verdict == "legal")
+        if not legal:
+            return EveryCount("never", (), "", because, numbers)
+        return EveryCount("condition", legal, condition_of(legal), because, (*numbers, *left))
 
     def _inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The inputs, for a rank to have as its own."""
