@@ -201,6 +201,15 @@ def audit(
         Path | None,
         typer.Option("--plan", metavar="FILE", help="A tp_plan as JSON; the model's own without."),
     ] = None,
+    ep: Annotated[
+        bool, typer.Option("--ep", help="Deal out whole experts too, by the model's own ep_plan.")
+    ] = False,
+    ep_plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--ep-plan", metavar="FILE", help="Rules that change the model's own ep_plan."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Is a tp_plan of transformers right for a model, and for which counts?"""
@@ -211,8 +220,12 @@ def audit(
         from dimsolve.partition.engines.tp_plan import read_tp_plan_file
 
         given = None if plan is None else read_tp_plan_file(plan)
+        experts = {} if ep else None
+        if ep_plan is not None:
+            experts = read_tp_plan_file(ep_plan)
         found: Any = load_target(target)
-        return run(found.model, given, counts=counts, args=found.args, kwargs=found.kwargs)
+        inputs = {"args": found.args, "kwargs": found.kwargs}
+        return run(found.model, given, ep_plan=experts, counts=counts, **inputs)
 
     def leave(found: Audit) -> Exit:
         if found.ok:

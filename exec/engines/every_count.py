@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from dimsolve.ir.errors import DimsolveError
-from dimsolve.partition.engines.tp_plan import STYLES, Resolved
+from dimsolve.partition.engines.tp_plan import ALL_STYLES, Resolved
 from dimsolve.partition.placement import Reduction, Shard
 
 from ..calls import Arguments, Call
@@ -127,10 +127,10 @@ def cut_lengths(model: nn.Module, plan: Resolved) -> dict[str, int] | None:
         own = [
             f"{name}.{each}" for each, _ in model.get_submodule(name).named_parameters("", False)
         ]
-        if STYLES[text].cut and any(plan.parameters.get(each) != text for each in own):
+        if ALL_STYLES[text].cut and any(plan.parameters.get(each) != text for each in own):
             return None
     for name, parameter in model.named_parameters(remove_duplicate=False):
-        style = STYLES.get(plan.parameters.get(name, ""))
+        style = ALL_STYLES.get(plan.parameters.get(name, ""))
         if style is None:
             continue
         placement = style.placement(name.rpartition(".")[2], parameter.ndim)
@@ -196,7 +196,7 @@ def _raised(
     except Exception as error:
         if not _of_sizes(recorder, error):
             return None
-        tables = {name for name, text in plan.modules.items() if STYLES[text].cut == "rows"}
+        tables = {name for name, text in plan.modules.items() if ALL_STYLES[text].cut == "rows"}
         return {
             name
             for value, name in recorder.given.items()

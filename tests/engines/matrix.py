@@ -21,6 +21,7 @@ from typing import Any
 from . import tiny
 
 COUNTS = (2, 3, 4, 5, 6, 7, 8)
+CHOICES = ("ours", "every", "experts", "engine", "written", "table")
 LARGEST = 6_000_000
 """Models of more parameters are left out: they cannot be built tiny."""
 
@@ -105,6 +106,41 @@ def every(cache: Cache, until: float, only: list[str]) -> None:
         print(folder, proved, f"{time.monotonic() - begun:.1f}", "WRONG" * wrong, flush=True)
         del model
         gc.collect()
+
+
+def experts(cache: Cache, until: float, only: list[str]) -> None:
+    """Audits every ``ep_plan`` beside what transformers does with it, on 2, 3 and 4 ranks."""
+    from dimsolve.exec.engines.audit import audit, prepared
+
+    from .engine import World, prepare
+
+    for count in (2, 3, 4):
+        world: World | None = None
+        for folder in only or tiny.folders():
+            key = f"{folder}/{count}"
+            if (key in cache.known and not only) or time.monotonic() > until:
+                continue
+            model = built(folder)
+            if isinstance(model, str) or not model.ep_plan:
+                continue
+            inputs = tiny.inputs_of(folder)
+            try:
+                found = audit(model, ep_plan={}, counts=(count,), kwargs=inputs, correct=False)
+                known = asdict(found.at(count))
+            except Exception as error:
+                known = {"error": f"{type(error).__name__}: {str(error)[:300]}"}
+            if world is None or not world.alive:
+                world = World(count)
+            with tempfile.TemporaryDirectory() as home:
+                prepare(Path(home), prepared(model), inputs)
+                answer = world.ask(home, type(model).__name__, None, count, {})
+            cache.put(key, {"ours": known, "engine": answer})
+            said = [known.get(n) for n in ("forward", "gradients", "error")]
+            print(
+                key, said, [f.get("reason") for f in known.get("findings", ())], answer, flush=True
+            )
+        if world is not None:
+            world.close()
 
 
 def engine(cache: Cache, until: float, only: list[str], counts: tuple[int, ...] = COUNTS) -> None:
@@ -297,7 +333,7 @@ def _cell(text: str) -> str:
 def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("work", nargs="+", choices=("ours", "every", "engine", "written", "table"))
+    parser.add_argument("work", nargs="+", choices=CHOICES)
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "matrix")
     parser.add_argument("--minutes", type=float, default=6.0)
     parser.add_argument("--only", nargs="*", default=[])
@@ -315,6 +351,8 @@ def main() -> None:
         ours(Cache(given.cache / "ours.json"), until, given.only)
     if "every" in given.work:
         every(Cache(given.cache / "every.json"), until, given.only)
+    if "experts" in given.work:
+        experts(Cache(given.cache / "experts.json"), until, given.only)
     if "engine" in given.work:
         engine(Cache(given.cache / "engine.json"), until, given.only, tuple(given.counts))
     if "written" in given.work:
