@@ -215,16 +215,25 @@ def _of_sizes(recorder: Recorder, error: Exception) -> bool:
             return False
         if step.kind == "call" and not _sized(step.function, step.args, step.kwargs):
             return False
-    if recorder.calling is None:
-        return True  # the model's own code raised it, and has seen sizes only
-    function, args, kwargs = recorder.calling
+    if recorder.failed is None or recorder.failed[0] is not error:
+        # The model's own code raised it, and has seen sizes only.
+        return not isinstance(error, MemoryError) and _home(error) not in ("torch", "dimsolve")
+    call = recorder.failed[1]
     try:
-        function(*_bare(args), **_bare(kwargs))
+        call.func(*_bare(call.args), **_bare(call.keywords))
     except NotImplementedError:
         return False
     except Exception as again:
         return type(again) is type(error)
     return False
+
+
+def _home(error: Exception) -> str:
+    """The package whose code raised an error."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return "" if at is None else at.tb_frame.f_globals.get("__name__", "").partition(".")[0]
 
 
 def _sized(function: Any, args: Any, kwargs: Mapping[str, Any]) -> bool:

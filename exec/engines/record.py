@@ -93,7 +93,8 @@ class Recorder(TorchFunctionMode):
     hands out. replaced: by the id of a weight, what is called in place of the function that gets
     it, and the kind under which that is recorded. sized: values of which something was asked that
     is no tensor, such as a shape. of_parts: values that come from a part of a parameter, or through
-    a boundary. calling: the call that runs.
+    a boundary. failed: the last error that a call raised, and
+    the call.
     """
 
     model: nn.Module
@@ -107,7 +108,7 @@ class Recorder(TorchFunctionMode):
     replaced: dict[int, Any] = field(default_factory=dict)
     sized: set[int] = field(default_factory=set)
     of_parts: set[int] = field(default_factory=set)
-    calling: tuple[Any, Any, Any] | None = None
+    failed: tuple[Exception, partial[Any]] | None = None
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -209,9 +210,11 @@ class Recorder(TorchFunctionMode):
                 called = partial(replacement, func)
         before = tuple(self.number(tensor) for tensor in given)
         versions = [tensor._version for tensor in given if _plain(tensor)]
-        self.calling = called, args, kwargs
-        result = called(*args, **kwargs)
-        self.calling = None
+        try:
+            result = called(*args, **kwargs)
+        except Exception as error:
+            self.failed = error, partial(called, *args, **kwargs)
+            raise
         if getattr(func, "__name__", "") == "__get__":
             func, args = getattr, (*args[:1], func.__self__.__name__)
         made = [t for t in tensors_in(result) if not isinstance(t, nn.Parameter)]

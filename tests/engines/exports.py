@@ -32,7 +32,7 @@ def strategies(name: str, call: Any) -> None:
 
 
 def rule(name: str, call: Any) -> None:
-    """Raises DimsolveError where Shardy cannot be told, and what Shardy or jax raise at the text."""
+    """Raises DimsolveError where Shardy cannot be told, and what Shardy or jax raise."""
     from jax._src import custom_partitioning_sharding_rule as jax_rule
     from jax._src.interpreters import mlir
     from jax._src.lib.mlir import ir
