@@ -615,25 +615,6 @@ def _settles(first: Steps, model: Callable[..., Any], given: _Given, device: str
     return compute_alike(once, next_call(once, kept, fixed), kept)
 
 
-_compiling = [0]
-
-
-def is_compiling() -> bool:
-    """Whether a call is being compiled. Frames of that thread are torch's then: another thread
-    that reads their code may end the process by a segmentation fault (seen with Python 3.11).
-    """
-    return _compiling[0] > 0
-
-
-@contextmanager
-def _noted() -> Iterator[None]:
-    _compiling[0] += 1
-    try:
-        yield
-    finally:
-        _compiling[0] -= 1
-
-
 def _compiled(
     model: Callable[..., Any],
     given: _Given,
@@ -651,7 +632,6 @@ def _compiled(
         compiled = torch.compile(_fresh_code(model), backend=hook, fullgraph=True)
         try:
             with ExitStack() as stack:
-                stack.enter_context(_noted())
                 stack.enter_context(_settings(default))
                 stack.enter_context(_tensors_on_meta(device))
                 stack.enter_context(noting_reads(backend.reads))

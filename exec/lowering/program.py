@@ -85,6 +85,12 @@ class Body:
         self._lines = {line + start: number for line, number in lines.items()}
 
     @property
+    def code(self) -> CodeType:
+        """The code that its frames run."""
+        code: CodeType = self.forward.__code__
+        return code
+
+    @property
     def draws(self) -> bool:
         """Whether it draws random numbers, itself or in what it calls."""
         found = [origin for step in self.steps() if (origin := origin_of(step)) is not None]
@@ -137,7 +143,7 @@ class Program:
         self.module = self.bodies[0].module
         self._forward = self.bodies[0].forward
         self._switching = restoring(self._forward)
-        self._codes = {_code(body): body for body in self.bodies}
+        self._codes = {body.code: body for body in self.bodies}
 
     @classmethod
     def of(
@@ -182,18 +188,24 @@ class Program:
 
     def is_frame(self, code: Any) -> bool:
         """Whether a traceback's code is the program's own, or a region's."""
-        return any(_code(body) is code for body in self.bodies)
-
-
-def _code(body: Body) -> CodeType:
-    code: CodeType = body.forward.__code__
-    return code
+        return any(body.code is code for body in self.bodies)
 
 
 _PROGRAMS: WeakValueDictionary[int, Program] = WeakValueDictionary()
+_GENERATED = "<eval_with_key>"
+"""How the names of the files of torch.fx's code begin: ``<eval_with_key>.7 from model.py:3``."""
 
 
 def program_of(code: Any) -> Program | None:
     """Returns the program whose generated code a frame runs."""
     program = _PROGRAMS.get(id(code))
     return program if program is not None and program.is_frame(code) else None
+
+
+def body_at(path: str) -> Body | None:
+    """Returns the function whose generated code has this file's name, which is its alone."""
+    key = path.partition(" ")[0]
+    if not key.startswith(_GENERATED):
+        return None
+    bodies = (body for program in list(_PROGRAMS.values()) for body in program.bodies)
+    return next((body for body in bodies if body.code.co_filename.partition(" ")[0] == key), None)

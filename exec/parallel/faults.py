@@ -12,17 +12,14 @@ pass has no such frame: there the frame of an autograd function tells the operat
 graph does. An operator that has run its backward has let go of what it saved; the one that failed
 still has it. The pass runs the latest operator first, so of several the latest is meant.
 
-What a process is doing is found in the same way by the watch's thread, in the frames of the main
-thread (`dimsolve.exec.distributed.watch`). Tensors are only looked at when details are asked for,
-since a frame keeps what was read from it.
+What a process is doing is found by the watch's thread (`dimsolve.exec.distributed.watch`) in the
+main thread's calls (`dimsolve.exec.parallel.stacks`). Tensors are only looked at when details are
+asked for, since a frame keeps what was read from it.
 """
 
 from __future__ import annotations
 
-import linecache
 import re
-import sys
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import FrameType, TracebackType
@@ -30,14 +27,14 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from ..capture.capture import is_compiling
 from ..distributed.communicator import CollectiveError
 from ..distributed.failures import Activity, Failure, RankFailure, Stopped
 from ..distributed.watch import Observer, observe_with, watch
-from ..lowering.program import Program, origin_of, program_of
+from ..lowering.program import Program, body_at, origin_of, program_of
 from .agreement import AgreementError
 from .call_inputs import CallError
 from .mesh import RankMesh
+from .stacks import main_thread, main_variables
 
 if TYPE_CHECKING:
     from torch.fx import Node as Step
@@ -227,37 +224,21 @@ def activity(waits: str = "", *, details: bool = False) -> Activity:
     """Returns what this process is doing. waits: what it waits in. details: with shapes, and with
     the line where no program runs.
     """
-    stack = [] if is_compiling() else list(_main_frames())
-    for frame in stack:
-        name = frame.f_code.co_qualname
-        if name.endswith(".backward") and "ctx" in frame.f_code.co_varnames:
-            operator = f"the backward of {name.removesuffix('.backward')}"
-            return Activity(operator, "", _line(frame), {}, waits, _stage[0])
-        if frame.f_code.co_name == _ENGINE:
+    calls = main_thread()
+    for call in calls:
+        if name := call.autograd_function:
+            operator = f"the backward of {name}"
+            return Activity(operator, "", str(call), {}, waits, _stage[0])
+        if call.function == _ENGINE:
             return Activity("the backward pass", waits=waits, stage=_stage[0])
-        program = program_of(frame.f_code)
-        if program is not None:
-            step = program.step_at(frame.f_code, frame.f_lineno)
-            found = in_step(Failure(0, "", ""), step, frame.f_locals if details else {})
+        body = body_at(call.path)
+        if body is not None:
+            variables = main_variables(body.code) if details else {}
+            found = in_step(Failure(0, "", ""), body.step_at(call.line), variables)
             shapes = dict(found.shapes)
             return Activity(found.operator, found.node, found.source, shapes, waits, _stage[0])
-    source = _line(stack[0]) if details and stack else ""
+    source = str(calls[0]) if details and calls else ""
     return Activity(source=source, waits=waits, stage=_stage[0])
-
-
-def _main_frames() -> Iterator[FrameType]:
-    """The main thread's frames, the innermost first."""
-    main = threading.main_thread().ident
-    frame = None if main is None else sys._current_frames().get(main)
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
-def _line(frame: FrameType) -> str:
-    path, number = frame.f_code.co_filename, frame.f_lineno
-    code = linecache.getline(path, number).strip()
-    return f"{path.rpartition('/')[2]}:{number}" + (f": {code}" if code else "")
 
 
 class _Programs(Observer):

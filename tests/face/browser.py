@@ -27,7 +27,7 @@ OPTIONS = (
 )
 MATMUL = "m k+, k+ n -> m n"
 """The annotation that the playground shows first."""
-PATIENCE = 30_000
+PATIENCE = 300_000
 """Milliseconds after which what a page was to show is taken never to come; machines are loaded."""
 MISSING = "there is no Chromium: apt-get install chromium; CONTRIBUTING.md has more"
 

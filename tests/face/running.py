@@ -46,7 +46,7 @@ class Service:
     def logged(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
-    def ask(self, verb: str, question: Any, timeout: float = 60.0) -> Reply:
+    def ask(self, verb: str, question: Any, timeout: float = 300.0) -> Reply:
         return self.request("POST", f"/v1/{verb}", json.dumps(question).encode(), timeout=timeout)
 
     def request(
@@ -55,14 +55,14 @@ class Service:
         path: str,
         body: bytes = b"",
         media: str | None = "application/json",
-        timeout: float = 60.0,
+        timeout: float = 300.0,
     ) -> Reply:
         typed = f"Content-Type: {media}\r\n" if body and media else ""
         sized = f"Content-Length: {len(body)}\r\n" if body else ""
         head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{typed}{sized}\r\n"
         return self.raw(head.encode() + body, timeout)
 
-    def raw(self, data: bytes, timeout: float = 60.0) -> Reply:
+    def raw(self, data: bytes, timeout: float = 300.0) -> Reply:
         with socket.create_connection(("127.0.0.1", self.port), timeout) as connection:
             connection.sendall(data)
             return read_reply(connection)
@@ -71,7 +71,7 @@ class Service:
         """The resident bytes of the server and its workers."""
         return sum(map(_resident, [self.process.pid, *descendants(self.process.pid)]))
 
-    def stop(self, timeout: float = 60.0) -> int:
+    def stop(self, timeout: float = 300.0) -> int:
         """Asks it to stop, and returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout)

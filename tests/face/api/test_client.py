@@ -127,7 +127,7 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_anew(client: ds.Client
 
 def test_no_service_is_an_error_of_its_own() -> None:
     with serving() as service:
-        client = ds.Client(service.url, timeout=5)
+        client = ds.Client(service.url, timeout=300)
         client.prove("n > 0")
         service.stop()
         with pytest.raises(ds.ServiceError) as caught:

@@ -65,7 +65,7 @@ def test_an_answer_of_another_form_is_no_answer(
     ask: Callable[[ds.Client], Any], body: bytes
 ) -> None:
     with answering(OK, body) as url, pytest.raises(ds.ServiceError) as caught:
-        ask(ds.Client(url, timeout=5))
+        ask(ds.Client(url, timeout=300))
     assert str(caught.value) == FOREIGN
 
 
@@ -74,13 +74,13 @@ def test_an_answer_of_another_form_is_no_answer(
 )
 def test_a_problem_of_another_form_is_a_service_error(body: bytes) -> None:
     with answering(b"HTTP/1.1 500 X\r\n", body) as url, pytest.raises(ds.ServiceError) as caught:
-        ds.Client(url, timeout=5).prove("n == n")
+        ds.Client(url, timeout=300).prove("n == n")
     assert caught.value.status == 500
 
 
 def test_a_date_is_a_time_to_ask_again() -> None:
     with answering(BUSY, b"{}") as url, pytest.raises(ds.ServiceError) as caught:
-        ds.Client(url, timeout=2).prove("n == n")
+        ds.Client(url, timeout=300).prove("n == n")
     assert caught.value.status == 503
     assert (_seconds("3"), _seconds(None), _seconds("soon")) == (3.0, 0.0, 0.0)
     assert _seconds("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0

@@ -123,7 +123,7 @@ def answers(question: dict[str, Any]) -> Any:
 
 
 def run(program: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(program, cwd=directory, capture_output=True, text=True, timeout=60)
+    return subprocess.run(program, cwd=directory, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

@@ -20,7 +20,7 @@ def test_a_pasted_config_is_answered_and_its_link_holds_it(
     browser: Browser, service: Service
 ) -> None:
     with opened(browser, f"{service.url}/models{CONFIG}&dp=2&tp=2") as page:
-        expect(page.locator(".summary")).to_contain_text("LlamaForCausalLM", timeout=90_000)
+        expect(page.locator(".summary")).to_contain_text("LlamaForCausalLM")
         counts = page.get_by_role("region", name="Legal counts")
         expect(counts).to_contain_text("always1-2")
         expect(counts).to_contain_text("4in unequal parts: the fullest rank has 1.")
@@ -63,7 +63,7 @@ def test_a_telephone_shows_all_of_a_page(browser: Browser, service: Service, pat
     with opened(browser, f"{service.url}/{path}{CONFIG if path == 'models' else ''}") as page:
         page.set_viewport_size({"width": 400, "height": 900})
         shown = {"": "td.local", "models": ".summary", "operators": ".operator"}[path]
-        expect(page.locator(shown).first).to_be_visible(timeout=90_000)
+        expect(page.locator(shown).first).to_be_visible()
         away = page.evaluate("""
           [...document.querySelectorAll('main *')]
             .filter(e => !e.closest('.hidden') && e.getClientRects().length)

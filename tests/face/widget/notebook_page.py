@@ -70,7 +70,7 @@ class Kernel:
         content = {"view": "v", "id": 1, "questions": questions}
         self.take(json.dumps({"content": content}))
         assert self.sent.get() == {"view": "v", "id": 1, "heard": True}
-        found = sorted((self.sent.get(timeout=30) for _ in questions), key=itemgetter("number"))
+        found = sorted((self.sent.get(timeout=300) for _ in questions), key=itemgetter("number"))
         assert [message["number"] for message in found] == list(range(len(questions)))
         return [message["answer"] for message in found]
 

@@ -40,7 +40,7 @@ class Told:
         self.queue.put((number, answer))
 
     def statuses(self, count: int) -> dict[int, int]:
-        found = [self.queue.get(timeout=30) for _ in range(count)]
+        found = [self.queue.get(timeout=300) for _ in range(count)]
         return {number: answer["status"] for number, answer in found}
 
 
@@ -56,7 +56,7 @@ def test_all_questions_of_a_batch_have_one_deadline(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(answering, "SECONDS", 1.5)
     told, one = Told(), answering.Answering()
     one.ask("view", [ENDLESS] * 5, told)
-    _, answer = told.queue.get(timeout=30)
+    _, answer = told.queue.get(timeout=300)
     assert answer["problem"]["title"] == "the question was given up"
     assert answer["problem"]["detail"] == "it was not answered within 1.5 s"
     assert set(told.statuses(4).values()) == {504}
@@ -85,7 +85,7 @@ def test_two_views_do_not_drop_each_others_questions() -> None:
 def test_a_killed_worker_is_said_and_replaced() -> None:
     told, one = Told(), answering.Answering()
     one.ask("view", [{**QUICK, "annotation": "deadly -> deadly", "split": "deadly"}, QUICK], told)
-    found = dict(told.queue.get(timeout=30) for _ in range(2))
+    found = dict(told.queue.get(timeout=300) for _ in range(2))
     assert found[0]["problem"]["code"] == "worker-ended"
     assert found[1]["status"] == 200
 
