@@ -25,6 +25,7 @@ from .communication import Traffic, communication_of
 from .compare import diff
 from .cost import Cost, cost_of, formula_of
 from .engines.torch_tp import ParallelizeModule, to_parallelize_module
+from .engines.torchtitan import TorchTitan, to_torchtitan
 from .engines.write import to_distributed_config, to_tp_plan
 from .machine import Machine
 from .memory import Memory, memory_of
@@ -169,6 +170,13 @@ class Plan(PlanData, Displayed):
         operator, for what it cannot say.
         """
         return to_parallelize_module(self, axis)
+
+    def to_torchtitan(self, axis: str | None = None) -> TorchTitan:
+        """Returns the plan as torchtitan's ``ShardingConfig``s: ``.text`` is Python, ``.objects()``
+        are they, ``.apply(model)`` sets them on torchtitan's modules. Raises PlanError, with the
+        operator, for what they cannot say.
+        """
+        return to_torchtitan(self, axis)
 
     def to_distributed_config(self, model: Any, axis: str | None = None) -> Any:
         """Returns the plan as transformers' ``DistributedConfig``, for ``from_pretrained``. model:

@@ -521,6 +521,16 @@ class CountModel(Model):
     corrected: dict[str, str] | None
 
 
+class EveryCountModel(Model):
+    """What is proved of all counts. ``legal``: all of them, or those that were examined."""
+
+    kind: Literal["always", "condition", "never", "examined"]
+    legal: tuple[int, ...]
+    condition: str
+    because: str
+    examined: tuple[int, ...]
+
+
 class AuditModel(Model):
     """For which counts another engine's plan is right for a model."""
 
@@ -532,6 +542,7 @@ class AuditModel(Model):
     unused: Texts
     whole: dict[str, int]
     bytes_whole: int
+    every: EveryCountModel | None
 
 
 _MODELS: dict[str, type[Model]] = {

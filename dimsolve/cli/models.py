@@ -194,11 +194,21 @@ def _beside(made: Plan, mesh: str) -> Block:
 def audit(
     target: Model,
     tp: Annotated[
-        str, typer.Option("--tp", metavar="COUNTS", help="Such as 4, 2,4,8 or 2..16.")
-    ] = "2..16",
+        str | None,
+        typer.Option("--tp", metavar="COUNTS", help="Such as 4, 2,4,8 or 2..16; else for all."),
+    ] = None,
     plan: Annotated[
         Path | None,
         typer.Option("--plan", metavar="FILE", help="A tp_plan as JSON; the model's own without."),
+    ] = None,
+    ep: Annotated[
+        bool, typer.Option("--ep", help="Deal out whole experts too, by the model's own ep_plan.")
+    ] = False,
+    ep_plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--ep-plan", metavar="FILE", help="Rules that change the model's own ep_plan."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -210,15 +220,19 @@ def audit(
         from dimsolve.partition.engines.tp_plan import read_tp_plan_file
 
         given = None if plan is None else read_tp_plan_file(plan)
+        experts = {} if ep else None
+        if ep_plan is not None:
+            experts = read_tp_plan_file(ep_plan)
         found: Any = load_target(target)
-        return run(found.model, given, counts=counts, args=found.args, kwargs=found.kwargs)
+        inputs = {"args": found.args, "kwargs": found.kwargs}
+        return run(found.model, given, ep_plan=experts, counts=counts, **inputs)
 
     def leave(found: Audit) -> Exit:
         if found.ok:
             return Exit.YES
         return Exit.NO if found.having("illegal") else Exit.GAVE_UP
 
-    counts = counts_of(tp)
+    counts = None if tp is None else counts_of(tp)
     answer(ask, lambda found: lines(str(found)), json=json, leave=leave)
 
 

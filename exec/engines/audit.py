@@ -34,6 +34,7 @@ from dimsolve.partition.engines.tp_plan import (
     generic,
     read_tp_plan,
     resolve,
+    with_experts,
 )
 from dimsolve.partition.placement import Replicate
 from dimsolve.solver.graphs.names import source
@@ -41,6 +42,7 @@ from dimsolve.solver.graphs.names import source
 from ..distributed.simulated import Member, RankError, SimulatedWorld
 from ..registration.without_data import tensors_in
 from .boundary import BoundaryError, Rank
+from .every_count import EveryCount, condition_of, cut_lengths, survivors
 from .follow import TOLERANCE, Doubt, Follow, Followed, same
 from .gradients import parameter_gradients, right
 from .loading import Loaded, loaded_parameters, part_of
@@ -103,7 +105,8 @@ class Count:
 @dataclass(frozen=True)
 class Audit(Displayed):
     """Made by `dimsolve.audit`. sizes: the shapes of the inputs, for which the answers hold.
-    unused: rules that match nothing. whole: parameters that no rule cuts, with their bytes.
+    unused: rules that match nothing. whole: parameters that no rule cuts, with their bytes. every:
+    the answer for all counts, where none were asked for.
     """
 
     model: str
@@ -113,6 +116,7 @@ class Audit(Displayed):
     unused: tuple[str, ...] = ()
     whole: Mapping[str, int] = field(default_factory=dict)
     bytes_whole: int = 0
+    every: EveryCount | None = None
 
     def at(self, count: int) -> Count:
         """Returns the answer for one count; KeyError for one that was not asked."""
@@ -145,6 +149,10 @@ def audit_lines(audit: Audit) -> list[str]:
         about = (first.about, first.module) if first else ("", "")
         groups.setdefault((each.verdict, *about), []).append(each)
     lines = [f"{audit.model}, {len(audit.plan)} rules, at {_sizes_text(audit)}"]
+    if audit.every is not None:
+        lines.append(f"  {audit.every}")
+        if audit.every.because:
+            lines.append(f"    {audit.every.because}")
     for (verdict, *_), counts in groups.items():
         numbers = ", ".join(str(each.count) for each in counts)
         lines.append(f"  tp = {numbers}: {verdict}")
@@ -199,7 +207,8 @@ def audit(
     model: nn.Module,
     tp_plan: Mapping[str, str] | None = None,
     *,
-    counts: Sequence[int] = tuple(range(2, 17)),
+    ep_plan: Mapping[str, str] | None = None,
+    counts: Sequence[int] | None = None,
     args: tuple[Any, ...] = (),
     kwargs: Mapping[str, Any] | None = None,
     correct: bool = True,
@@ -208,20 +217,41 @@ def audit(
 
     tp_plan: styles of transformers by the names of modules and parameters; None: the model's own. A
     plan that is given overrides rules of the model's own and leaves the others, as one in
-    transformers' ``DistributedConfig`` does; "replicate" leaves a module whole. counts: of ranks.
-    args, kwargs: an example of the inputs. correct: whether to look for changes that make the plan
-    legal. The model stays as it is: copies run, their parameters changed so that all of them
-    matter. Raises TpPlanError for what is no plan, and for a model that has none.
+    transformers' ``DistributedConfig`` does; "replicate" leaves a module whole. counts: of ranks;
+    None: 2 to 16, and `Audit.every` says what is proved of all others. args, kwargs: an example of
+    the inputs. ep_plan: with it whole experts are dealt out too, over the same ranks (transformers'
+    ``ep_size == tp_size``); its rules override those of the model's own ``ep_plan``, {} leaves that
+    as it is. Nothing is proved of the experts' code, so a plan that is right is *unknown*: equal
+    here. correct: whether to look for changes that make the plan legal. The model stays as it
+    is: copies run, their parameters changed so that all of them matter. Raises TpPlanError
+    for what is no plan, and for a model that has none.
     """
     own = getattr(model, "tp_plan", None) or {}
     given = None if tp_plan is None else read_tp_plan(tp_plan)
-    if given is None and not own:
+    if given is None and not own and ep_plan is None:
         raise NO_TP_PLAN(model=type(model).__name__)
     if given is not None and not given:
         raise NO_RULES(model=type(model).__name__)
     plan = {**read_tp_plan(own), **(given or {})}
     checked = frozenset(given or {}) - frozenset(own)
-    return _Audit(model, plan, checked, args, dict(kwargs or {})).run(counts, correct)
+    experts: dict[str, str] = {}
+    if ep_plan is not None:
+        dealt = getattr(model, "ep_plan", None) or {}
+        experts = {**read_tp_plan(dealt), **read_tp_plan(ep_plan)}
+        if "ep_dispatch_experts" not in experts.values():
+            raise NO_EP_PLAN(model=type(model).__name__)
+        checked |= frozenset(ep_plan) - frozenset(dealt)
+        plan = with_experts(plan, experts)
+    asked = _Audit(model, plan, checked, args, dict(kwargs or {}), frozenset(experts))
+    found = asked.run(EXAMINED if counts is None else counts, correct and not experts)
+    if counts is not None:
+        return found
+    asked.use(plan)
+    return replace(found, every=asked.every(found.counts))
+
+
+EXAMINED = range(2, 17)
+"""The counts that are run where none are asked for."""
 
 
 NO_TP_PLAN = Problem(
@@ -231,6 +261,14 @@ NO_TP_PLAN = Problem(
     "{model} has no tp_plan of its own",
     'give one: dimsolve.audit(model, {{"layers.*.mlp.up_proj": "colwise"}}, ...), or let '
     "dimsolve.plan make one",
+)
+NO_EP_PLAN = Problem(
+    TpPlanError,
+    "no-ep-plan",
+    "there is no ep_plan to audit",
+    "no rule for {model} is ep_dispatch_experts: transformers deals out no experts then",
+    'give one: dimsolve.audit(model, ep_plan={{"layers.*.mlp.experts": "ep_dispatch_experts", '
+    '"layers.*.mlp.experts.gate_up_proj": "grouped_gemm", ...}})',
 )
 NO_RULES = Problem(
     TpPlanError,
@@ -245,7 +283,7 @@ ROUNDS = 5
 
 
 class _Audit:
-    """checked: the rules that must name something."""
+    """checked: the rules that must name something; experts: those of an ``ep_plan``."""
 
     def __init__(
         self,
@@ -254,8 +292,10 @@ class _Audit:
         checked: frozenset[str],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        experts: frozenset[str] = frozenset(),
     ) -> None:
         self.model = prepared(model)
+        self.experts = experts
         self.checked = checked
         self.original = model
         self.args = args
@@ -312,7 +352,13 @@ class _Audit:
         """Returns the answer for one count."""
         refused = tuple(self._refused())
         if refused:
-            return Count(count, "illegal", "illegal", refused)
+            verdict: Verdict = (
+                "illegal" if any(f.verdict == "illegal" for f in refused) else "unknown"
+            )
+            return Count(count, verdict, verdict, refused)
+        uneven = self._uneven_experts(count)
+        if uneven is not None:
+            return Count(count, "illegal", "illegal", (uneven,))
         self.loaded = loaded_parameters(self.original, self.found, count)
         failed = [name for name, each in self.loaded.items() if each.failed]
         if failed:
@@ -325,6 +371,40 @@ class _Audit:
         self.partly = []
         return answer
 
+    def every(self, examined: Sequence[Count]) -> EveryCount:
+        """Returns what is proved of all counts; the examined ones are all up to the last."""
+        numbers = tuple(each.count for each in examined)
+        wrong = next((each for each in examined if each.verdict != "legal"), None)
+        because = f"{wrong.count} is forbidden by {wrong.findings[0]}" if wrong else ""
+        legal = tuple(each.count for each in examined if each.verdict == "legal")
+        unproved = EveryCount("examined", legal, "", because, numbers)
+        if any(each.verdict == "unknown" for each in examined):
+            return unproved
+        if tuple(self._refused()) or isinstance(self._world(1), RankError):
+            return EveryCount("never", (), "", because, numbers)
+        lengths = cut_lengths(self.model, self.found)
+        if lengths == {}:
+            # What a rank runs does not depend on how many there are.
+            return unproved if wrong else replace(unproved, kind="always")
+        if lengths is None:
+            return unproved
+        left = survivors(
+            self.model,
+            self.found,
+            lengths,
+            numbers[-1] + 1,
+            lambda model: outputs_of(model, self._inputs()),
+        )
+        if left is None:
+            return unproved
+        more = [self.count(count) for count in left]
+        if any(each.verdict == "unknown" for each in more):
+            return replace(unproved, examined=(*numbers, *left))
+        legal += tuple(each.count for each in more if each.verdict == "legal")
+        if not legal:
+            return EveryCount("never", (), "", because, numbers)
+        return EveryCount("condition", legal, condition_of(legal), because, (*numbers, *left))
+
     def _inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The inputs, for a rank to have as its own."""
         given: tuple[tuple[Any, ...], dict[str, Any]] = copy.deepcopy((self.args, self.kwargs))
@@ -332,7 +412,10 @@ class _Audit:
 
     def _refused(self) -> Iterator[Finding]:
         for key, text in self.plan.items():
-            if text in EXPERT_STYLES:
+            if key in self.experts:
+                if text not in EXPERT_STYLES:
+                    yield self._no_expert_style(key, text)
+            elif text in EXPERT_STYLES:
                 reason = f"{text} is a style of an ep_plan: it deals out whole experts"
                 yield Finding(
                     "illegal", "style", key, "", reason, "write it in ep_plan", {key: "replicate"}
@@ -352,6 +435,35 @@ class _Audit:
                 hint = f'write "{near}"' if near else "leave it out"
                 change = {key: "", near: self.plan[key]} if near else {key: ""}
                 yield Finding("illegal", "style", key, "", reason, hint, change)
+
+    def _uneven_experts(self, count: int) -> Finding | None:
+        """Experts that the ranks cannot have equally many of: the engine raises while it cuts."""
+        for name, style in self.found.parameters.items():
+            experts = self.model.get_parameter(name).shape[0]
+            module = name.rpartition(".")[0]
+            counted = hasattr(self.model.get_submodule(module), "num_experts")
+            if style == "grouped_gemm" and counted and experts % count:
+                reason = f"{experts} experts cannot be dealt out evenly to {count} ranks"
+                hint = f"take a count that divides {experts}"
+                return Finding("illegal", "style", module, "", reason, hint)
+        return None
+
+    def _no_expert_style(self, key: str, text: str) -> Finding:
+        verdict: Verdict = "illegal"
+        if text == "ep_router":
+            reason = "transformers has ep_router no longer"
+            hint = "leave the rule out: ep_dispatch_experts brings tokens to their experts"
+        elif text == "moe_tp_experts":
+            reason = "moe_tp_experts cuts every expert, and belongs to a tp_plan"
+            hint = 'write "ep_dispatch_experts"'
+        elif text in STYLES:
+            reason = f"{text} in an ep_plan cuts along the ranks of experts, which is not followed"
+            hint = "write it in tp_plan"
+            verdict = "unknown"
+        else:
+            reason = f"transformers has no style {text!r}"
+            hint = f"known in an ep_plan are {', '.join(EXPERT_STYLES)}"
+        return Finding(verdict, "style", key, "", reason, hint, {})
 
     def _nearest(self, key: str) -> str:
         """The name that a rule was meant for: one that ends so, or is written almost so."""

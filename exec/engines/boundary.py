@@ -20,7 +20,7 @@ from torch.autograd import Function
 from torch.nn.functional import embedding, pad
 
 from dimsolve.ir.errors import DimsolveError, Problem
-from dimsolve.partition.engines.tp_plan import STYLES, Resolved, Style
+from dimsolve.partition.engines.tp_plan import ALL_STYLES, Resolved, Style
 from dimsolve.partition.placement import Placement, Replicate, Shard
 
 from ..distributed.collectives import AllReduce, ShareGradient
@@ -125,8 +125,8 @@ class Rank:
         module = modules[owner]
         whole = module._parameters[short]
         assert whole is not None
-        placement = STYLES[text].placement(short, whole.ndim)
-        if STYLES[text].cut:
+        placement = ALL_STYLES[text].placement(short, whole.ndim)
+        if ALL_STYLES[text].cut:
             self.placements.update(dict.fromkeys((name, *tied), placement))
         if isinstance(placement, Shard) and placement.dim >= whole.ndim:
             shape = tuple(whole.shape)
@@ -135,6 +135,8 @@ class Rank:
                 NO_DIM(style=text, module=owner, name=name, shape=shape, dim=placement.dim),
             )
         rank, count = self.end.rank, self.end.size
+        if text == "grouped_gemm" and count > 1 and hasattr(module, "num_experts"):
+            module.num_experts, module._is_expert_parallel = whole.shape[0] // count, True
         if name in self.loaded:
             part = self.loaded[name].part(self._wholes, rank)
         else:
@@ -145,7 +147,7 @@ class Rank:
             modules[owner]._parameters[short] = parameter
 
     def _wrap(self, name: str, module: nn.Module, text: str) -> None:
-        style = STYLES[text]
+        style = ALL_STYLES[text]
         if style.needs and not hasattr(module, style.needs):
             kind, table = type(module).__name__, isinstance(module, nn.Embedding)
             hint = f"{text} is for linear layers: leave {name} out"
@@ -163,6 +165,8 @@ class Rank:
                 distributed = [id(p) for p in module.parameters(recurse=False)]
                 self.recorder.distributed.update(dict.fromkeys(distributed, False))
         forward = module.forward
+        if text == "ep_dispatch_experts":
+            forward = self._routed(module, forward)
 
         def bounded(*args: Any, **kwargs: Any) -> Any:
             args = self._enter(style, module, args)
@@ -250,6 +254,21 @@ class Rank:
                 return self._noted("rope", output, lambda x: self._turned(x, rope), rope)
             case _:
                 return output
+
+    def _routed(self, module: Any, forward: Callable[..., Any]) -> Callable[..., Any]:
+        """The experts' own code on the routes to this rank's experts; the others weigh nothing."""
+
+        def routed(hidden: Tensor, index: Tensor, weights: Tensor) -> Any:
+            def own(x: Tensor) -> Tensor:
+                count: int = module.num_experts
+                elsewhere = index // count != self.end.rank
+                local = torch.where(elsewhere, count, index % count)
+                found: Tensor = forward(x, local, weights.masked_fill(elsewhere, 0.0))
+                return found
+
+            return self._noted("experts", hidden, own)
+
+        return routed
 
     def _mask(self, module: nn.Module) -> None:
         """An embedding whose table is cut answers zeros for the ids of other ranks."""

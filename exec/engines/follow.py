@@ -487,6 +487,8 @@ def _at_boundary(step: Step, placed: Sequence[Placement | None]) -> list[Placeme
             return [R]
         case "gather", other:
             return f"the output is {other}, and the style takes it for parts of its last dimension"
+        case "experts", _:
+            return "the code of the experts is not followed"
         case "slice", Replicate():
             return [Shard(last)]
         case "slice", other:

@@ -28,7 +28,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dimsolve.partition.engines.tp_plan import STYLES, Resolved
+from dimsolve.partition.engines.tp_plan import ALL_STYLES, Resolved
 from dimsolve.partition.placement import Placement, Replicate, Shard
 
 BLOCKS = (1, 2, 3, 4)
@@ -89,9 +89,9 @@ def loaded_parameters(model: nn.Module, plan: Resolved, count: int) -> dict[str,
         return {}
     converters = _converters(model)
     said = {
-        name: STYLES[style].placement(name.rpartition(".")[2], parameter.ndim)
+        name: ALL_STYLES[style].placement(name.rpartition(".")[2], parameter.ndim)
         for name, parameter in model.named_parameters()
-        if (style := plan.parameters.get(name, "")) in STYLES
+        if (style := plan.parameters.get(name, "")) in ALL_STYLES
     }
     cut = {n: p for n, p in said.items() if isinstance(p, Shard) and p.dim < _ndim(model, n)}
     if not any(_makes(converters, name) for name in cut):
@@ -113,6 +113,9 @@ def loaded_parameters(model: nn.Module, plan: Resolved, count: int) -> dict[str,
     found: dict[str, Loaded] = {}
     for name, at in places.items():
         if name in whole and _equal(whole[name], at):
+            if any(name not in rank for rank in ranks):
+                found[name] = Loaded(doubt="its conversion gives some rank nothing of it")
+                continue
             got = [rank[name] for rank in ranks]
             wanted = [part_of(at, cut[name], r, count) if name in cut else at for r in range(count)]
             if not all(map(_equal, got, wanted)):

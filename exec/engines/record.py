@@ -91,7 +91,10 @@ class Recorder(TorchFunctionMode):
     cut: the names of the parameters that ranks have parts of. distributed: the ids of tensors that
     are DTensors in the engine, and whether they are so only in training; views: of those that it
     hands out. replaced: by the id of a weight, what is called in place of the function that gets
-    it, and the kind under which that is recorded.
+    it, and the kind under which that is recorded. sized: values of which something was asked that
+    is no tensor, such as a shape. of_parts: values that come from a part of a parameter, or through
+    a boundary. failed: the last error that a call raised, and
+    the call.
     """
 
     model: nn.Module
@@ -103,11 +106,13 @@ class Recorder(TorchFunctionMode):
     distributed: dict[int, bool] = field(default_factory=dict)
     views: set[int] = field(default_factory=set)
     replaced: dict[int, Any] = field(default_factory=dict)
+    sized: set[int] = field(default_factory=set)
+    of_parts: set[int] = field(default_factory=set)
+    failed: tuple[Exception, partial[Any]] | None = None
 
     def __post_init__(self) -> None:
         super().__init__()
         self._numbers: dict[int, int] = {}
-        self._of_parts: set[int] = set()
         self._kept: list[Any] = []
         self._modules: list[str] = []
         self._names = {
@@ -171,7 +176,7 @@ class Recorder(TorchFunctionMode):
             plain = _plain(tensor)
             copy = tensor.detach() if plain else torch.empty(0)
             if plain and of_parts:
-                self._of_parts.add(len(self.values))
+                self.of_parts.add(len(self.values))
                 copy = copy.clone() if copy.numel() <= COPIED else copy
             seen = Seen(copy, plain and tensor.requires_grad, _storage(tensor))
         self.values.append(seen)
@@ -205,7 +210,11 @@ class Recorder(TorchFunctionMode):
                 called = partial(replacement, func)
         before = tuple(self.number(tensor) for tensor in given)
         versions = [tensor._version for tensor in given if _plain(tensor)]
-        result = called(*args, **kwargs)
+        try:
+            result = called(*args, **kwargs)
+        except Exception as error:
+            self.failed = error, partial(called, *args, **kwargs)
+            raise
         if getattr(func, "__name__", "") == "__get__":
             func, args = getattr, (*args[:1], func.__self__.__name__)
         made = [t for t in tensors_in(result) if not isinstance(t, nn.Parameter)]
@@ -215,12 +224,13 @@ class Recorder(TorchFunctionMode):
             if tensor._version != version
         ]
         if not made and not written and getattr(func, "__name__", "") not in READS:
+            self.sized.update(before)
             return result
         if not made and not written:
             kind = "read"
             if not given:
                 return result
-        of_parts = not self._of_parts.isdisjoint(before)
+        of_parts = not self.of_parts.isdisjoint(before)
         self._mixed(given, made, written, at)
         fresh: dict[int, int] = {}
         for tensor in (*made, *written):

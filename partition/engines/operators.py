@@ -73,6 +73,9 @@ def to_shardy(
     rows = (*layout.inputs, *layout.outputs)
     if any(row is None for row in rows):
         raise _cannot("Shardy", "an operand is '?'", "give every operand its dimensions")
+    if not layout.inputs:
+        reason = "it has no operand, and Shardy reads no rule without one"
+        raise _cannot("Shardy", reason, "shard what it makes where it is used")
     names = _Factors(solution)
     factors = [names.of(row or ()) for row in rows]
     for number, row in enumerate(factors):

@@ -99,6 +99,14 @@ STYLES: Mapping[str, Style] = {
 }
 """The tensor-parallel styles of transformers 5.23, its aliases among them."""
 
+EXPERT_STYLES: Mapping[str, Style] = {
+    "grouped_gemm": Style("first"),
+    "ep_dispatch_experts": Style("", "experts", "sum", kind="local"),
+}
+"""Styles of an ``ep_plan``: whole experts are dealt out, and tokens travel."""
+
+ALL_STYLES: Mapping[str, Style] = {**STYLES, **EXPERT_STYLES}
+
 RETIRED: Mapping[str, str] = {
     "local_colwise": "colwise",
     "local_rowwise": "rowwise",
@@ -110,9 +118,6 @@ RETIRED: Mapping[str, str] = {
     "sequence_parallel_rep": "sequence_parallel",
 }
 """Styles that transformers had, and what says the same today."""
-
-EXPERT_STYLES = frozenset({"grouped_gemm", "ep_dispatch_experts"})
-"""Styles of an ``ep_plan``: whole experts are dealt out, and tokens travel."""
 
 
 class TpPlanError(DimsolveError):
@@ -140,6 +145,20 @@ def read_tp_plan(plan: Any) -> dict[str, str]:
         if not isinstance(name, str) or not isinstance(style, str):
             raise NOT_A_TP_PLAN(reason=f"{name!r:.60}: {style!r:.60} is no pair of texts")
     return dict(plan)
+
+
+def with_experts(tp_plan: Mapping[str, str], ep_plan: Mapping[str, str]) -> dict[str, str]:
+    """Returns the rules of both: one for experts drops those for the same module, and inside of it.
+
+    >>> with_experts({"mlp.experts": "moe_tp_experts", "q": "colwise"}, {"mlp.experts": "x"})
+    {'q': 'colwise', 'mlp.experts': 'x'}
+    """
+    left = {
+        name: style
+        for name, style in tp_plan.items()
+        if not any(name == key or name.startswith(f"{key}.") for key in ep_plan)
+    }
+    return {**left, **ep_plan}
 
 
 def read_tp_plan_file(path: Path) -> dict[str, str]:

@@ -113,7 +113,9 @@ def prepare(home: Path, model: Any, inputs: dict[str, Any]) -> None:
     torch.save({**known, "allowed": max(TOLERANCE, 30 * moved)}, home / "one_device.pt")
 
 
-def run(home: str, name: str, plan: dict[str, str] | None, count: int) -> dict[str, str]:
+def run(
+    home: str, name: str, plan: dict[str, str] | None, count: int, experts: Any = None
+) -> dict[str, str]:
     """Does what a rank does: load, forward, backward; returns what went wrong."""
     import torch
     import transformers
@@ -123,7 +125,8 @@ def run(home: str, name: str, plan: dict[str, str] | None, count: int) -> dict[s
     step = "load"
     try:
         known = torch.load(Path(home) / "one_device.pt", weights_only=False)
-        config = DistributedConfig(tp_size=count, tp_plan=plan)
+        ep = {} if experts is None else {"ep_size": count, "ep_plan": experts}
+        config = DistributedConfig(tp_size=count, tp_plan=plan, **ep)
         cls = getattr(transformers, name)
         model = cls.from_pretrained(home, distributed_config=config).eval()
         step = "forward"

@@ -1,6 +1,7 @@
 """The confusion matrix: our verdicts on transformers' own plans beside what transformers does.
 
     python -m tests.engines.matrix ours engine written    fills the cache, as far as the time allows
+    python -m tests.engines.matrix every experts left counts   writes docs/tp-plans-counts.md
     python -m tests.engines.matrix table                  writes docs/tp-plans.md
 
 Answers are kept in a folder (``--cache``), so that the work can be done in pieces.
@@ -21,6 +22,7 @@ from typing import Any
 from . import tiny
 
 COUNTS = (2, 3, 4, 5, 6, 7, 8)
+CHOICES = ("ours", "every", "experts", "left", "counts", "engine", "written", "table")
 LARGEST = 6_000_000
 """Models of more parameters are left out: they cannot be built tiny."""
 
@@ -80,6 +82,139 @@ def ours(cache: Cache, until: float, only: list[str]) -> None:
         print(folder, f"{time.monotonic() - begun:.1f}", flush=True)
         del model
         gc.collect()
+
+
+def every(cache: Cache, until: float, only: list[str]) -> None:
+    """Asks for all counts: what is proved from the runs of 2 to 8, beside those of 9 to 16."""
+    from dimsolve.exec.engines.audit import EXAMINED, _Audit
+
+    for folder in only or tiny.folders():
+        if (folder in cache.known and not only) or time.monotonic() > until:
+            continue
+        model = with_plan(folder)
+        if isinstance(model, str):
+            continue
+        begun = time.monotonic()
+        inputs = tiny.inputs_of(folder)
+        asked = _Audit(model, dict(model.tp_plan), frozenset(), (), inputs)
+        found = asked.run(EXAMINED, False)
+        proved = asked.every([each for each in found.counts if each.count <= COUNTS[-1]])
+        verdicts = {str(each.count): each.verdict for each in found.counts}
+        cache.put(folder, {"verdicts": verdicts, "every": asdict(proved)})
+        legal = [each.count for each in found.counts if each.verdict == "legal"]
+        said = [count for count in proved.legal if count in EXAMINED]
+        wrong = proved.kind != "examined" and said != (legal if proved.kind != "always" else said)
+        print(folder, proved, f"{time.monotonic() - begun:.1f}", "WRONG" * wrong, flush=True)
+        del model
+        gc.collect()
+
+
+def experts(cache: Cache, until: float, only: list[str]) -> None:
+    """Audits every ``ep_plan`` beside what transformers does with it, on 2, 3 and 4 ranks."""
+    from dimsolve.exec.engines.audit import audit, prepared
+
+    from .engine import World, prepare
+
+    for count in (2, 3, 4):
+        world: World | None = None
+        for folder in only or tiny.folders():
+            key = f"{folder}/{count}"
+            if (key in cache.known and not only) or time.monotonic() > until:
+                continue
+            model = built(folder)
+            if isinstance(model, str) or not model.ep_plan:
+                continue
+            inputs = tiny.inputs_of(folder)
+            try:
+                found = audit(model, ep_plan={}, counts=(count,), kwargs=inputs, correct=False)
+                known = asdict(found.at(count))
+            except Exception as error:
+                known = {"error": f"{type(error).__name__}: {str(error)[:300]}"}
+            if world is None or not world.alive:
+                world = World(count)
+            with tempfile.TemporaryDirectory() as home:
+                prepare(Path(home), prepared(model), inputs)
+                answer = world.ask(home, type(model).__name__, None, count, {})
+            cache.put(key, {"ours": known, "engine": answer})
+            said = [known.get(n) for n in ("forward", "gradients", "error")]
+            print(
+                key, said, [f.get("reason") for f in known.get("findings", ())], answer, flush=True
+            )
+        if world is not None:
+            world.close()
+
+
+def left(cache: Cache, until: float, only: list[str]) -> None:
+    """Notes the folders of which no tiny model is made, and why."""
+    for folder in only or tiny.folders():
+        if (folder in cache.known and not only) or time.monotonic() > until:
+            continue
+        model = built(folder)
+        if isinstance(model, str):
+            cache.put(folder, model)
+        else:
+            plans = [name for name in ("tp_plan", "ep_plan") if getattr(model, name, None)]
+            cache.put(folder, plans)
+        del model
+        gc.collect()
+
+
+def counts_page(home: Path) -> str:
+    """Returns the page about all counts, experts, and the folders that are not built."""
+    known, dealt, rest = (Cache(home / f"{n}.json").known for n in ("every", "experts", "left"))
+    shown = {folder: each for folder, each in sorted(known.items()) if each["every"]}
+    agree = [
+        (verdict == "legal") == (int(count) in each["every"]["legal"])
+        for each in shown.values()
+        for count, verdict in each["verdicts"].items()
+        if each["every"]["kind"] not in ("examined", "always")
+    ]
+    lines = [
+        "# Plans of transformers, for all counts",
+        "",
+        "Made by `python -m tests.engines.matrix every experts left counts`, of the tiny models of",
+        "[Plans of transformers](tp-plans.md). What is proved of all counts follows from runs of 2 "
+        "to 8; 2 to 16",
+        f"were then run one by one: of {len(agree)} answers {sum(agree)} are the same "
+        f"({len(shown)} of the folders were asked).",
+        "",
+        "| folder | for all counts |",
+        "|---|---|",
+    ]
+    for folder, each in shown.items():
+        every_count = each["every"]
+        said = {
+            "condition": f"legal exactly where `{every_count['condition']}`",
+            "never": "legal for no count",
+            "always": "legal for every count",
+            "examined": "nothing is proved beyond the counts that were run",
+        }[every_count["kind"]]
+        lines.append(f"| {folder} | {said} |")
+    lines += ["", "## Plans that deal out experts", ""]
+    cells: dict[tuple[str, str], int] = {}
+    for each in dealt.values():
+        engine = each["engine"]
+        failed = any(engine.get(step) for step in ("load", "forward", "gradients"))
+        ours_said = each["ours"]
+        verdict = "error" if "error" in ours_said else ours_said["forward"]
+        if verdict != "error" and ours_said["gradients"] == "illegal":
+            verdict = "illegal"
+        cell = (verdict, "fails or differs" if failed else "equal")
+        cells[cell] = cells.get(cell, 0) + 1
+    lines += [
+        f"The models' own `ep_plan` on 2, 3 and 4 ranks, {len(dealt)} questions:",
+        "",
+        "| our verdict | transformers: equal | transformers: fails or differs |",
+        "|---|---:|---:|",
+    ]
+    for verdict in sorted({verdict for verdict, _ in cells}):
+        pair = [cells.get((verdict, seen), 0) for seen in ("equal", "fails or differs")]
+        lines.append(f"| {verdict} | {pair[0]} | {pair[1]} |")
+    lines += ["", "## Folders that are not built", ""]
+    absent = {folder: why for folder, why in rest.items() if isinstance(why, str)}
+    lines += [f"Of {len(rest)} folders {len(absent)}:", "", "| folder | why |", "|---|---|"]
+    lines += [f"| {folder} | {_cell(why)} |" for folder, why in sorted(absent.items())]
+    return "\n".join([*lines, ""])
 
 
 def engine(cache: Cache, until: float, only: list[str], counts: tuple[int, ...] = COUNTS) -> None:
@@ -272,7 +407,7 @@ def _cell(text: str) -> str:
 def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("work", nargs="+", choices=("ours", "engine", "written", "table"))
+    parser.add_argument("work", nargs="+", choices=CHOICES)
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "matrix")
     parser.add_argument("--minutes", type=float, default=6.0)
     parser.add_argument("--only", nargs="*", default=[])
@@ -288,6 +423,15 @@ def main() -> None:
     transformers.logging.disable_progress_bar()
     if "ours" in given.work:
         ours(Cache(given.cache / "ours.json"), until, given.only)
+    if "every" in given.work:
+        every(Cache(given.cache / "every.json"), until, given.only)
+    if "experts" in given.work:
+        experts(Cache(given.cache / "experts.json"), until, given.only)
+    if "left" in given.work:
+        left(Cache(given.cache / "left.json"), until, given.only)
+    if "counts" in given.work:
+        page = Path("docs/tp-plans-counts.md")
+        page.write_text(counts_page(given.cache), encoding="utf-8")
     if "engine" in given.work:
         engine(Cache(given.cache / "engine.json"), until, given.only, tuple(given.counts))
     if "written" in given.work:

@@ -87,6 +87,7 @@ def test_shardy_and_jax_read_what_is_written(
         ("a, ? -> a", ["4", None], "an operand is '?'"),
         ("a a -> a", ["4, 4"], "a name stands twice in operand 0"),
         ("a b -> a", None, "the length of a is a, no number"),
+        ("-> 4", [], "it has no operand, and Shardy reads no rule without one"),
     ],
 )
 def test_what_shardy_cannot_say_is_refused(annotation: str, inputs: Any, reason: str) -> None:
