@@ -57,6 +57,9 @@ def elimination_order(core: Core, most: float, together: float) -> list[int] | N
     return order if work <= together else None
 
 
+SENT = 1 << 32
+"""The first number of a table that is sent on."""
+
 Part: TypeAlias = tuple[tuple[int, ...], int]
 """The nodes of a table, and its number: equal tables have one."""
 
@@ -66,12 +69,12 @@ def sums(
     edges: Edges,
     order: list[int],
     given: dict[int, Table],
-    alike: dict[int, int],
+    alike: dict[int, list[int]],
 ) -> Iterator[tuple[tuple[int, ...], list[Part], int]]:
     """Yields for every node in order the nodes of its table, what it is the sum of, and a number
     for what is sent on: its minimum over the node. given: filled with the tables of costs and
-    edges; their numbers are below 0, one for one object. alike: the number that stands for what is
-    sent on, where that was found equal to what was sent before.
+    edges; their numbers are below 0, one for one object. alike: where what is sent on was made, the
+    number that stands for it, and of a part for its last node alone; equal ones have one.
     """
     place = {i: n for n, i in enumerate(order)}
     numbers: dict[int, int] = {}
@@ -95,15 +98,18 @@ def sums(
         found = made.setdefault(key, len(made))
         yield scope, parts, found
         if len(scope) > 1:
-            sent[scope[1]].append((scope[1:], alike.get(found, found)))
+            rest, *last = alike.get(found, [found])
+            sent[scope[1]].append((scope[1:], rest))
+            sent[scope[-1]] += [(scope[-1:], each) for each in last]
 
 
 class Elimination:
     """The exact minimum of nodes and edges. ``least``: infinite where there is none.
 
-    Equal tables are made once. What is sent on is told apart by its differences alone: along a
-    chain of equal layers these soon repeat, as the powers of a matrix over (min, +) do, and from
-    there on a layer takes no time. Tables are made again where they are needed, not kept.
+    Equal tables are made once. What is sent on is told apart by its differences alone, without what
+    its last node costs in any case: along a chain of equal layers these soon repeat, as the powers
+    of a matrix over (min, +) do, also beside a node that all layers see, and from there on a layer
+    takes no time. Tables are made again where they are needed, not kept.
     """
 
     def __init__(self, order: list[int], costs: Costs, edges: Edges) -> None:
@@ -114,7 +120,7 @@ class Elimination:
         self.parts: dict[int, list[Part]] = {}
         self.sent: dict[int, Table] = {}
         self.least = 0.0
-        alike: dict[int, int] = {}
+        alike: dict[int, list[int]] = {}
         above: dict[int, float] = {}
         known: dict[bytes, int] = {}
         for scope, parts, number in sums(costs, edges, order, self.given, alike):
@@ -123,11 +129,10 @@ class Elimination:
             if number not in self.parts:
                 self.parts[number] = [(tuple([scope.index(n) for n in p]), e) for p, e in parts]
                 sent = self._table(scope, number).min(0)
-                least = float(sent.min())
-                above[number] = least
-                rest = sent - least if np.isfinite(least) else sent
-                alike[number] = known.setdefault(_words(rest), number)
-                self.given.setdefault(alike[number], rest)
+                above[number], *tables = _apart(sent)
+                numbers = [known.setdefault(_words(t), SENT + len(known)) for t in tables]
+                self.given.update(zip(numbers, tables, strict=True))
+                alike[number] = numbers
                 self.sent[number] = sent
             self.least += above[number]
             if len(scope) > 1:
@@ -182,9 +187,21 @@ class Elimination:
         return np.where(np.isnan(difference), np.inf, difference)
 
 
+def _apart(table: Table) -> tuple[float, Table, *tuple[Table, ...]]:
+    """The least of a table, the rest, and of several nodes what the last one costs in any case."""
+    least = float(table.min())
+    if np.isinf(least):
+        return least, table
+    if table.ndim < 2:
+        return least, table - least
+    last = table.min(tuple(range(table.ndim - 1)))
+    last = np.where(np.isinf(last), least, last)
+    return least, table - last, last - least
+
+
 def _words(table: Table) -> bytes:
     """What tells tables apart."""
-    return repr(table.shape).encode() + sha256(np.ascontiguousarray(table)).digest()
+    return repr(table.shape).encode() + sha256(table.tobytes()).digest()
 
 
 def least_over(table: Table, kept: tuple[int, ...]) -> Table:

@@ -341,8 +341,13 @@ class _State:
                 return True
             total += shift
             if len(scope) > 1:
-                # Layers that differ by a number alone are alike.
-                rest = np.where(least < INFINITE, least - shift, INFINITE)
+                # Layers that differ by a number alone are alike, and by what the last node costs.
+                last = np.zeros(least.shape[-1], np.int64)
+                if len(scope) > 2:
+                    last = least.min(tuple(range(least.ndim - 1)))
+                    last = np.where(last < INFINITE, last - shift, 0)
+                    buckets[scope[-1]].append((scope[-1:], last, None))
+                rest = np.where(least < INFINITE, least - shift - last, INFINITE)
                 buckets[scope[1]].append((scope[1:], rest, i))
         if total > most:
             return True
