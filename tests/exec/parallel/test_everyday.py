@@ -166,8 +166,8 @@ def test_a_transform_over_a_part_is_refused(transformed: Callable[[Any], Any]) -
         == [
             "a part cannot be called inside of torch.func.grad, torch.vmap and their kin\n"
             "  they go through each step of a function, and ranks send and wait between the steps\n"
-            "  hint: write torch.autograd.grad, which takes create_graph=True; or apply them inside "
-            "of the model"
+            "  hint: write torch.autograd.grad, which takes create_graph=True; or apply them "
+            "inside of the model"
         ]
         * 2
     )
