@@ -223,7 +223,7 @@ def audit(
         from dimsolve.partition.engines.tp_plan import read_tp_plan_file
 
         given = None if plan is None else read_tp_plan_file(plan)
-        experts = {} if ep else None
+        experts: dict[str, str] | None = {} if ep else None
         if ep_plan is not None:
             experts = read_tp_plan_file(ep_plan)
         found: Any = load_target(target)

@@ -228,7 +228,7 @@ def audit(
     """
     own = getattr(model, "tp_plan", None) or {}
     given = None if tp_plan is None else read_tp_plan(tp_plan)
-    if given is None and not own and ep_plan is None:
+    if given is None and not own:
         raise NO_TP_PLAN(model=type(model).__name__)
     if given is not None and not given:
         raise NO_RULES(model=type(model).__name__)

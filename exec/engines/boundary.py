@@ -136,7 +136,8 @@ class Rank:
             )
         rank, count = self.end.rank, self.end.size
         if text == "grouped_gemm" and count > 1 and hasattr(module, "num_experts"):
-            module.num_experts, module._is_expert_parallel = whole.shape[0] // count, True
+            own: Any = module
+            own.num_experts, own._is_expert_parallel = whole.shape[0] // count, True
         if name in self.loaded:
             part = self.loaded[name].part(self._wholes, rank)
         else:
