@@ -206,6 +206,8 @@ class Rounds:
             above = self.bound // part if part else self.bound << 8
             guess = min(self.bound + above + 1, self.cost)
             self.below(guess, now)
+            if self.form.memory is None and self.bound < min(guess, self.cost):
+                break  # More options are left below a larger guess, so that the bound is no better.
             if self.bound == before and (guess == self.cost or part == 0):
                 break
             part //= 2
