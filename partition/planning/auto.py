@@ -42,7 +42,7 @@ from .cases import Case, cases
 from .choices import OperatorClass
 from .formulation import Formulation, Instance
 from .network import Network
-from .requirements import Requirements
+from .requirements import Requirements, Uneven
 from .vocabulary import Option
 
 NO_SIZES = problem(
@@ -80,7 +80,8 @@ class Asked:
     """What a search is asked beside graph and mesh: the machine, the sizes, bytes of memory of a
     rank (None: as much as it takes), optimiser states per parameter, and seconds to search. state:
     how parameters are stored along axes; storage: axes along which the search decides it.
-    progress: whether stderr says meanwhile what is known, where somebody looks on.
+    progress: whether stderr says meanwhile what is known, where somebody looks on. uneven: what may
+    be cut into unequal parts.
     """
 
     machine: Machine
@@ -91,6 +92,7 @@ class Asked:
     state: Mapping[Axis, State] = field(default_factory=dict)
     storage: Sequence[Axis] = ()
     progress: bool = False
+    uneven: Uneven = "refuse"
 
 
 def formulation_of(network: Network, mesh: Mesh, asked: Asked) -> Formulation:
@@ -108,7 +110,9 @@ def formulation_of(network: Network, mesh: Mesh, asked: Asked) -> Formulation:
         raise NO_SIZES(missing=", ".join(missing), known=known)
     costs = Costs(asked.machine, counts)
     case = fixed_case(network, mesh, asked)
-    return Formulation(network, mesh, costs, asked.sizes, asked.memory, asked.states, case)
+    return Formulation(
+        network, mesh, costs, asked.sizes, asked.memory, asked.states, case, asked.uneven
+    )
 
 
 def fixed_case(network: Network, mesh: Mesh, asked: Asked) -> Case:
@@ -280,8 +284,8 @@ class Proved:
 
 @dataclass(slots=True)
 class Cases:
-    """The search over all cases of one mesh. ``cost``: of the best plan so far; ``proved``: of
-    every case.
+    """The search over all cases of one mesh. ``cost``: of the best plan so far; ``deals``: whether
+    an operator may be cut into unequal parts; ``proved``: of every case.
     """
 
     make: Callable[[Case, list[Option]], PlanData]
@@ -292,6 +296,7 @@ class Cases:
     clock: Clock
     cost: int = FORBIDDEN
     best: PlanData | None = None
+    deals: bool = False
     proved: list[Proved] = field(default_factory=list)
 
     def run(self) -> None:
@@ -301,6 +306,7 @@ class Cases:
         not decided are searched again with what is left.
         """
         form = formulation_of(self.network, self.mesh, self.asked)
+        self.deals = form.vocabulary.deals
         self.proved = [Proved(case) for case in cases_of(self.network, self.mesh, self.asked)]
         for number, each in enumerate(self.proved):
             bases = (n for n in range(number) if self.proved[n].dearer is None)
@@ -423,17 +429,20 @@ def search(
             raise infeasible(found, bound)
     finally:
         clock.wipe()
+    # Where nothing can be cut so, the proof is one of equal parts.
+    uneven: Uneven = asked.uneven if found.deals else "refuse"
     record = SearchRecord(
         machine=asked.machine,
         sizes=dict(asked.sizes),
         memory=asked.memory,
         optimizer_states=asked.states,
         storage=list(asked.storage),
+        uneven=uneven,
         cost=found.cost,
         bound=max(min(bound, found.cost), 0),
         cases=records,
     )
-    return found.best.model_copy(update={"search": record})
+    return found.best.searched(record)
 
 
 def _counts(mesh: Mesh) -> dict[Axis, int]:
@@ -542,6 +551,7 @@ def verified(plan: PlanData, network: Network, mesh: Mesh) -> None:
         record.optimizer_states,
         state=fixed,
         storage=record.storage,
+        uneven=record.uneven,
     )
     form = formulation_of(network, mesh, asked)
     every = cases_of(network, mesh, asked)

@@ -236,7 +236,7 @@ def plan_as(
         if policy == AUTO:
             if precision is not None:
                 raise NOT_SEARCHED()
-            given = asked or Asked(Machine.named("h100"), {})
+            given = replace(asked or Asked(Machine.named("h100"), {}), uneven=mode)
             return searched(make, network, devices, state, given)
         decided = decisions(network, devices, policy, mode)
         states = states_of(state, decided.mesh, data_axes([along for along, _ in decided.axes]))
@@ -273,7 +273,8 @@ def searched(make: type[P], network: Network, mesh: Mesh, state: Any, asked: Ask
         if not known:
             for policy in BESIDE:
                 with suppress(DimsolveError):
-                    known.append(decisions(network, mesh, policy, "refuse"))
+                    found = decisions(network, mesh, policy, asked.uneven)
+                    known.extend([] if found.factors else [found])
         for each in known:
             assembly = Assembly(network, mesh, each.axes, each.classes, dict(case.states), None)
             yield assembly.plan(make, identity, AUTO, [], case.regions)

@@ -46,31 +46,36 @@ def fixed(mesh: Mesh, options: tuple[Option, ...]) -> Policy:
     return Policy("fixed", decide)
 
 
+def price(plan: ds.Plan, sizes: dict[str, int], machine: Machine) -> int:
+    """What a step costs."""
+    return plan.cost(sizes, machine=machine).picoseconds
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_no_plan_of_a_random_graph_is_faster(seed: int) -> None:
     """All combinations of options where they are few, else some; each is a plan with a price."""
     random = Random(seed)
     graph = random_graph(random, random.randint(1, 4)).graph
-    mesh = Mesh.of(random.choice([{"a": 2}, {"a": 4}, {"a": 2, "b": 2}]))
+    meshes = [{"a": 2}, {"a": 4}, {"a": 3}, {"a": 2, "b": 2}, {"a": 3, "b": 2}, {"a": 2, "b": 3}]
+    mesh = Mesh.of(random.choice(meshes))
+    uneven = random.choice(["refuse", "parameters", "allow", "allow"])
     network = Network(inlined(graph))
     machine = random.choice([SLOW, Machine.named("h100")])
     sizes = dict.fromkeys(network.classes.known, 8)
-    best = ds.plan(graph, mesh, "auto", machine=machine, sizes=sizes)
+    best = ds.plan(graph, mesh, "auto", machine=machine, sizes=sizes, uneven=uneven)
     assert best.search is not None
     assert best.cost().picoseconds == best.search.cost
-    assert ds.verify(best).ok
-    options = formulation_of(network, mesh, Asked(machine, sizes)).options()
+    assert ds.verify(ds.Plan.from_json(best.to_json()).for_graph(graph)).ok
+    options = formulation_of(network, mesh, Asked(machine, sizes, uneven=uneven)).options()
     every = product(*options)
     if prod(map(len, options)) > 150:
         every = iter([tuple(random.choice(each) for each in options) for _ in range(60)])
     costs = [
-        ds.plan(graph, mesh, fixed(mesh, taken)).cost(sizes, machine=machine).picoseconds
+        price(ds.plan(graph, mesh, fixed(mesh, taken), uneven=uneven), sizes, machine)
         for taken in islice(every, 150)
     ]
-    costs += [
-        ds.plan(graph, mesh, chaos(random)).cost(sizes, machine=machine).picoseconds
-        for _ in range(10)
-    ]
+    plans = [ds.plan(graph, mesh, chaos(random), uneven=uneven) for _ in range(10)]
+    costs += [price(each, sizes, machine) for each in plans]
     assert min(costs) >= best.search.cost
     if prod(map(len, options)) <= 150:
         assert min(costs) == best.search.cost
