@@ -5,8 +5,9 @@
     batch 64           data      data      tensor       data at seq = 143, tensor at 144
 
 Costs are whole picoseconds, so a comparison is exact, and a tie is one. What is said is said of
-these plans; that no plan at all is faster is proved where the search of one of them was for these
-sizes, on this machine and within this memory.
+these plans; that none at all is faster is proved where the search of one of them was for these
+sizes, on this machine and within this memory, and looked among plans of the same graph, mesh,
+storage and precision as all of these.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dimsolve.solver.algebra.poly import Dim
 
 from .machine import Machine
 from .plan import Plan, bytes_of, machine_of
-from .plan_data import PlanError, SearchRecord, problem, seconds_text
+from .plan_data import PlanError, problem, seconds_text
 
 NO_PLANS = problem(
     "no-plans",
@@ -96,7 +97,7 @@ class BreakEven(Displayed):
 
 
 def cell_text(best: Cheapest) -> str:
-    """Returns which plan it is, and its time; a star where no plan at all is faster."""
+    """Returns which plan it is, and its time; a star where it is proved that none is faster."""
     if not best.names:
         return "none"
     star = "*" if best.proved else ""
@@ -167,9 +168,7 @@ class _Asked:
             least = min(costs.values(), default=0)
             names = tuple(name for name, cost in costs.items() if cost == least)
             proved = any(
-                self._is_bound(plan.search, sizes) and plan.search.bound >= least
-                for plan in self.plans.values()
-                if plan.search is not None and names
+                self._is_bound(plan, sizes, least) for plan in self.plans.values() if names
             )
             self.known[point] = Cheapest(names, costs, proved)
         return self.known[point]
@@ -191,10 +190,16 @@ class _Asked:
             self.formulas[name] = plan.cost(sizes, machine=self.machine).formula
         return evaluate(self.formulas[name], sizes)
 
-    def _is_bound(self, record: SearchRecord, sizes: Mapping[str, int]) -> bool:
-        """Whether what a search has proved is true of all plans that are asked for here."""
+    def _is_bound(self, plan: Plan, sizes: Mapping[str, int], least: int) -> bool:
+        """Whether a plan's search has proved that no plan costs less than ``least`` here: it was
+        for these sizes, on this machine, within no less memory, and among plans as all of these.
+        """
+        record = plan.search
+        if record is None or record.bound < least:
+            return False
         free = record.memory is None or (self.memory is not None and self.memory <= record.memory)
-        return free and record.sizes == dict(sizes) and record.machine == self.machine
+        same = all(_searched(other) == _searched(plan) for other in self.plans.values())
+        return free and same and record.sizes == dict(sizes) and record.machine == self.machine
 
     def crossings(
         self, over: Mapping[str, tuple[int, ...]], best: Mapping[Point, Cheapest]
@@ -235,3 +240,8 @@ class _Asked:
                 if low[axis] < size < high[axis] and both <= self.cheapest(point).costs.keys():
                     return point
         return None
+
+
+def _searched(plan: Plan) -> tuple[object, ...]:
+    """What the plans that a search compares have in common."""
+    return plan.graph, plan.mesh, plan.precision, plan.state, plan.uneven

@@ -4,8 +4,9 @@ Processes that tests start find the tests too: what a test sends them is importe
 root goes to the end of the path, so that an installed dimsolve comes before the tree.
 
 Where several processes run the tests (``pytest -n 2 --dist=loadgroup``), what takes long to make is
-made once: the service, the worlds of ranks and the traced models each belong to one process, and a
-file's tests stay together.
+made once: the service and the traced models each belong to one process, and a file's tests stay
+together. What takes longest comes first (``--no-loadscope-reorder`` keeps this order), so that no
+process is left with it in the end.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ settings.load_profile("untimed")
 sys.path.append(str(Path(__file__).parent.parent))
 
 SHARED = {
-    "tests.oracles.ranks": "ranks",
     "tests.partition.planning.models": "models",
     "tests.face.running": "service",
     "tests.face.browser": "service",
@@ -31,11 +31,33 @@ SHARED = {
 """Helper -> group: all tests of files that use it are run by one process, unless it says else."""
 
 
+APART = ("exec/running/test_faults.py", "exec/parallel/test_architectures.py", "test_docs.py")
+"""Files whose tests share nothing, and take long: each goes to whichever process is free."""
+
+SLOW = ("exec/running", "exec/parallel", "exec/distributed", "test_docs.py", "face", "exec")
+"""Places whose tests take longest, the slowest first."""
+
+
+def _path(item: pytest.Item) -> str:
+    return item.path.relative_to(Path(__file__).parent).as_posix()
+
+
+def _place(item: pytest.Item) -> int:
+    path = _path(item)
+    return next((n for n, slow in enumerate(SLOW) if path.startswith(slow)), len(SLOW))
+
+
+def _group(item: pytest.Item) -> str:
+    if _path(item) in APART:
+        return item.nodeid
+    module = item.getparent(pytest.Module)
+    assert module is not None
+    homes = {getattr(value, "__module__", None) for value in vars(module.obj).values()}
+    return next((name for home, name in SHARED.items() if home in homes), _path(item))
+
+
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=_place)
     for item in items:
-        if item.get_closest_marker("xdist_group"):
-            continue
-        module = item.getparent(pytest.Module)
-        homes = {getattr(value, "__module__", None) for value in vars(module.obj).values()}
-        group = next((name for home, name in SHARED.items() if home in homes), str(item.path))
-        item.add_marker(pytest.mark.xdist_group(group))
+        item.add_marker(pytest.mark.xdist_group(_group(item)))

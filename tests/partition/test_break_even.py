@@ -78,6 +78,20 @@ def test_a_plan_is_best_of_all_only_where_its_search_proved_it() -> None:
     assert ds.break_even({"auto": limited}, over, memory="0.9 GiB").best[8, 16].proved
 
 
+def test_a_proof_is_of_plans_like_those_it_looked_among() -> None:
+    """Another mesh, or parameters stored in parts, are none of them."""
+    at = {"batch": 8, "seq": 16}
+    auto = ds.plan(two_linears(), {"tp": 2}, "auto", machine=SLOW, sizes=at)
+    over = {"batch": [8], "seq": [16]}
+    for other in (
+        ds.plan(two_linears(), {"tp": 4}, "data"),
+        ds.plan(two_linears(), {"tp": 2}, "data", state="optimizer"),
+    ):
+        found = ds.break_even({"auto": auto, "other": other}, over)
+        assert not found.best[8, 16].proved
+    assert ds.break_even({"auto": auto}, over).best[8, 16].proved
+
+
 def test_what_does_not_fit_or_serve_is_left_out() -> None:
     plans = {"data": named()["data"]}
     found = ds.break_even(plans, {"batch": [1, 2]}, sizes={"seq": 16}, machine=SLOW)

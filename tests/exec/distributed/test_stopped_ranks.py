@@ -12,8 +12,6 @@ import pytest
 from tests.exec import stopping
 from tests.oracles.ranks import Ranks
 
-pytestmark = pytest.mark.xdist_group("faults")  # their worlds end with them: none is shared
-
 
 class Case(NamedTuple):
     """Where rank 1 stops, and on which mesh; ``own_mesh``: of the user's own making."""

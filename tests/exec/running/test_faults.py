@@ -17,8 +17,6 @@ import pytest
 from tests.exec import disagreeing, faulty
 from tests.oracles.ranks import Ranks, world
 
-pytestmark = pytest.mark.xdist_group("faults")  # their worlds end with them: none is shared
-
 HERE = Path(__file__).parents[1]
 RUN = [sys.executable, "-m", "dimsolve", "run"]
 MODEL = f"{HERE}/faulty.py:model"
