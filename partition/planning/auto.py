@@ -282,16 +282,25 @@ class Proved:
     ended: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A mesh, how plans for it are made of a case and the options of all operators, and the plans
+    of the named policies for a case.
+    """
+
+    mesh: Mesh
+    make: Callable[[Case, list[Option]], PlanData]
+    named: Callable[[Case], Iterable[PlanData]]
+
+
 @dataclass(slots=True)
 class Cases:
     """The search over all cases of one mesh. ``cost``: of the best plan so far; ``deals``: whether
     an operator may be cut into unequal parts; ``proved``: of every case.
     """
 
-    make: Callable[[Case, list[Option]], PlanData]
-    named: Callable[[Case], Iterable[PlanData]]
+    space: Space
     network: Network
-    mesh: Mesh
     asked: Asked
     clock: Clock
     cost: int = FORBIDDEN
@@ -305,9 +314,9 @@ class Cases:
         are what is to be undercut within it. No case takes the time of the others: those that are
         not decided are searched again with what is left.
         """
-        form = formulation_of(self.network, self.mesh, self.asked)
+        form = formulation_of(self.network, self.space.mesh, self.asked)
         self.deals = form.vocabulary.deals
-        self.proved = [Proved(case) for case in cases_of(self.network, self.mesh, self.asked)]
+        self.proved = [Proved(case) for case in cases_of(self.network, self.space.mesh, self.asked)]
         for number, each in enumerate(self.proved):
             bases = (n for n in range(number) if self.proved[n].dearer is None)
             each.dearer = next(
@@ -341,7 +350,7 @@ class Cases:
         """Returns a bound with its proof, and takes the plan that is found."""
         found = Rounds(form, clock, walk, self.cost).run()
         if found.taken is not None:
-            self._offer(self.make(form.case, found.taken))
+            self._offer(self.space.make(form.case, found.taken))
         return found.bound, found.proof
 
     def _bound(self, each: Proved) -> int:
@@ -354,12 +363,12 @@ class Cases:
         for case in [each.case for each in self.proved]:
             words = {dict(case.states).get(axis) for axis in self.asked.storage}
             if len(words) <= 1 and (self.best is None or not self.clock.late):
-                for plan in self.named(case):
+                for plan in self.space.named(case):
                     self._offer(plan)
 
     def _walk(self, case: Case) -> Callable[[list[Option]], tuple[int, int]]:
         """What a choice costs as a plan, and by how many bytes it does not fit."""
-        return lambda taken: self._walked(self.make(case, taken))
+        return lambda taken: self._walked(self.space.make(case, taken))
 
     def _walked(self, plan: PlanData) -> tuple[int, int]:
         asked = self.asked
@@ -398,7 +407,7 @@ class Cases:
             bound = min(bound, own)
             found.append(
                 CaseRecord(
-                    mesh=_counts(self.mesh),
+                    mesh=_counts(self.space.mesh),
                     state=dict(each.case.states),
                     recompute=each.case.recompute,
                     limited=limited,
@@ -409,28 +418,26 @@ class Cases:
         return bound, found
 
 
-def search(
-    make: Callable[[Case, list[Option]], PlanData],
-    named: Callable[[Case], Iterable[PlanData]],
-    network: Network,
-    mesh: Mesh,
-    asked: Asked,
-) -> PlanData:
-    """Returns the plan of least time with what is proved of it. make: a plan of a case and the
-    options of all operators. named: the plans of the named policies for a case. Raises PlanError
-    where nothing fits in memory.
+def search(spaces: Sequence[Space], network: Network, asked: Asked) -> PlanData:
+    """Returns the plan of least time with what is proved of it: of all ways to see the mesh, the
+    given one first. Raises PlanError where nothing fits in memory.
     """
     clock = Clock(asked.seconds, stream=watched() if asked.progress else None)
-    found = Cases(make, named, network, mesh, asked, clock)
+    found: list[Cases] = []
+    cost, best = FORBIDDEN, None
     try:
-        found.run()
-        bound, records = found.records()
-        if found.best is None:
-            raise infeasible(found, bound)
+        for number, space in enumerate(spaces):
+            share = clock if len(spaces) == 1 else clock.part(1 / (len(spaces) - number))
+            found.append(Cases(space, network, asked, share, cost, best))
+            found[-1].run()
+            cost, best = found[-1].cost, found[-1].best
+        bound, records = _together([each.records() for each in found])
+        if best is None:
+            raise infeasible(found, bound, clock)
     finally:
         clock.wipe()
     # Where nothing can be cut so, the proof is one of equal parts.
-    uneven: Uneven = asked.uneven if found.deals else "refuse"
+    uneven: Uneven = asked.uneven if any(each.deals for each in found) else "refuse"
     record = SearchRecord(
         machine=asked.machine,
         sizes=dict(asked.sizes),
@@ -438,11 +445,22 @@ def search(
         optimizer_states=asked.states,
         storage=list(asked.storage),
         uneven=uneven,
-        cost=found.cost,
-        bound=max(min(bound, found.cost), 0),
+        cost=cost,
+        bound=max(min(bound, cost), 0),
         cases=records,
     )
-    return found.best.searched(record)
+    return best.searched(record)
+
+
+def _together(found: Iterable[tuple[int, list[CaseRecord]]]) -> tuple[int, list[CaseRecord]]:
+    """The bound of all meshes, and the cases of one after the other."""
+    bound, records = FORBIDDEN, list[CaseRecord]()
+    for own, entries in found:
+        first, bound = len(records), min(bound, own)
+        for each in entries:
+            base = None if each.dearer_than is None else each.dearer_than + first
+            records.append(each.model_copy(update={"dearer_than": base}))
+    return bound, records
 
 
 def _counts(mesh: Mesh) -> dict[Axis, int]:
@@ -470,18 +488,20 @@ def decided_by(
     return decided, classes
 
 
-def infeasible(found: Cases, bound: int) -> PlanError:
+def infeasible(found: Sequence[Cases], bound: int, clock: Clock) -> PlanError:
     """Returns the error for a graph that no plan brings into memory, or none that was found. The
     least is looked for among the cases that hold least.
     """
-    asked, limit = found.asked, found.asked.memory or 0
+    asked, limit = found[0].asked, found[0].asked.memory or 0
     if bound < FORBIDDEN:
         return NOT_FOUND(limit=bytes_text(limit))
-    form = formulation_of(found.network, found.mesh, asked)
     least, known = FORBIDDEN, FORBIDDEN
-    for case in reversed(cases_of(found.network, found.mesh, asked)):
-        low, high = least_memory(form.of(case, limit), found._walk(case), limit, least, found.clock)
-        least, known = min(least, low), min(known, high)
+    for each in found:
+        mesh = each.space.mesh
+        form = formulation_of(each.network, mesh, asked)
+        for case in reversed(cases_of(each.network, mesh, asked)):
+            low, high = least_memory(form.of(case, limit), each._walk(case), limit, least, clock)
+            least, known = min(least, low), min(known, high)
     return NOTHING_FITS(limit=bytes_text(limit), least=bytes_text(least), found=bytes_text(known))
 
 
@@ -553,21 +573,57 @@ def verified(plan: PlanData, network: Network, mesh: Mesh) -> None:
         storage=record.storage,
         uneven=record.uneven,
     )
-    form = formulation_of(network, mesh, asked)
-    every = cases_of(network, mesh, asked)
-    said = [(tuple(each.state.items()), each.recompute) for each in record.cases]
-    if said != [(case.states, case.recompute) for case in every]:
+    meshes, first = _meshes(record), 0
+    if any(each not in meshes for each in (_counts(mesh), _given(mesh, plan.factors))):
+        raise NotProved("it has no cases of its mesh")
+    for own in meshes:
+        seen = Mesh.of(own)
+        every = cases_of(network, seen, asked)
+        entries = record.cases[first : first + len(every)]
+        said = [(each.mesh, tuple(each.state.items()), each.recompute) for each in entries]
+        if said != [(own, case.states, case.recompute) for case in every]:
+            raise NotProved("its cases are not those of the search")
+        _check_cases(formulation_of(network, seen, asked), every, record, first)
+        first += len(every)
+    if first != len(record.cases):
         raise NotProved("its cases are not those of the search")
-    for case, entry in zip(every, record.cases, strict=True):
+
+
+def _given(mesh: Mesh, factors: Mapping[Axis, Sequence[Axis]]) -> dict[Axis, int]:
+    """The mesh whose axes are not seen as several."""
+    names = {each: axis for axis, own in factors.items() for each in own}
+    found: dict[Axis, int] = {}
+    for axis, count in _counts(mesh).items():
+        whole = names.get(axis, axis)
+        found[whole] = found.get(whole, 1) * count
+    return found
+
+
+def _check_cases(
+    form: Formulation, every: Sequence[Case], record: SearchRecord, first: int
+) -> None:
+    """Raises NotProved unless all cases of one mesh, which stand from ``first`` on, are proved."""
+    entries = record.cases[first : first + len(every)]
+    for case, entry in zip(every, entries, strict=True):
         if entry.dearer_than is None:
             limit = record.memory if entry.limited else None
             check_case(form.of(case, limit), record.bound, entry.proof)
             continue
-        other = record.cases[entry.dearer_than] if 0 <= entry.dearer_than < len(every) else entry
+        base = entry.dearer_than - first
+        other = entries[base] if 0 <= base < len(every) else entry
         if other.limited or other.dearer_than is not None:
             raise NotProved(f"case {entry.dearer_than} is not proved without a limit")
-        if not form.dearer(case, every[entry.dearer_than]):
+        if not form.dearer(case, every[base]):
             raise NotProved(f"a case may cost less than case {entry.dearer_than}")
+
+
+def _meshes(record: SearchRecord) -> list[dict[Axis, int]]:
+    """The meshes of the cases, each once."""
+    found: list[dict[Axis, int]] = []
+    for each in record.cases:
+        if not found or list(each.mesh.items()) != list(found[-1].items()):
+            found.append(each.mesh)
+    return found
 
 
 def check_case(form: Formulation, bound: int, proof: Sequence[Any]) -> None:

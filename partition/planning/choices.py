@@ -272,10 +272,11 @@ class OperatorClass:
             for placement, patterns in zip((*rule.inputs, *rule.outputs), self.tensors, strict=True)
         ]
         for placement, patterns in zip(placements, self.tensors, strict=True):
-            if isinstance(placement, Shard) and patterns is not None:
-                if not self.dealt.keys().isdisjoint(patterns[placement.dim].names):
-                    reason = f"{rule.name} is cut within what an outer axis cuts into unequal parts"
-                    return Refusal(reason, rule.name)
+            if not isinstance(placement, Shard) or patterns is None:
+                continue
+            if not self.dealt.keys().isdisjoint(patterns[placement.dim].names):
+                reason = f"{rule.name} is cut within what an outer axis cuts into unequal parts"
+                return Refusal(reason, rule.name)
         cut = {rule.name: blocks * sum(segments or (1,))}
         for placement, patterns in zip(placements, self.tensors, strict=True):
             if isinstance(placement, Shard) and patterns is not None:

@@ -21,7 +21,7 @@ PAS(graph, resource)           a function that calls graph.partition
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar, cast, get_args
@@ -36,9 +36,9 @@ from ..gc_paused import gc_paused
 from ..inlining import inlined
 from ..machine import Machine
 from ..mesh import Mesh, MeshLike, part_symbol
-from ..plan_data import PlanData, plan_error, problem
-from .assemble import Assembly
-from .auto import Asked, decided_by, search, verified
+from ..plan_data import PlanData, State, plan_error, problem
+from .assemble import Assembly, Decided
+from .auto import Asked, Space, decided_by, search, verified
 from .axis_state import AxisState, data_axes
 from .cases import Case
 from .choices import OperatorClass
@@ -48,7 +48,7 @@ from .experts import experts
 from .network import Network
 from .remarks import remarks
 from .requests import obey, requests_from, requests_of
-from .requirements import Requirements, Uneven
+from .requirements import Requirements, Uneven, common_length
 from .sequence import sequence, tensor_and_sequence
 from .storage import precision_of, states_of
 from .tensor import SeenAsTwo, tensor
@@ -57,6 +57,8 @@ from .vocabulary import Option
 AUTO = "auto"
 BESIDE = ("data", "data+tensor", "tensor", "tensor+sequence")
 """The policies whose plans a search takes, where its own best does not fit, to be undercut."""
+CUTTING = ("data+tensor", "tensor")
+"""The policies that may see an axis as two."""
 DEFAULT = "data+tensor"
 BY_MEANING = (DEFAULT, "tensor+sequence")
 
@@ -253,33 +255,72 @@ def searched(make: type[P], network: Network, mesh: Mesh, state: Any, asked: Ask
     """Returns the plan of least time. state: how parameters are stored; ``"auto"``: as is best,
     also where none is said and memory is limited.
     """
-    open_axes: tuple[str, ...] = ()
-    if state == AUTO or (state is None and asked.memory is not None):
-        fixed = states_of(None, mesh, ())
-        open_axes = tuple(axis for axis in mesh.names if axis not in fixed)
-    else:
-        fixed = states_of(state, mesh, mesh.names if isinstance(state, str) else ())
-    asked = replace(asked, state=fixed, storage=open_axes)
-    identity = graph_id(network.graph)
+    known: dict[str, Decisions | None] = {}
+
+    def decided(policies: Iterable[str]) -> Iterator[Decisions]:
+        for policy in policies:
+            if policy not in known:
+                known[policy] = None
+                with suppress(DimsolveError):
+                    known[policy] = decisions(network, mesh, policy, asked.uneven)
+            found = known[policy]
+            if found is not None:
+                yield found
+
+    views = {mesh: dict[str, list[str]]()}
+    for each in decided(CUTTING if _may_be_two(network, mesh, asked.uneven) else ()):
+        if not isinstance(state, Mapping) or not each.factors.keys() & state.keys():
+            views.setdefault(each.mesh, each.factors)
+    fixed: dict[str, State] = {}
+    open_axes: dict[str, None] = {}
+    for view in views:
+        if state == AUTO or (state is None and asked.memory is not None):
+            own = states_of(None, view, ())
+            open_axes.update({axis: None for axis in view.names if axis not in own})
+        else:
+            own = states_of(state, view, view.names if isinstance(state, str) else ())
+        fixed.update(own)
+    asked = replace(asked, state=fixed, storage=tuple(open_axes))
+    spaces = [_space(make, network, *view, lambda: decided(BESIDE)) for view in views.items()]
+    return cast("P", search(spaces, network, asked))
+
+
+def _may_be_two(network: Network, mesh: Mesh, uneven: Uneven) -> bool:
+    """Whether some axis has several times as many ranks as an operator has units."""
+    if uneven == "refuse":
+        return False
+    units = {
+        common_length(choice.requirements, network.facts)
+        for op_class in {operator.op_class for operator in network.operators}
+        for choice in op_class.choices()
+    } - {0, 1}
+    counts = [count for _, count in mesh.axes if isinstance(count, int)]
+    return any(own < count and count % own == 0 for own in units for count in counts)
+
+
+def _space(
+    make: type[P],
+    network: Network,
+    mesh: Mesh,
+    factors: Mapping[str, list[str]],
+    policies: Callable[[], Iterator[Decisions]],
+) -> Space:
+    """What a search takes for one way to see the mesh."""
+    identity, notes = graph_id(network.graph), list(_seen(mesh, factors))
+
+    def plan(decided: Decided, classes: Sequence[OperatorClass], case: Case) -> P:
+        assembly = Assembly(network, mesh, decided, classes, dict(case.states), None, factors)
+        return assembly.plan(make, identity, AUTO, notes, case.regions)
 
     def made(case: Case, taken: list[Option]) -> P:
-        decided, classes = decided_by(network, mesh, taken)
-        assembly = Assembly(network, mesh, decided, classes, dict(case.states), None)
-        return assembly.plan(make, identity, AUTO, [], case.regions)
-
-    known: list[Decisions] = []
+        return plan(*decided_by(network, mesh, taken), case)
 
     def named(case: Case) -> Iterator[P]:
-        if not known:
-            for policy in BESIDE:
-                with suppress(DimsolveError):
-                    found = decisions(network, mesh, policy, asked.uneven)
-                    known.extend([] if found.factors else [found])
-        for each in known:
-            assembly = Assembly(network, mesh, each.axes, each.classes, dict(case.states), None)
-            yield assembly.plan(make, identity, AUTO, [], case.regions)
+        for each in policies():
+            if each.mesh == mesh:
+                yield plan(each.axes, each.classes, case)
 
-    return cast("P", search(made, named, network, mesh, asked))
+    return Space(mesh, made, named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,10 +370,15 @@ def _decisions(
         complete(along, requirements)
         classes = along.local_classes()
         decided.append((along, requirements))
+    notes += _seen(mesh, factors)
+    return Decisions(mesh, decide.name, decided, classes, notes, factors)
+
+
+def _seen(mesh: Mesh, factors: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """What a plan says of axes that are seen as several."""
     for axis, names in factors.items():
         sizes = " x ".join(str(mesh[name]) for name in names)
-        notes.append(f"{axis} is seen as {sizes}, the axes {' and '.join(names)}")
-    return Decisions(mesh, decide.name, decided, classes, notes, factors)
+        yield f"{axis} is seen as {sizes}, the axes {' and '.join(names)}"
 
 
 def seen_as_two(mesh: Mesh, axis: str, units: int) -> tuple[Mesh, list[str]]:

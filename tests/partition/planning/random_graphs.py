@@ -92,9 +92,7 @@ def _all_choices(state: AxisState, number: int) -> list[Choice]:
     return [*found, passing] if passing is not None else found
 
 
-def _dealt(
-    state: AxisState, choice: Choice, number: int, duties: Requirements
-) -> Iterator[Choice]:
+def _dealt(state: AxisState, choice: Choice, number: int, duties: Requirements) -> Iterator[Choice]:
     """The choice that deals out one by one what the count need not divide."""
     if choice.requirements and not choice.units and not _legal(choice, duties):
         need = choice.requirements[0]

@@ -81,6 +81,54 @@ def test_no_plan_of_a_random_graph_is_faster(seed: int) -> None:
         assert min(costs) == best.search.cost
 
 
+@pytest.mark.parametrize(("count", "faster"), [(2, False), (3, True), (7, True)])
+def test_unequal_parts_are_options_with_the_cost_of_the_longest(count: int, faster: bool) -> None:
+    """Where the count divides the widths nothing is faster, and the proof is that of equal parts;
+    else parts of 64 and 256 are. What is planned runs equal to one device.
+    """
+    g = two_linears()
+    asked: dict[str, Any] = {"machine": SLOW, "sizes": SIZES}
+    refused = ds.plan(g, {"tp": count}, "auto", uneven="refuse", **asked)
+    made = ds.plan(g, {"tp": count}, "auto", **asked)
+    assert refused.search is not None and made.search is not None
+    assert made.search.optimal and made.uneven is faster
+    assert (made.search.cost < refused.search.cost) is faster
+    assert refused.search.uneven == "refuse" and refused.version < 4
+    read = ds.Plan.from_json(made.to_json()).for_graph(g)
+    assert read == made and ds.verify(read).ok
+    equal_parts = made.search.model_copy(update={"uneven": "refuse"})
+    claimed = made.model_copy(update={"search": equal_parts})
+    if faster:
+        assert not ds.verify(claimed).ok  # the proof is of a larger space
+    assert equal(made, g)
+
+
+def test_a_batch_is_cut_unequally_where_that_is_allowed() -> None:
+    g = two_linears()
+    asked: dict[str, Any] = {"machine": SLOW, "sizes": {"batch": 7, "seq": 16}}
+    kept = ds.plan(g, {"dp": 2}, "auto", uneven="parameters", **asked)
+    made = ds.plan(g, {"dp": 2}, "auto", uneven="allow", **asked)
+    assert kept.search is not None and made.search is not None
+    assert made.search.cost <= kept.search.cost
+    assert not made.conditions
+    assert made.cost().picoseconds == made.search.cost and ds.verify(made).ok
+    assert equal(made, g)
+
+
+def test_key_value_heads_are_held_more_than_once_where_that_is_faster() -> None:
+    """Of an axis that is seen as two the proof is of both: a bound for each way to see it."""
+    graph, _, _, sizes = traced("llama")
+    made = ds.plan(graph, {"tp": 4}, "auto", machine=SLOW, sizes=sizes)
+    assert made.search is not None and made.search.optimal
+    seen = [each.mesh for each in made.search.cases]
+    assert seen == [{"tp": 4}, {"tp_0": 2, "tp_1": 2}]
+    read = ds.Plan.from_json(made.to_json()).for_graph(graph)
+    assert read == made and ds.verify(read).ok
+    one = made.search.model_copy(update={"cases": made.search.cases[1:]})
+    found = ds.verify(made.model_copy(update={"search": one}))
+    assert not found.ok and found.reason == "it has no cases of its mesh"
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_relaxed_values_bound_the_best_plan_from_below(
     part: int, monkeypatch: pytest.MonkeyPatch
