@@ -183,8 +183,7 @@ def policy_of(policy: Any, network: Network, mesh: Mesh) -> Policy:
         raise _unknown(policy)
 
     def decide(state: AxisState, requirements: Requirements) -> list[str]:
-        obey(requests, state, requirements)
-        return []
+        return obey(requests, state, requirements)
 
     return Policy(name, decide)
 

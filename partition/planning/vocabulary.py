@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from dimsolve.solver.algebra.poly import Dim
-from dimsolve.solver.proof.divisibility import exact_quotient
 
 from ..layout import Layout
 from ..mesh import Mesh
@@ -21,7 +20,7 @@ from ..search.clock import Clock
 from .choices import Choice, OperatorClass
 from .completion import loses_digits
 from .network import Network, Operator
-from .requirements import Requirements, Uneven, common_length
+from .requirements import Requirements, Uneven, units_of
 from .ways import Need
 
 Kind: TypeAlias = tuple[OperatorClass, bool]
@@ -211,15 +210,9 @@ class Vocabulary:
         allowed. What neighbours ask for may be dealt out in larger units.
         """
         requirements = self.requirements[axis]
-        if requirements.uneven == "refuse" or requirements.conditions_of(choice) == ():
+        if requirements.conditions_of(choice) == ():
             return None
-        if all(isinstance(need.length, int) for need in choice.requirements):
-            units: Dim = common_length(choice.requirements, self.network.facts)
-        elif requirements.uneven == "parameters":
-            return None
-        else:
-            need = choice.requirements[0]
-            units = exact_quotient(need.length, need.divisor, self.network.facts) or 1
+        units = units_of(choice.requirements, requirements.uneven, self.network.facts)
         dealt = None if units == 1 else op_class.uneven(choice, units)
         return dealt if isinstance(dealt, Choice) else None
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import dimsolve as ds
+from dimsolve.examples import llama
 from dimsolve.exec.graph import Graph
 from dimsolve.partition.inlining import inlined
 from dimsolve.partition.machine import Machine
@@ -115,10 +116,11 @@ def test_a_batch_is_cut_unequally_where_that_is_allowed() -> None:
     assert equal(made, g)
 
 
-def test_key_value_heads_are_held_more_than_once_where_that_is_faster() -> None:
+def test_an_axis_of_more_ranks_than_key_value_heads_is_searched_as_two_also() -> None:
     """Of an axis that is seen as two the proof is of both: a bound for each way to see it."""
-    graph, _, _, sizes = traced("llama")
-    made = ds.plan(graph, {"tp": 4}, "auto", machine=SLOW, sizes=sizes)
+    model, example, names = llama.tiny()
+    graph = ds.trace(model, kwargs=example, dynamic=names)
+    made = ds.plan(graph, {"tp": 4}, "auto", machine=SLOW, sizes={"batch": 4, "seq": 16})
     assert made.search is not None and made.search.optimal
     seen = [each.mesh for each in made.search.cases]
     assert seen == [{"tp": 4}, {"tp_0": 2, "tp_1": 2}]
