@@ -11,11 +11,15 @@ process is left with it in the end.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Processes of tests and of ranks share the cores: a second thread in each of them only waits.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A timed assertion never decides a test: how long an example takes depends on the machine.
 settings.register_profile("untimed", deadline=None)
@@ -31,7 +35,14 @@ SHARED = {
 """Helper -> group: all tests of files that use it are run by one process, unless it says else."""
 
 
-APART = ("exec/running/test_faults.py", "exec/parallel/test_architectures.py", "test_docs.py")
+APART = (
+    "exec/parallel/test_architectures.py",
+    "exec/parallel/test_trainers.py",
+    "exec/running/test_faults.py",
+    "exec/running/test_run.py",
+    "exec/running/test_run_targets.py",
+    "test_docs.py",
+)
 """Files whose tests share nothing, and take long: each goes to whichever process is free."""
 
 SLOW = ("exec/running", "exec/parallel", "exec/distributed", "test_docs.py", "face", "exec")

@@ -20,12 +20,14 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
+from weakref import ref
 
 import torch.distributed as dist
 
@@ -42,7 +44,17 @@ PATIENCE = 10.0
 
 STORE = "the process that holds the store of the process group"
 
+LATEST = 8
+"""So many of the objects that answer are kept after everybody else has let them go."""
+
 T = TypeVar("T")
+
+
+class Answering(Protocol):
+    """What other ranks may ask something, through the store."""
+
+    def answer(self) -> None:
+        """Looks whether it was asked, and answers."""
 
 
 class Watch:
@@ -57,6 +69,8 @@ class Watch:
         self.world = world
         self.failure: Failure | None = None
         self.tasks: list[Callable[[Any], None]] = []
+        self._answers: list[ref[Answering]] = []
+        self._latest: deque[Answering] = deque(maxlen=LATEST)
         self.timeout: float | None = None
         self.waits = ""
         self._since = time.monotonic()
@@ -79,6 +93,14 @@ class Watch:
             self.failure = Failure(**json.loads(told))
         except (RuntimeError, TimeoutError):
             self.failure = failure  # the store does not answer: nobody can be told
+
+    def answer_with(self, known: Answering) -> None:
+        """Asks something with every look as long as it lives. The last few are kept a while:
+        another rank may still ask for what one of them knew.
+        """
+        self._answers = [each for each in self._answers if each() is not None]
+        self._answers.append(ref(known))
+        self._latest.append(known)
 
     def store(self, prefix: str) -> Any:
         """Returns the watch's connection to the store under a prefix, for questions of `ask`."""
@@ -262,6 +284,9 @@ class Watch:
             told = self._store.check(["failure"]) and self._store.get("failure")
             for task in list(self.tasks):
                 task(self._store)
+            for known in [each() for each in self._answers]:
+                if known is not None:
+                    known.answer()
             self._misses = 0
         except RuntimeError:
             self._misses += 1

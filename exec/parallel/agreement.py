@@ -202,7 +202,7 @@ class Agreement:
         prefix = f"dimsolve/module/{next(_numbers)}/{members}"
         self._store = self._watch.store(prefix)
         if len(self.ranks) > 1:
-            self._watch.tasks.append(self._answer)
+            self._watch.answer_with(self)
 
     def another(self, plan: Plan) -> Agreement:
         """Returns the agreement of the same ranks on another plan of the same part."""
@@ -467,7 +467,7 @@ class Agreement:
         ranks = [int(key.rpartition("/")[2]) for key in missing]
         return all(after[rank] != before[rank] for rank in ranks)
 
-    def _answer(self, _: Any) -> None:
+    def answer(self) -> None:
         """Sends what this rank was called with, where others have asked and it knows the sizes.
 
         Runs in the watch's thread.

@@ -7,6 +7,7 @@ sizes       before a batch of new sizes       save       before the parts become
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from typing import Any
@@ -36,6 +37,19 @@ def made(mesh: dict[str, int], *, own_mesh: bool = False) -> Any:
     if own_mesh:
         given = init_device_mesh("cpu", tuple(mesh.values()), mesh_dim_names=tuple(mesh))
     return ds.parallelize(model, plan, given)
+
+
+def made_and_let_go(count: int) -> int:
+    """Makes and runs parts, of which the last one is kept; returns how many the watch asks."""
+    from dimsolve.exec.distributed.watch import watch
+
+    for _ in range(count):
+        part = made({"tp": 2})
+        part(input=torch.randn(8, 8))
+    gc.collect()
+    guard = watch()
+    assert guard is not None and part is not None
+    return sum(known() is not None for known in guard._answers)
 
 
 def trained_until_stopped(mesh: dict[str, int], point: str, own_mesh: bool = False) -> str:

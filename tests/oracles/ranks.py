@@ -30,7 +30,7 @@ class Ranks:
     """
 
     def __init__(
-        self, count: int, *, timeout: float = 90.0, backend: str = "gloo", patience: float = 60.0
+        self, count: int, *, timeout: float = 600.0, backend: str = "gloo", patience: float = 240.0
     ) -> None:
         import torch.distributed as dist
 

@@ -10,6 +10,8 @@ import torch.distributed as dist
 
 from dimsolve.exec.distributed import watch as watching
 from dimsolve.exec.distributed.watch import Watch
+from tests.exec import stopping
+from tests.oracles.ranks import world
 
 
 class StuckStore(dist.Store):
@@ -69,3 +71,8 @@ def test_the_end_waits_for_a_thread_that_is_inside_of_the_store(
     threading.Timer(2.0, store.free.set).start()
     guard.end()
     assert not guard._thread.is_alive()
+
+
+def test_parts_that_were_let_go_are_soon_asked_no_more() -> None:
+    """A session makes hundreds; each would cost a question to the store five times a second."""
+    assert world(2).run(stopping.made_and_let_go, 12) == [watching.LATEST] * 2
