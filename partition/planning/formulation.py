@@ -81,9 +81,9 @@ class Formulation:
         case: Case = PLAIN,
         uneven: Uneven = "refuse",
     ) -> None:
-        self.network, self.mesh, self.costs = network, mesh, costs
+        self.network, self.mesh, self.costs, self.sizes = network, mesh, costs, sizes
         # Of unequal parts the first is the longest.
-        self.sizes = {**{part_symbol(axis): 1 for axis in mesh.names}, **sizes}
+        self.first = {part_symbol(axis): 1 for axis in mesh.names}
         self.memory, self.states = memory, states
         self.numbers: dict[Dim, int] = {}
         self.vocabulary = Vocabulary(network, mesh, self.value, uneven)
@@ -129,7 +129,7 @@ class Formulation:
         if isinstance(dim, int):
             return dim
         if dim not in self.numbers:
-            self.numbers[dim] = evaluate(dim, self.sizes)
+            self.numbers[dim] = evaluate(dim, {**self.first, **self.sizes})
         return self.numbers[dim]
 
     def once(self, key: Any, make: Callable[[], M]) -> M:

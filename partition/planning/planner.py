@@ -267,8 +267,9 @@ def searched(make: type[P], network: Network, mesh: Mesh, state: Any, asked: Ask
                 yield found
 
     views = {mesh: dict[str, list[str]]()}
+    said = state if isinstance(state, Mapping) else mesh.names if state not in (None, AUTO) else ()
     for each in decided(CUTTING if _may_be_two(network, mesh, asked.uneven) else ()):
-        if not isinstance(state, Mapping) or not each.factors.keys() & state.keys():
+        if each.factors.keys().isdisjoint(said):
             views.setdefault(each.mesh, each.factors)
     fixed: dict[str, State] = {}
     open_axes: dict[str, None] = {}

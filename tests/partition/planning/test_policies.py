@@ -89,7 +89,7 @@ def test_what_is_asked_of_the_graph_itself_is_a_policy_too() -> None:
 def test_the_product_of_axes_must_divide() -> None:
     g = two_linears(hidden=12)
     with pytest.raises(ds.PlanError) as caught:
-        ds.plan(g, {"a": 2, "b": 2, "c": 2}, PAS)
+        ds.plan(g, {"a": 2, "b": 2, "c": 2}, PAS, uneven="refuse")
     assert "n = 12 is never a multiple of 8" in str(caught.value)
 
 
@@ -279,7 +279,7 @@ def test_mappings_that_cannot_be_followed_are_refused(policy: Any, text: str) ->
 
 def test_an_illegal_split_is_refused_with_its_legality() -> None:
     with pytest.raises(ds.PlanError) as caught:
-        ds.plan(two_linears(hidden=6), {"tp": 4}, {"linear": {"tp": "n"}})
+        ds.plan(two_linears(hidden=6), {"tp": 4}, {"linear": {"tp": "n"}}, uneven="refuse")
     error = caught.value
     assert "n = 6 is never a multiple of 4" in str(error)
     assert error.legality is not None
