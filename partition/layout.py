@@ -58,6 +58,14 @@ class Step:
     after: Layout
     shared: bool = False
 
+    @property
+    def counted(self) -> Layout:
+        """The layout whose longest part counts for what is moved: of a step to unequal parts the
+        one after it, of another the one before.
+        """
+        after = self.after[self.axis]
+        return self.after if isinstance(after, Shard) and after.of else self.before
+
 
 def path(
     source: Layout, target: Layout, counts: tuple[int, ...], gradient: bool = True
@@ -186,15 +194,26 @@ def _price(step: Step, counts: tuple[int, ...], gradient: bool) -> float:
     return relative_cost(before, after, False, gradient, counts[step.axis])[0] / others
 
 
+def units_of(shard: Shard, count: Dim) -> Dim:
+    """Returns how many units are dealt out: of equal parts as many as there are parts.
+
+    >>> units_of(Shard(0, of=112, unit=16), 3), units_of(Shard(0), 3)
+    (7, 3)
+    """
+    if not shard.of:
+        return count
+    length = shard.units * shard.unit
+    units = exact_quotient(shard.of, length, NO_FACTS)
+    return floor_div(shard.of, length) if units is None else units
+
+
 def longest(shard: Shard, count: Dim) -> Dim:
     """Returns the length of the longest of unequal parts, which is the first.
 
     >>> longest(Shard(0, of=112, unit=16), 3)
     48
     """
-    length = shard.units * shard.unit
-    units = exact_quotient(shard.of, length, NO_FACTS)
-    return ceil_div(floor_div(shard.of, length) if units is None else units, count) * length
+    return ceil_div(units_of(shard, count), count) * shard.units * shard.unit
 
 
 def local_dims(

@@ -17,7 +17,7 @@ one, and the public `dimsolve.Plan` is one with these questions as methods.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -36,9 +36,10 @@ from .machine import Machine, bytes_text
 from .reshard import Collective
 
 VERSIONS = (1, 2, 3, 4)
-"""Of the schema: a plan of another version is not read. One that cuts unequal parts, or sees an
-axis as two, is of version 4. One that stores parameters in parts, or in another dtype, or in which
-rules communicate, is of version 3, any other with regions of version 2, all others of version 1.
+"""Of the schema: a plan of another version is not read. One that cuts unequal parts, or
+might in the search for it, or sees an axis as two, is of version 4. One that stores parameters in
+parts, or in another dtype, or in which rules communicate, is of version 3, any other with regions
+of version 2, all others of version 1.
 """
 
 REAL = ("float64", "float32", "bfloat16", "float16")
@@ -351,6 +352,7 @@ class SearchRecord(Model):
     no limit; storage: the axes along which it was to decide how parameters are stored. ranks: of
     which all meshes with one axis or two were searched; None where the mesh was given. cost: of the
     plan, in picoseconds. bound: what every plan costs at least. cases: all, with their proofs.
+    uneven: what might be cut into unequal parts; "refuse" where nothing could be.
     """
 
     machine: Machine
@@ -359,9 +361,18 @@ class SearchRecord(Model):
     optimizer_states: int
     storage: list[Axis] = Field(default_factory=list)
     ranks: int | None = None
+    uneven: Literal["allow", "parameters", "refuse"] = "refuse"
     cost: int
     bound: int
     cases: list[CaseRecord] = Field(repr=False)
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A search of equal parts is written as in version 1."""
+        data: dict[str, Any] = write(self)
+        if self.uneven == "refuse":
+            del data["uneven"]
+        return data
 
     @property
     def seconds(self) -> float:
@@ -500,6 +511,12 @@ class PlanData(Model):
         """
         graph: Graph | None = self._planned
         return graph
+
+    def searched(self, record: SearchRecord | None) -> Self:
+        """Returns the plan with what a search for it has proved."""
+        deals = record is not None and record.uneven != "refuse"
+        version = 4 if deals else self.version
+        return self.model_copy(update={"search": record, "version": version})
 
     @model_serializer(mode="wrap")
     def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:

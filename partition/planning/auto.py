@@ -42,7 +42,7 @@ from .cases import Case, cases
 from .choices import OperatorClass
 from .formulation import Formulation, Instance
 from .network import Network
-from .requirements import Requirements
+from .requirements import Requirements, Uneven
 from .vocabulary import Option
 
 NO_SIZES = problem(
@@ -80,7 +80,8 @@ class Asked:
     """What a search is asked beside graph and mesh: the machine, the sizes, bytes of memory of a
     rank (None: as much as it takes), optimiser states per parameter, and seconds to search. state:
     how parameters are stored along axes; storage: axes along which the search decides it.
-    progress: whether stderr says meanwhile what is known, where somebody looks on.
+    progress: whether stderr says meanwhile what is known, where somebody looks on. uneven: what may
+    be cut into unequal parts.
     """
 
     machine: Machine
@@ -91,6 +92,7 @@ class Asked:
     state: Mapping[Axis, State] = field(default_factory=dict)
     storage: Sequence[Axis] = ()
     progress: bool = False
+    uneven: Uneven = "refuse"
 
 
 def formulation_of(network: Network, mesh: Mesh, asked: Asked) -> Formulation:
@@ -108,7 +110,9 @@ def formulation_of(network: Network, mesh: Mesh, asked: Asked) -> Formulation:
         raise NO_SIZES(missing=", ".join(missing), known=known)
     costs = Costs(asked.machine, counts)
     case = fixed_case(network, mesh, asked)
-    return Formulation(network, mesh, costs, asked.sizes, asked.memory, asked.states, case)
+    return Formulation(
+        network, mesh, costs, asked.sizes, asked.memory, asked.states, case, asked.uneven
+    )
 
 
 def fixed_case(network: Network, mesh: Mesh, asked: Asked) -> Case:
@@ -445,6 +449,9 @@ def search(shapes: Sequence[Shape], network: Network, ranks: int | None = None) 
             raise infeasible(found, bound)
     finally:
         clock.wipe()
+    # Where nothing can be cut so, the proof is one of equal parts.
+    deals = any(each.form.vocabulary.deals for each in found.proved)
+    uneven: Uneven = asked.uneven if deals else "refuse"
     record = SearchRecord(
         machine=asked.machine,
         sizes=dict(asked.sizes),
@@ -452,11 +459,12 @@ def search(shapes: Sequence[Shape], network: Network, ranks: int | None = None) 
         optimizer_states=asked.states,
         storage=list(dict.fromkeys(axis for shape in shapes for axis in shape.asked.storage)),
         ranks=ranks,
+        uneven=uneven,
         cost=found.cost,
         bound=max(min(bound, found.cost), 0),
         cases=records,
     )
-    return found.best.model_copy(update={"search": record})
+    return found.best.searched(record)
 
 
 def _counts(mesh: Mesh) -> dict[Axis, int]:
@@ -557,23 +565,28 @@ def verified(plan: PlanData, network: Network, mesh: Mesh) -> None:
             raise NotProved(f"the plan holds {held}, more than {record.memory}")
     if record.bound <= 0:
         return  # No time is below 0.
-    meshes = [mesh] if record.ranks is None else meshes_of(record.ranks)
-    if mesh not in meshes:
+    meshes, every = _meshes(record), list[tuple[dict[Axis, int], Formulation, Case]]()
+    given = _given(mesh, plan.factors)
+    wanted = [given] if record.ranks is None else [_counts(m) for m in meshes_of(record.ranks)]
+    if given not in wanted:
         raise NotProved(f"the mesh {mesh} is not one of {record.ranks} ranks that are searched")
-    every: list[tuple[Mesh, Formulation, Case]] = []
-    for each in meshes:
+    if [each for each in meshes if each in wanted] != wanted or _counts(mesh) not in meshes:
+        raise NotProved("its cases are not those of all its meshes")
+    for own in meshes:
+        seen = Mesh.of(own)
         asked = Asked(
             record.machine,
             record.sizes,
             record.memory,
             record.optimizer_states,
-            state=_fixed(plan, mesh, each),
-            storage=[axis for axis in each.names if axis in record.storage],
+            state=_fixed(plan, mesh, seen),
+            storage=[axis for axis in seen.names if axis in record.storage],
+            uneven=record.uneven,
         )
-        form = formulation_of(network, each, asked)
-        every += [(each, form, case) for case in cases_of(network, each, asked)]
+        form = formulation_of(network, seen, asked)
+        every += [(own, form, case) for case in cases_of(network, seen, asked)]
     said = [(e.mesh, tuple(e.state.items()), e.recompute) for e in record.cases]
-    if said != [(_counts(on), case.states, case.recompute) for on, _, case in every]:
+    if said != [(on, case.states, case.recompute) for on, _, case in every]:
         raise NotProved("its cases are not those of the search")
     for (on, form, case), entry in zip(every, record.cases, strict=True):
         if entry.dearer_than is None:
@@ -584,7 +597,7 @@ def verified(plan: PlanData, network: Network, mesh: Mesh) -> None:
         other = record.cases[entry.dearer_than] if known else entry
         if other.limited or other.dearer_than is not None:
             raise NotProved(f"case {entry.dearer_than} is not proved without a limit")
-        if every[entry.dearer_than][0] != on:
+        if list(every[entry.dearer_than][0].items()) != list(on.items()):
             raise NotProved(f"case {entry.dearer_than} is of another mesh")
         if not form.dearer(case, every[entry.dearer_than][2]):
             raise NotProved(f"a case may cost less than case {entry.dearer_than}")
@@ -592,18 +605,40 @@ def verified(plan: PlanData, network: Network, mesh: Mesh) -> None:
 
 def _fixed(plan: PlanData, mesh: Mesh, other: Mesh) -> dict[Axis, State]:
     """How parameters were to be stored along the axes of another mesh: as the plan says, along the
-    axes that the search was not to decide; of a mesh that was looked for, alike along all.
+    axes that the search was not to decide; where meshes were looked for, alike along all.
     """
     assert plan.search is not None
     given = {a: plan.state.get(a) for a in mesh.names if a not in plan.search.storage}
-    if other != mesh and len(set(given.values())) > 1:
+    if plan.search.ranks is None:
+        words = given
+    elif len(set(given.values())) > 1:
         raise NotProved("parameters are not stored alike along the axes of the mesh")
-    words = given if other == mesh else dict.fromkeys(other.names, next(iter(given.values()), None))
+    else:
+        words = dict.fromkeys(other.names, next(iter(given.values()), None))
     return {
         axis: word
         for axis, word in words.items()
         if word is not None and axis not in plan.search.storage
     }
+
+
+def _given(mesh: Mesh, factors: Mapping[Axis, Sequence[Axis]]) -> dict[Axis, int]:
+    """The mesh whose axes are not seen as several."""
+    names = {each: axis for axis, own in factors.items() for each in own}
+    found: dict[Axis, int] = {}
+    for axis, count in _counts(mesh).items():
+        whole = names.get(axis, axis)
+        found[whole] = found.get(whole, 1) * count
+    return found
+
+
+def _meshes(record: SearchRecord) -> list[dict[Axis, int]]:
+    """The meshes of the cases, each once."""
+    found: list[dict[Axis, int]] = []
+    for each in record.cases:
+        if not found or list(each.mesh.items()) != list(found[-1].items()):
+            found.append(each.mesh)
+    return found
 
 
 def check_case(form: Formulation, bound: int, proof: Sequence[Any]) -> None:

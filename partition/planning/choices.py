@@ -202,7 +202,7 @@ class OperatorClass:
         self._grouped: dict[tuple[int, Grouped], tuple[Choice, ...]] = {}
         self._passes: dict[tuple[frozenset[int], Reduction], Choice | None] = {}
         self._unevens: dict[tuple[int, Dim], Choice | Refusal] = {}
-        self._locals: dict[tuple[int, Dim], OperatorClass] = {}
+        self._locals: dict[tuple[int, Dim, str], OperatorClass] = {}
 
     def _local(self, name: str, length: Dim) -> Dim:
         if name in self.parts:
@@ -271,8 +271,10 @@ class OperatorClass:
             self._placed(placement, patterns, rule.name, blocks, segments)
             for placement, patterns in zip((*rule.inputs, *rule.outputs), self.tensors, strict=True)
         ]
-        for placement in placements:
-            if isinstance(placement, Shard) and is_dealt(placement.blocks):
+        for placement, patterns in zip(placements, self.tensors, strict=True):
+            if not isinstance(placement, Shard) or patterns is None:
+                continue
+            if not self.dealt.keys().isdisjoint(patterns[placement.dim].names):
                 reason = f"{rule.name} is cut within what an outer axis cuts into unequal parts"
                 return Refusal(reason, rule.name)
         cut = {rule.name: blocks * sum(segments or (1,))}
@@ -497,7 +499,7 @@ class OperatorClass:
         """
         if not choice.requirements:
             return self
-        key = (id(choice), count)
+        key = (id(choice), count, axis if choice.units else "")
         if key not in self._locals:
             parts, dealt = dict(self.parts), dict(self.dealt)
             for requirement in choice.requirements:

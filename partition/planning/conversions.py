@@ -170,9 +170,7 @@ class SharedConversions:
         """Returns the bytes of what the ranks of the step's axis have together before it; of
         unequal parts all count as the longest.
         """
-        after = step.after[step.axis]
-        cut = isinstance(after, Shard) and after.of != 0
-        layout = step.after if cut else step.before
+        layout = step.counted
         shape = local_dims(edge.dims, layout, self.counts, self.network.facts)
         size: Dim = item_bytes(edge.dtype)
         if shape is not None and None not in shape:

@@ -34,7 +34,7 @@ from .axis_state import AxisState, stored
 from .choices import Choice
 from .illegal import UNDECIDED, group_error, too_fine
 from .network import Network
-from .planner import Decisions, Policy, decisions, policy_of, uneven_of
+from .planner import NAMED, Decisions, Policy, decisions, policy_of, uneven_of
 from .propagation import Propagation
 from .requirements import Requirements, Uneven, common_length
 from .tensor import Group, TensorPolicy, tensor
@@ -142,7 +142,8 @@ class _Counts:
         """Returns the counts with those by themselves that a plan serves otherwise than evenly.
         more: a longer model, and how often what it has more is added.
         """
-        if mode == "refuse" or (mode == "parameters" and self.tensor is None):
+        named = self.policy.decides(self.axis) in NAMED.values()
+        if mode == "refuse" or (mode == "parameters" and named and self.tensor is None):
             return found
         left_whole, dealt = dict(found.left_whole), dict[int, str]()
         conditional, forbidden = dict(found.conditional), dict(found.forbidden)

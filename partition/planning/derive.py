@@ -109,7 +109,7 @@ def derive(plan: P, graph: Graph) -> P:
             network, mesh, decided, classes, dict(plan.state), plan.precision, plan.factors
         )
         made = assembly.plan(type(plan), identity, plan.policy, plan.notes, plan.regions)
-        return made.model_copy(update={"search": plan.search})
+        return made.searched(plan.search)
 
 
 def _mismatch(plan: PlanData, network: Network, mesh: Mesh) -> str:

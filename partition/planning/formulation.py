@@ -32,8 +32,8 @@ from ..communication import shared_bytes
 from ..cost import Costs
 from ..layout import Layout
 from ..memory import EXACT, MOVES
-from ..mesh import Mesh
-from ..placement import Partial
+from ..mesh import Mesh, part_symbol
+from ..placement import Partial, Shard
 from ..plan_data import Gradient
 from ..reshard import Collective, item_bytes, sends
 from ..saved import Saved, saved_by
@@ -43,8 +43,9 @@ from .assemble import sends_of
 from .cases import PLAIN, Case, Stored, StoredUses
 from .least_held import Hold, LeastHeld
 from .network import Edge, Network, Operator
+from .requirements import Uneven
 from .vocabulary import Option, Vocabulary
-from .ways import Needs, Ways, mask_of
+from .ways import Cut, Needs, Price, Ways, cut_of
 
 MOST_PAIRS = 600
 """Ways to make a value times sets of its needs, up to which it has a node of its own."""
@@ -78,11 +79,14 @@ class Formulation:
         memory: int | None,
         states: int,
         case: Case = PLAIN,
+        uneven: Uneven = "refuse",
     ) -> None:
         self.network, self.mesh, self.costs, self.sizes = network, mesh, costs, sizes
+        # Of unequal parts the first is the longest.
+        self.first = {part_symbol(axis): 1 for axis in mesh.names}
         self.memory, self.states = memory, states
         self.numbers: dict[Dim, int] = {}
-        self.vocabulary = Vocabulary(network, mesh, self.value)
+        self.vocabulary = Vocabulary(network, mesh, self.value, uneven)
         self.ways = Ways(network, list(costs.mesh.items()))
         self.counts = self.ways.counts
         self.known: dict[Any, Any] = {}
@@ -114,7 +118,7 @@ class Formulation:
     def least(self) -> LeastHeld:
         """What a rank holds at least."""
         if self._least is None:
-            sizes = [self.sizes_of(edge)[0] for edge in self.network.edges]
+            sizes = [self.size_of(edge) for edge in self.network.edges]
             self._least = LeastHeld(self.network, self.extents, sizes)
             for hold in self._least.holds():
                 self._holds.setdefault(hold.operator, []).append(hold)
@@ -125,7 +129,7 @@ class Formulation:
         if isinstance(dim, int):
             return dim
         if dim not in self.numbers:
-            self.numbers[dim] = evaluate(dim, self.sizes)
+            self.numbers[dim] = evaluate(dim, {**self.first, **self.sizes})
         return self.numbers[dim]
 
     def once(self, key: Any, make: Callable[[], M]) -> M:
@@ -184,7 +188,7 @@ class Formulation:
             return 0
         count = len(operator.inputs)
         moved = sum(
-            self.sizes_of(edge)[mask_of(tuple([choice.at(n) for choice in option.choices]))]
+            self.size_of(edge, tuple([choice.at(n) for choice in option.choices]))
             for n, edge in enumerate(tensors)
             if edge is not None
         )
@@ -211,29 +215,37 @@ class Formulation:
 
     # of values -----------------------------------------------------------------------------------
 
-    def sizes_of(self, edge: Edge) -> list[int]:
-        """Returns the bytes that a rank has of a value, by what axes cut it, as bits; 0 for a value
-        whose shape is not known.
+    def size_of(self, edge: Edge, layout: Layout = ()) -> int:
+        """Returns the bytes of a value, or of the longest part of it; 0 where its shape is not
+        known.
         """
-        return self.once(("sizes", edge.dims, edge.dtype), lambda: self._sizes_of(edge))
+        return self.part_of(edge, cut_of(layout, self.counts[: len(layout)]))
 
-    def _sizes_of(self, edge: Edge) -> list[int]:
-        axes = range(len(self.counts))
+    def part_of(self, edge: Edge, cut: Cut) -> int:
+        """Returns the bytes of the longest part of a value of which so many units are dealt out."""
+        known: dict[Cut, int] = self.once(("sizes", edge.dims, edge.dtype), dict)
+        if cut not in known:
+            known[cut] = self._part_of(edge, cut)
+        return known[cut]
+
+    def _part_of(self, edge: Edge, cut: Cut) -> int:
         if edge.dims is None or None in edge.dims:
-            return [0] * (1 << len(axes))
+            return 0
         whole = prod(self.value(d) for d in edge.dims if d is not None) * item_bytes(edge.dtype)
-        cut = [prod(self.counts[a] for a in axes if m >> a & 1) for m in range(1 << len(axes))]
-        return [whole // parts for parts in cut]
+        if whole == 0:
+            return 0
+        units = [self.value(each) for each in cut]
+        most = [-(-own // n) for own, n in zip(units, self.counts, strict=False) if own > 1]
+        return whole * prod(most) // prod(units)
 
-    def price(self, edge: Edge) -> Callable[[int, tuple[Collective, ...], int], int]:
+    def price(self, edge: Edge) -> Price:
         """Returns the picoseconds of collectives along an axis for a value that some axes cut."""
-        sizes = self.sizes_of(edge)
         unknown = edge.dims is None or None in edge.dims
 
-        def price(axis: int, collectives: tuple[Collective, ...], mask: int) -> int:
+        def price(axis: int, collectives: tuple[Collective, ...], cut: Cut) -> int:
             name, count = self.mesh.axes[axis]
-            size = item_bytes(edge.dtype) if unknown else sizes[mask]
-            size *= self.counts[axis] if mask >> axis & 1 else 1
+            size = item_bytes(edge.dtype) if unknown else self.part_of(edge, cut)
+            size *= self.counts[axis] if cut[axis] != 1 else 1
             sent = self.value(sends(collectives, size, count))
             each = shared_bytes(collectives, sent, self.counts[axis])
             return sum(self.costs.collective(kind, name, own) for kind, own in each)
@@ -409,7 +421,7 @@ class Formulation:
             number = operator.outputs[hold.place]
             assert number is not None
             if hold.what == "whole":
-                return np.full(len(options), self.sizes_of(edges[number])[0])
+                return np.full(len(options), self.size_of(edges[number]))
             return self._bytes_made(edges[number], hold.place, options, hold.what == "kept")
         if hold.what == "given":
             number = operator.inputs[hold.place]
@@ -449,11 +461,10 @@ class Formulation:
         key = "bytes made", edge.dims, edge.dtype, id(options), output, kept
 
         def make() -> tuple[Any, Numbers]:
-            sizes = self.sizes_of(edge)
             made = [option.made(output) for option in options]
-            partial = [_partial(layout) if kept else 0 for layout in made]
-            masks = [mask_of(layout) | more for layout, more in zip(made, partial, strict=True)]
-            return options, np.array([sizes[mask] for mask in masks], np.int64)
+            if kept:
+                made = [_as_cut(layout) for layout in made]
+            return options, np.array([self.size_of(edge, layout) for layout in made], np.int64)
 
         return self.once(key, make)[1]
 
@@ -461,9 +472,8 @@ class Formulation:
         key = "bytes given", edge.dims, edge.dtype, id(options), place
 
         def make() -> tuple[Any, Numbers]:
-            sizes = self.sizes_of(edge)
             given = [option.need(place, False)[0] for option in options]
-            return options, np.array([sizes[mask_of(layout)] for layout in given], np.int64)
+            return options, np.array([self.size_of(edge, layout) for layout in given], np.int64)
 
         return self.once(key, make)[1]
 
@@ -471,12 +481,12 @@ class Formulation:
         """Returns the largest parameter that an operator uses."""
         given = {n for n in self.network.operators[operator].inputs if n is not None}
         found = [n for n in sorted(given) if self.network.edges[n].parameter]
-        return max(found, key=lambda n: self.sizes_of(self.network.edges[n])[0], default=None)
+        return max(found, key=lambda n: self.size_of(self.network.edges[n]), default=None)
 
     def given(self) -> int:
         """Returns the bytes of what the caller gives, which is there all the time."""
         inputs = [edge for edge in self.network.edges if edge.kind == "input"]
-        return sum(self.sizes_of(edge)[0] for edge in inputs)
+        return sum(self.size_of(edge) for edge in inputs)
 
     # of regions ----------------------------------------------------------------------------------
 
@@ -495,9 +505,9 @@ class Formulation:
         return 1 + common, 1 + len(regions[0])
 
 
-def _partial(layout: Layout) -> int:
-    """The axes along which a value is a partial sum, as bits."""
-    return sum(1 << axis for axis, p in enumerate(layout) if isinstance(p, Partial))
+def _as_cut(layout: Layout) -> Layout:
+    """With a cut for every partial sum: of such a value at least as much is held as of a part."""
+    return tuple([Shard(0) if isinstance(p, Partial) else p for p in layout])
 
 
 class _Instance:
@@ -727,8 +737,8 @@ class _Instance:
             return
         form = self.form
         times = 2 + form.states if edge.parameter else 1
-        sizes, ways, end = form.sizes_of(edge), form.ways, form.least.times.end + 1
-        stored = np.array([sizes[mask_of(ways.layouts[ways.stored(n)])] for n in needs])
+        ways, end = form.ways, form.least.times.end + 1
+        stored = np.array([form.size_of(edge, ways.layouts[ways.stored(n)]) for n in needs])
         self._hold(node, 0, end, times * stored)
         trained = edge.parameter and edge.gradient == "always" and user is not None
         if trained and form.least.runs_backward(self.network.operators[user or 0]):

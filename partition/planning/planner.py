@@ -21,7 +21,7 @@ PAS(graph, resource)           a function that calls graph.partition
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar, cast, get_args
@@ -36,8 +36,8 @@ from ..gc_paused import gc_paused
 from ..inlining import inlined
 from ..machine import Machine
 from ..mesh import NO_RANKS, Mesh, MeshLike, meshes_of, part_symbol, ranks_of
-from ..plan_data import GraphId, PlanData, plan_error, problem
-from .assemble import Assembly
+from ..plan_data import PlanData, plan_error, problem
+from .assemble import Assembly, Decided
 from .auto import Asked, Shape, decided_by, search, verified
 from .axis_state import AxisState, data_axes
 from .cases import Case
@@ -48,7 +48,7 @@ from .experts import experts
 from .network import Network
 from .remarks import remarks
 from .requests import obey, requests_from, requests_of
-from .requirements import Requirements, Uneven
+from .requirements import Requirements, Uneven, common_length
 from .sequence import sequence, tensor_and_sequence
 from .storage import precision_of, states_of
 from .tensor import SeenAsTwo, tensor
@@ -57,6 +57,8 @@ from .vocabulary import Option
 AUTO = "auto"
 BESIDE = ("data", "data+tensor", "tensor", "tensor+sequence")
 """The policies whose plans a search takes, where its own best does not fit, to be undercut."""
+CUTTING = ("data+tensor", "tensor")
+"""The policies that may see an axis as two."""
 DEFAULT = "data+tensor"
 BY_MEANING = (DEFAULT, "tensor+sequence")
 
@@ -181,8 +183,7 @@ def policy_of(policy: Any, network: Network, mesh: Mesh) -> Policy:
         raise _unknown(policy)
 
     def decide(state: AxisState, requirements: Requirements) -> list[str]:
-        obey(requests, state, requirements)
-        return []
+        return obey(requests, state, requirements)
 
     return Policy(name, decide)
 
@@ -241,7 +242,7 @@ def plan_as(
         if policy == AUTO:
             if precision is not None:
                 raise NOT_SEARCHED()
-            given = asked or Asked(Machine.named("h100"), {})
+            given = replace(asked or Asked(Machine.named("h100"), {}), uneven=mode)
             return searched(make, network, meshes, state, given, ranks)
         (devices,) = meshes
         decided = decisions(network, devices, policy, mode)
@@ -267,41 +268,82 @@ def searched(
     ``"auto"``: as is best, also where none is said and memory is limited. ranks: where the meshes
     are all of so many.
     """
-    identity = graph_id(network.graph)
-    shapes = [_shape(make, identity, network, mesh, state, asked) for mesh in meshes]
+    shapes = [shape for mesh in meshes for shape in _shapes(make, network, mesh, state, asked)]
     return cast("P", search(shapes, network, ranks))
 
 
+def _shapes(
+    make: type[P], network: Network, mesh: Mesh, state: Any, asked: Asked
+) -> Iterator[Shape]:
+    """What a search takes for every way to see a mesh, the given one first."""
+    known: dict[str, Decisions | None] = {}
+
+    def decided(policies: Iterable[Any]) -> Iterator[Decisions]:
+        for policy in policies:
+            if str(policy) not in known:
+                known[str(policy)] = None
+                with suppress(DimsolveError):
+                    known[str(policy)] = decisions(network, mesh, policy, asked.uneven)
+            found = known[str(policy)]
+            if found is not None:
+                yield found
+
+    beside: list[Any] = [*BESIDE]
+    if mesh.names == ("outer", "inner"):
+        beside.append({"outer": "data", "inner": "tensor"})
+    views = {mesh: dict[str, list[str]]()}
+    said = state if isinstance(state, Mapping) else mesh.names if state not in (None, AUTO) else ()
+    for each in decided(CUTTING if _may_be_two(network, mesh, asked.uneven) else ()):
+        if each.factors.keys().isdisjoint(said):
+            views.setdefault(each.mesh, each.factors)
+    for view, factors in views.items():
+        open_axes: tuple[str, ...] = ()
+        if state == AUTO or (state is None and asked.memory is not None):
+            fixed = states_of(None, view, ())
+            open_axes = tuple(axis for axis in view.names if axis not in fixed)
+        else:
+            fixed = states_of(state, view, view.names if isinstance(state, str) else ())
+        own = replace(asked, state=fixed, storage=open_axes)
+        yield _shape(make, network, view, factors, own, lambda: decided(beside))
+
+
+def _may_be_two(network: Network, mesh: Mesh, uneven: Uneven) -> bool:
+    """Whether some axis has several times as many ranks as an operator has units."""
+    if uneven == "refuse":
+        return False
+    units = {
+        common_length(choice.requirements, network.facts)
+        for op_class in {operator.op_class for operator in network.operators}
+        for choice in op_class.choices()
+    } - {0, 1}
+    counts = [count for _, count in mesh.axes if isinstance(count, int)]
+    return any(own < count and count % own == 0 for own in units for count in counts)
+
+
 def _shape(
-    make: type[P], identity: GraphId, network: Network, mesh: Mesh, state: Any, asked: Asked
+    make: type[P],
+    network: Network,
+    mesh: Mesh,
+    factors: Mapping[str, list[str]],
+    asked: Asked,
+    policies: Callable[[], Iterator[Decisions]],
 ) -> Shape:
-    open_axes: tuple[str, ...] = ()
-    if state == AUTO or (state is None and asked.memory is not None):
-        fixed = states_of(None, mesh, ())
-        open_axes = tuple(axis for axis in mesh.names if axis not in fixed)
-    else:
-        fixed = states_of(state, mesh, mesh.names if isinstance(state, str) else ())
+    """What a search takes for one way to see a mesh."""
+    identity, notes = graph_id(network.graph), list(_seen(mesh, factors))
+
+    def plan(decided: Decided, classes: Sequence[OperatorClass], case: Case) -> P:
+        assembly = Assembly(network, mesh, decided, classes, dict(case.states), None, factors)
+        return assembly.plan(make, identity, AUTO, notes, case.regions)
 
     def made(case: Case, taken: list[Option]) -> P:
-        decided, classes = decided_by(network, mesh, taken)
-        assembly = Assembly(network, mesh, decided, classes, dict(case.states), None)
-        return assembly.plan(make, identity, AUTO, [], case.regions)
-
-    known: list[Decisions] = []
+        return plan(*decided_by(network, mesh, taken), case)
 
     def named(case: Case) -> Iterator[P]:
-        if not known:
-            policies: list[Any] = [*BESIDE]
-            if mesh.names == ("outer", "inner"):
-                policies.append({"outer": "data", "inner": "tensor"})
-            for policy in policies:
-                with suppress(DimsolveError):
-                    known.append(decisions(network, mesh, policy, "refuse"))
-        for each in known:
-            assembly = Assembly(network, mesh, each.axes, each.classes, dict(case.states), None)
-            yield assembly.plan(make, identity, AUTO, [], case.regions)
+        for each in policies():
+            if each.mesh == mesh:
+                yield plan(each.axes, each.classes, case)
 
-    return Shape(mesh, replace(asked, state=fixed, storage=open_axes), made, named)
+    return Shape(mesh, asked, made, named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,10 +393,15 @@ def _decisions(
         complete(along, requirements)
         classes = along.local_classes()
         decided.append((along, requirements))
+    notes += _seen(mesh, factors)
+    return Decisions(mesh, decide.name, decided, classes, notes, factors)
+
+
+def _seen(mesh: Mesh, factors: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """What a plan says of axes that are seen as several."""
     for axis, names in factors.items():
         sizes = " x ".join(str(mesh[name]) for name in names)
-        notes.append(f"{axis} is seen as {sizes}, the axes {' and '.join(names)}")
-    return Decisions(mesh, decide.name, decided, classes, notes, factors)
+        yield f"{axis} is seen as {sizes}, the axes {' and '.join(names)}"
 
 
 def seen_as_two(mesh: Mesh, axis: str, units: int) -> tuple[Mesh, list[str]]:

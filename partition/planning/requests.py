@@ -44,13 +44,15 @@ from dimsolve.solver.solution import Solution
 
 from ..legality import Legality, judge
 from ..mesh import Mesh
+from ..placement import Shard
 from ..plan_data import PlanError, plan_error, problem
 from ..rules.naming import nothing_to_split, split_name
 from .axis_state import AxisState
 from .choices import Choice, Refusal
 from .illegal import legal_counts, legality_of
 from .network import Network, Operator, OperatorClasses, declaration_of, facts_of, known_symbols
-from .requirements import Requirements, common_length
+from .propagation import propagate
+from .requirements import Requirements, common_length, share_text, units_of
 
 Split = str | tuple[int, int]
 
@@ -137,11 +139,12 @@ class Request:
     origin: str
 
 
-def obey(requests: Sequence[Request], state: AxisState, requirements: Requirements) -> None:
-    """Decides what is asked for along one axis. Raises PlanError for a split that is illegal or
-    undecided, with the Legality as its message.
+def obey(requests: Sequence[Request], state: AxisState, requirements: Requirements) -> list[str]:
+    """Decides what is asked for along one axis; returns notes on unequal parts. Raises PlanError
+    for a split that is illegal or undecided, with the Legality as its message.
     """
     asked: dict[int, tuple[str, Request]] = {}
+    notes: dict[str, None] = {}
     for request in requests:
         if request.axis != state.axis:
             continue
@@ -158,13 +161,47 @@ def obey(requests: Sequence[Request], state: AxisState, requirements: Requiremen
                 text=state.classes[operator.number].solution.text,
             )
         choice = _choice(state, operator, name, request)
+        dealt = _dealt(state, requirements, operator, choice)
+        if isinstance(dealt, Choice):
+            choice = dealt
+            if isinstance(choice.units, int) and isinstance(state.count, int):
+                share = share_text(choice.units, state.count)
+                cut = f"what {request.origin} asks for is cut into unequal parts"
+                notes[f"{state.axis}: {cut}: {share}"] = None
         unmet = requirements.first_illegal(choice)
         if unmet is not None:
             legality = legality_of(state, request.operator, choice)
             hint = legal_counts(common_length([unmet], requirements.facts))
-            raise _illegal(state, operator, request, legality, hint=hint)
+            reason = f"{legality.reason}; {dealt.reason}" if isinstance(dealt, Refusal) else ""
+            raise _illegal(state, operator, request, legality, reason, hint)
         requirements.rely(choice, request.origin)
         state.decide(request.operator, choice)
+    return list(notes)
+
+
+def _dealt(
+    state: AxisState, requirements: Requirements, operator: Operator, choice: Choice
+) -> Choice | Refusal | None:
+    """The choice that deals out units, where the count need not divide them and that is allowed:
+    units that all operators have to which the cut propagates, or else its own.
+    """
+    count, number = state.count, operator.number
+    if requirements.conditions_of(choice) == () or not isinstance(count, int):
+        return None
+    edges = (*operator.inputs, *operator.outputs)
+    placed = zip(edges, (*choice.inputs, *choice.outputs), strict=True)
+    seeds = [(e, p) for e, p in placed if e is not None and isinstance(p, Shard)]
+    spread = propagate(state.network, state.classes, seeds, state.fixed)
+    needs = [need for each in spread.choices.values() for need in each.requirements]
+    for every in ([*choice.requirements, *needs], choice.requirements):
+        units = units_of(every, requirements.uneven, state.network.facts)
+        if units != 1:
+            dealt = state.classes[number].uneven(choice, units)
+            if isinstance(dealt, Choice) and requirements.lacks_units(dealt):
+                reason = f"{units} units over {count} ranks leave one with nothing of {choice.name}"
+                return Refusal(reason, choice.name)
+            return dealt
+    return None
 
 
 def _named(operator: Operator, split: Split, origin: str) -> str:

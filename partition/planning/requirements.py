@@ -8,13 +8,13 @@ Requirement g = 8, count n        only if 8 % n == 0
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 from typing import Literal, TypeAlias
 
 from dimsolve.solver.algebra.poly import Dim
-from dimsolve.solver.proof.divisibility import fixed_divisor
+from dimsolve.solver.proof.divisibility import exact_quotient, fixed_divisor
 from dimsolve.solver.proof.facts import Facts
 from dimsolve.solver.proof.prove import decide_divides
 from dimsolve.solver.proof.verdict import Always, Decision, Never, Sometimes, Undecided
@@ -98,6 +98,33 @@ class Requirements:
         never = (each for each in choice.requirements if isinstance(self.decide(each), Never))
         unknown = (each for each in choice.requirements if self.is_undecided(each))
         return next(never, None) or next(unknown, None)
+
+
+def units_of(requirements: Sequence[Requirement], uneven: Uneven, facts: Facts) -> Dim:
+    """Returns how many units may be dealt out of what all of these divide; 1 where that is not
+    allowed. Of lengths of the data those of the first.
+    """
+    if uneven == "refuse" or not requirements:
+        return 1
+    if all(isinstance(need.length, int) for need in requirements):
+        return common_length(requirements, facts)
+    if uneven == "parameters":
+        return 1
+    need = requirements[0]
+    return exact_quotient(need.length, need.divisor, facts) or 1
+
+
+def share_text(units: int, count: int) -> str:
+    """Returns what the longest of unequal parts has.
+
+    >>> share_text(7, 3)
+    'of 7 units a rank has 3 at most, 1.286 times an equal share'
+    """
+    most = -(-units // count)
+    return (
+        f"of {units} units a rank has {most} at most, {most * count / units:.4g} times an equal "
+        "share"
+    )
 
 
 def common_length(requirements: Iterable[Requirement], facts: Facts) -> int:

@@ -23,7 +23,7 @@ from .choices import Choice, Refusal, Requirement
 from .illegal import group_error, too_fine
 from .network import Edge
 from .propagation import Propagation, propagate
-from .requirements import Requirements, common_length
+from .requirements import Requirements, common_length, share_text
 
 BYTES_PER_BYTE = 16
 """A group helps where a rank sends at most so many bytes for a byte that it need not hold, ..."""
@@ -313,11 +313,9 @@ class TensorPolicy:
             dict.fromkeys(self.state.network.edges[edge].target for edge, _ in group.seeds)
         )
         listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        most = -(-units // count)
         return (
             f"{self.state.axis}: {listed} {'is' if len(names) == 1 else 'are'} cut into unequal "
-            f"parts: of {units} units a rank has {most} at most, {most * count / units:.4g} times "
-            "an equal share"
+            f"parts: {share_text(units, count)}"
         )
 
     def _settle(self) -> None:

@@ -20,7 +20,7 @@ from ..search.clock import Clock
 from .choices import Choice, OperatorClass
 from .completion import loses_digits
 from .network import Network, Operator
-from .requirements import Requirements
+from .requirements import Requirements, Uneven, units_of
 from .ways import Need
 
 Kind: TypeAlias = tuple[OperatorClass, bool]
@@ -49,14 +49,19 @@ class Option:
 
 class Vocabulary:
     """The options of every kind of operator: those of its rules, and the blocks that neighbours ask
-    for. kinds: operators of one class, all pinned or none.
+    for. kinds: operators of one class, all pinned or none. uneven: what may be cut into unequal
+    parts.
     """
 
-    def __init__(self, network: Network, mesh: Mesh, value: Callable[[Dim], int]) -> None:
+    def __init__(
+        self, network: Network, mesh: Mesh, value: Callable[[Dim], int], uneven: Uneven
+    ) -> None:
         self.network = network
         self.mesh = mesh
         self.value = value
-        self.requirements = [Requirements(count, network.facts) for _, count in mesh.axes]
+        self.requirements = [
+            Requirements(count, network.facts, uneven=uneven) for _, count in mesh.axes
+        ]
         self.links = self._links()
         self.clock = Clock()
         self._of: dict[Any, tuple[list[Option], list[Option]]] = {}
@@ -67,17 +72,23 @@ class Vocabulary:
         found: dict[Kind, list[Context]] = {
             _kind(op): [((), op.op_class)] for op in self.network.operators
         }
-        for axis, (_, count) in enumerate(self.mesh.axes):
+        for axis, (name, count) in enumerate(self.mesh.axes):
             choices = self._choices(axis, found)
             found = {
                 kind: [
-                    ((*before, choice), op_class.local(choice, count))
+                    ((*before, choice), op_class.local(choice, count, name))
                     for number, (before, op_class) in enumerate(each)
                     for choice in choices[kind, number]
                 ]
                 for kind, each in found.items()
             }
         return {kind: [Option(*each) for each in found[kind]] for kind in found}
+
+    @property
+    def deals(self) -> bool:
+        """Whether an option of an operator cuts it into unequal parts."""
+        every = (option for options in self.known.values() for option in options)
+        return any(choice.units for option in every for choice in option.choices)
 
     def of(self, operator: Operator) -> list[Option]:
         """Returns the options of an operator, for alike ones the same list; what would lose digits
@@ -98,16 +109,16 @@ class Vocabulary:
             if (kind, before) not in number:
                 number[kind, before] = len(own)
                 op_class = operator.op_class
-                for choice, (_, count) in zip(before, self.mesh.axes, strict=False):
-                    op_class = op_class.local(choice, count)
+                for choice, (name, count) in zip(before, self.mesh.axes, strict=False):
+                    op_class = op_class.local(choice, count, name)
                 own.append((before, op_class))
             places.append((kind, number[kind, before]))
-        count = self.mesh.axes[axis][1]
+        name, count = self.mesh.axes[axis]
         inner = len(self.mesh.axes) - axis - 1
         made: dict[tuple[Kind, int], list[Option]] = {}
         for (kind, place), choices in self._choices(axis, contexts).items():
             before, op_class = contexts[kind][place]
-            local = [op_class.local(choice, count) for choice in choices]
+            local = [op_class.local(choice, count, name) for choice in choices]
             made[kind, place] = [
                 Option((*before, choice, *(left.whole,) * inner), left)
                 for choice, left in zip(choices, local, strict=True)
@@ -171,7 +182,9 @@ class Vocabulary:
                         layout = tuple([choice.at(tensor) for choice in before])
                         alike.setdefault((kind, tensor, layout), []).append(number)
                     for choice in op_class.choices():
-                        add(kind, number, choice)
+                        for own in (self._dealt(axis, op_class, choice), choice):
+                            if own is not None:
+                                add(kind, number, own)
         while queue:
             self.clock.check()
             kind, number, choice = queue.pop()
@@ -192,10 +205,23 @@ class Vocabulary:
                                 add(other, near, passing)
         return {key: list(each) for key, each in found.items()}
 
+    def _dealt(self, axis: int, op_class: OperatorClass, choice: Choice) -> Choice | None:
+        """The choice that deals out what the count need not divide one by one, where that is
+        allowed. What neighbours ask for may be dealt out in larger units.
+        """
+        requirements = self.requirements[axis]
+        if requirements.conditions_of(choice) == ():
+            return None
+        units = units_of(choice.requirements, requirements.uneven, self.network.facts)
+        dealt = None if units == 1 else op_class.uneven(choice, units)
+        return dealt if isinstance(dealt, Choice) else None
+
     def _legal(self, axis: int, choice: Choice) -> bool:
         """Whether a choice is legal, and its conditions hold at these sizes."""
         if self.requirements[axis].conditions_of(choice) is None:
             return False
+        if choice.units:
+            return True
         count = self.mesh.axes[axis][1]
         return all(
             self.value(each.length) % self.value(each.divisor * count) == 0

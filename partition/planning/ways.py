@@ -20,7 +20,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..layout import Layout, allowed
+from dimsolve.solver.algebra.poly import Dim
+
+from ..layout import Layout, Step, allowed, units_of
 from ..placement import Placement, Replicate, Shard
 from ..reshard import Collective, conversion
 from ..search.problem import FORBIDDEN, Numbers
@@ -33,8 +35,12 @@ Need: TypeAlias = tuple[Layout, Flags]
 Needs: TypeAlias = frozenset[int]
 """Numbers of needs: numbers are compared and looked up faster."""
 
-Atom: TypeAlias = tuple[int, tuple[Collective, ...], int]
-"""The axis, the collectives, and the axes that cut the value before, as bits."""
+Cut: TypeAlias = tuple[Dim, ...]
+"""How many units of a value each axis deals out: its count where parts are equal, 1 where it does
+not cut it."""
+
+Atom: TypeAlias = tuple[int, tuple[Collective, ...], Cut]
+"""The axis, the collectives, and how axes cut the value where its bytes are counted."""
 
 SUMS = ("all-reduce", "reduce-scatter")
 """What stays out of a region that is run again, where it may."""
@@ -42,7 +48,7 @@ SUMS = ("all-reduce", "reduce-scatter")
 NO_WAY = 0
 """The number of the way that there is none."""
 
-Price: TypeAlias = Callable[[int, tuple[Collective, ...], int], int]
+Price: TypeAlias = Callable[[int, tuple[Collective, ...], Cut], int]
 """Picoseconds of the collectives of an atom."""
 
 
@@ -163,10 +169,10 @@ class Ways:
             backward: dict[int, int] = {}
             for step in steps:
                 found = conversion(step.before[step.axis], step.after[step.axis], step.shared)
-                mask = mask_of(step.before)
+                cut = cut_of(step.counted, self.counts)
                 for given, into in ((found.forward, forward), (found.backward, backward)):
                     if given:
-                        atom = self._atom((step.axis, given, mask))
+                        atom = self._atom((step.axis, given, cut))
                         into[atom] = into.get(atom, 0) + 1
             self._ways[key] = len(self._rows)
             self._rows.append((forward, backward))
@@ -291,26 +297,28 @@ class Ways:
         shared = [np.full(shape, FORBIDDEN, np.int64) for _ in words]
         known: dict[Any, int] = {}
 
-        def cost(axis: int, before: Placement, after: Placement, flag: bool, mask: int) -> int:
-            key = axis, before, after, flag, mask
+        def cost(axis: int, layout: Layout, after: Placement, flag: bool) -> int:
+            before = layout[axis]
+            step = Step(axis, layout, (*layout[:axis], after, *layout[axis + 1 :]), flag)
+            cut = cut_of(step.counted, self.counts)
+            key = axis, before, after, flag, cut
             if key not in known:
                 found = conversion(before, after, flag)
-                known[key] = price(axis, found.forward, mask) if found.forward else 0
+                known[key] = price(axis, found.forward, cut) if found.forward else 0
                 if edge.gradient == "always" and found.backward:
-                    known[key] += price(axis, found.backward, mask)
+                    known[key] += price(axis, found.backward, cut)
             return known[key]
 
         for place in np.ndindex(shape):
             layout = tuple([own[n] for own, n in zip(words, place, strict=True)])
-            mask = mask_of(layout)
             for axis, own in enumerate(words):
                 for number, after in enumerate(own):
                     if after == layout[axis]:
                         plain[axis][(*place, number)] = 0
                     elif allowed(layout, axis, after):
-                        plain[axis][(*place, number)] = cost(axis, layout[axis], after, False, mask)
+                        plain[axis][(*place, number)] = cost(axis, layout, after, False)
                 if layout[axis] == R or allowed(layout, axis, R):
-                    shared[axis][place] = cost(axis, layout[axis], R, True, mask)
+                    shared[axis][place] = cost(axis, layout, R, True)
         return plain, shared
 
 
@@ -350,9 +358,14 @@ def _alike(columns: Sequence[Any]) -> tuple[list[tuple[int, ...]], Any, Any]:
     return keys, first, inverse.reshape(-1)
 
 
-def mask_of(layout: Layout) -> int:
-    """Returns the axes that cut a value, as bits."""
-    return sum(1 << axis for axis, p in enumerate(layout) if isinstance(p, Shard))
+def cut_of(layout: Layout, counts: Sequence[int]) -> Cut:
+    """Returns how many units of a value each axis deals out.
+
+    >>> cut_of((R, Shard(0), Shard(1, of=10, unit=2)), (2, 4, 3))
+    (1, 4, 5)
+    """
+    placed = zip(layout, counts, strict=True)
+    return tuple([units_of(p, count) if isinstance(p, Shard) else 1 for p, count in placed])
 
 
 def _kind(placement: Placement) -> Any:
@@ -364,4 +377,4 @@ def _dim(placement: Placement) -> int:
     return placement.dim if isinstance(placement, Shard) else -1
 
 
-__all__ = ["NO_WAY", "Need", "Needs", "Price", "Replicate", "Ways", "mask_of"]
+__all__ = ["NO_WAY", "Cut", "Need", "Needs", "Price", "Replicate", "Ways", "cut_of"]

@@ -54,7 +54,9 @@ class Clock:
 
     def says(self, text: Callable[[], str]) -> None:
         """Lets the line say this."""
-        (self.whole or self).text = text
+        if self.whole is not None:
+            self.whole.says(text)
+        self.text = text
 
     def check(self) -> None:
         """Raises TimeUp when the time is over."""

@@ -6,6 +6,7 @@ lengths divide by 8, so that most splits into 2, 4 and 8 parts are legal.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 from dimsolve.ir.graph import Value
@@ -14,6 +15,7 @@ from dimsolve.partition.planning.axis_state import AxisState
 from dimsolve.partition.planning.choices import Choice
 from dimsolve.partition.planning.planner import Policy
 from dimsolve.partition.planning.requirements import Requirements
+from dimsolve.solver.proof.divisibility import exact_quotient
 
 from .growing import ROOM, Growing, is_float, shape_of
 from .more_calls import MORE_FAMILIES
@@ -51,7 +53,10 @@ def chaos(random: Random, share: float = 0.7) -> Policy:
         for operator in state.network.operators:
             if operator.pinned or operator.skipped or random.random() > share:
                 continue
-            choices = [c for c in _all_choices(state, operator.number) if _legal(c, duties)]
+            every = _all_choices(state, operator.number)
+            choices = [c for c in every if _legal(c, duties)]
+            if duties.uneven == "allow":
+                choices += [c for own in every for c in _dealt(state, own, operator.number, duties)]
             if choices:
                 state.decide(operator.number, random.choice(choices))
         return []
@@ -85,6 +90,16 @@ def _all_choices(state: AxisState, number: int) -> list[Choice]:
             found += [passing] * 3 if passing is not None else []
     passing = kind.passing(frozenset(range(kind.inputs)))
     return [*found, passing] if passing is not None else found
+
+
+def _dealt(state: AxisState, choice: Choice, number: int, duties: Requirements) -> Iterator[Choice]:
+    """The choice that deals out one by one what the count need not divide."""
+    if choice.requirements and not choice.units and not _legal(choice, duties):
+        need = choice.requirements[0]
+        units = exact_quotient(need.length, need.divisor, state.network.facts)
+        found = None if units in (None, 1) else state.classes[number].uneven(choice, units)
+        if isinstance(found, Choice) and _legal(found, duties):
+            yield found
 
 
 def _legal(choice: Choice, duties: Requirements) -> bool:

@@ -1,4 +1,7 @@
-"""Random plans against the whole graph: ``python -m tests.partition.planning.sweep 2000``."""
+"""Random plans against the whole graph: ``python -m tests.partition.planning.sweep 2000``.
+
+``python -m tests.partition.planning.sweep 2000 0 unequal`` runs meshes whose counts divide nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,18 @@ from .random_graphs import chaos, random_graph, random_mesh
 NAMED = ("data", "tensor", "data+tensor", "replicate")
 
 
-def one(seed: int) -> str:
-    """Runs one random plan; returns what came of it: ``ok``, or what went wrong."""
+def one(seed: int, *, unequal: bool = False) -> str:
+    """Runs one random plan; returns what came of it: ``ok``, or what went wrong. unequal: over
+    counts that do not divide what is cut.
+    """
     random = Random(seed)
     grown = random_graph(random, random.randint(2, 10))
     mesh = random_mesh(random)
+    if unequal:
+        mesh = {axis: random.choice((2, 3, 3, 5)) for axis in list(mesh)[:2]}
     policy = chaos(random) if random.random() < 0.75 else random.choice(NAMED)
     try:
-        made = plan(grown.graph, mesh, policy)
+        made = plan(grown.graph, mesh, policy, uneven="allow" if unequal else "parameters")
     except PlanError:
         return "refused"
     # Whatever is planned is derived again from what it writes.
@@ -36,10 +43,11 @@ def one(seed: int) -> str:
 
 def main() -> None:
     first, count = (int(text) for text in (sys.argv[2:3] or ["0"]) + sys.argv[1:2])
+    unequal = "unequal" in sys.argv
     results: Counter[str] = Counter()
     for seed in range(first, first + count):
         try:
-            result = one(seed)
+            result = one(seed, unequal=unequal)
         except Exception as error:
             text = str(error) if isinstance(error, DimsolveError) else repr(error)
             result = f"{type(error).__name__}: {text}"

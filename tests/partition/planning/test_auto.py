@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import dimsolve as ds
+from dimsolve.examples import llama
 from dimsolve.exec.graph import Graph
 from dimsolve.partition.inlining import inlined
 from dimsolve.partition.machine import Machine
@@ -46,34 +47,88 @@ def fixed(mesh: Mesh, options: tuple[Option, ...]) -> Policy:
     return Policy("fixed", decide)
 
 
+def price(plan: ds.Plan, sizes: dict[str, int], machine: Machine) -> int:
+    """What a step costs."""
+    return plan.cost(sizes, machine=machine).picoseconds
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_no_plan_of_a_random_graph_is_faster(seed: int) -> None:
     """All combinations of options where they are few, else some; each is a plan with a price."""
     random = Random(seed)
     graph = random_graph(random, random.randint(1, 4)).graph
-    mesh = Mesh.of(random.choice([{"a": 2}, {"a": 4}, {"a": 2, "b": 2}]))
+    meshes = [{"a": 2}, {"a": 4}, {"a": 3}, {"a": 2, "b": 2}, {"a": 3, "b": 2}, {"a": 2, "b": 3}]
+    mesh = Mesh.of(random.choice(meshes))
+    uneven = random.choice(["refuse", "parameters", "allow", "allow"])
     network = Network(inlined(graph))
     machine = random.choice([SLOW, Machine.named("h100")])
     sizes = dict.fromkeys(network.classes.known, 8)
-    best = ds.plan(graph, mesh, "auto", machine=machine, sizes=sizes)
+    best = ds.plan(graph, mesh, "auto", machine=machine, sizes=sizes, uneven=uneven)
     assert best.search is not None
     assert best.cost().picoseconds == best.search.cost
-    assert ds.verify(best).ok
-    options = formulation_of(network, mesh, Asked(machine, sizes)).options()
+    assert ds.verify(ds.Plan.from_json(best.to_json()).for_graph(graph)).ok
+    options = formulation_of(network, mesh, Asked(machine, sizes, uneven=uneven)).options()
     every = product(*options)
     if prod(map(len, options)) > 150:
         every = iter([tuple(random.choice(each) for each in options) for _ in range(60)])
     costs = [
-        ds.plan(graph, mesh, fixed(mesh, taken)).cost(sizes, machine=machine).picoseconds
+        price(ds.plan(graph, mesh, fixed(mesh, taken), uneven=uneven), sizes, machine)
         for taken in islice(every, 150)
     ]
-    costs += [
-        ds.plan(graph, mesh, chaos(random)).cost(sizes, machine=machine).picoseconds
-        for _ in range(10)
-    ]
+    plans = [ds.plan(graph, mesh, chaos(random), uneven=uneven) for _ in range(10)]
+    costs += [price(each, sizes, machine) for each in plans]
     assert min(costs) >= best.search.cost
     if prod(map(len, options)) <= 150:
         assert min(costs) == best.search.cost
+
+
+@pytest.mark.parametrize(("count", "faster"), [(2, False), (3, True), (7, True)])
+def test_unequal_parts_are_options_with_the_cost_of_the_longest(count: int, faster: bool) -> None:
+    """Where the count divides the widths nothing is faster, and the proof is that of equal parts;
+    else parts of 64 and 256 are. What is planned runs equal to one device.
+    """
+    g = two_linears()
+    asked: dict[str, Any] = {"machine": SLOW, "sizes": SIZES}
+    refused = ds.plan(g, {"tp": count}, "auto", uneven="refuse", **asked)
+    made = ds.plan(g, {"tp": count}, "auto", **asked)
+    assert refused.search is not None and made.search is not None
+    assert made.search.optimal and made.uneven is faster
+    assert (made.search.cost < refused.search.cost) is faster
+    assert refused.search.uneven == "refuse" and refused.version < 4
+    read = ds.Plan.from_json(made.to_json()).for_graph(g)
+    assert read == made and ds.verify(read).ok
+    equal_parts = made.search.model_copy(update={"uneven": "refuse"})
+    claimed = made.model_copy(update={"search": equal_parts})
+    if faster:
+        assert not ds.verify(claimed).ok  # the proof is of a larger space
+    assert equal(made, g)
+
+
+def test_a_batch_is_cut_unequally_where_that_is_allowed() -> None:
+    g = two_linears()
+    asked: dict[str, Any] = {"machine": SLOW, "sizes": {"batch": 7, "seq": 16}}
+    kept = ds.plan(g, {"dp": 2}, "auto", uneven="parameters", **asked)
+    made = ds.plan(g, {"dp": 2}, "auto", uneven="allow", **asked)
+    assert kept.search is not None and made.search is not None
+    assert made.search.cost <= kept.search.cost
+    assert not made.conditions
+    assert made.cost().picoseconds == made.search.cost and ds.verify(made).ok
+    assert equal(made, g)
+
+
+def test_an_axis_of_more_ranks_than_key_value_heads_is_searched_as_two_also() -> None:
+    """Of an axis that is seen as two the proof is of both: a bound for each way to see it."""
+    model, example, names = llama.tiny()
+    graph = ds.trace(model, kwargs=example, dynamic=names)
+    made = ds.plan(graph, {"tp": 4}, "auto", machine=SLOW, sizes={"batch": 4, "seq": 16})
+    assert made.search is not None and made.search.optimal
+    seen = [each.mesh for each in made.search.cases]
+    assert seen == [{"tp": 4}, {"tp_0": 2, "tp_1": 2}]
+    read = ds.Plan.from_json(made.to_json()).for_graph(graph)
+    assert read == made and ds.verify(read).ok
+    one = made.search.model_copy(update={"cases": made.search.cases[1:]})
+    found = ds.verify(made.model_copy(update={"search": one}))
+    assert not found.ok and found.reason == "it has no cases of its mesh"
 
 
 @pytest.mark.parametrize("part", range(4))

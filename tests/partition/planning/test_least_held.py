@@ -71,9 +71,10 @@ def test_what_is_held_at_least_is_no_more_than_the_step_needs(part: int) -> None
     for seed in range(part * 8, part * 8 + 8):
         random = Random(seed)
         network = Network(inlined(random_graph(random, random.randint(2, 7)).graph))
-        mesh = Mesh.of(random.choice([{"a": 2}, {"a": 4}, {"a": 2, "b": 2}]))
+        meshes = [{"a": 2}, {"a": 4}, {"a": 3}, {"a": 2, "b": 2}, {"a": 2, "b": 3}]
+        mesh = Mesh.of(random.choice(meshes))
         sizes = dict.fromkeys(network.classes.known, 8)
-        form = formulation_of(network, mesh, Asked(SLOW, sizes, 1 << 50))
+        form = formulation_of(network, mesh, Asked(SLOW, sizes, 1 << 50, uneven="allow"))
         for _ in range(5):
             states = random.choice(storages(mesh, mesh.names))
             case = Case(states, some_regions(random, network))

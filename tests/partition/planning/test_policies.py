@@ -89,7 +89,7 @@ def test_what_is_asked_of_the_graph_itself_is_a_policy_too() -> None:
 def test_the_product_of_axes_must_divide() -> None:
     g = two_linears(hidden=12)
     with pytest.raises(ds.PlanError) as caught:
-        ds.plan(g, {"a": 2, "b": 2, "c": 2}, PAS)
+        ds.plan(g, {"a": 2, "b": 2, "c": 2}, PAS, uneven="refuse")
     assert "n = 12 is never a multiple of 8" in str(caught.value)
 
 
@@ -114,6 +114,60 @@ def asks_for_the_fourth(graph: Any, resource: Any) -> Any:
     node = graph.nodes()[0]
     graph.partition(node, node.algorithm("dim"), idx=1, dim=3, num=2)
     return graph
+
+
+def cuts_both(graph: Any, resource: Any) -> Any:
+    for place, node in enumerate(each for each in graph.nodes() if each.name == "linear"):
+        graph.partition(node, node.algorithm("dim"), idx=1, dim=place, num=resource.ngpus)
+    return graph
+
+
+@pytest.mark.parametrize("policy", [{"linear": {"tp": "n"}, "linear_1": {"tp": "k"}}, cuts_both])
+def test_what_is_asked_for_is_cut_unequally_where_the_count_does_not_divide(policy: Any) -> None:
+    g = two_linears()
+    made = ds.plan(g, {"tp": 3}, policy)
+    assert [split_of(made, n) for n in ("linear", "gelu", "linear_1")] == ["n", "c", "k"]
+    who = "cuts_both" if callable(policy) else "'linear'"
+    assert made.notes[0] == (
+        f"tp: what {who} asks for is cut into unequal parts: of 128 units a rank has 43 at most, "
+        "1.008 times an equal share"
+    )
+    assert ds.Plan.from_json(made.to_json()).for_graph(g) == made
+    assert equal(made, g)
+
+
+def test_heads_stay_whole_where_a_projection_is_asked_for() -> None:
+    """The units are those of all that the cut reaches: 7 heads, not 56 rows."""
+    with Graph("heads") as g:
+        x = g.input("x", "batch, seq, 64", "float64")
+        weight = g.parameter("weight", (56, 64), "float64")
+        rows = g.call("torch.nn.functional.linear", x, weight)
+        g.output(g.call("torch.unflatten", rows, 2, (7, 8)))
+    made = ds.plan(g, {"tp": 3}, {"linear": {"tp": "n"}})
+    assert operator(made, "linear").outputs[0].placements == ["S(2, of=56, unit=8)"]
+    assert operator(made, "unflatten").outputs[0].placements == ["S(2, of=7)"]
+    assert equal(made, g)
+
+
+def test_a_batch_that_is_asked_for_needs_no_condition_where_parts_may_be_unequal() -> None:
+    g = two_linears()
+    asked = {"linear": {"dp": "a"}}
+    assert ds.plan(g, {"dp": 3}, asked).conditions == ["batch % 3 == 0"]
+    made = ds.plan(g, {"dp": 3}, asked, uneven="allow")
+    assert made.conditions == []
+    assert all(equal(made, g, batch=batch) for batch in (1, 4))
+
+
+def test_what_must_be_equal_is_refused_with_both_reasons() -> None:
+    with Graph("mean") as g:
+        x = g.input("x", "10, 64", "float64")
+        g.output(g.call("torch.mean", x, 0))
+    with pytest.raises(ds.PlanError) as caught:
+        ds.plan(g, {"tp": 3}, {"mean": {"tp": "a"}})
+    assert caught.value.diagnostic.reason.endswith(
+        ": a = 10 is never a multiple of 3; the parts of a must be equal: what they give is "
+        "weighed alike"
+    )
 
 
 REFUSED: list[tuple[Callable[..., Any], str]] = [
@@ -225,7 +279,7 @@ def test_mappings_that_cannot_be_followed_are_refused(policy: Any, text: str) ->
 
 def test_an_illegal_split_is_refused_with_its_legality() -> None:
     with pytest.raises(ds.PlanError) as caught:
-        ds.plan(two_linears(hidden=6), {"tp": 4}, {"linear": {"tp": "n"}})
+        ds.plan(two_linears(hidden=6), {"tp": 4}, {"linear": {"tp": "n"}}, uneven="refuse")
     error = caught.value
     assert "n = 6 is never a multiple of 4" in str(error)
     assert error.legality is not None

@@ -171,7 +171,7 @@ SPLITS: list[tuple[Any, Any, str]] = [
 @pytest.mark.parametrize(("policy", "count", "text"), SPLITS, ids=range(len(SPLITS)))
 def test_splits_that_are_illegal_say_what_is_legal(policy: Any, count: int, text: str) -> None:
     with pytest.raises(ds.PlanError) as caught:
-        ds.plan(two_linears(), {"tp": count}, policy)
+        ds.plan(two_linears(), {"tp": count}, policy, uneven="refuse")
     assert without_line(str(caught.value)) == text
 
 

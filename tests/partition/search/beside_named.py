@@ -20,7 +20,7 @@ from tests.partition.planning.models import traced
 from tests.partition.planning.test_auto import SLOW
 
 MODELS = "llama,qwen2,mistral,gpt2,opt,bert,vit,mixtral,tied_llama,one_key_value_head,phi3,falcon"
-MESHES = "tp=2;dp=4;dp=2,tp=2;dp=2,tp=4"
+MESHES = "tp=2;tp=3;dp=4;dp=2,tp=2;dp=2,tp=4"
 NAMED = ("data", "tensor", "sequence", "data+tensor", "replicate")
 STATES = ("whole", "optimizer", "shared")
 BATCHES = (4, 8, 16)
@@ -32,7 +32,7 @@ def named_best(graph: ds.Graph, mesh: str, sizes: dict[str, int], limit: int | N
     for policy in NAMED:
         for state in STATES:
             try:
-                made = ds.plan(graph, mesh, policy, state, uneven="refuse")
+                made = ds.plan(graph, mesh, policy, state)
                 cost = made.cost(sizes, machine=SLOW).picoseconds
                 held = made.memory(sizes).total
             except ds.PlanError:

@@ -7,7 +7,10 @@ import pytest
 from .beside_named import line
 
 
-@pytest.mark.parametrize("part", [1.0, 0.8])
-def test_auto_is_no_dearer_than_a_named_policy_that_fits(part: float) -> None:
-    ok, text = line("llama", "tp=2", 4, part, float("inf"))
+@pytest.mark.parametrize(
+    ("mesh", "part"), [("tp=2", 1.0), ("tp=2", 0.8), ("tp=3", 1.0), ("tp=4", 1.0)]
+)
+def test_auto_is_no_dearer_than_a_named_policy_that_fits(mesh: str, part: float) -> None:
+    """Along 3 ranks parts are unequal, along 4 two key-value heads are held twice."""
+    ok, text = line("llama", mesh, 4, part, float("inf"))
     assert ok, text
