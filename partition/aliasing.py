@@ -85,13 +85,15 @@ def shares(node: Node) -> Iterator[tuple[Value, Value]]:
 
 def written_value(node: Node, place: int) -> Value | None:
     """Returns the output that is the input written to; None where it is none of them: a function
-    returns its first input where it writes to that, and nothing but what it writes to otherwise.
+    returns its first input where it writes to that, and nothing but what it writes to otherwise;
+    a registered one returns all first.
     """
     declaration = node.declaration
     assert declaration is not None
     number = declaration.mutates.index(place)
     target = declaration.inputs[place]
-    returned = declaration.returns == "nothing" or place == number == 0
+    first = place == number == 0 or not _of_torch(node.signature)
+    returned = declaration.returns == "nothing" or first
     if not isinstance(target, Value) or number >= len(node.outputs) or not returned:
         return None
     output = node.outputs[number]

@@ -110,6 +110,45 @@ MeshLike: TypeAlias = "Mesh | Mapping[str, Any] | str"
 """A Mesh, a mapping such as ``{"dp": 2, "tp": "n"}``, or its text ``"dp=2,tp=n"``."""
 
 
+MOST_RANKS = 1 << 20
+"""Of more no mesh is looked for."""
+
+NO_RANKS = Problem(
+    MeshError,
+    "no-such-ranks",
+    "no mesh can be looked for",
+    "{reason}",
+    'give a number from 1 to 1048576 with the policy "auto", or a mesh, {{"dp": 2, "tp": 4}}',
+)
+
+
+def ranks_of(mesh: object) -> int | None:
+    """Returns the number of ranks for which a mesh is to be looked for, given as such or as text;
+    None for what is a mesh. Raises MeshError for a number that is too small or too large.
+
+    >>> ranks_of("64"), ranks_of("dp=8,tp=8")
+    (64, None)
+    """
+    if isinstance(mesh, str) and mesh.strip().isdecimal() and len(mesh) <= 20:
+        mesh = int(mesh)
+    if not isinstance(mesh, int) or isinstance(mesh, bool):
+        return None
+    if not 1 <= mesh <= MOST_RANKS:
+        raise NO_RANKS(reason=f"{mesh} is no number of ranks that is searched")
+    return mesh
+
+
+def meshes_of(ranks: int) -> list[Mesh]:
+    """Returns all meshes of so many ranks with one axis or two, that with one axis first.
+
+    >>> print(*meshes_of(8), sep="; ")
+    ranks=8; outer=2, inner=4; outer=4, inner=2
+    """
+    outer = [count for count in range(2, ranks // 2 + 1) if ranks % count == 0]
+    pairs = [Mesh((("outer", count), ("inner", ranks // count))) for count in outer]
+    return [Mesh((("ranks", ranks),)), *pairs]
+
+
 def _read(text: str) -> dict[str, str]:
     sizes: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):

@@ -205,7 +205,7 @@ def machine_of(machine: Machine | str | None, plan: PlanData | None = None) -> M
 
 def plan(
     graph: Graph,
-    mesh: MeshLike,
+    mesh: MeshLike | int,
     policy: Any = None,
     state: Any = None,
     precision: Any = None,
@@ -220,7 +220,9 @@ def plan(
 ) -> Plan:
     """Returns how the graph is cut over the mesh.
 
-    mesh: axis names and sizes, outer axis first; a size may be a symbol.
+    mesh: axis names and sizes, outer axis first; a size may be a symbol. For the policy ``"auto"``
+    also a number of ranks: all meshes of so many with one axis or two are searched, whose axes
+    are called ``ranks``, or ``outer`` and ``inner``.
 
     policy: ``"data"`` cuts the batch, ``"tensor"`` parameters, ``"sequence"`` the sequence,
     ``"experts"`` experts and elsewhere the batch, ``"replicate"`` nothing, along every axis.

@@ -348,7 +348,8 @@ class SearchRecord(Model):
     """What a search for the plan of least time has proved, under its cost model.
 
     machine, sizes, memory, optimizer_states: what was asked; memory in bytes of a rank, None for
-    no limit; storage: the axes along which it was to decide how parameters are stored. cost: of the
+    no limit; storage: the axes along which it was to decide how parameters are stored. ranks: of
+    which all meshes with one axis or two were searched; None where the mesh was given. cost: of the
     plan, in picoseconds. bound: what every plan costs at least. cases: all, with their proofs.
     """
 
@@ -357,6 +358,7 @@ class SearchRecord(Model):
     memory: int | None
     optimizer_states: int
     storage: list[Axis] = Field(default_factory=list)
+    ranks: int | None = None
     cost: int
     bound: int
     cases: list[CaseRecord] = Field(repr=False)
@@ -388,6 +390,9 @@ class SearchRecord(Model):
             else f"within {self.gap:.2%} of the best: every plan takes at least "
             f"{seconds_text(self.bound)}",
         ]
+        if self.ranks is not None:
+            count = len({tuple(each.mesh.items()) for each in self.cases})
+            lines.append(f"of {count} mesh{'es' * (count != 1)} of {self.ranks} ranks")
         if self.memory is not None:
             lines.append(
                 f"within {bytes_text(self.memory)} of a rank, with {self.optimizer_states} "

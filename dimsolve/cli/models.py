@@ -115,7 +115,10 @@ def plan(
     mesh: Annotated[
         str,
         typer.Option(
-            "--mesh", metavar="AXIS=SIZE,...", help="Such as dp=2,tp=4; a size may be a symbol."
+            "--mesh",
+            metavar="AXIS=SIZE,...",
+            help="Such as dp=2,tp=4; a size may be a symbol. With --policy auto also a number of "
+            "ranks, such as 64: all meshes of so many are searched.",
         ),
     ],
     policy: PolicyName = "data+tensor",
@@ -166,7 +169,7 @@ def plan(
 
         text = made.explain() if explain else summary(made)
         yield from lines(text + memory_text(made, example))
-        yield _beside(made, mesh)
+        yield _beside(made)
 
     answer(ask, show, json=json)
 
@@ -175,7 +178,7 @@ BESIDE = ("data", "tensor", "data+tensor")
 """The policies whose plans are shown beside the one of a search."""
 
 
-def _beside(made: Plan, mesh: str) -> Block:
+def _beside(made: Plan) -> Block:
     """The plan of a search beside those of named policies: seconds and bytes of a rank."""
     from functools import partial
 
@@ -186,7 +189,7 @@ def _beside(made: Plan, mesh: str) -> Block:
     graph = made.planned
     if made.search is None or graph is None:
         return []
-    others = {name: partial(make, graph, mesh, name) for name in BESIDE}
+    others = {name: partial(make, graph, made.mesh, name) for name in BESIDE}
     rows = [list(map(Cell, each)) for each in beside(made, others)]
     return [[Cell("policy", "bold"), Cell("seconds"), Cell("bytes of a rank"), Cell("")], *rows]
 

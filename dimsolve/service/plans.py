@@ -234,9 +234,10 @@ class _Plan(Question):
         "of all axes or by axis; auto; or node patterns to splits per axis",
         examples=["data+tensor", {"dp": "data", "tp": "tensor"}],
     )
-    state: Stored | dict[str, Stored] | None = Field(
+    state: Stored | Literal["auto"] | dict[str, Stored] | None = Field(
         default=None,
-        description="how parameters are stored along the axes that cut data, or by axis",
+        description="how parameters are stored along the axes that cut data, or by axis; auto: as "
+        "the policy auto finds best",
         examples=["shared", {"dp": "optimizer"}],
     )
     uneven: Literal["parameters", "allow", "refuse"] = Field(

@@ -9,10 +9,10 @@ says of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
-from dimsolve.ir.errors import DimsolveError, problems
+from dimsolve.ir.errors import DimsolveError, OperatorError, problems
 from dimsolve.ir.graph import Source
 from dimsolve.solver.graphs.names import source
 from dimsolve.solver.graphs.system import Condition
@@ -73,6 +73,10 @@ _AT_A_LINE = problems(
       not; a program computes every call alike
       hint: nn.TransformerEncoder(..., enable_nested_tensor=False), or of one that is made
       encoder.use_nested_tensor = False
+    flex-attention: the model calls flex_attention{at}
+      {code}torch records its gradient on a GPU only, and does not know it on meta
+      hint: trace the model on a GPU, or without gradients; scaled_dot_product_attention with a mask
+      (attn_implementation="sdpa" of transformers' models) needs neither, and is cut by heads
     unreachable: the model does what no program can call{at}
       {code}torch's capture calls {path} here, which has no import path
       hint: write it with tensor operators, or register it as an operator
@@ -133,11 +137,16 @@ def refused(error: Exception) -> DimsolveError:
     """Returns the refusal for what torch raised."""
     if isinstance(error, DimsolveError):
         return error
+    own = next((each for each in _causes(error) if isinstance(each, OperatorError)), None)
+    if own is not None:
+        return own
     line, text = _line_of(error), str(error)
     if "checkpoint not implemented for" in text and "context_fn" in text:
         return context_function(line)
     if _raised_in(error, "packed_encoder"):
         return packed_encoder(line)
+    if _raised_in(error, "_validate_device"):
+        return _refused("flex-attention", line)
     code = "not-captured"
     if "convert all Tensors to FakeTensors" in text and "device='meta'" in text:
         code = "not-captured (on meta)"
@@ -169,11 +178,17 @@ def _raised_in(error: BaseException, function: str) -> bool:
 
 def _line_of(error: BaseException) -> Source | None:
     """The innermost line of the user's code that torch names for an error."""
-    seen: BaseException | None = error
-    while seen is not None:
+    for seen in _causes(error):
         stack = getattr(seen, "real_stack", None)
         frames = [frame for frame in stack or () if not _is_torchs(frame.filename)]
         if frames:
             return source(frames[-1].filename, frames[-1].lineno or 0)
-        seen = seen.__cause__ or seen.__context__
     return None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An exception, and what it was raised for."""
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__ or seen.__context__

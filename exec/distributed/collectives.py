@@ -73,6 +73,7 @@ class Pair(Protocol):
 
     apply: Callable[..., Tensor]
     compute: Callable[..., Tensor]
+    back: Callable[..., tuple[Any, ...]]
 
 
 def _step_back(function: Pair, gradient: Tensor, *arguments: Any) -> Tensor:
@@ -99,7 +100,8 @@ def _pair(name: str, compute: Callable[..., Tensor], back: Callable[..., tuple[A
         return _step_back(function, gradient, *arguments), *[None] * len(ctx.arguments)
 
     backward.__code__ = backward.__code__.replace(co_qualname=f"{name}.backward")  # errors show it
-    methods: dict[str, Any] = {"compute": compute, "forward": forward, "backward": backward}
+    methods: dict[str, Any] = {"compute": compute, "back": back}
+    methods |= {"forward": forward, "backward": backward}
     metaclass: Any = type(Function)
     members = {key: staticmethod(method) for key, method in methods.items()}
     pair: Pair = metaclass(name, (Function,), members)

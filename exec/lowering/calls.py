@@ -20,11 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import update_wrapper
 from hashlib import blake2b
 from itertools import count
 from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 
 from dimsolve.ir.errors import Diagnostic, Problem
 from dimsolve.ir.graph import Graph, Node, Value
@@ -43,6 +45,8 @@ from ..calls import modified as modified_arguments
 from ..distributed.collectives import MeshPart, convert_axes
 from ..distributed.communicator import Communicator, common_number
 from ..distributed.sharding import number_of, slice_part
+from ..registration.leaf import refuse_unsaid, versions, written_since
+from ..registration.promise import Promise
 from .setting import TWO_FUNCTIONS, LoweringError, Setting, dim_of, is_real
 
 Places = dict[int | str, tuple[Placement, ...]]
@@ -410,6 +414,9 @@ def rank_call(
         function = _plain(function, operator.name, names)
     if local is not None:
         function = _with_part(local, part(splits))
+    elif operator is not None and isinstance(operator.declare, Promise):
+        said = () if node.declaration is None else node.declaration.mutates
+        function = _writing(function, operator.declare, said)
     for modifier, theirs in reversed(changes.items()):
         function = modified(function, modifier, part(theirs), names, defaults)
     if random is not None:
@@ -418,6 +425,25 @@ def rank_call(
     return RankCall(
         arguments, function, "", path, operator, local, splits, modifiers, dealt, random
     )
+
+
+def _writing(
+    function: Callable[..., Any], promise: Promise, said: tuple[int, ...]
+) -> Callable[..., Any]:
+    """The function, which is refused where it writes to other inputs than the graph knows of."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            return function(*args, **kwargs)
+        before = versions(args, kwargs)
+        result = function(*args, **kwargs)
+        written = written_since(before)
+        if written:
+            refuse_unsaid(promise, args, kwargs, said, written)
+        return result
+
+    update_wrapper(call, function)
+    return call
 
 
 def dealt_in(plan: OperatorPlan) -> tuple[tuple[str, int, int], ...]:

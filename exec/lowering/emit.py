@@ -223,7 +223,7 @@ class _Emission:
         if step.target is gathered:
             return self._function(step, step.target)
         if origin is not None and origin.move is not None:
-            return self._conversion(step, origin)
+            return self._conversion(step, origin, origin.move)
         if origin is not None and origin.call is not None:
             return self._call(step, origin.call)
         if origin is not None and origin.kind == "share":
@@ -250,15 +250,19 @@ class _Emission:
         parts, *rest = (value_text(value) for value in step.args)
         return f"begin_block({', '.join([parts, f'block_of({made})', *rest])})"
 
-    def _conversion(self, step: Step, origin: Origin) -> str:
-        assert origin.move is not None
-        axis, source, target, shared = origin.move
-        self.imports.add("from dimsolve.exec.distributed.collectives import convert")
+    def _conversion(
+        self, step: Step, origin: Origin, move: tuple[str, Placement, Placement, bool]
+    ) -> str:
+        axis, source, target, shared = move
         self.imports.add("from dimsolve.partition.placement import read_placement as placed")
-        lengths = [value_text(value) for value in step.args[1:]]
+        name, given = "convert", value_text(step.args[0])
+        home, lengths = "collectives", [value_text(value) for value in step.args[1:]]
+        if origin.kind == "conversions":
+            name, home, given, lengths = "convert_together", "together", value_text(step.args), []
+        self.imports.add(f"from dimsolve.exec.distributed.{home} import {name}")
         ends = [self._end(end, lengths) for end in (source, target)]
         more = ", shared_gradient=True" if shared else ""
-        return f"convert({value_text(step.args[0])}, {', '.join(ends)}, {axis}{more})"
+        return f"{name}({given}, {', '.join(ends)}, {axis}{more})"
 
     def _end(self, end: Placement, lengths: list[str]) -> str:
         """A placement; ``lengths`` are those that are known only when the program runs."""
@@ -399,7 +403,7 @@ def _comment(origin: Origin | None) -> str:
     if origin is None:
         return ""
     if origin.node is None:
-        return f"for {origin.label}" if origin.kind == "conversion" else ""
+        return f"for {origin.label}" if origin.kind.startswith("conversion") else ""
     return "  ".join(filter(None, (str(origin.node.source or ""), origin.node.module)))
 
 

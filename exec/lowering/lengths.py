@@ -68,6 +68,11 @@ _FUNCTIONS: dict[Function, Callable[..., Any]] = {
     Function.MAX: max,
 }
 
+ARITHMETIC: frozenset[Callable[..., Any]] = frozenset(
+    {operator.add, operator.sub, operator.mul, *_FUNCTIONS.values()}
+)
+"""What the steps that compute lengths call."""
+
 
 class Lengths:
     """Makes the nodes of lengths in an fx graph. ``read`` makes the node of a symbol."""

@@ -68,6 +68,7 @@ from .setting import (
     identifier,
     reserve,
 )
+from .together import send_together
 from .values import Symbols, Values, overlap, with_own_memory
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ class _Lowering:
         use_in_graphs_dtype(self.setting)
         checkpoints.take_out()
         overlap(self.setting, gather=self.values.recorded)
+        send_together(self.fx, self.setting.communicators)
         return Program.of(
             self.fx,
             self.setting.held,

@@ -41,11 +41,12 @@ class Slot:
 class Origin:
     """Where a step of the program comes from.
 
-    kind: a slot's, ``operator``, ``part`` (one of several results), ``conversion``, ``begun`` (of a
-    conversion), ``block`` (of gathers), ``share`` (of a gradient), ``region`` or ``size``. label:
-    the node, the conversion, the axis, the region, or the symbol. move: the conversion's axis, its
-    placements before and after, and whether its gradient is shared. region: what is called, of a
-    region. block: the parameters that a ``block`` gathers.
+    kind: a slot's, ``operator``, ``part`` (one of several results), ``conversion``, ``conversions``
+    (several in one collective), ``begun`` (of a conversion), ``block`` (of gathers), ``share`` (of
+    a gradient), ``region`` or ``size``. label: the node, the conversion, the axis, the region, or
+    the symbol. move: the conversion's axis, its placements before and after, and whether its
+    gradient is shared. recorded: whether it has a gradient. region: what is called, of a region.
+    block: the parameters that a ``block`` gathers.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class Origin:
     move: tuple[str, Placement, Placement, bool] | None = None
     region: Body | None = None
     block: Block | None = None
+    recorded: bool = True
 
 
 def origin_of(step: fx.Node) -> Origin | None:

@@ -25,9 +25,10 @@ from dimsolve.partition.plan import Plan
 from ..modes import is_switch, restoring
 from ..recompute import run_again
 from .calls import Draws
-from .lengths import ceil_divide
+from .lengths import ARITHMETIC
 from .program import Body, Origin, origin_of
 from .setting import Setting, identifier, reserve
+from .together import send_together
 
 if TYPE_CHECKING:
     from torch import fx
@@ -35,11 +36,6 @@ if TYPE_CHECKING:
 
 HELD = frozenset({"parameter", "buffer", "constant"})
 """Slots whose tensors a model does not pass on, but has."""
-
-_ARITHMETIC = frozenset(
-    {operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, min, max}
-    | {ceil_divide}
-)
 
 
 class Regions:
@@ -167,6 +163,7 @@ class Regions:
             twins[step] = made.node_copy(step, twins.__getitem__)
         results = tuple([twins[step] for step in given])
         made.output(results[0] if len(results) == 1 else results)
+        send_together(made, self._setting.communicators)
         return Body(made, {}, identifier(region.name), region)
 
     def _function(self, region: Region, body: Body, taken: Sequence[fx.Node]) -> Callable[..., Any]:
@@ -225,7 +222,7 @@ def _is_free(step: fx.Node) -> bool:
     if step.op == "get_attr":
         return True
     if origin is None:
-        return step.target in _ARITHMETIC
+        return step.target in ARITHMETIC
     if origin.kind == "size":
         return True
     if origin.move is None:

@@ -287,19 +287,20 @@ class Values:
     ) -> fx.Node:
         label = entry.id if isinstance(entry, ConversionPlan) else entry.name
         end = labelled(self._setting.communicators[axis], label)
-        lengths = lengths_in(source, target)
+        lengths, recorded = lengths_in(source, target), is_real(entry.dtype)
         arguments: tuple[Any, ...] = (given,)
         if any(isinstance(length, Poly) for length in lengths):
             function: Any = step_of_lengths(source, target, end, shared_gradient=shared)
             arguments = (given, *(self._lengths(length) for length in lengths))
         else:
-            recorded = is_real(entry.dtype)
             function = step(source, target, end, shared_gradient=shared, recorded=recorded)
         if function is None:
             return given
         name = identifier(f"{entry.value}_{function.__name__}")
         made = self._setting.fx.create_node("call_function", function, arguments, {}, name=name)
-        made.meta["origin"] = Origin("conversion", label, move=(axis, source, target, shared))
+        made.meta["origin"] = Origin(
+            "conversion", label, move=(axis, source, target, shared), recorded=recorded
+        )
         return made
 
 

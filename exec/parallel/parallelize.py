@@ -84,6 +84,13 @@ _CONVERTED = Problem(
     "it was planned with {name} of {before}, and its program and its inputs are of that",
     "convert the model before it is traced: model.to({now}); or plan with precision=...",
 )
+_TRANSFORMED = Problem(
+    LoweringError,
+    "part-transformed",
+    "a part cannot be called inside of torch.func.grad, torch.vmap and their kin",
+    "they go through each step of a function, and ranks send and wait between the steps",
+    "write torch.autograd.grad, which takes create_graph=True; or apply them inside of the model",
+)
 _A_PART = Problem(
     LoweringError,
     "a-part",
@@ -377,7 +384,16 @@ class ParallelModule(torch.nn.Module):
         """Returns what the model returns for these arguments, which are the model's own."""
         return self._called(self._programs, args, kwargs)
 
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Changes nothing: each backward pass of a part adds whole gradients, as accumulation wants
+        them. It is here for loops that were written for DistributedDataParallel.
+        """
+        yield
+
     def _called(self, programs: Programs, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not torch.compiler.is_compiling() and _is_transformed():
+            raise _TRANSFORMED()
         modes = {path: held["training"] for path, held in self._moded.items()}
         entry, inputs, objects = programs.find(args, kwargs, modes)
         form = entry.first
@@ -474,6 +490,11 @@ def _called_inside(part: ref[ParallelModule], path: str, *args: Any, **kwargs: A
     if found is None:
         raise MODULE_CALL()
     return found.call_inside(path, args, kwargs)
+
+
+def _is_transformed() -> bool:
+    """Whether a transform of torch.func is running."""
+    return torch._C._functorch.maybe_current_level() is not None
 
 
 def _is_placed(value: Tensor) -> bool:

@@ -73,6 +73,17 @@ REFUSED = problems(
     value-split (unknown): value_split names no input
       {value} is not an annotated input of '{name}'; {known}
       hint: value_split takes the names of parameters that are summands, such as a bias
+    writes (unknown): writes names no input
+      {value} is not an annotated input of '{name}'; {known}
+      hint: writes takes the names of parameters that the function writes to
+    writes (outputs): what a function writes to, it returns first
+      '{name}' writes to {written}, and '{annotation}' has {outputs}
+      hint: return what is written to, itself and no copy, before other results
+    writes (absent): an input that is written to is absent
+      '{parameter}' of '{name}' is no tensor in this call
+    writes (unsaid): a function writes to an input that it is not said to write to
+      '{parameter}' of '{name}' is changed by the call: later uses would read it as it was
+      hint: register it with writes=["{parameter}"], and return '{parameter}' first
     value-split (opaque): value_split names an input that is only replicated
       '{parameter}' of '{name}' is annotated '?'
       hint: annotate its dimensions, or leave it out of value_split
@@ -147,6 +158,22 @@ def unknown_summand(name: str, given: str, inputs: Sequence[str]) -> OperatorErr
     """A name in value_split that is no annotated input."""
     known = f"its inputs are {', '.join(inputs)}" if inputs else "it has no inputs"
     return REFUSED["value-split (unknown)"](name=name, known=known, **of_value(given, 40))
+
+
+def unknown_written(name: str, given: str, inputs: Sequence[str]) -> OperatorError:
+    """A name in writes that is no annotated input."""
+    known = f"its inputs are {', '.join(inputs)}" if inputs else "it has no inputs"
+    return REFUSED["writes (unknown)"](name=name, known=known, **of_value(given, 40))
+
+
+def too_few_outputs(text: str, name: str, written: int, outputs: int) -> OperatorError:
+    """More inputs are written to than there are outputs."""
+    return REFUSED["writes (outputs)"](
+        name=name,
+        annotation=text,
+        written=f"{written} input{'s' * (written != 1)}",
+        outputs=f"{outputs} output{'s' * (outputs != 1)}",
+    )
 
 
 def presence_changed(name: str, parameter: str, traced: bool) -> OperatorError:

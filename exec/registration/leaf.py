@@ -13,19 +13,21 @@ somebody imports it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
 from dimsolve.ir.operator import Operator, operator_of
 
+from .errors import REFUSED
+from .promise import Promise, number_of
 from .without_data import lack_data, outputs_without_data
 
 _MARK, _LEAF = "__dimsolve_function__", "__dimsolve_leaf__"
@@ -82,7 +84,8 @@ def call(
 
     target: what was registered; it may have been taken out of the table since.
     """
-    before = _version(args)
+    promise = getattr(operator_of(target), "declare", None) if _is_traced() else None
+    before = versions(args, kwargs) if isinstance(promise, Promise) else ()
     try:
         result = run(*args, **kwargs)
     except Exception as error:
@@ -90,35 +93,70 @@ def call(
         if operator is None:
             raise
         return outputs_without_data(operator, error, args, kwargs)
-    if before is not None:
-        _note_write(target, args, result, before)
+    if before:
+        _note_write(promise, args, kwargs, result, before)
     return result
 
 
-def _version(args: tuple[Any, ...]) -> int | None:
-    """How often the first argument was written to; None but where a model is traced."""
+def _is_traced() -> bool:
     # Dynamo takes the first for True where it traces into this file, and goes no further.
-    if (
-        torch.compiler.is_dynamo_compiling()
-        or not torch._C._len_torch_dispatch_stack()
-        or not args
-        or not isinstance(args[0], torch.Tensor)
-        or args[0].is_inference()
-    ):
-        return None
-    return args[0]._version
+    return not torch.compiler.is_dynamo_compiling() and bool(torch._C._len_torch_dispatch_stack())
 
 
-def _note_write(target: Any, args: tuple[Any, ...], result: Any, before: int) -> None:
-    """Notes that a function writes to its first argument and returns it first: a plan lets later
-    uses of it read what was written.
+Versions: TypeAlias = tuple[tuple[torch.Tensor, int], ...]
+"""Tensors, and how often each has been written to."""
+
+
+def versions(args: Iterable[Any], kwargs: Mapping[str, Any]) -> Versions:
+    """Returns the tensors among arguments with their versions."""
+    return tuple(
+        [
+            (value, value._version)
+            for value in (*args, *kwargs.values())
+            if isinstance(value, torch.Tensor) and not value.is_inference()
+        ]
+    )
+
+
+def written_since(before: Versions) -> list[torch.Tensor]:
+    """Returns the tensors that have been written to since."""
+    return [tensor for tensor, version in before if tensor._version != version]
+
+
+def refuse_unsaid(
+    promise: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    said: Collection[int],
+    written: Sequence[torch.Tensor],
+) -> None:
+    """Raises OperatorError where a call wrote to another input than those, by number."""
+    values = promise.values(args, kwargs)
+    known = _memory([value for number, (_, value) in enumerate(values) if number in said])
+    for name, value in values:
+        if any(value is each for each in written) and _memory([value]).isdisjoint(known):
+            raise REFUSED["writes (unsaid)"](parameter=name, name=promise.name)
+
+
+def _note_write(
+    promise: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, before: Versions
+) -> None:
+    """Notes that a function writes to its first argument and returns it first, or to what it says:
+    a plan lets later uses of it read what was written. Raises OperatorError where it writes to
+    another one.
     """
-    returned = result[0] if isinstance(result, list | tuple) and result else result
-    if returned is args[0] and returned._version != before:
-        note = getattr(getattr(operator_of(target), "declare", None), "note_write", None)
-        if note is not None:
-            others = result[1:] if isinstance(result, list | tuple) else ()
-            note(_memory(others).isdisjoint(_memory(args)))
+    written = written_since(before)
+    if not written:
+        return
+    results = list(result) if isinstance(result, list | tuple) else [result]
+    names = [name for name, _ in promise.values(args, kwargs)]
+    said = {number for each in promise.writes if (number := number_of(each, names)) is not None}
+    first = args[0] if args and any(args[0] is each for each in written) else None
+    if not said and first is not None and results and results[0] is first:
+        said = {0}
+    refuse_unsaid(promise, args, kwargs, said, written)
+    given = _memory([*args, *kwargs.values()])
+    promise.note_write(_memory(results[len(said) :]).isdisjoint(given))
 
 
 def _memory(values: Sequence[Any]) -> set[int]:
@@ -134,11 +172,9 @@ def sees_write(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
     function = getattr(target, "_torchdynamo_orig_callable", target)
     # What it raises without data is nothing that it wrote.
     with suppress(Exception):
-        before = _version(args)
-        result = function(*args, **kwargs)
-        if before is not None:
-            _note_write(target, args, result, before)
-    return bool(getattr(operator.declare, "writes", ()))
+        before = versions(args, kwargs)
+        _note_write(operator.declare, args, kwargs, function(*args, **kwargs), before)
+    return bool(getattr(operator.declare, "noted", ()))
 
 
 _DYNAMO = "torch._dynamo"

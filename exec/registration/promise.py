@@ -104,7 +104,11 @@ def forward_signature(function_class: Any) -> inspect.Signature:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """Gives the Declaration of a call. ``value_split``: names, or numbers, of inputs."""
+    """Gives the Declaration of a call. ``value_split``, ``writes``: names, or numbers, of inputs;
+    those that it writes to are its first outputs; where none are said it may be the first input.
+    noted: empty until the function is seen to write to them and to return them; then whether its
+    other results never shared memory with an argument.
+    """
 
     name: str
     signature: inspect.Signature
@@ -113,18 +117,16 @@ class Promise:
     value_split: tuple[str | int, ...] = ()
     reduction: ReductionName = "sum"
     transform_rules: tuple[TransformRule, ...] = ()
-    writes: list[bool] = field(default_factory=list, compare=False)
-    """Empty until the function is seen to write to its first input and to return that; then
-    whether its other results never shared memory with an argument.
-    """
+    writes: tuple[str | int, ...] = ()
+    noted: list[bool] = field(default_factory=list, compare=False)
 
     def note_write(self, separate: bool) -> None:
-        """Says that the function writes to its first input, and returns it first."""
-        self.writes[:] = [all([separate, *self.writes])]
+        """Says that the function writes to its inputs, and returns these first."""
+        self.noted[:] = [all([separate, *self.noted])]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Declaration:
         """Returns the declaration. Raises OperatorError where the call does not fit."""
-        values = self._values(args, kwargs)
+        values = self.values(args, kwargs)
         text = self.annotation_for(values)
         annotation = read_annotation(text)
         count = len(annotation.inputs)
@@ -143,7 +145,10 @@ class Promise:
             if name in identifiers and value is not None and not is_tensor(value)
         }
         returns: Mapping[int, Literal["nothing", "tensor"]] = {0: "nothing", 1: "tensor"}
-        writes = bool(self.writes) and is_tensor(values[0][1])
+        mutates = self.written(names[:count], text)
+        for number in mutates:
+            if not is_tensor(values[number][1]):
+                raise errors.REFUSED["writes (absent)"](parameter=names[number], name=self.name)
         return Declaration(
             annotation=text,
             inputs=tuple(value for _, value in values[:count]),
@@ -151,8 +156,9 @@ class Promise:
             sizes={name: name for name in lengths},
             value_split=self._summands(names[:count]),
             reduction=self.reduction,
-            mutates=(0,) if writes else (),
-            separate=writes and all(self.writes),
+            mutates=mutates,
+            separate=bool(mutates)
+            and (len(mutates) == len(annotation.outputs) or all(self.noted or [False])),
             returns=returns.get(len(annotation.outputs), "tuple"),
             transform_rules=self.transform_rules,
         )
@@ -186,8 +192,8 @@ class Promise:
             )
         return text
 
-    def _values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
-        """The call's values with the names of their parameters, defaults included, in order."""
+    def values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
+        """Returns a call's values with their parameters' names, defaults included, in order."""
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -205,6 +211,22 @@ class Promise:
                     values.append((parameter.name, value))
         return values
 
+    def written(self, inputs: Sequence[str], text: str) -> tuple[int, ...]:
+        """Returns the numbers of the inputs that the function writes to, of the names of a call's.
+
+        Raises OperatorError for a name of none, and where there are not as many outputs.
+        """
+        found: list[int] = []
+        for given in self.writes:
+            number = number_of(given, inputs)
+            if number is None:
+                raise errors.unknown_written(self.name, str(given), inputs)
+            found.append(number)
+        outputs = len(read_annotation(text).outputs)
+        if len(found) > outputs:
+            raise errors.too_few_outputs(text, self.name, len(found), outputs)
+        return tuple(found) or (0,) * bool(self.noted)
+
     def _summands(self, inputs: Sequence[str]) -> tuple[int, ...]:
         return tuple(sorted(summand(given, self.name, inputs) for given in self.value_split))
 
@@ -214,11 +236,17 @@ def summand(given: str | int, name: str, inputs: Sequence[str]) -> int:
 
     name: of the operator. inputs: the names of its annotated inputs.
     """
+    number = number_of(given, inputs)
+    if number is None:
+        raise errors.unknown_summand(name, str(given), inputs)
+    return number
+
+
+def number_of(given: str | int, inputs: Sequence[str]) -> int | None:
+    """Returns the number of the input that a name, or a number, means; None where it is none."""
     if isinstance(given, int) and 0 <= given < len(inputs):
         return given
-    if given in inputs:
-        return inputs.index(str(given))
-    raise errors.unknown_summand(name, str(given), inputs)
+    return inputs.index(str(given)) if given in inputs else None
 
 
 def is_tensor(value: Any) -> bool:

@@ -32,6 +32,7 @@ from .leaf import bare_function, leaf_class, leaf_function
 from .promise import Parameter, Promise, forward_signature, parameters_of, summand
 
 F = TypeVar("F", bound=Callable[..., Any])
+_REST = inspect.Parameter.VAR_POSITIONAL
 
 
 def register_op(
@@ -44,6 +45,7 @@ def register_op(
     *,
     value_split: Sequence[str | int] = (),
     partial: ReductionName = "sum",
+    writes: Sequence[str | int] = (),
 ) -> Callable[[F], F]:
     """Returns a decorator that registers a function and gives back what behaves as it did.
 
@@ -52,7 +54,8 @@ def register_op(
     For plans: code_impl_pattern ("import" the function, or copy its "source") and emit_fn (writes
     the call). transform_rules come before the rules of the marks. input_gen_fn gives the inputs
     that `verify` uses. value_split: the inputs that are summands. partial: what joins the parts of
-    a ``+`` split.
+    a ``+`` split. writes: the inputs that the function writes to; it returns them first, in this
+    order.
 
     Functions of a module, autograd.Function classes or their ``apply``, and functions that
     torch.compile has wrapped can be registered. Raises OperatorError for what cannot, and
@@ -65,7 +68,8 @@ def register_op(
     if not isinstance(code_impl_pattern, str) or code_impl_pattern not in ("import", "source"):
         raise errors.REFUSED["code-impl-pattern"](**errors.of_value(code_impl_pattern, 40))
     rules = _rules(transform_rules)
-    summands = to_summands(value_split)
+    summands = to_inputs("value_split", value_split, "the summands among the parameters, such as")
+    written = to_inputs("writes", writes, "what the function writes to, such as")
 
     def decorate(function: F) -> F:
         target: Any = _class_of_apply(function) or bare_function(function)
@@ -81,7 +85,10 @@ def register_op(
             _check_annotation(text, own_name, parameters)
             _check_summands(text, own_name, parameters, summands)
             _check_rules(text, rules)
-        promise = Promise(own_name, signature, parameters, text, summands, partial, rules)
+        promise = Promise(own_name, signature, parameters, text, summands, partial, rules, written)
+        if isinstance(text, str) and all(p.kind is not _REST for p in parameters):
+            count = len(read_annotation(text).inputs)
+            promise.written([p.name for p in parameters][:count], text)
         operator = Operator(
             name=own_name,
             path=f"{target.__module__}.{target.__qualname__}{'.apply' * is_class}",
@@ -137,22 +144,22 @@ def _check_options(name: Any, emit_fn: Any, input_gen_fn: Any) -> None:
         raise wrong_type("input_gen_fn", input_gen_fn, "a function", hint)
 
 
-def to_summands(value_split: Any) -> tuple[str | int, ...]:
-    """Returns the entries of value_split; AnnotationError for what is no name and no number.
+def to_inputs(option: str, given: Any, what: str) -> tuple[str | int, ...]:
+    """Returns the inputs that an option names; AnnotationError for what is no name and no number.
 
-    >>> to_summands("bias"), to_summands([2])
-    (('bias',), (2,))
+    >>> to_inputs("writes", "x", ""), to_inputs("writes", [2], "")
+    (('x',), (2,))
     """
-    hint = 'give the summands among the parameters, such as ("bias",)'
-    if isinstance(value_split, str):
-        return (value_split,)
-    if not isinstance(value_split, Collection) or isinstance(value_split, bytes | Mapping):
-        raise wrong_type("value_split", value_split, "a list of parameters", hint)
+    hint = f'give {what} ("bias",)'
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Collection) or isinstance(given, bytes | Mapping):
+        raise wrong_type(option, given, "a list of parameters", hint)
     found: list[str | int] = []
-    for entry in value_split:
+    for entry in given:
         number = entry if isinstance(entry, str) else as_whole(entry)
         if number is None:
-            raise wrong_type("an entry of value_split", entry, "a parameter's name", hint)
+            raise wrong_type(f"an entry of {option}", entry, "a parameter's name", hint)
         found.append(number)
     return tuple(found)
 

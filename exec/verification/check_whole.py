@@ -24,7 +24,7 @@ from ..registration.leaf import sees_write
 from ..registration.promise import Promise
 from .compare import relative
 from .verification import Culprit, Refuted
-from .whole import Whole, fixed_random, plain_outputs, run_whole
+from .whole import Whole, fixed_random, is_same_memory, plain_outputs, run_whole
 
 
 def checked_whole(call: Call, seed: int) -> Whole:
@@ -112,23 +112,35 @@ def input_name(whole: Whole, number: int) -> str:
 
 
 def hidden_writes(whole: Whole) -> Iterator[Culprit]:
-    """Yields the inputs that the call changes, does not return, and is not declared to write to."""
-    names = whole.call.operator.parameters
+    """Yields the inputs that the call changes and is not said to write to, and those that it is
+    said to write to and does not return.
+    """
+    declaration, names = whole.call.declaration, whole.call.operator.parameters
     for number in written_to(whole):
         is_returned = number in whole.returned
-        if number in whole.call.declaration.mutates or (is_returned and _is_seen(whole, number)):
+        if number in declaration.mutates or (is_returned and _is_seen(whole, number)):
             continue
-        subject = names[number] if number < len(names) else f"input {number}"
+        name = names[number] if number < len(names) else number
         what = f"{input_name(whole, number)} is changed by the call and"
+        hint = f"write writes=[{name!r}], and return it first, itself and no copy"
         if is_returned:
-            yield Culprit(
-                subject,
-                f"{what} returned, and tracing does not see it: later uses would read it as it was",
-                "write to the first input only, by torch's own functions, and return it first",
-            )
+            what = f"{what} returned, and tracing does not see it: later uses would read it as it "
+            yield Culprit(_subject(whole, number), f"{what}was", hint)
         else:
-            hint = "return it among the outputs, itself and no copy, and annotate it there"
-            yield Culprit(subject, f"{what} not returned", hint)
+            yield Culprit(_subject(whole, number), f"{what} not returned", hint)
+    if not isinstance(whole.call.operator.declare, Promise):
+        return
+    for place, number in enumerate(declaration.mutates):
+        given, output = whole.after[number], whole.outputs[place]
+        if given is not None and given.numel() and not is_same_memory(given, output):
+            what = f"{input_name(whole, number)} is said to be written to, and output {place} is"
+            hint = f"return it as output {place}, itself and no copy"
+            yield Culprit(f"output {place}", f"{what} another tensor", hint)
+
+
+def _subject(whole: Whole, number: int) -> str:
+    names = whole.call.operator.parameters
+    return names[number] if number < len(names) else f"input {number}"
 
 
 def written_to(whole: Whole) -> list[int]:
@@ -145,7 +157,7 @@ def _is_seen(whole: Whole, number: int) -> bool:
     call = whole.call
     if not isinstance(call.operator.declare, Promise):
         return True
-    if number != 0:
+    if number != 0 or call.operator.declare.writes:
         return False
     with FakeTensorMode() as mode:
         fake = {place: mode.from_tensor(tensor) for place, tensor in call.arguments.tensors()}

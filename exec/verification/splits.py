@@ -159,8 +159,10 @@ class CheckSplits:
         whole = checked_whole(call, self.seed)
         for culprit in hidden_writes(whole):
             self.blame(culprit)
-        if whole.returned.get(0) == 0 and 0 in written_to(whole):
-            self.note(f"{input_name(whole, 0)} is written to: later uses read what was written")
+        for number in written_to(whole):
+            if number in whole.returned:
+                what = f"{input_name(whole, number)} is written to"
+                self.note(f"{what}: later uses read what was written")
         return whole
 
     def all_splits(self, calls: Calls) -> None:

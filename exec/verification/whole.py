@@ -147,8 +147,8 @@ def _run_whole(
         returned={
             number: place
             for number, tensor in enumerate(given)
-            for place, output in enumerate(outputs)
-            if tensor is not None and _is_same_memory(tensor, output)
+            for place, output in reversed([*enumerate(outputs)])
+            if tensor is not None and is_same_memory(tensor, output)
         },
         no_gradient=no_gradient,
         extra=None if result is None or call.declaration.mutates else type(result).__name__,
@@ -237,7 +237,8 @@ def gradient_shares(
     return gradient_parts_of(weight, parts, shares, mesh)
 
 
-def _is_same_memory(tensor: Tensor, output: Any) -> bool:
+def is_same_memory(tensor: Tensor, output: Any) -> bool:
+    """Returns whether an output is an input itself."""
     return (
         isinstance(output, Tensor)
         and output.numel() > 0

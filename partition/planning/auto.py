@@ -21,7 +21,7 @@ from ..checkpoints import regions_of
 from ..cost import Costs, cost_of
 from ..machine import Machine, bytes_text
 from ..memory import memory_of
-from ..mesh import Mesh
+from ..mesh import Mesh, meshes_of
 from ..plan_data import (
     Axis,
     CaseRecord,
@@ -206,6 +206,8 @@ class Rounds:
             above = self.bound // part if part else self.bound << 8
             guess = min(self.bound + above + 1, self.cost)
             self.below(guess, now)
+            if self.form.memory is None and self.bound < min(guess, self.cost):
+                break  # More options are left below a larger guess, so that the bound is no better.
             if self.bound == before and (guess == self.cost or part == 0):
                 break
             part //= 2
@@ -264,13 +266,27 @@ class Rounds:
         return over
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A mesh that is searched. make: a plan of a case and the options of all operators. named: the
+    plans of the named policies for a case.
+    """
+
+    mesh: Mesh
+    asked: Asked
+    make: Callable[[Case, list[Option]], PlanData]
+    named: Callable[[Case], Iterable[PlanData]]
+
+
 @dataclass(slots=True)
 class Proved:
     """What is proved of a case: the best bound, with its proof, without the limit of memory and
-    with it. dearer: the number of a case that costs no more without the limit.
+    with it. form: of its mesh. dearer: the number of a case that costs no more without the limit.
     """
 
     case: Case
+    shape: Shape
+    form: Formulation
     free: tuple[int, list[Any]] = (-1, [])
     limited: tuple[int, list[Any]] = (-1, [])
     dearer: int | None = None
@@ -280,19 +296,21 @@ class Proved:
 
 @dataclass(slots=True)
 class Cases:
-    """The search over all cases of one mesh. ``cost``: of the best plan so far; ``proved``: of
-    every case.
+    """The search over all cases of one mesh, or of several. ``cost``: of the best plan so far;
+    ``proved``: of every case.
     """
 
-    make: Callable[[Case, list[Option]], PlanData]
-    named: Callable[[Case], Iterable[PlanData]]
+    shapes: Sequence[Shape]
     network: Network
-    mesh: Mesh
-    asked: Asked
     clock: Clock
     cost: int = FORBIDDEN
     best: PlanData | None = None
     proved: list[Proved] = field(default_factory=list)
+
+    @property
+    def memory(self) -> int | None:
+        """The limit, which is the same on all meshes."""
+        return self.shapes[0].asked.memory
 
     def run(self) -> None:
         """Searches all of them: first without the limit of memory, which is fast and bounds cases
@@ -300,19 +318,27 @@ class Cases:
         are what is to be undercut within it. No case takes the time of the others: those that are
         not decided are searched again with what is left.
         """
-        form = formulation_of(self.network, self.mesh, self.asked)
-        self.proved = [Proved(case) for case in cases_of(self.network, self.mesh, self.asked)]
+        limited = self.memory is not None
+        for shape in self.shapes:
+            form = formulation_of(self.network, shape.mesh, shape.asked)
+            every = cases_of(self.network, shape.mesh, shape.asked)
+            self.proved += [Proved(case, shape, form) for case in every]
         for number, each in enumerate(self.proved):
-            bases = (n for n in range(number) if self.proved[n].dearer is None)
+            bases = (n for n in range(number) if self._is_base(n, each.shape))
             each.dearer = next(
-                (n for n in bases if form.dearer(each.case, self.proved[n].case)), None
+                (n for n in bases if each.form.dearer(each.case, self.proved[n].case)), None
             )
             if each.dearer is None:
-                own = self.clock if self.asked.memory is None else self.clock.part(FREE)
-                each.free = self._search(form.of(each.case, None), own, None)
-        if self.best is None and self.asked.memory is not None:
+                own = self.clock
+                if limited:
+                    own = own.part(FREE)
+                elif len(self.shapes) > 1:
+                    own = own.part(2 / (1 + len(self.proved) - number))
+                each.free = self._search(each, own, None)
+                each.ended = not limited and not own.late
+        if self.best is None and limited:
             self._offer_named()
-        while self.asked.memory is not None and not self.clock.late:
+        while not self.clock.late:
             undecided = [
                 each for each in self.proved if self._bound(each) < self.cost and not each.ended
             ]
@@ -320,22 +346,24 @@ class Cases:
                 return
             worst = min(undecided, key=lambda each: (each.tries, self._bound(each)))
             share = self.clock.part(2 / (1 + len(undecided)))
-            limited = form.of(worst.case, self.asked.memory)
-            bound, proof = self._search(limited, share, self._walk(worst.case))
-            if bound > worst.limited[0]:
+            bound, proof = self._search(worst, share, self.memory)
+            if limited and bound > worst.limited[0]:
                 worst.limited = bound, proof
+            if not limited and bound > worst.free[0]:
+                worst.free = bound, proof
             worst.tries, worst.ended = worst.tries + 1, not share.late
 
-    def _search(
-        self,
-        form: Formulation,
-        clock: Clock,
-        walk: Callable[[list[Option]], tuple[int, int]] | None,
-    ) -> tuple[int, list[Any]]:
-        """Returns a bound with its proof, and takes the plan that is found."""
-        found = Rounds(form, clock, walk, self.cost).run()
+    def _is_base(self, number: int, shape: Shape) -> bool:
+        """Whether a case has a proof of its own without the limit, on this mesh."""
+        each = self.proved[number]
+        return each.shape is shape and each.dearer is None
+
+    def _search(self, each: Proved, clock: Clock, memory: int | None) -> tuple[int, list[Any]]:
+        """Returns a bound of a case with its proof, and takes the plan that is found."""
+        walk = None if memory is None else self._walk(each)
+        found = Rounds(each.form.of(each.case, memory), clock, walk, self.cost).run()
         if found.taken is not None:
-            self._offer(self.make(form.case, found.taken))
+            self._offer(each.shape.make(each.case, found.taken))
         return found.bound, found.proof
 
     def _bound(self, each: Proved) -> int:
@@ -345,18 +373,18 @@ class Cases:
 
     def _offer_named(self) -> None:
         """Takes the best plan of a named policy, with parameters stored alike along all axes."""
-        for case in [each.case for each in self.proved]:
-            words = {dict(case.states).get(axis) for axis in self.asked.storage}
+        for each in self.proved:
+            words = {dict(each.case.states).get(axis) for axis in each.shape.asked.storage}
             if len(words) <= 1 and (self.best is None or not self.clock.late):
-                for plan in self.named(case):
+                for plan in each.shape.named(each.case):
                     self._offer(plan)
 
-    def _walk(self, case: Case) -> Callable[[list[Option]], tuple[int, int]]:
+    def _walk(self, each: Proved) -> Callable[[list[Option]], tuple[int, int]]:
         """What a choice costs as a plan, and by how many bytes it does not fit."""
-        return lambda taken: self._walked(self.make(case, taken))
+        return lambda taken: self._walked(each.shape.make(each.case, taken))
 
     def _walked(self, plan: PlanData) -> tuple[int, int]:
-        asked = self.asked
+        asked = self.shapes[0].asked
         cost = cost_of(plan, Sizes(plan, asked.sizes, {}, "cost"), asked.machine).picoseconds
         if asked.memory is None:
             return cost, 0
@@ -392,7 +420,7 @@ class Cases:
             bound = min(bound, own)
             found.append(
                 CaseRecord(
-                    mesh=_counts(self.mesh),
+                    mesh=_counts(each.shape.mesh),
                     state=dict(each.case.states),
                     recompute=each.case.recompute,
                     limited=limited,
@@ -403,19 +431,13 @@ class Cases:
         return bound, found
 
 
-def search(
-    make: Callable[[Case, list[Option]], PlanData],
-    named: Callable[[Case], Iterable[PlanData]],
-    network: Network,
-    mesh: Mesh,
-    asked: Asked,
-) -> PlanData:
-    """Returns the plan of least time with what is proved of it. make: a plan of a case and the
-    options of all operators. named: the plans of the named policies for a case. Raises PlanError
-    where nothing fits in memory.
+def search(shapes: Sequence[Shape], network: Network, ranks: int | None = None) -> PlanData:
+    """Returns the plan of least time on one of the meshes, with what is proved of it. ranks: where
+    these are all meshes of so many. Raises PlanError where nothing fits in memory.
     """
+    asked = shapes[0].asked
     clock = Clock(asked.seconds, stream=watched() if asked.progress else None)
-    found = Cases(make, named, network, mesh, asked, clock)
+    found = Cases(shapes, network, clock)
     try:
         found.run()
         bound, records = found.records()
@@ -428,7 +450,8 @@ def search(
         sizes=dict(asked.sizes),
         memory=asked.memory,
         optimizer_states=asked.states,
-        storage=list(asked.storage),
+        storage=list(dict.fromkeys(axis for shape in shapes for axis in shape.asked.storage)),
+        ranks=ranks,
         cost=found.cost,
         bound=max(min(bound, found.cost), 0),
         cases=records,
@@ -465,13 +488,13 @@ def infeasible(found: Cases, bound: int) -> PlanError:
     """Returns the error for a graph that no plan brings into memory, or none that was found. The
     least is looked for among the cases that hold least.
     """
-    asked, limit = found.asked, found.asked.memory or 0
+    limit = found.memory or 0
     if bound < FORBIDDEN:
         return NOT_FOUND(limit=bytes_text(limit))
-    form = formulation_of(found.network, found.mesh, asked)
     least, known = FORBIDDEN, FORBIDDEN
-    for case in reversed(cases_of(found.network, found.mesh, asked)):
-        low, high = least_memory(form.of(case, limit), found._walk(case), limit, least, found.clock)
+    for each in reversed(found.proved):
+        form = each.form.of(each.case, limit)
+        low, high = least_memory(form, found._walk(each), limit, least, found.clock)
         least, known = min(least, low), min(known, high)
     return NOTHING_FITS(limit=bytes_text(limit), least=bytes_text(least), found=bytes_text(known))
 
@@ -534,30 +557,53 @@ def verified(plan: PlanData, network: Network, mesh: Mesh) -> None:
             raise NotProved(f"the plan holds {held}, more than {record.memory}")
     if record.bound <= 0:
         return  # No time is below 0.
-    fixed = {axis: state for axis, state in plan.state.items() if axis not in record.storage}
-    asked = Asked(
-        record.machine,
-        record.sizes,
-        record.memory,
-        record.optimizer_states,
-        state=fixed,
-        storage=record.storage,
-    )
-    form = formulation_of(network, mesh, asked)
-    every = cases_of(network, mesh, asked)
-    said = [(tuple(each.state.items()), each.recompute) for each in record.cases]
-    if said != [(case.states, case.recompute) for case in every]:
+    meshes = [mesh] if record.ranks is None else meshes_of(record.ranks)
+    if mesh not in meshes:
+        raise NotProved(f"the mesh {mesh} is not one of {record.ranks} ranks that are searched")
+    every: list[tuple[Mesh, Formulation, Case]] = []
+    for each in meshes:
+        asked = Asked(
+            record.machine,
+            record.sizes,
+            record.memory,
+            record.optimizer_states,
+            state=_fixed(plan, mesh, each),
+            storage=[axis for axis in each.names if axis in record.storage],
+        )
+        form = formulation_of(network, each, asked)
+        every += [(each, form, case) for case in cases_of(network, each, asked)]
+    said = [(e.mesh, tuple(e.state.items()), e.recompute) for e in record.cases]
+    if said != [(_counts(on), case.states, case.recompute) for on, _, case in every]:
         raise NotProved("its cases are not those of the search")
-    for case, entry in zip(every, record.cases, strict=True):
+    for (on, form, case), entry in zip(every, record.cases, strict=True):
         if entry.dearer_than is None:
             limit = record.memory if entry.limited else None
             check_case(form.of(case, limit), record.bound, entry.proof)
             continue
-        other = record.cases[entry.dearer_than] if 0 <= entry.dearer_than < len(every) else entry
+        known = 0 <= entry.dearer_than < len(every)
+        other = record.cases[entry.dearer_than] if known else entry
         if other.limited or other.dearer_than is not None:
             raise NotProved(f"case {entry.dearer_than} is not proved without a limit")
-        if not form.dearer(case, every[entry.dearer_than]):
+        if every[entry.dearer_than][0] != on:
+            raise NotProved(f"case {entry.dearer_than} is of another mesh")
+        if not form.dearer(case, every[entry.dearer_than][2]):
             raise NotProved(f"a case may cost less than case {entry.dearer_than}")
+
+
+def _fixed(plan: PlanData, mesh: Mesh, other: Mesh) -> dict[Axis, State]:
+    """How parameters were to be stored along the axes of another mesh: as the plan says, along the
+    axes that the search was not to decide; of a mesh that was looked for, alike along all.
+    """
+    assert plan.search is not None
+    given = {a: plan.state.get(a) for a in mesh.names if a not in plan.search.storage}
+    if other != mesh and len(set(given.values())) > 1:
+        raise NotProved("parameters are not stored alike along the axes of the mesh")
+    words = given if other == mesh else dict.fromkeys(other.names, next(iter(given.values()), None))
+    return {
+        axis: word
+        for axis, word in words.items()
+        if word is not None and axis not in plan.search.storage
+    }
 
 
 def check_case(form: Formulation, bound: int, proof: Sequence[Any]) -> None:

@@ -35,10 +35,10 @@ from ..fingerprint import graph_id
 from ..gc_paused import gc_paused
 from ..inlining import inlined
 from ..machine import Machine
-from ..mesh import Mesh, MeshLike, part_symbol
-from ..plan_data import PlanData, plan_error, problem
+from ..mesh import NO_RANKS, Mesh, MeshLike, meshes_of, part_symbol, ranks_of
+from ..plan_data import GraphId, PlanData, plan_error, problem
 from .assemble import Assembly
-from .auto import Asked, decided_by, search, verified
+from .auto import Asked, Shape, decided_by, search, verified
 from .axis_state import AxisState, data_axes
 from .cases import Case
 from .choices import OperatorClass
@@ -216,7 +216,7 @@ def _unknown(policy: object, place: str = "") -> Exception:
 def plan_as(
     make: type[P],
     graph: Graph,
-    mesh: MeshLike,
+    mesh: MeshLike | int,
     policy: Any = None,
     state: Any = None,
     precision: Any = None,
@@ -229,15 +229,21 @@ def plan_as(
     """
     require_graph(graph)
     mode = uneven_of(uneven)
+    ranks = ranks_of(mesh)
+    if ranks is not None and policy != AUTO:
+        raise NO_RANKS(reason=f"{ranks} says of no axis how long it is")
     with gc_paused():
-        graph, devices = inlined(graph), Mesh.with_axes(mesh)
+        graph = inlined(graph)
+        meshes = [Mesh.with_axes(cast("MeshLike", mesh))] if ranks is None else meshes_of(ranks)
         network = Network(graph)
-        check_symbols(devices, network)
+        for each in meshes:
+            check_symbols(each, network)
         if policy == AUTO:
             if precision is not None:
                 raise NOT_SEARCHED()
             given = asked or Asked(Machine.named("h100"), {})
-            return searched(make, network, devices, state, given)
+            return searched(make, network, meshes, state, given, ranks)
+        (devices,) = meshes
         decided = decisions(network, devices, policy, mode)
         states = states_of(state, decided.mesh, data_axes([along for along, _ in decided.axes]))
         dtypes = precision_of(precision)
@@ -249,18 +255,32 @@ def plan_as(
         return plan
 
 
-def searched(make: type[P], network: Network, mesh: Mesh, state: Any, asked: Asked) -> P:
-    """Returns the plan of least time. state: how parameters are stored; ``"auto"``: as is best,
-    also where none is said and memory is limited.
+def searched(
+    make: type[P],
+    network: Network,
+    meshes: Sequence[Mesh],
+    state: Any,
+    asked: Asked,
+    ranks: int | None = None,
+) -> P:
+    """Returns the plan of least time on one of the meshes. state: how parameters are stored;
+    ``"auto"``: as is best, also where none is said and memory is limited. ranks: where the meshes
+    are all of so many.
     """
+    identity = graph_id(network.graph)
+    shapes = [_shape(make, identity, network, mesh, state, asked) for mesh in meshes]
+    return cast("P", search(shapes, network, ranks))
+
+
+def _shape(
+    make: type[P], identity: GraphId, network: Network, mesh: Mesh, state: Any, asked: Asked
+) -> Shape:
     open_axes: tuple[str, ...] = ()
     if state == AUTO or (state is None and asked.memory is not None):
         fixed = states_of(None, mesh, ())
         open_axes = tuple(axis for axis in mesh.names if axis not in fixed)
     else:
         fixed = states_of(state, mesh, mesh.names if isinstance(state, str) else ())
-    asked = replace(asked, state=fixed, storage=open_axes)
-    identity = graph_id(network.graph)
 
     def made(case: Case, taken: list[Option]) -> P:
         decided, classes = decided_by(network, mesh, taken)
@@ -271,14 +291,17 @@ def searched(make: type[P], network: Network, mesh: Mesh, state: Any, asked: Ask
 
     def named(case: Case) -> Iterator[P]:
         if not known:
-            for policy in BESIDE:
+            policies: list[Any] = [*BESIDE]
+            if mesh.names == ("outer", "inner"):
+                policies.append({"outer": "data", "inner": "tensor"})
+            for policy in policies:
                 with suppress(DimsolveError):
                     known.append(decisions(network, mesh, policy, "refuse"))
         for each in known:
             assembly = Assembly(network, mesh, each.axes, each.classes, dict(case.states), None)
             yield assembly.plan(make, identity, AUTO, [], case.regions)
 
-    return cast("P", search(made, named, network, mesh, asked))
+    return Shape(mesh, replace(asked, state=fixed, storage=open_axes), made, named)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from hashlib import sha256
 from math import prod
 from typing import Any, TypeAlias
 
@@ -24,9 +25,9 @@ Costs: TypeAlias = dict[int, Table]
 Edges: TypeAlias = dict[int, dict[int, Table]]
 
 
-def elimination_order(core: Core, most: float) -> list[int] | None:
-    """Returns the nodes in an order of small tables; None where they have more entries than that
-    together. Equal tables, such as those of repeated layers, count once.
+def elimination_order(core: Core, most: float, together: float) -> list[int] | None:
+    """Returns the nodes in an order of small tables; None where one has more entries than ``most``,
+    or all have more than ``together``. Equal tables, such as those of repeated layers, count once.
     """
     sizes = {i: len(c) for i, c in core.costs.items()}
     near = {i: set(each) for i, each in core.edges.items()}
@@ -50,22 +51,30 @@ def elimination_order(core: Core, most: float) -> list[int] | None:
             heapq.heappush(heap, (weight[j], j))
     work = 0
     known = -1
-    for scope, _, made in sums(core.costs, core.edges, order, {}):
+    for scope, _, made in sums(core.costs, core.edges, order, {}, {}):
         if made > known:
             known, work = made, work + prod(sizes[n] for n in scope)
-    return order if work <= most else None
+    return order if work <= together else None
 
+
+SENT = 1 << 32
+"""The first number of a table that is sent on."""
 
 Part: TypeAlias = tuple[tuple[int, ...], int]
 """The nodes of a table, and its number: equal tables have one."""
 
 
 def sums(
-    costs: Costs, edges: Edges, order: list[int], given: dict[int, Table]
+    costs: Costs,
+    edges: Edges,
+    order: list[int],
+    given: dict[int, Table],
+    alike: dict[int, list[int]],
 ) -> Iterator[tuple[tuple[int, ...], list[Part], int]]:
     """Yields for every node in order the nodes of its table, what it is the sum of, and a number
     for what is sent on: its minimum over the node. given: filled with the tables of costs and
-    edges; their numbers are below 0, one for one object.
+    edges; their numbers are below 0, one for one object. alike: where what is sent on was made, the
+    number that stands for it, and of a part for its last node alone; equal ones have one.
     """
     place = {i: n for n, i in enumerate(order)}
     numbers: dict[int, int] = {}
@@ -89,64 +98,116 @@ def sums(
         found = made.setdefault(key, len(made))
         yield scope, parts, found
         if len(scope) > 1:
-            sent[scope[1]].append((scope[1:], found))
+            rest, *last = alike.get(found, [found])
+            sent[scope[1]].append((scope[1:], rest))
+            sent[scope[-1]] += [(scope[-1:], each) for each in last]
 
 
 class Elimination:
-    """The exact minimum of nodes and edges. ``least``: infinite where there is none. Equal tables
-    are made once.
+    """The exact minimum of nodes and edges. ``least``: infinite where there is none.
+
+    Equal tables are made once. What is sent on is told apart by its differences alone, without what
+    its last node costs in any case: along a chain of equal layers these soon repeat, as the powers
+    of a matrix over (min, +) do, also beside a node that all layers see, and from there on a layer
+    takes no time. Tables are made again where they are needed, not kept.
     """
 
     def __init__(self, order: list[int], costs: Costs, edges: Edges) -> None:
         self.order = order
         self.children: dict[int, list[int]] = {i: [] for i in order}
-        self.tables: dict[int, tuple[tuple[int, ...], Table]] = {}
+        self.scopes: dict[int, tuple[tuple[int, ...], int]] = {}
+        self.given: dict[int, Table] = {}
+        self.parts: dict[int, list[Part]] = {}
         self.sent: dict[int, Table] = {}
         self.least = 0.0
-        given: dict[int, Table] = {}
-        made: dict[int, tuple[Table, Table]] = {}
-        for scope, parts, number in sums(costs, edges, order, given):
+        alike: dict[int, list[int]] = {}
+        above: dict[int, float] = {}
+        known: dict[bytes, int] = {}
+        for scope, parts, number in sums(costs, edges, order, self.given, alike):
             i = scope[0]
-            if number not in made:
-                table: Any = 0.0
-                for own, each in parts:
-                    part = given[each] if each < 0 else made[each][1]
-                    table = table + spread(part, own, scope)
-                made[number] = table, table.min(0)
-            table, self.sent[i] = made[number]
-            self.tables[i] = scope, table
+            self.scopes[i] = scope, number
+            if number not in self.parts:
+                self.parts[number] = [(tuple([scope.index(n) for n in p]), e) for p, e in parts]
+                sent = self._table(scope, number).min(0)
+                above[number], *tables = _apart(sent)
+                numbers = [known.setdefault(_words(t), SENT + len(known)) for t in tables]
+                self.given.update(zip(numbers, tables, strict=True))
+                alike[number] = numbers
+                self.sent[number] = sent
+            self.least += above[number]
             if len(scope) > 1:
                 self.children[scope[1]].append(i)
-            else:
-                self.least += float(self.sent[i])
+
+    def _table(self, scope: tuple[int, ...], number: int) -> Table:
+        places = tuple(range(len(scope)))
+        table: Any = 0.0
+        for own, each in self.parts[number]:
+            table = table + spread(self.given[each], own, places)
+        return np.asarray(table)
 
     def chosen(self) -> dict[int, int]:
         """Returns the options of a choice of least cost, the first ones of equals."""
         found: dict[int, int] = {}
         for i in reversed(self.order):
-            scope, table = self.tables[i]
-            index: Any = (slice(None), *[found[n] for n in scope[1:]])
-            found[i] = int(table[index].argmin())
+            scope, number = self.scopes[i]
+            total: Any = 0.0
+            for own, each in self.parts[number]:
+                index: Any = tuple([slice(None) if n == 0 else found[scope[n]] for n in own])
+                total = total + self.given[each][index]
+            found[i] = int(total.argmin())
         return found
 
     def marginals(self) -> Costs:
         """Returns for every option the least cost of a choice with it."""
         found: Costs = {}
         down: dict[int, Any] = {}
+        made: dict[Any, tuple[Table, dict[Any, Table]]] = {}
         for i in reversed(self.order):
-            scope, table = self.tables[i]
-            rest = down[i] if len(scope) > 1 else self.least - self.sent[i]
-            belief = table + rest
-            axes = tuple(range(1, belief.ndim))
-            found[i] = belief.min(axes) if axes else belief
-            for child in self.children[i]:
-                own = self.tables[child][0][1:]
-                axes = tuple(n for n, name in enumerate(scope) if name not in own)
-                least = belief.min(axes) if axes else belief
-                with np.errstate(invalid="ignore"):
-                    difference = least - self.sent[child]
-                down[child] = np.where(np.isnan(difference), np.inf, difference)
+            scope, number = self.scopes[i]
+            rest = down[i] if len(scope) > 1 else self.least - self.sent[number]
+            asked = [
+                (self.scopes[child][1], tuple([scope.index(n) for n in self.scopes[child][0][1:]]))
+                for child in self.children[i]
+            ]
+            key = number, _words(np.asarray(rest)), tuple(asked)
+            if key not in made:
+                belief = self._table(scope, number) + rest
+                made[key] = (
+                    least_over(belief, (0,)),
+                    {each: self._down(belief, *each) for each in asked},
+                )
+            found[i] = made[key][0]
+            for child, each in zip(self.children[i], asked, strict=True):
+                down[child] = made[key][1][each]
         return found
+
+    def _down(self, belief: Table, child: int, own: tuple[int, ...]) -> Table:
+        with np.errstate(invalid="ignore"):
+            difference = least_over(belief, own) - self.sent[child]
+        return np.where(np.isnan(difference), np.inf, difference)
+
+
+def _apart(table: Table) -> tuple[float, Table, *tuple[Table, ...]]:
+    """The least of a table, the rest, and of several nodes what the last one costs in any case."""
+    least = float(table.min())
+    if np.isinf(least):
+        return least, table
+    if table.ndim < 2:
+        return least, table - least
+    last = table.min(tuple(range(table.ndim - 1)))
+    last = np.where(np.isinf(last), least, last)
+    return least, table - last, last - least
+
+
+def _words(table: Table) -> bytes:
+    """What tells tables apart."""
+    return repr(table.shape).encode() + sha256(table.tobytes()).digest()
+
+
+def least_over(table: Table, kept: tuple[int, ...]) -> Table:
+    """Returns the minimum over all axes but these."""
+    axes = tuple([n for n in range(table.ndim) if n not in kept])
+    return np.asarray(table.min(axes)) if axes else table
 
 
 def spread(table: Table, own: tuple[int, ...], scope: tuple[int, ...]) -> Table:

@@ -335,14 +335,20 @@ class _State:
                 found = parts, table, table.min(0)
                 alike.append(found)
             tables[i] = scope, found[1]
-            least = found[2]
-            sent[i] = least
-            if len(scope) == 1:
-                if least >= INFINITE:
-                    return True
-                total += int(least)
-            else:
-                buckets[scope[1]].append((scope[1:], least, i))
+            least = sent[i] = found[2]
+            shift = int(least.min())
+            if shift >= INFINITE:
+                return True
+            total += shift
+            if len(scope) > 1:
+                # Layers that differ by a number alone are alike, and by what the last node costs.
+                last = np.zeros(least.shape[-1], np.int64)
+                if len(scope) > 2:
+                    last = least.min(tuple(range(least.ndim - 1)))
+                    last = np.where(last < INFINITE, last - shift, 0)
+                    buckets[scope[-1]].append((scope[-1:], last, None))
+                rest = np.where(least < INFINITE, least - shift - last, INFINITE)
+                buckets[scope[1]].append((scope[1:], rest, i))
         if total > most:
             return True
         made.clear()

@@ -32,6 +32,9 @@ MOST_PRICED = 16
 WORK = 6e7
 """Entries of all tables together, equal ones counted once, up to which a core is eliminated."""
 
+REPEATED = 16
+"""How many times as many where nothing is priced: of those most are found equal meanwhile."""
+
 Prices: TypeAlias = dict[int, float]
 
 
@@ -211,7 +214,8 @@ class Search:
                     core.reduce()
                 reduced = False
                 before = core.options
-                order = elimination_order(core, self.work)
+                together = self.work if core.times else REPEATED * self.work
+                order = elimination_order(core, self.work, together)
                 if order is None:
                     found = self.messages(core, given, prices)
                 else:
@@ -403,7 +407,7 @@ class _Drop(Search):
             core.reduce(self.clock)
             while True:
                 before = core.options
-                order = elimination_order(core, self.work)
+                order = elimination_order(core, self.work, self.work)
                 if order is None:
                     found = self.messages(core, given, prices)
                 else:

@@ -203,6 +203,27 @@ def writes_and_returns(x: Tensor) -> Tensor:
     return x.add_(1)
 
 
+@ds.register_op("a b, a b -> a b, a b, a b", writes=["y", "x"])
+def writes_to_both(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return y.mul_(2), x.add_(y), x * y
+
+
+@ds.register_op("a b -> a b", writes=["x"])
+def said_to_write_and_copies(x: Tensor) -> Tensor:
+    return x.add_(1) * 1
+
+
+@ds.register_op("a b -> a b")
+def writes_without_a_trace(x: Tensor) -> Tensor:
+    return x.add_(1)
+
+
+@ds.register_op("a b -> a b", writes=["x"])
+def writes_as_it_says(x: Tensor) -> Tensor:
+    x.data.add_(1)
+    return x
+
+
 @ds.register_op("a b -> a b")
 def writes_unseen_and_returns(x: Tensor) -> Tensor:
     x.data.add_(1)

@@ -111,3 +111,22 @@ def test_an_error_of_the_model_itself_names_its_line() -> None:
 def test_a_model_that_calls_nothing() -> None:
     error = refusal(lambda x: 3, torch.zeros(3))
     assert str(error).startswith("nothing was captured")
+
+
+def test_gradients_of_flex_attention_are_refused_with_what_would_work() -> None:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    def f(x: torch.Tensor) -> object:
+        return flex_attention(x, x, x)
+
+    error = refusal(f, torch.zeros(2, 2, 16, 8, requires_grad=True))
+    lines = str(error).splitlines()
+    assert isinstance(error, ds.TraceError)
+    assert lines[0].startswith(f"the model calls flex_attention at {LINE}:")
+    assert [line.strip() for line in lines[1:]] == [
+        "return flex_attention(x, x, x)",
+        "torch records its gradient on a GPU only, and does not know it on meta",
+        "hint: trace the model on a GPU, or without gradients; scaled_dot_product_attention with a "
+        'mask (attn_implementation="sdpa" of transformers\' models) needs neither, and is cut by '
+        "heads",
+    ]

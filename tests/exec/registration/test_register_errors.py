@@ -126,6 +126,22 @@ CASES: list[tuple[str, Any, dict[str, Any], str]] = [
     ),
     (
         "m k+, k+ n -> m n",
+        two,
+        {"writes": ["y"]},
+        "writes names no input\n"
+        "  'y' is not an annotated input of 'two'; its inputs are x, w\n"
+        "  hint: writes takes the names of parameters that the function writes to",
+    ),
+    (
+        "a b, b -> a",
+        two,
+        {"writes": ["x", "w"]},
+        "what a function writes to, it returns first\n"
+        "  'two' writes to 2 inputs, and 'a b, b -> a' has 1 output\n"
+        "  hint: return what is written to, itself and no copy, before other results",
+    ),
+    (
+        "m k+, k+ n -> m n",
         untyped,
         {},
         "a type annotation is missing\n"

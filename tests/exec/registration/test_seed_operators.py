@@ -54,7 +54,7 @@ def test_an_input_that_is_changed_and_not_returned() -> None:
     verification = ds.verify(customised.inplace_wrong)
     assert [str(culprit) for culprit in verification.culprits] == [
         "input 0 ('x') is changed by the call and not returned\n"
-        "  hint: return it among the outputs, itself and no copy, and annotate it there"
+        "  hint: write writes=['x'], and return it first, itself and no copy"
     ]
 
 

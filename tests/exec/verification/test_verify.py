@@ -8,6 +8,8 @@ import pytest
 import torch
 
 import dimsolve as ds
+from dimsolve.exec.distributed.simulated import RankError, SimulatedWorld
+from dimsolve.exec.lowering.lower import lower
 from dimsolve.exec.verification.verify import ALWAYS
 from dimsolve.ir.operator import Declaration, Operator
 from tests.exec import lies, registered
@@ -94,7 +96,7 @@ LIES: list[tuple[Any, list[str]]] = [
         lies.writes_and_hides,
         [
             "input 0 ('x') is changed by the call and not returned\n"
-            "  hint: return it among the outputs, itself and no copy, and annotate it there"
+            "  hint: write writes=['x'], and return it first, itself and no copy"
         ],
     ),
     (
@@ -338,25 +340,102 @@ def test_what_is_written_and_returned_is_told_and_what_tracing_does_not_see_is_a
     assert told(lies.writes_unseen_and_returns) == [
         "input 0 ('x') is changed by the call and returned, and tracing does not see it: later "
         "uses would read it as it was\n"
-        "  hint: write to the first input only, by torch's own functions, and return it first"
+        "  hint: write writes=['x'], and return it first, itself and no copy"
+    ]
+
+    assert ds.verify(lies.writes_as_it_says).ok
+    assert told(lies.said_to_write_and_copies) == [
+        "input 0 ('x') is said to be written to, and output 0 is another tensor\n"
+        "  hint: return it as output 0, itself and no copy"
     ]
 
 
 class ReadsLater(torch.nn.Module):
     """Reads a value again after a registered function wrote to it."""
 
+    def __init__(self, write: Any) -> None:
+        super().__init__()
+        self.write = write
+
     def forward(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         h = x @ w
-        return lies.writes_and_returns(h) + h * 2
+        result: torch.Tensor = self.write(h) + h * 2
+        return result
+
+
+@pytest.mark.parametrize("write", [lies.writes_and_returns, lies.writes_as_it_says])
+@pytest.mark.parametrize("cuts", [("a", "a"), ("a", "b"), ("b", "a"), ("b", "b"), ("c", "a")])
+def test_what_a_registered_function_wrote_is_read_later(cuts: tuple[str, str], write: Any) -> None:
+    inputs = {name: torch.randn(4, 4, dtype=torch.float64) for name in "xw"}
+    policy = {"matmul": {"tp": cuts[0]}, write.__name__: {"tp": cuts[1]}}
+    plan = simulated.plan_of(ReadsLater(write), inputs, None, {"tp": 2}, policy)
+    for found in simulated.parts(ReadsLater(write), plan, {"tp": 2}, lambda part: part(**inputs)):
+        torch.testing.assert_close(found, ReadsLater(write)(**inputs))
+
+
+class ReadsBoth(torch.nn.Module):
+    """Reads two values again after a registered function wrote to both."""
+
+    def forward(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        a, b = x @ w, x + w
+        first, second, product = lies.writes_to_both(a, b)
+        result: torch.Tensor = a * 3 + b * 5 + first - second + product
+        return result
 
 
 @pytest.mark.parametrize("cuts", [("a", "a"), ("a", "b"), ("b", "a"), ("b", "b"), ("c", "a")])
-def test_what_a_registered_function_wrote_is_read_later(cuts: tuple[str, str]) -> None:
+def test_what_is_written_to_several_inputs_is_read_later(cuts: tuple[str, str]) -> None:
+    assert ds.verify(lies.writes_to_both).ok
     inputs = {name: torch.randn(4, 4, dtype=torch.float64) for name in "xw"}
-    policy = {"matmul": {"tp": cuts[0]}, "writes_and_returns": {"tp": cuts[1]}}
-    plan = simulated.plan_of(ReadsLater(), inputs, None, {"tp": 2}, policy)
-    for found in simulated.parts(ReadsLater(), plan, {"tp": 2}, lambda part: part(**inputs)):
-        torch.testing.assert_close(found, ReadsLater()(**inputs))
+    policy = {"matmul": {"tp": cuts[0]}, "writes_to_both": {"tp": cuts[1]}}
+    plan = simulated.plan_of(ReadsBoth(), inputs, None, {"tp": 2}, policy)
+    for found in simulated.parts(ReadsBoth(), plan, {"tp": 2}, lambda part: part(**inputs)):
+        torch.testing.assert_close(found, ReadsBoth()(**inputs))
+
+
+UNSAID = (
+    "a function writes to an input that it is not said to write to\n"
+    "  'x' of '{}' is changed by the call: later uses would read it as it was\n"
+    "  hint: register it with writes=[\"x\"], and return 'x' first"
+)
+
+
+def test_a_model_that_calls_what_writes_without_a_word_is_refused() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = lies.writes_and_hides(x * 2, x)
+        return result
+
+    with pytest.raises(ds.OperatorError) as caught:
+        ds.trace(model, (torch.ones(4, 4),))
+    assert str(caught.value) == UNSAID.format("writes_and_hides")
+
+
+def test_a_graph_built_by_hand_that_calls_what_writes_without_a_word_is_refused() -> None:
+    """Nobody has traced the function: its first call on a rank tells."""
+
+    def built(path: str) -> Any:
+        with ds.Graph("f") as graph:
+            x = graph.input("x", "4, 4", "float64")
+            h = graph.call("torch.exp", x)
+            made = graph.call(path, h)
+            graph.output(graph.call("torch.add", made, h))
+        return graph
+
+    x = torch.randn(4, 4, dtype=torch.float64)
+
+    def run(graph: Any) -> list[Any]:
+        plan = ds.plan(graph, {"tp": 2}, "tensor")
+
+        def work(member: Any) -> Any:
+            return lower(graph, plan, {"tp": member["tp"]}).run([x])
+
+        return SimulatedWorld[Any]({"tp": 2}).run(work)
+
+    for found in run(built("tests.exec.lies.writes_as_it_says")):
+        torch.testing.assert_close(found, 2 * (x.exp() + 1))
+    with pytest.raises(RankError) as caught:
+        run(built("tests.exec.lies.writes_without_a_trace"))
+    assert UNSAID.format("writes_without_a_trace") in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ LIES: list[tuple[Any, str]] = [
     (
         lies.returns_a_copy,
         "input 0 ('x') is changed by the call and not returned\n"
-        "  hint: return it among the outputs, itself and no copy, and annotate it there",
+        "  hint: write writes=['x'], and return it first, itself and no copy",
     ),
     (
         lies.always_five,

@@ -71,6 +71,23 @@ def test_options_of_annotations_are_refused(option: str) -> None:
 
 
 @pytest.mark.usefixtures("home")
+def test_a_mesh_is_looked_for_and_its_plan_stands_beside_those_of_named_policies() -> None:
+    given = ["plan", "made.py:two", "--policy", "auto", "--at", "b=8", "--mesh"]
+    for mesh in ("4", "dp=2,tp=2"):
+        result = CliRunner().invoke(app, [*given, mesh])
+        assert result.exit_code == 0, result.output
+        assert ("of 2 meshes of 4 ranks" in result.output) == (mesh == "4")
+        beside = result.output.strip().rpartition("\n\n")[2]
+        rows = [line.split() for line in beside.splitlines()]
+        assert [row[0] for row in rows] == ["policy", "auto", "data", "tensor", "data+tensor"]
+        named = "nothing says what the axis ranks cuts" in " ".join(rows[-1])
+        assert named == (mesh == "4")
+    result = CliRunner().invoke(app, ["plan", "made.py:two", "--mesh", "4"])
+    assert result.exit_code == 1
+    assert "4 says of no axis how long it is" in result.output
+
+
+@pytest.mark.usefixtures("home")
 def test_plan_says_what_a_rank_holds_at_the_examples_sizes_or_at_others() -> None:
     def memory(*arguments: str, code: int = 0) -> str:
         given = ["plan", "made.py:two", "--mesh", *arguments]

@@ -172,3 +172,64 @@ def test_auto_is_never_dearer_than_a_named_policy_and_equal_to_one_device(name: 
         assert other.picoseconds >= made.search.cost, policy
     assert compare(made, graph, state, inputs, sizes).ok
     assert ds.verify(made).ok
+
+
+@pytest.mark.parametrize("memory", [None, 900_000])
+def test_the_best_of_all_meshes_of_a_number_of_ranks_is_found_and_proved(
+    memory: int | None,
+) -> None:
+    """Beside a search on each of them."""
+    g = two_linears()
+    every = [{"ranks": 8}, {"outer": 2, "inner": 4}, {"outer": 4, "inner": 2}]
+    asked: dict[str, Any] = {"machine": SLOW, "sizes": SIZES, "memory": memory}
+    made = ds.plan(g, 8, "auto", **asked)
+    alone = [ds.plan(g, mesh, "auto", **asked).search for mesh in every]
+    record = made.search
+    assert record is not None
+    assert record.cost == min(each.cost for each in alone if each is not None)
+    assert record.optimal and ds.verify(made).ok
+    meshes = [each.mesh for each in record.cases]
+    assert [m for n, m in enumerate(meshes) if m not in meshes[:n]] == every
+    assert "of 3 meshes of 8 ranks" in record.explain().splitlines()
+    again = ds.Plan.from_json(made.to_json()).for_graph(g)
+    assert again == made and ds.verify(again).ok
+    assert equal(made, g)
+
+
+def test_a_proof_that_leaves_out_a_mesh_is_refused() -> None:
+    g = two_linears()
+    made = ds.plan(g, "8", "auto", "optimizer", machine=SLOW, sizes=SIZES)
+    record = made.search
+    assert record is not None and ds.verify(made).ok
+    assert set(made.state.values()) == {"optimizer"}
+    cases = record.cases
+    changes: list[dict[str, Any]] = [
+        {"cases": cases[:-1]},
+        {"cases": cases[::-1]},
+        {"ranks": None},
+        {"ranks": 4},
+        {"ranks": 16},
+        {"cases": [*cases[:-1], cases[-1].model_copy(update={"dearer_than": 0, "proof": []})]},
+        {"cases": [*cases[:-1], cases[-1].model_copy(update={"mesh": cases[0].mesh})]},
+        {"cases": [*cases[:-1], cases[-1].model_copy(update={"state": {}})]},
+    ]
+    for change in changes:
+        changed = made.model_copy(update={"search": record.model_copy(update=change)})
+        assert not ds.verify(changed).ok, change
+    for other in ({}, {"ranks": "shared"}):
+        assert not ds.verify(made.model_copy(update={"state": other})).ok
+
+
+def test_a_number_of_ranks_is_for_a_search() -> None:
+    g = two_linears()
+    hint = 'give a number from 1 to 1048576 with the policy "auto", or a mesh, {"dp": 2, "tp": 4}'
+    for ranks, policy, reason in (
+        (64, "tensor", "64 says of no axis how long it is"),
+        (0, "auto", "0 is no number of ranks that is searched"),
+        ("2097152", "auto", "2097152 is no number of ranks that is searched"),
+    ):
+        with pytest.raises(ds.MeshError) as error:
+            ds.plan(g, ranks, policy, machine=SLOW, sizes=SIZES)
+        text = str(error.value)
+        assert "no mesh can be looked for" in text and reason in text and hint in text
+    assert ds.plan(g, 1, "auto", machine=SLOW, sizes=SIZES).mesh == {"ranks": "1"}

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dimsolve.partition.search.bounds import Elimination, elimination_order
 from dimsolve.partition.search.check import NotProved, check_bound, check_choice
 from dimsolve.partition.search.clock import Clock, TimeUp
+from dimsolve.partition.search.core import Core
 from dimsolve.partition.search.problem import FORBIDDEN, Problem
 from dimsolve.partition.search.search import WORK, Search, solve
 
@@ -216,3 +218,49 @@ def test_equal_arrays_are_one_object() -> None:
     table = np.array([[0, 1], [1, 0]])
     problem = Problem.of([[0, 0]] * 3, [(0, 1, table), (1, 2, table)])
     assert problem.edges[0, 1] is not None and problem.cost([0, 1, 0]) == 2
+
+
+def layers(seed: int, count: int) -> tuple[Problem, int]:
+    """So many equal layers, each beside the next two, all of which see one node; and the least
+    cost, by a table of the last two.
+    """
+    rng = np.random.default_rng(seed)
+    own, seen = rng.integers(0, 9, 5), rng.integers(0, 9, (3, 5))
+    near, far = rng.integers(0, 40, (5, 5)), rng.integers(0, 40, (5, 5))
+    near[rng.random((5, 5)) < 0.2] = FORBIDDEN
+    edges: list[Any] = [(0, n + 1, seen) for n in range(count)]
+    edges += [(n, n + 1, near) for n in range(1, count)]
+    edges += [(n, n + 2, far) for n in range(1, count - 1)]
+    best = FORBIDDEN
+    for hub in range(3):
+        node = own + seen[hub]
+        table = node[:, None] + node[None, :] + near
+        for _ in range(count - 2):
+            longer = table[:, :, None] + near[None, :, :] + far[:, None, :] + node[None, None, :]
+            table = np.minimum(longer.min(0), FORBIDDEN)
+        best = min(best, int(table.min()))
+    return Problem.of([[0, 0, 0], *[own] * count], edges), best
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_equal_layers_are_eliminated_until_they_repeat(seed: int) -> None:
+    """As powers of a matrix over (min, +): more layers take no more tables."""
+    made = []
+    for count in (40, 80):
+        problem, least = layers(seed, count)
+        core = Core(problem, only_bounds=True)
+        order = elimination_order(core, WORK, WORK)
+        assert order is not None
+        found = Elimination(order, core.costs, core.edges)
+        assert min(found.least, FORBIDDEN) == least
+        if least < FORBIDDEN:
+            assert problem.cost(core.choice(found.chosen())) == least
+            over = found.marginals()
+            assert all(each.min() == least for each in over.values())
+        made.append(len(found.parts))
+        answer = solve(problem)
+        assert (answer.cost, answer.bound) == (least, least)
+        check_bound(problem, least, answer.steps)
+        with pytest.raises(NotProved):
+            check_bound(problem, least + 1, answer.steps)
+    assert (made[1] == made[0]) == (seed != 2)  # whose tables go on to differ by more

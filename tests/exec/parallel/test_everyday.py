@@ -1,0 +1,173 @@
+"""Law: everyday habits of training do with a part what they do with the model, or are refused in
+words: parametrized weights, adapters, schedules, accumulation, functional calls.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.utils import parametrizations, parametrize
+
+import dimsolve as ds
+from tests.oracles import one_device as simulated
+
+X = torch.randn(4, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+CUTS: list[tuple[dict[str, int], str]] = [({"tp": 2}, "tensor"), ({"dp": 2}, "data")]
+
+
+class Adapter(nn.Module):
+    """A frozen linear layer beside two small ones of low rank, as LoRA adds them."""
+
+    def __init__(self, base: nn.Linear) -> None:
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.down = nn.Linear(base.in_features, 2, bias=False)
+        self.up = nn.Linear(2, base.out_features, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = self.base(x) + 0.5 * self.up(self.down(x))
+        return made
+
+
+class Symmetric(nn.Module):
+    """A weight whose upper triangle is its lower one."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.triu() + x.triu(1).transpose(-1, -2)
+
+
+def plain() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 8)).double()
+
+
+def weight_normed() -> nn.Module:
+    model = plain()
+    parametrizations.weight_norm(model[0])
+    parametrizations.weight_norm(model[2])
+    return model
+
+
+def hooked_norm() -> nn.Module:
+    """The older weight_norm, a hook before the forward pass."""
+    model = plain()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        nn.utils.weight_norm(model[0])
+    return model
+
+
+def symmetric() -> nn.Module:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8)).double()
+    parametrize.register_parametrization(model[0], "weight", Symmetric())
+    return model
+
+
+def adapted() -> nn.Module:
+    model = plain()
+    return nn.Sequential(Adapter(model[0]), model[1], Adapter(model[2])).double()
+
+
+MODELS = [weight_normed, hooked_norm, symmetric, adapted]
+
+
+def trained(module: nn.Module) -> list[Tensor]:
+    """Three steps, each of two batches, with a schedule and clipping: the losses, and what the
+    model computes then.
+    """
+    own = [each for each in module.parameters() if each.requires_grad]
+    optimizer = torch.optim.AdamW(own, lr=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.2, total_steps=4)
+    losses = []
+    for number in range(3):
+        for half in range(2):
+            loss = (module(X * (number + 1) + half) - X).square().mean() / 2
+            loss.backward()
+            losses.append(loss.detach())
+        torch.nn.utils.clip_grad_norm_(own, 0.5)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+    return [*losses, module(X).detach()]
+
+
+@pytest.mark.parametrize(("mesh", "policy"), CUTS, ids=str)
+@pytest.mark.parametrize("make", MODELS)
+def test_what_makes_weights_is_trained_as_on_one_device(
+    make: Callable[[], nn.Module], mesh: dict[str, int], policy: str
+) -> None:
+    model = make()
+    plan = simulated.plan_of(model, {"input": X}, None, mesh, policy)
+    wanted = trained(make())
+    for found in simulated.parts(model, plan, mesh, trained):
+        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-10)
+
+
+def on_ranks(work: Callable[[Any], Any]) -> list[Any]:
+    plan = simulated.plan_of(plain(), {"input": X}, None, {"tp": 2}, "tensor")
+    return simulated.parts(plain(), plan, {"tp": 2}, work)
+
+
+def doubled(module: nn.Module) -> Tensor:
+    """What the module computes with other weights, by torch.func.functional_call."""
+    others = {name: 2 * each.detach() for name, each in module.named_parameters()}
+    made: Tensor = functional_call(module, others, (X,))
+    return made
+
+
+def test_a_part_is_called_with_other_weights() -> None:
+    for found in on_ranks(doubled):
+        torch.testing.assert_close(found, doubled(plain()), rtol=1e-12, atol=1e-12)
+
+
+def accumulated(module: Any) -> list[Tensor]:
+    """Gradients' norm after two batches, the first without synchronising where there is that."""
+    with getattr(module, "no_sync", nullcontext)():
+        module(X).square().sum().backward()
+    module(X + 1).square().sum().backward()
+    return [torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)]
+
+
+def test_accumulation_without_synchronising_is_accumulation() -> None:
+    for found in on_ranks(accumulated):
+        torch.testing.assert_close(found, accumulated(plain()), rtol=1e-12, atol=1e-12)
+
+
+def test_a_part_runs_in_inference_mode() -> None:
+    def work(part: Any) -> Tensor:
+        with torch.inference_mode():
+            made: Tensor = part(X)
+        assert made.is_inference()
+        return made
+
+    for found in on_ranks(work):
+        torch.testing.assert_close(found, plain()(X).detach(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "transformed", [lambda part: torch.func.jacrev(part)(X), lambda part: torch.vmap(part)(X)]
+)
+def test_a_transform_over_a_part_is_refused(transformed: Callable[[Any], Any]) -> None:
+    def work(part: Any) -> str:
+        with pytest.raises(ds.DimsolveError) as caught:
+            transformed(part)
+        return str(caught.value)
+
+    assert (
+        on_ranks(work)
+        == [
+            "a part cannot be called inside of torch.func.grad, torch.vmap and their kin\n"
+            "  they go through each step of a function, and ranks send and wait between the steps\n"
+            "  hint: write torch.autograd.grad, which takes create_graph=True; or apply them "
+            "inside of the model"
+        ]
+        * 2
+    )
