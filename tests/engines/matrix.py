@@ -122,7 +122,7 @@ def experts(cache: Cache, until: float, only: list[str]) -> None:
             if (key in cache.known and not only) or time.monotonic() > until:
                 continue
             model = built(folder)
-            if isinstance(model, str) or not model.ep_plan:
+            if isinstance(model, str) or not (model.ep_plan and model.tp_plan):
                 continue
             inputs = tiny.inputs_of(folder)
             try:
@@ -142,6 +142,10 @@ def experts(cache: Cache, until: float, only: list[str]) -> None:
             )
         if world is not None:
             world.close()
+
+
+def _listed(words: set[str]) -> str:
+    return " and ".join(sorted(words))
 
 
 def left(cache: Cache, until: float, only: list[str]) -> None:
@@ -202,7 +206,8 @@ def counts_page(home: Path) -> str:
         cell = (verdict, "fails or differs" if failed else "equal")
         cells[cell] = cells.get(cell, 0) + 1
     lines += [
-        f"The models' own `ep_plan` on 2, 3 and 4 ranks, {len(dealt)} questions:",
+        f"The models' own `ep_plan` on {_listed({key.rpartition('/')[2] for key in dealt})} ranks, "
+        f"of folders that have a `tp_plan` too, {len(dealt)} questions:",
         "",
         "| our verdict | transformers: equal | transformers: fails or differs |",
         "|---|---:|---:|",
