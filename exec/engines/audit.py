@@ -402,7 +402,7 @@ class _Audit:
             return replace(unproved, examined=(*numbers, *left))
         legal += tuple(each.count for each in more if each.verdict == "legal")
         if not legal:
-            return EveryCount("never", (), "", because, numbers)
+            return EveryCount("never", (), "", because, (*numbers, *left))
         return EveryCount("condition", legal, condition_of(legal), because, (*numbers, *left))
 
     def _inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:

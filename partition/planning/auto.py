@@ -570,7 +570,10 @@ def verified(plan: PlanData, network: Network, mesh: Mesh) -> None:
     wanted = [given] if record.ranks is None else [_counts(m) for m in meshes_of(record.ranks)]
     if given not in wanted:
         raise NotProved(f"the mesh {mesh} is not one of {record.ranks} ranks that are searched")
-    if [each for each in meshes if each in wanted] != wanted or _counts(mesh) not in meshes:
+    ordered = [list(each.items()) for each in meshes]  # the order of axes counts
+    asked_for = [list(each.items()) for each in wanted]
+    own_axes = list(_counts(mesh).items())
+    if [each for each in ordered if each in asked_for] != asked_for or own_axes not in ordered:
         raise NotProved("its cases are not those of all its meshes")
     for own in meshes:
         seen = Mesh.of(own)

@@ -128,7 +128,7 @@ def test_an_axis_of_more_ranks_than_key_value_heads_is_searched_as_two_also() ->
     assert read == made and ds.verify(read).ok
     one = made.search.model_copy(update={"cases": made.search.cases[1:]})
     found = ds.verify(made.model_copy(update={"search": one}))
-    assert not found.ok and found.reason == "it has no cases of its mesh"
+    assert not found.ok and found.reason == "its cases are not those of all its meshes"
 
 
 @pytest.mark.parametrize("part", range(4))
