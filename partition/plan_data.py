@@ -404,6 +404,8 @@ class SearchRecord(Model):
         if self.ranks is not None:
             count = len({tuple(each.mesh.items()) for each in self.cases})
             lines.append(f"of {count} mesh{'es' * (count != 1)} of {self.ranks} ranks")
+        if self.uneven != "refuse":
+            lines.append("unequal parts have whole units of an operator, or of one beside it")
         if self.memory is not None:
             lines.append(
                 f"within {bytes_text(self.memory)} of a rank, with {self.optimizer_states} "

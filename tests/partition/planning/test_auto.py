@@ -95,6 +95,9 @@ def test_unequal_parts_are_options_with_the_cost_of_the_longest(count: int, fast
     assert made.search.optimal and made.uneven is faster
     assert (made.search.cost < refused.search.cost) is faster
     assert refused.search.uneven == "refuse" and refused.version < 4
+    said = "unequal parts have whole units of an operator, or of one beside it"
+    assert said not in refused.search.explain()
+    assert (said in made.search.explain().splitlines()) is (made.search.uneven != "refuse")
     read = ds.Plan.from_json(made.to_json()).for_graph(g)
     assert read == made and ds.verify(read).ok
     equal_parts = made.search.model_copy(update={"uneven": "refuse"})
