@@ -153,7 +153,7 @@ def trained(folder: Path, *, nodes: int, ranks: int, **options: int) -> list[str
         )
         for node in range(nodes)
     ]
-    told = [process.communicate(timeout=240) for process in processes]
+    told = [process.communicate(timeout=900) for process in processes]
     assert all(process.returncode == 0 for process in processes), told[0][1][-3000:]
     return told[0][0].splitlines()
 

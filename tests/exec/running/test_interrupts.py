@@ -52,7 +52,7 @@ def test_signal_to_the_launcher(name: str) -> None:
     assert code == 128 + getattr(signal, name)
     assert report["ok"] is False
     assert report["error"]["reason"] == f"ended by {name}"
-    until = time.monotonic() + 10
+    until = time.monotonic() + PATIENCE
     while processes_of(f"DIMSOLVE_TEST={mark}") and time.monotonic() < until:
         time.sleep(0.2)
     assert processes_of(f"DIMSOLVE_TEST={mark}") == []

@@ -146,12 +146,12 @@ def test_what_is_sealed_opens_no_connection_and_starts_no_program() -> None:
 
 
 def test_the_service_answers_as_the_function_does(service: Service) -> None:
-    reply = service.ask("model", {"config": LLAMA, "mesh": MESH}, timeout=240)
+    reply = service.ask("model", {"config": LLAMA, "mesh": MESH}, timeout=900)
     wanted = model_answer(ModelQuestion(config=LLAMA, mesh=MESH))
     assert (reply.status, reply.json) == (200, json.loads(wanted.model_dump_json()))
     for name in ("very many layers", "texts for numbers"):
         config, code = HOSTILE[name]
-        reply = service.ask("model", {"config": config}, timeout=240)
+        reply = service.ask("model", {"config": config}, timeout=900)
         assert (reply.status, reply.json["code"]) == (422, code)
     service.logged()  # what transformers says goes nowhere: every line is still JSON
 
@@ -169,5 +169,5 @@ def test_the_service_answers_as_the_function_does(service: Service) -> None:
 def test_what_is_asked_of_a_config_is_read_strictly(
     service: Service, more: dict[str, Any], code: str
 ) -> None:
-    reply = service.ask("model", {"config": LLAMA} | more, timeout=240)
+    reply = service.ask("model", {"config": LLAMA} | more, timeout=900)
     assert (reply.status, reply.json["code"]) == (422, code)
