@@ -199,7 +199,8 @@ def test_what_is_imported_is_asked_for() -> None:
     optional = {n for extra in ("models", "trainers", "notebook") for n in declared(extras[extra])}
     assert lowered(imported("dimsolve", *ROOMS)) <= core | optional
     assert optional & lowered(imported("dimsolve/cli", "dimsolve/service", *ROOMS)) == set()
-    assert lowered(imported("tests")) <= core | optional | declared(extras["test"])
+    asked_for = declared(extras["test"]) | declared(extras["engines"])
+    assert lowered(imported("tests")) <= core | optional | asked_for
 
 
 def test_ci_calls_the_commands_of_the_readme() -> None:

@@ -2,8 +2,8 @@
 
     python -m tests.engines.titan_ranks 2
 
-torchtitan and spmd_types must be installed; they are no dependency of the tests. Says how far every
-rank's outputs and gradients are from those of one device.
+torchtitan and spmd_types are the extra ``engines``, which no test needs. Says how far every rank's
+outputs and gradients are from those of one device.
 """
 
 from __future__ import annotations
