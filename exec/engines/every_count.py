@@ -221,7 +221,7 @@ def _of_sizes(recorder: Recorder, error: Exception) -> bool:
     call = recorder.failed[1]
     try:
         call.func(*_bare(call.args), **_bare(call.keywords))
-    except NotImplementedError:
+    except NotImplementedError:  # torch has no such call on meta: that says nothing of sizes
         return False
     except Exception as again:
         return type(again) is type(error)

@@ -84,15 +84,15 @@ def decided(plan: ds.Plan) -> str:
     return f"{state}{again}{limit}, gap {plan.search.gap:.2%}"
 
 
-def lines(folder: Path, name: str, world: Ranks) -> Iterator[str]:
+def lines(folder: Path, name: str, ranks: int) -> Iterator[str]:
     """A line for each plan of a model on so many ranks."""
     prepare(folder, name, False)
     data = json.loads((folder / "graph.json").read_text())
     graph = ds.Graph.from_json(data, trust=("torch.Size",))
     sizes = {"batch": ROWS, **({} if name in NO_SEQUENCE else {"seq": 16})}
+    world = Ranks(ranks, timeout=600)
     for mesh in MESHES:
-        count = prod(mesh.values())
-        if count != world.count:
+        if prod(mesh.values()) != ranks:
             continue
         head = f"{name:<20} {' '.join(f'{a}={n}' for a, n in mesh.items()):<12}"
         for plan in plans(graph, mesh, {n: sizes[n] for n in plan_symbols(graph, sizes)}):
@@ -103,12 +103,13 @@ def lines(folder: Path, name: str, world: Ranks) -> Iterator[str]:
                 text = str(error).strip().splitlines()
                 yield f"{head} {decided(plan)}: {text[0][:80]} | {text[-1][:160]}"
                 world.close()
-                world.__init__(world.count, timeout=600)  # type: ignore[misc]
+                world = Ranks(ranks, timeout=600)
                 continue
             most, norms = (max(each[n] for each in found) for n in (0, 1))
             bound = 1e-5 if name in EXPERTS else 1e-9
             verdict = "equal" if max(most, norms) <= bound else "DIFFERENT"
             yield f"{head} {verdict:<9} {most:.1e} {norms:.1e}  {decided(plan)}"
+    world.close()
 
 
 def plan_symbols(graph: ds.Graph, sizes: dict[str, int]) -> list[str]:
@@ -125,12 +126,10 @@ def main() -> None:
     every, equal = 0, 0
     with tempfile.TemporaryDirectory() as folder:
         for count in map(int, given.ranks.split(",")):
-            world = Ranks(count, timeout=600)
             for name in given.models or MODELS:
-                for line in lines(Path(folder), name, world):
+                for line in lines(Path(folder), name, count):
                     print(line, flush=True)
                     every, equal = every + 1, equal + (" equal " in line)
-            world.close()
     print(f"{equal} of {every} plans equal to one device")
 
 
