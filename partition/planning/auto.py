@@ -11,6 +11,7 @@ plan's own conversions are priced, not an estimate of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -318,9 +319,9 @@ class Cases:
 
     def run(self) -> None:
         """Searches all of them: first without the limit of memory, which is fast and bounds cases
-        that cost no less together. Where what is found does not fit, plans of the named policies
-        are what is to be undercut within it. No case takes the time of the others: those that are
-        not decided are searched again with what is left.
+        that cost no less together. Within it, and where there was no time to search, the plans
+        of the named policies are what is to be undercut. No case takes the time of the others:
+        those that are not decided are searched again with what is left.
         """
         limited = self.memory is not None
         for shape in self.shapes:
@@ -340,7 +341,7 @@ class Cases:
                     own = own.part(2 / (1 + len(self.proved) - number))
                 each.free = self._search(each, own, None)
                 each.ended = not limited and not own.late
-        if self.best is None and limited:
+        if limited or self.clock.late:
             self._offer_named()
         while not self.clock.late:
             undecided = [
@@ -376,12 +377,16 @@ class Cases:
         return max(each.free[0], each.limited[0], dearer)
 
     def _offer_named(self) -> None:
-        """Takes the best plan of a named policy, with parameters stored alike along all axes."""
-        for each in self.proved:
+        """Takes the best plan of a named policy, with parameters stored alike along all axes; of
+        the first case, and of others while there is time or no plan.
+        """
+        for number, each in enumerate(self.proved):
             words = {dict(each.case.states).get(axis) for axis in each.shape.asked.storage}
-            if len(words) <= 1 and (self.best is None or not self.clock.late):
+            needed = number == 0 or self.best is None
+            if len(words) <= 1 and (needed or not self.clock.late):
                 for plan in each.shape.named(each.case):
-                    self._offer(plan)
+                    with suppress(PlanError):  # one that does not hold at these sizes is no plan
+                        self._offer(plan)
 
     def _walk(self, each: Proved) -> Callable[[list[Option]], tuple[int, int]]:
         """What a choice costs as a plan, and by how many bytes it does not fit."""

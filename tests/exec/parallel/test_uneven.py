@@ -53,6 +53,15 @@ def test_key_value_heads_are_held_by_several_ranks(count: int) -> None:
     assert_equal(train(model, example, dynamic, sizes(plan), None, plan=plan))
 
 
+@pytest.mark.parametrize("word", ["optimizer", "shared"])
+def test_what_is_said_of_an_axis_that_is_seen_as_two_is_said_of_both(word: str) -> None:
+    """The key-value heads that two ranks hold alike are stored in parts by these two."""
+    model, example, dynamic = uneven_models.grouped()
+    plan = plan_of(model, example, dynamic, {"tp": 4}, policy="tensor", state={"tp": word})
+    assert plan.state == {"tp_0": word, "tp_1": word}
+    assert_equal(train(model, example, dynamic, sizes(plan), None, plan=plan))
+
+
 def test_the_configuration_that_fails_in_the_forward_pass_elsewhere() -> None:
     # huggingface/transformers#48307: 4 key-value heads over 8 ranks, with norms of queries and keys
     from transformers import Qwen3Config, Qwen3ForCausalLM
