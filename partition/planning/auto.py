@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from dimsolve.solver.algebra.dims import symbols_of
+
 from ..checkpoints import regions_of
 from ..cost import Costs, cost_of
 from ..machine import Machine, bytes_text
@@ -51,6 +53,12 @@ NO_SIZES = problem(
     "a size is missing",
     "the policy 'auto' needs a size for {missing}: they say which plan is fastest",
     "write dimsolve.plan(graph, mesh, 'auto', sizes={{{known}}})",
+)
+FOUND_SIZES = problem(
+    "no-size",
+    "a length is known only when the model runs",
+    "the policy 'auto' needs a size for {missing}, which the values of a tensor decide",
+    "say how long it is, dimsolve.plan(graph, mesh, 'auto', sizes={{{known}}})",
 )
 SYMBOLIC_MESH = problem(
     "symbolic-mesh",
@@ -109,6 +117,13 @@ def formulation_of(network: Network, mesh: Mesh, asked: Asked) -> Formulation:
     if missing:
         known = ", ".join(f'"{name}": 8' for name in sorted(network.classes.known))
         raise NO_SIZES(missing=", ".join(missing), known=known)
+    lengths = {dim for edge in network.edges for dim in edge.dims or () if dim is not None}
+    used = {name for dim in lengths for name in symbols_of(dim)}
+    found = sorted(used - network.classes.known - asked.sizes.keys())
+    if found:
+        sizes = {**asked.sizes, **dict.fromkeys(found, 1)}
+        known = ", ".join(f'"{name}": {size}' for name, size in sizes.items())
+        raise FOUND_SIZES(missing=", ".join(found), known=known)
     costs = Costs(asked.machine, counts)
     case = fixed_case(network, mesh, asked)
     return Formulation(

@@ -120,6 +120,21 @@ def test_no_batch_is_refused_where_batches_may_be_cut_unequally() -> None:
         assert_equal(steps)
 
 
+def test_a_rank_with_nothing_joins_in_summing_the_gradient_of_a_mask() -> None:
+    """torch's attention has no gradient for its mask where there are no queries."""
+    model, example = uneven_models.biased_attention()
+    plan = plan_of(model, example, {"x": {0: "rows"}}, {"dp": 3}, policy="data", uneven="allow")
+    assert plan.conditions == []
+
+    def work(part: Any) -> list[Any]:
+        assert "connecting(torch.nn.functional.scaled_dot_product_attention)" in part.source()
+        run = CheckedRun(part, deepcopy(model))
+        return [run.step({"x": example["x"][:rows]}) for rows in (4, 1, 6)]
+
+    for steps in parts(model, plan, {"dp": 3}, work):
+        assert_equal(steps)
+
+
 def test_a_part_that_does_not_tell_the_whole_is_refused() -> None:
     model, example = uneven_models.tiny(), uneven_models.batch(4)
     plan = plan_of(model, example, uneven_models.ROWS, {"dp": 3}, policy="data", uneven="allow")
