@@ -21,7 +21,11 @@ import numpy as np
 from .bounds import Elimination, Messages, drop_above, elimination_order
 from .clock import Clock, TimeUp
 from .core import EXACT, Core, Empty, Table
+from .labels import TooMany, cheapest
 from .problem import FORBIDDEN, Numbers, Problem
+
+FIRST_PART = 1 << 14
+"""By this part above a bound the best choice is first looked for."""
 
 SWEEPS = 400
 """Passes of messages over a core, at most."""
@@ -250,7 +254,45 @@ class Search:
             return found
         if self.late:
             return self.give_up(core, order, prices)
-        return None
+        return self.labelled(core, order, prices)
+
+    def labelled(self, core: Core, order: list[int], prices: Prices) -> int | None:
+        """Finds the best choice by labels, near the bound first, with what is held at the times
+        that have a price, and those at which what is found holds too much; None where that takes
+        too many.
+        """
+        dual = Dual(self, core, order, self.scale, {})
+        known = {t: p for t, p in prices.items() if t in core.place}
+        run = dual.eliminated(known)
+        bound = int(-(-(run.least + dual.constant(known)) // self.scale))
+        reached, part = bound, FIRST_PART
+        try:
+            while reached < self.target:
+                above = abs(bound) // part + 1 if part else abs(bound) << 2
+                guess = min(bound + above, self.target)
+                most = self.scale * (guess - 1)
+                usages = held_by(core, list(known))
+                chosen = cheapest(run, usages, list(known.values()), core.limit, most, self.clock)
+                if chosen is None:
+                    reached = guess
+                    if not part:
+                        break
+                    part //= 4
+                elif not self.offer(core.choice(chosen)):
+                    held = held_at(self.problem, core, core.choice(chosen))
+                    known[core.times[int(held.argmax())]] = 0.0
+                else:
+                    reached = self.target
+        except TooMany:
+            return None
+        except TimeUp:
+            pass
+        if reached < self.target and not self.late:
+            return None
+        times = [[t, int(p)] for t, p in sorted(known.items())]
+        said = {"weight": self.scale, "prices": times, "target": reached, "order": order}
+        core.steps.append(["labels", said])
+        return reached
 
     def priced(self, core: Core, order: list[int], prices: Prices, weight: int) -> int | None:
         """Looks for prices with a large bound, and drops options by them. weight 0: the costs do
@@ -464,6 +506,20 @@ def held_at(problem: Problem, core: Core, chosen: list[int]) -> Table:
     return found
 
 
+def held_by(core: Core, times: list[int]) -> dict[int, Table]:
+    """Returns what the options of every node that holds anything hold at these times."""
+    found = {}
+    for i, usages in core.usages.items():
+        if usages:
+            each = np.zeros((len(core.costs[i]), len(times)))
+            for n, time in enumerate(times):
+                for a, b, usage in usages:
+                    if a <= core.place[time] < b:
+                        each[:, n] += usage
+            found[i] = each
+    return found
+
+
 def scaled(edges: dict[int, dict[int, Table]], weight: int) -> dict[int, dict[int, Table]]:
     """Returns the tables times a weight, equal ones as one object; forbidden ones stay so."""
     if weight == 1:
@@ -562,9 +618,8 @@ class Dual:
                 box,
                 limit,
             )
-            if reached - best[1] <= max(
-                0.5 * self.weight, 1e-4 * (search.target * self.weight - best[1]), 0.5
-            ):
+            known = min(search.target * self.weight - best[1], 4 * abs(best[1]))
+            if reached - best[1] <= max(0.5 * self.weight, 1e-4 * known, 0.5):
                 break
             if search.late:
                 break
