@@ -12,13 +12,14 @@ answer is the best choice so far, and the bound is what was proved.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import highspy
 import numpy as np
 
-from .bounds import Elimination, Messages, drop_above, elimination_order
+from .bounds import Costs, Edges, Elimination, Messages, drop_above, elimination_order
 from .clock import Clock, TimeUp
 from .core import EXACT, Core, Empty, Table
 from .labels import TooMany, cheapest
@@ -35,6 +36,15 @@ MOST_PRICED = 16
 
 WORK = 6e7
 """Entries of all tables together, equal ones counted once, up to which a core is eliminated."""
+
+GUESSES = (16, 8, 4, 2, 1)
+"""Parts of the way from the bound to the best choice, at which one is looked for."""
+
+PASSES = 10
+"""Passes of messages at the same prices."""
+
+STALLED = 6
+"""How often prices may change in vain."""
 
 REPEATED = 16
 """How many times as many where nothing is priced: of those most are found equal meanwhile."""
@@ -107,7 +117,7 @@ class Search:
         try:
             core = Core(self.problem)
             core.reduce(self.clock)
-            bound = self.prove(core, {}, reduced=True)
+            bound = self.prove(core, {}, reduced=True, guess=True)
         except Empty:
             bound = self.target
         except (TimeUp, KeyboardInterrupt) as end:
@@ -207,9 +217,12 @@ class Search:
 
     # proofs --------------------------------------------------------------------------------------
 
-    def prove(self, core: Core, prices: Prices, *, reduced: bool = False) -> int:
+    def prove(
+        self, core: Core, prices: Prices, *, reduced: bool = False, guess: bool = False
+    ) -> int:
         """Searches a core; its proof is in its steps. Returns what every choice in it costs at
-        least, as far as it matters: the target, or less where the time was over.
+        least, as far as it matters: the target, or less where the time was over. guess: whether
+        targets are guessed before cases are split.
         """
         given: dict[Any, Table] = {}
         try:
@@ -226,9 +239,11 @@ class Search:
                     found = self.exact(core, order, prices)
                 if found is not None:
                     return found
-                if core.options > 0.9 * before and order is not None:
-                    return self.split(core, prices, given)
-                if core.options == before:
+                if core.options > 0.9 * before and (
+                    order is not None or core.options == before
+                ):
+                    if guess and self.best is not None and core.reached < self.target - 1:
+                        return self.guessed(core, prices)
                     return self.split(core, prices, given)
         except Empty:
             return self.target
@@ -333,32 +348,34 @@ class Search:
 
     def messages(self, core: Core, given: dict[Any, Table], prices: Prices) -> int | None:
         """Bounds a core by messages and drops options and pairs. What choices hold too much costs a
-        price, which rises as long as they do (a subgradient).
+        price: the best for the choices that messages have led to, by cutting planes.
         """
         edges = scaled(core.edges, self.scale)
         passing = Messages(priced_costs(core, self.scale, prices), edges, given)
         best: tuple[float, dict[Any, Table], Prices] = (-np.inf, {}, {})
-        last, step, rising = -np.inf, 1.0, bool(prices)
-        for sweep in range(SWEEPS):
-            passing.sweep(forward=sweep % 2 == 0)
-            if sweep % 8 in (5, 6):
-                chosen = passing.decoded(forward=sweep % 2 == 1)
-                if not self.offer_near(core, chosen) and rising:
-                    step *= 0.97
-                    self.raise_prices(core, chosen, prices, step)
-                    passing.costs = priced_costs(core, self.scale, prices)
-            if sweep % 10 == 9:
-                bound = passing.bound() + constant_of(core, prices)
-                if bound > best[0]:
-                    best = bound, dict(passing.given), dict(prices)
-                if bound > self.scale * (self.target - 1) or self.late:
-                    break
-                if bound - last < 1e-4 * abs(bound):
-                    # Prices come when messages alone have said what they can.
-                    if self.best is not None or rising or not core.times:
-                        break
-                    rising = True
-                last = max(bound, last)
+        cuts = Cuts(self, core, [t for t in prices if t in core.place])
+        stalled = 0
+        for _ in range(SWEEPS // PASSES):
+            for sweep in range(PASSES):
+                passing.sweep(forward=sweep % 2 == 0)
+                if sweep >= PASSES - 2:
+                    chosen = passing.decoded(forward=sweep % 2 == 1)
+                    improve(chosen, passing.costs, edges)
+                    cuts.add(chosen)
+            bound = passing.bound() + constant_of(core, prices)
+            stalled = 0 if bound > best[0] + cuts.matters(best[0]) else stalled + 1
+            if bound > best[0]:
+                best = bound, dict(passing.given), dict(prices)
+            if bound > self.scale * (self.target - 1) or self.late:
+                break
+            if stalled > (STALLED if cuts.times else 0):
+                break
+            found = cuts.best()
+            if found is not None and found != prices:
+                # Halfway from the best ones known: cuts alone lead to and fro (Wentges, 1997).
+                prices.clear()
+                prices.update(between(best[2], found))
+                passing.costs = priced_costs(core, self.scale, prices)
         if not best[1]:
             best = -np.inf, dict(passing.given), dict(prices)
         given.clear()
@@ -379,25 +396,27 @@ class Search:
         over = drop_above(core, costs, edges, given, constant, most)
         return limit if over or self.late else None
 
-    def raise_prices(self, core: Core, chosen: dict[int, int], prices: Prices, step: float) -> None:
-        """Raises the price of the time at which most is held, as far as it is too much, and lowers
-        the others where less is held than may be.
+    def guessed(self, core: Core, prices: Prices) -> int:
+        """Proves a core with lower targets first: below them fewer options are left, and what is
+        found there is the best. Where nothing is, the target is a bound.
         """
-        held = held_at(self.problem, core, core.choice(chosen))
-        unit = self.scale * max(sum(float(np.ptp(c)) for c in core.costs.values()), 1.0)
-        worst = int(held.argmax())
-        for place in {worst, *(core.place[t] for t in prices)}:
-            over = (held[place] - core.limit) / max(core.limit, 1)
-            time = core.times[place]
-            raised = prices.get(time, 0.0) + step * over * unit / max(core.limit, 1)
-            prices[time] = float(round(max(raised, 0.0)))
-
-    def offer_near(self, core: Core, chosen: dict[int, int]) -> bool:
-        """Offers a choice, and a cheaper one near it; whether one of them fits."""
-        fits = self.offer(core.choice(chosen))
-        near = dict(chosen)
-        improve(core, near)
-        return self.offer(core.choice(near)) or fits
+        reached, steps = core.reached, list[Any]()
+        for part in GUESSES:
+            known = self.best, self.target
+            guess = reached + (self.target - reached) // part
+            if guess <= reached:
+                continue
+            case, self.target = core.copy(), guess
+            bound = self.prove(case, dict(prices))
+            if bound > reached:
+                reached, steps = bound, case.steps
+            if self.target < guess:
+                break
+            self.best, self.target = known
+            if reached < guess:
+                break
+        core.steps += steps
+        return reached
 
     def split(self, core: Core, prices: Prices, given: dict[Any, Table]) -> int:
         """Proves the cases of one node: of one whose options hold most differently at these prices,
@@ -534,19 +553,68 @@ def scaled(edges: dict[int, dict[int, Table]], weight: int) -> dict[int, dict[in
     return {i: {j: times(table) for j, table in near.items()} for i, near in edges.items()}
 
 
-def improve(core: Core, chosen: dict[int, int]) -> None:
+def between(first: Prices, second: Prices) -> Prices:
+    """Returns the prices in the middle."""
+    times = sorted({*first, *second})
+    middle = {t: float(round((first.get(t, 0.0) + second.get(t, 0.0)) / 2)) for t in times}
+    return {t: p for t, p in middle.items() if p}
+
+
+def improve(chosen: dict[int, int], costs: Costs, edges: Edges) -> None:
     """Changes one node at a time as long as that is cheaper."""
-    queue = dict.fromkeys(sorted(core.costs))
+    queue = dict.fromkeys(sorted(costs))
     while queue:
         i = next(iter(queue))
         del queue[i]
-        own = core.costs[i]
-        for j, table in core.edges[i].items():
+        own = costs[i]
+        for j, table in edges[i].items():
             own = own + table[:, chosen[j]]
         k = int(own.argmin())
         if own[k] < own[chosen[i]]:
             chosen[i] = k
-            queue.update(dict.fromkeys(core.edges[i]))
+            queue.update(dict.fromkeys(edges[i]))
+
+
+class Cuts:
+    """Choices that bound what prices can say: at any prices each costs what it costs, and what it
+    holds too much. ``times``: at which one of them held most, and too much.
+    """
+
+    def __init__(self, search: Search, core: Core, times: Iterable[int] = ()) -> None:
+        self.search, self.core = search, core
+        self.times = sorted(times)
+        self.cuts: list[tuple[float, dict[int, int]]] = []
+
+    def add(self, chosen: dict[int, int]) -> None:
+        """Adds a choice, and offers it to the search."""
+        search, limit = self.search, self.search.problem.limit
+        whole = self.core.choice(chosen)
+        cost = search.problem.cost(whole)
+        if cost >= FORBIDDEN:
+            return
+        search.offer(whole)
+        if limit is None or not self.core.times:
+            return
+        held = search.problem.held(whole)
+        worst = max(held, key=lambda t: (held[t], -t))
+        if held[worst] > limit and worst not in self.times:
+            self.times.append(worst)
+        self.cuts.append((float(search.scale * cost), held))
+
+    def best(self) -> Prices | None:
+        """Returns the prices at which the cheapest of the choices costs most; None without any."""
+        if not self.times or not self.cuts:
+            return None
+        limit = self.core.limit
+        rows = [(own, {t: at(held, t) - limit for t in self.times}) for own, held in self.cuts]
+        box = 4 * max(own for own, _ in self.cuts) / max(limit, 1)
+        prices, _ = master(rows, self.times, box, limit)
+        return {t: p for t, p in prices.items() if p}
+
+    def matters(self, bound: float) -> float:
+        """By how much a bound has to rise to be worth more passes."""
+        gap = self.search.scale * float(self.search.target) - bound
+        return min(abs(bound) * 1e-4, gap * 0.02) if self.times else abs(bound) * 1e-4
 
 
 class Dual:
