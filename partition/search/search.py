@@ -23,12 +23,13 @@ from .bounds import Costs, Edges, Elimination, Messages, drop_above, elimination
 from .clock import Clock, TimeUp
 from .core import EXACT, Core, Empty, Table
 from .labels import TooMany, cheapest
+from .nearby import Nearby
 from .problem import FORBIDDEN, Numbers, Problem
 
 FIRST_PART = 1 << 14
 """By this part above a bound the best choice is first looked for."""
 
-SWEEPS = 400
+SWEEPS = 600
 """Passes of messages over a core, at most."""
 
 MOST_PRICED = 16
@@ -39,6 +40,9 @@ WORK = 6e7
 
 GUESSES = (16, 8, 4, 2, 1)
 """Parts of the way from the bound to the best choice, at which one is looked for."""
+
+STEPS = 10_000
+"""Nodes that are chosen anew after messages were passed."""
 
 PASSES = 10
 """Passes of messages at the same prices."""
@@ -97,7 +101,9 @@ def drop(
 
 @dataclass(slots=True)
 class Search:
-    """One run. ``best``: the best choice so far; ``target``: its cost, to be undercut."""
+    """One run. ``best``: the best choice so far, and its ``cost``; ``target``: what is to be
+    undercut, which is less where it is guessed that something is.
+    """
 
     problem: Problem
     clock: Clock
@@ -105,14 +111,16 @@ class Search:
     best: list[int] | None = None
     target: int = FORBIDDEN
     scale: int = 1
+    cost: int = FORBIDDEN
 
     def run(self, start: list[int] | None) -> Answer:
         self.begin()
+        self.cost = self.target
         if start is not None:
             self.offer(start)
         known = self.without_limit() if self.problem.limit is not None and self.alike else None
         if known is not None and (known.bound >= self.target or self.late):
-            return Answer(self.best, self.target, min(known.bound, self.target), known.steps)
+            return Answer(self.best, self.cost, min(known.bound, self.cost), known.steps)
         core = Core.__new__(Core)
         try:
             core = Core(self.problem)
@@ -122,9 +130,10 @@ class Search:
             bound = self.target
         except (TimeUp, KeyboardInterrupt) as end:
             self.clock.stop() if isinstance(end, TimeUp) else self.clock.interrupt()
-            return Answer(self.best, self.target, *self.better(self.least(), known))
-        found = min(bound, self.target), core.__dict__.get("steps", [])
-        return Answer(self.best, self.target, *self.better(found, known))
+            self.target = self.cost
+            return Answer(self.best, self.cost, *self.better(self.least(), known))
+        found = min(bound, self.cost), core.__dict__.get("steps", [])
+        return Answer(self.best, self.cost, *self.better(found, known))
 
     @property
     def alike(self) -> bool:
@@ -136,7 +145,7 @@ class Search:
         """The larger bound of two, with its proof."""
         if known is None or known.bound <= found[0]:
             return found
-        return min(known.bound, self.target), known.steps
+        return min(known.bound, self.cost), known.steps
 
     def without_limit(self) -> Answer:
         """Searches without the limit; what is held too much costs a price, which is looked for by
@@ -211,8 +220,9 @@ class Search:
         cost = self.problem.cost(chosen)
         if cost >= FORBIDDEN or not self.problem.fits(chosen):
             return False
-        if cost < self.target:
-            self.best, self.target = chosen, cost
+        if cost < self.cost:
+            self.best, self.cost = chosen, cost
+        self.target = min(self.target, cost)
         return True
 
     # proofs --------------------------------------------------------------------------------------
@@ -239,9 +249,7 @@ class Search:
                     found = self.exact(core, order, prices)
                 if found is not None:
                     return found
-                if core.options > 0.9 * before and (
-                    order is not None or core.options == before
-                ):
+                if core.options > 0.9 * before and (order is not None or core.options == before):
                     if guess and self.best is not None and core.reached < self.target - 1:
                         return self.guessed(core, prices)
                     return self.split(core, prices, given)
@@ -354,7 +362,7 @@ class Search:
         passing = Messages(priced_costs(core, self.scale, prices), edges, given)
         best: tuple[float, dict[Any, Table], Prices] = (-np.inf, {}, {})
         cuts = Cuts(self, core, [t for t in prices if t in core.place])
-        stalled = 0
+        stalled, step = 0, 0.5
         for _ in range(SWEEPS // PASSES):
             for sweep in range(PASSES):
                 passing.sweep(forward=sweep % 2 == 0)
@@ -364,6 +372,7 @@ class Search:
                     cuts.add(chosen)
             bound = passing.bound() + constant_of(core, prices)
             stalled = 0 if bound > best[0] + cuts.matters(best[0]) else stalled + 1
+            step = min(2 * step, 0.5) if bound > best[0] else step / 2
             if bound > best[0]:
                 best = bound, dict(passing.given), dict(prices)
             if bound > self.scale * (self.target - 1) or self.late:
@@ -371,13 +380,16 @@ class Search:
             if stalled > (STALLED if cuts.times else 0):
                 break
             found = cuts.best()
-            if found is not None and found != prices:
-                # Halfway from the best ones known: cuts alone lead to and fro (Wentges, 1997).
+            if found is not None:
+                # Part of the way from the best ones: cuts alone lead to and fro (Wentges, 1997).
                 prices.clear()
-                prices.update(between(best[2], found))
+                prices.update(between(best[2], found, step))
                 passing.costs = priced_costs(core, self.scale, prices)
+                passing.given = dict(best[1])
         if not best[1]:
             best = -np.inf, dict(passing.given), dict(prices)
+        if core.times and best[0] <= self.scale * (self.target - 1) and not self.late:
+            self.walk(core, edges, best[2], chosen)
         given.clear()
         given.update({key: np.rint(m) for key, m in best[1].items()})
         prices.clear()
@@ -396,13 +408,24 @@ class Search:
         over = drop_above(core, costs, edges, given, constant, most)
         return limit if over or self.late else None
 
+    def walk(self, core: Core, edges: Edges, prices: Prices, chosen: dict[int, int]) -> None:
+        """Offers choices near one that is known."""
+
+        def priced(factor: float) -> Costs:
+            now = {time: float(int(p * factor)) for time, p in prices.items()}
+            return priced_costs(core, self.scale, now)
+
+        def offer(found: dict[int, int]) -> bool:
+            return self.offer(core.choice(found))
+
+        Nearby(priced, edges, offer).walk(chosen, STEPS // len(core.costs), lambda: self.late)
+
     def guessed(self, core: Core, prices: Prices) -> int:
         """Proves a core with lower targets first: below them fewer options are left, and what is
         found there is the best. Where nothing is, the target is a bound.
         """
         reached, steps = core.reached, list[Any]()
         for part in GUESSES:
-            known = self.best, self.target
             guess = reached + (self.target - reached) // part
             if guess <= reached:
                 continue
@@ -410,10 +433,8 @@ class Search:
             bound = self.prove(case, dict(prices))
             if bound > reached:
                 reached, steps = bound, case.steps
-            if self.target < guess:
-                break
-            self.best, self.target = known
-            if reached < guess:
+            found, self.target = self.target < guess, self.cost
+            if found or reached < guess:
                 break
         core.steps += steps
         return reached
@@ -457,6 +478,9 @@ class _Drop(Search):
     def offer(self, chosen: list[int]) -> bool:
         cost = self.problem.cost(chosen)
         return cost < FORBIDDEN and self.problem.fits(chosen)
+
+    def walk(self, *_: Any) -> None:
+        """Looks for nothing."""
 
     def masks(self) -> tuple[list[Any] | None, list[Any]]:
         self.begin()
@@ -553,11 +577,13 @@ def scaled(edges: dict[int, dict[int, Table]], weight: int) -> dict[int, dict[in
     return {i: {j: times(table) for j, table in near.items()} for i, near in edges.items()}
 
 
-def between(first: Prices, second: Prices) -> Prices:
-    """Returns the prices in the middle."""
-    times = sorted({*first, *second})
-    middle = {t: float(round((first.get(t, 0.0) + second.get(t, 0.0)) / 2)) for t in times}
-    return {t: p for t, p in middle.items() if p}
+def between(first: Prices, second: Prices, part: float) -> Prices:
+    """Returns the prices a part of the way from the first ones to the second."""
+    found = {}
+    for time in sorted({*first, *second}):
+        own = first.get(time, 0.0)
+        found[time] = float(round(own + part * (second.get(time, 0.0) - own)))
+    return {t: p for t, p in found.items() if p}
 
 
 def improve(chosen: dict[int, int], costs: Costs, edges: Edges) -> None:
@@ -613,6 +639,8 @@ class Cuts:
 
     def matters(self, bound: float) -> float:
         """By how much a bound has to rise to be worth more passes."""
+        if np.isinf(bound):
+            return 0.0
         gap = self.search.scale * float(self.search.target) - bound
         return min(abs(bound) * 1e-4, gap * 0.02) if self.times else abs(bound) * 1e-4
 
