@@ -424,23 +424,20 @@ class Cases:
             self.best, self.cost = plan, cost
 
     def records(self) -> tuple[int, list[CaseRecord]]:
-        """Returns the bound for all cases together, with what shows it of each. A case that others
-        are compared with is recorded without the limit, the others with their own best bound.
+        """Returns the bound for all cases together, with what shows it of each: its own proof, or
+        that of another case that costs no more without the limit.
         """
-        ways = [self._records(bases) for bases in (True, False)]
-        return max(ways, key=lambda way: way[0])
-
-    def _records(self, bases: bool) -> tuple[int, list[CaseRecord]]:
-        known = {each.dearer for each in self.proved if each.dearer is not None} if bases else set()
+        bases: list[int | None] = []
+        for each in self.proved:
+            own = max(each.free[0], each.limited[0])
+            known = each.dearer is not None and self.proved[each.dearer].free[0] >= own
+            bases.append(each.dearer if known else None)
         bound, found = FORBIDDEN, []
-        for number, each in enumerate(self.proved):
-            limited = each.limited[0] > each.free[0] and number not in known
+        for number, (each, base) in enumerate(zip(self.proved, bases, strict=True)):
+            limited = base is None and each.limited[0] > each.free[0]
             own, proof = each.limited if limited else each.free
-            dearer = each.dearer if each.dearer in known else None
-            if dearer is not None and self.proved[dearer].free[0] >= own:
-                own, proof, limited = self.proved[dearer].free[0], [], False
-            else:
-                dearer = None
+            if base is not None:
+                own, proof = self.proved[base].free[0], []
             bound = min(bound, own)
             found.append(
                 CaseRecord(
@@ -448,8 +445,9 @@ class Cases:
                     state=dict(each.case.states),
                     recompute=each.case.recompute,
                     limited=limited,
-                    dearer_than=dearer,
+                    dearer_than=base,
                     proof=proof,
+                    free=each.free[1] if limited and number in bases else [],
                 )
             )
         return bound, found
@@ -615,10 +613,12 @@ def verified(plan: PlanData, network: Network, mesh: Mesh) -> None:
         if entry.dearer_than is None:
             limit = record.memory if entry.limited else None
             check_case(form.of(case, limit), record.bound, entry.proof)
+            if entry.limited and entry.free:
+                check_case(form.of(case, None), record.bound, entry.free)
             continue
         known = 0 <= entry.dearer_than < len(every)
         other = record.cases[entry.dearer_than] if known else entry
-        if other.limited or other.dearer_than is not None:
+        if other.dearer_than is not None or (other.limited and not other.free):
             raise NotProved(f"case {entry.dearer_than} is not proved without a limit")
         if list(every[entry.dearer_than][0].items()) != list(on.items()):
             raise NotProved(f"case {entry.dearer_than} is of another mesh")

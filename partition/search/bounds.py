@@ -12,17 +12,20 @@ every option what a choice with it costs at least, so that what lies above the t
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from hashlib import sha256
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .core import Core, Empty, Table
 
 Costs: TypeAlias = dict[int, Table]
 Edges: TypeAlias = dict[int, dict[int, Table]]
+Found = TypeVar("Found")
 
 
 def elimination_order(core: Core, most: float, together: float) -> list[int] | None:
@@ -55,6 +58,19 @@ def elimination_order(core: Core, most: float, together: float) -> list[int] | N
         if made > known:
             known, work = made, work + prod(sizes[n] for n in scope)
     return order if work <= together else None
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Entries of a table. ``options``: of the nodes, (entry, node); ``over``: what each costs more
+    than the best option of the first node; ``least``: what a choice with it costs at least.
+    ``shape``: of the table.
+    """
+
+    options: NDArray[np.int64]
+    over: Table
+    least: Table
+    shape: tuple[int, ...]
 
 
 SENT = 1 << 32
@@ -159,9 +175,28 @@ class Elimination:
 
     def marginals(self) -> Costs:
         """Returns for every option the least cost of a choice with it."""
-        found: Costs = {}
+        return self._backward(lambda _, belief: least_over(belief, (0,)))
+
+    def near(self, most: float) -> dict[int, Near]:
+        """Returns for every node the entries of its table with which a choice costs at most so
+        much.
+        """
+
+        def entries(i: int, belief: Table) -> Near:
+            options = np.nonzero(belief <= most)
+            least = belief[options]
+            over = least - belief.min(0)[options[1:]]
+            return Near(np.stack(options, 1), over, least, belief.shape)
+
+        return self._backward(entries)
+
+    def _backward(self, ask: Callable[[int, Table], Found]) -> dict[int, Found]:
+        """What is asked of every node's table, in which each entry says what a choice with it costs
+        at least.
+        """
+        found: dict[int, Found] = {}
         down: dict[int, Any] = {}
-        made: dict[Any, tuple[Table, dict[Any, Table]]] = {}
+        made: dict[Any, tuple[Found, dict[Any, Table]]] = {}
         for i in reversed(self.order):
             scope, number = self.scopes[i]
             rest = down[i] if len(scope) > 1 else self.least - self.sent[number]
@@ -172,10 +207,7 @@ class Elimination:
             key = number, _words(np.asarray(rest)), tuple(asked)
             if key not in made:
                 belief = self._table(scope, number) + rest
-                made[key] = (
-                    least_over(belief, (0,)),
-                    {each: self._down(belief, *each) for each in asked},
-                )
+                made[key] = ask(i, belief), {each: self._down(belief, *each) for each in asked}
             found[i] = made[key][0]
             for child, each in zip(self.children[i], asked, strict=True):
                 down[child] = made[key][1][each]
