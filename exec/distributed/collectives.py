@@ -134,8 +134,24 @@ def _gathered(tensor: Tensor, shard: Shard, end: Communicator, *_: Any) -> Tenso
     return join_parts(end.all_gather(filled_up(tensor, shard, end.size).contiguous()), shard)
 
 
-def _gathered_late(tensor: Tensor, begun: Callable[[], Tensor], shard: Shard, *_: Any) -> Tensor:
-    return join_parts(begun(), shard)
+class Begun:
+    """What waits, once, for rows that have begun to be gathered, and keeps nothing of them then:
+    autograd keeps it for as long as the result has a gradient.
+    """
+
+    __slots__ = ("_wait",)
+
+    def __init__(self, wait: Callable[[], Tensor]) -> None:
+        self._wait: Callable[[], Tensor] | None = wait
+
+    def rows(self) -> Tensor:
+        wait, self._wait = self._wait, None
+        assert wait is not None, "rows are taken once"
+        return wait()
+
+
+def _gathered_late(tensor: Tensor, begun: Begun, shard: Shard, *_: Any) -> Tensor:
+    return join_parts(begun.rows(), shard)
 
 
 def _scattered(tensor: Tensor, shard: Shard, end: Communicator) -> Tensor:
