@@ -48,6 +48,7 @@ from dimsolve.partition.placement import (
 )
 
 from .communicator import Communicator
+from .routes import RankRoutes
 from .sharding import (
     cut_off,
     cut_rows,
@@ -446,6 +447,10 @@ class MeshPart:
         for _, communicator in self.splits:
             tensor = convert(tensor, source, Replicate(), communicator, shared_gradient=True)
         return tensor
+
+    def routes(self, to: Tensor) -> RankRoutes:
+        """Returns the ways of rows to the parts; see `dimsolve.partition.rules.rule.Part`."""
+        return RankRoutes(to, [communicator for _, communicator in self.splits])
 
 
 def part_of(
