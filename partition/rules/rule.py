@@ -272,16 +272,34 @@ class Part(Protocol):
         Its gradient is summed over the ranks; ranks that tie for a max or min share it evenly.
         """
 
+    def routes(self, to: Any) -> Routes:
+        """Returns the ways of rows to the parts, by the part's index for each row, (rows,) of
+        whole numbers. Called on all ranks together.
+        """
+
+
+class Routes(Protocol):
+    """The ways of rows to other ranks, and back. Gradients take the other way."""
+
+    def there(self, rows: Any) -> Any:
+        """Returns the rows that come here; in the same order, whatever of the rows is sent."""
+
+    def back(self, rows: Any) -> Any:
+        """Returns for each row that was sent what its rank has made of it, in the order of the rows
+        that were sent.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One ``part.all_reduce`` of a rule's function, made along every axis that the rule splits.
+    """One ``part.all_reduce`` of a rule's function, or one way of its ``part.routes``, made along every axis that the rule splits.
 
     row: its shape in identifiers of the annotation, each as long as on a rank; ``"()"`` is one
     number. like: what its dtype is that of: ``"input"`` or ``"output"``, the first of the call;
     ``"wide ..."``, the one that torch adds these up in; ``"count"``, int64. forward, backward:
     whether it is sent there. of: the inputs, by number, that must have a gradient for what is sent
-    backward.
+    backward. collective: "all-to-all" for what goes along ``part.routes``; how much stays on its
+    rank is known only when it runs, and taken to be even.
 
     cross_entropy, c cut: Message("n"), forward a maximum; Message("n", backward=True), a sum
     """
@@ -291,6 +309,7 @@ class Message:
     forward: bool = True
     backward: bool = False
     of: tuple[int, ...] = (0,)
+    collective: Literal["all-reduce", "all-to-all"] = "all-reduce"
 
 
 @dataclass(frozen=True, slots=True)

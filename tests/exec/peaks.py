@@ -110,11 +110,17 @@ def peak_of(part: Any, batch: dict[str, Tensor]) -> int:
     return peak.most - DIGESTS
 
 
-def planned(name: str, state: str, outputs: str = "whole") -> tuple[int, Any]:
+def planned(
+    name: str,
+    state: str,
+    outputs: str = "whole",
+    mesh: dict[str, int] | None = None,
+    policy: Any = None,
+) -> tuple[int, Any]:
     """Bytes at the peak, measured and as the plan says."""
     model, batch = model_of(name)
     count = dist.get_world_size()
-    plan = ds.plan(ds.trace(model, kwargs=batch), {"dp": count}, state=state)
+    plan = ds.plan(ds.trace(model, kwargs=batch), mesh or {"dp": count}, policy, state)
     part = ds.parallelize(model, plan, outputs=outputs)
     return peak_of(part, batch), plan.memory()
 
