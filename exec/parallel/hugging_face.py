@@ -107,7 +107,8 @@ def _saving(kind: Any) -> Method:
 
     @wraps(kind.save_pretrained)
     def save_pretrained(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if "state_dict" not in parameters.parameters:
+        whole = self._programs.on_demand.model if _is_of_peft(kind) else self
+        if whole is None or (whole is self and "state_dict" not in parameters.parameters):
             raise _NO_STATE(name=kind.__name__)
         given = parameters.bind(self, *args, **kwargs).arguments
         if given.get("state_dict") is not None:  # whole already, as a Trainer gives it
@@ -121,7 +122,7 @@ def _saving(kind: Any) -> Method:
         problem: BaseException | None = None
         if first:
             try:
-                kind.save_pretrained(self, **{**given, **others, "state_dict": state})
+                kind.save_pretrained(whole, **{**given, **others, "state_dict": state})
             except Exception as error:
                 problem = error
         written = torch.tensor(int(problem is None), device=self.ends.device)
@@ -135,6 +136,13 @@ def _saving(kind: Any) -> Method:
         return None
 
     return save_pretrained
+
+
+def _is_of_peft(kind: Any) -> bool:
+    """Whether a class is one of peft's, which asks the modules of a model which weights to write:
+    the model that the part keeps, without bytes.
+    """
+    return any(base.__module__.partition(".")[0] == "peft" for base in kind.__mro__)
 
 
 _METHODS = {

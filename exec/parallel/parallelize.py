@@ -60,6 +60,9 @@ from .same_model import (
     PartModule,
     check_attribute,
     check_model,
+    check_removed,
+    missing,
+    note_state,
     traced_attributes,
 )
 from .state import NOT_PICKLED, Held, add_state, copied, give_state, take_state
@@ -294,9 +297,14 @@ class ParallelModule(torch.nn.Module):
         check_attribute(self, "", name, value)
         super().__setattr__(name, value)
 
+    def __delattr__(self, name: str) -> None:
+        check_removed(self, "", name)
+        super().__delattr__(name)
+
     def _know_parameters(self) -> None:
         """Notes where programs find their tensors, and at each parameter that it is a part."""
         mark_parameters(self)
+        note_state(self)
         watch_gradients(self)
         self._places: dict[Program, list[tuple[Any, Any]]] = {}
         self._moded = {path: vars(module) for path, module in self.named_modules()}
@@ -312,7 +320,12 @@ class ParallelModule(torch.nn.Module):
             state = [slot for slot in program.slots if slot.kind != "input"]
             places = [_place_of(self, slot.kind, slot.target, program) for slot in state]
             self._places[program] = places
-        return [owner[key] for owner, key in places]
+        try:
+            return [owner[key] for owner, key in places]
+        except KeyError:
+            held = [slot for slot in program.slots if slot.kind != "input"]
+            gone = next(s for s, (owner, key) in zip(held, places, strict=True) if key not in owner)
+            raise missing(self, gone.kind, gone.target) from None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ParallelModule:
         made: ParallelModule = copied(self, memo)
@@ -529,7 +542,13 @@ _OWN = frozenset(vars(torch.nn.Module())) | {"forward"}
 
 
 def _give_attributes(part: ParallelModule, model: torch.nn.Module) -> None:
-    """Gives a part what a model's methods find at it, but for what it has itself."""
+    """Gives a part what a model's methods find at it, but for what it has itself; its modules know
+    the model's.
+    """
+    for path, module in model.named_modules():
+        inner = part.get_submodule(path)
+        if isinstance(inner, PartModule):
+            inner.__dict__["of"] = ref(module)
     for name, value in vars(model).items():
         if name not in _OWN and not isinstance(value, Tensor):
             part.__dict__.setdefault(name, value)
