@@ -23,9 +23,9 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from dimsolve.exec.calls import Arguments, Call, lengths_of, takes_several
 from dimsolve.exec.verification.check_whole import checked_whole
@@ -218,11 +218,15 @@ def _ran(whole: Whole, cuts: Cuts) -> tuple[Ran, str]:
     return ("raises", outcome.error) if outcome.error else ("differs", str(outcome.worst))
 
 
+Step: TypeAlias = "tuple[Split, int, Callable[[], Found] | None]"
+"""A split at one length, and what runs one of its counts; None where the whole is about to run."""
+
+
 def splits_of(
-    path: str, lengths: Iterable[int] = LENGTHS, counts: Iterable[int] = COUNTS
-) -> Iterator[tuple[Split, Callable[[], Found] | None]]:
-    """Yields every split of an operator's examples, with what runs one of its lengths and counts;
-    None where a length is not run.
+    path: str, lengths: Iterable[int] = LENGTHS, ending: Collection[tuple[Split, int]] = ()
+) -> Iterator[Step]:
+    """Yields every split of an operator's examples; ``ending``: lengths at which the whole ends the
+    process.
     """
     operator = operator_for(path)
     for number, call in enumerate(specimens(path)):
@@ -231,12 +235,13 @@ def splits_of(
             assert found is not None
             split = Split(path, number, found[0].annotation, name)
             for length in lengths:
-                whole = at_length(operator, call, name, length)
-                if whole is None:
-                    yield split, None
+                yield split, length, None
+                if (split, length) in ending:
                     continue
-                for count in counts:
-                    yield split, _run_of(whole, name, count)
+                whole = at_length(operator, call, name, length)
+                for count in COUNTS if whole is not None else ():
+                    assert whole is not None
+                    yield split, length, _run_of(whole, name, count)
 
 
 def _run_of(whole: Whole, name: str, count: int) -> Callable[[], Found]:
@@ -267,16 +272,12 @@ class Tally:
     def __init__(self) -> None:
         self.legal: Counter[tuple[Kind, Ran]] = Counter()
         self.refused: Counter[tuple[str, Ran]] = Counter()
-        self.not_run = 0
         self.wrong: list[str] = []
         self.by_split: dict[tuple[Split, str], Counter[Ran]] = {}
         self.operators: set[str] = set()
 
-    def add(self, split: Split, found: Found | None) -> None:
-        """Adds one run; None: torch refuses that length."""
-        if found is None:
-            self.not_run += 1
-            return
+    def add(self, split: Split, found: Found) -> None:
+        """Adds one run."""
         self.operators.add(split.path)
         if found.refused:
             reason = reason_of(found)
@@ -295,7 +296,7 @@ class Tally:
                 yield split, reason, runs["equal"]
 
     def __str__(self) -> str:
-        lines = [f"{len(self.operators)} operators; {self.not_run} lengths that torch refuses"]
+        lines = [f"{len(self.operators)} operators"]
         lines.append("| legal | equal to the whole | not |\n|---|---:|---:|")
         for kind in ("equal", "unequal", "with an empty part"):
             runs = {ran: n for (k, ran), n in self.legal.items() if k == kind}
@@ -314,69 +315,69 @@ def failures(name: str, found: Counter[str], lengths: Iterable[int] = LENGTHS) -
     kind.
     """
     with fixed_random(0):
-        for split, run in splits_of(name, lengths):
-            result = None if run is None else run()
-            if result is None:
+        for split, _, run in splits_of(name, lengths):
+            if run is None:
                 continue
+            result = run()
             found["refused" if result.refused else result.kind] += 1
             if not result.refused and result.ran != "equal":
                 yield f"{split} = {result}"
 
 
-def in_child(path: str) -> Iterator[tuple[Split, Found | None]]:
+def in_child(path: str) -> Iterator[tuple[Split, Found]]:
     """Yields what a child process finds of an operator, and of a run that ends it says so."""
-    done: list[tuple[Split, Found | None]] = []
+    done, ending = 0, set[tuple[Split, int]]()
     while True:
-        begun = len(done)
         read, write = os.pipe()
         child = os.fork()
         if not child:
             os.close(read)
-            _tell(path, begun, write)
+            _tell(path, done, ending, write)
         os.close(write)
-        announced: tuple[Split, Found | None] | None = None
+        begun: tuple[Split, int, bool] | None = None
         with os.fdopen(read) as lines:
             for line in lines:
-                split, found, ended = json.loads(line)
-                item = Split(*split), None if found is None else Found(*found)
-                if ended:
-                    done.append(item)
-                    yield item
-                announced = None if ended else item
+                names, length, runs, found = json.loads(line)
+                split, begun = Split(*names), None
+                if found is None:
+                    begun = split, length, runs
+                else:
+                    done += 1
+                    yield split, Found(*found)
         _, status = os.waitpid(child, 0)
-        if announced is None:
-            if status:
-                print(f"{path}: the child ended with {status}", flush=True)
+        if not status:
             return
-        done.append(announced)
-        yield announced
+        assert begun is not None and os.WIFSIGNALED(status), f"{path}: {status} after {begun}"
+        split, length, runs = begun
+        if runs:
+            done += 1
+            yield split, Found(length, 0, "unequal", "?", "ends the process")
+        else:
+            ending.add((split, length))
 
 
-def _tell(path: str, begun: int, write: int) -> None:
-    """What the child does: runs from number ``begun`` on, and writes what it is about to run, as if
-    that ended the process, and then what it found.
+def _tell(path: str, done: int, ending: Collection[tuple[Split, int]], write: int) -> None:
+    """What the child does: the runs after the first ones; it writes what it is about to run, and
+    what it found.
     """
     warnings.simplefilter("ignore")
-    code = 1
+    code, number = 1, 0
     try:
         with os.fdopen(write, "w") as lines, fixed_random(0):
-            for number, (split, run) in enumerate(splits_of(path)):
-                if number < begun:
+            for split, length, run in splits_of(path, ending=ending):
+                number += run is not None
+                if run is not None and number <= done:
                     continue
-                if run is None:
-                    _line(lines, split, None, True)
-                    continue
-                _line(lines, split, Found(0, 0, "unequal", "?", "ends the process"), False)
-                _line(lines, split, run(), True)
+                names = [getattr(split, field) for field in Split.__slots__]
+                lines.write(json.dumps([names, length, run is not None, None]) + "\n")
+                lines.flush()
+                if run is not None:
+                    found = run()
+                    row = [getattr(found, field) for field in Found.__slots__]
+                    lines.write(json.dumps([names, length, True, row]) + "\n")
         code = 0
     finally:
         os._exit(code)
-
-
-def _line(lines: Any, split: Split, found: Found | None, ended: bool) -> None:
-    row = None if found is None else [getattr(found, f) for f in Found.__slots__]
-    lines.write(json.dumps([[getattr(split, f) for f in Split.__slots__], row, ended]) + "\n")
-    lines.flush()
 
 
 def distinct() -> list[str]:
