@@ -6,8 +6,8 @@
 *rules* calls every example of every operator on DTensors that lie in every way their shapes allow
 (one mesh axis; `Replicate` and `Shard`), and compares what comes out with one device. *exports*
 makes an operator of each example, registers one strategy of `ds.to_register_sharding` at a time,
-and calls it on DTensors that lie so. The ranks are two, three and five, which cut 12 and 6
-unequally, in one process; each operator in a child, as some end the process that they run in.
+and calls it on DTensors that lie so. There are two ranks, and five, which cut 12
+and 6 unequally, in one process; each operator in a child, as some end the process that they run in.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dimsolve.ir.errors import DimsolveError
 from dimsolve.solver.operators.catalogue import entries
 from dimsolve.solver.operators.paths import IN_PLACE
 
-COUNTS = (2, 3, 5)
+COUNTS = (2, 5)
 MOST = 40
 """So many ways to lay the tensors of one call are run."""
 
