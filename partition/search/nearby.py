@@ -45,15 +45,15 @@ class Nearby:
         self.random = np.random.default_rng(seed)
         self.nodes = sorted(edges)
 
-    def walk(self, chosen: dict[int, int], rounds: int, late: Callable[[], bool]) -> None:
-        """Goes so many steps, and offers what is found."""
+    def walk(self, chosen: dict[int, int], rounds: int, late: Callable[[], bool]) -> dict[int, int]:
+        """Goes so many steps, offers what is found, and returns where it ends."""
         factor = 1.0
         costs = self.priced(factor)
         now, vain = dict(chosen), 0
         value = self.value(costs, now)
         for number in range(rounds):
             if late():
-                return
+                break
             free = self.forest() if number % 4 else self.around()
             found = {**now, **self.best(costs, now, free)}
             changed = self.value(costs, found)
@@ -67,6 +67,7 @@ class Nearby:
                 factor = min(max(factor * (0.97 if fits else 1.05), 0.5), 4.0)
                 costs = self.priced(factor)
                 value = self.value(costs, now)
+        return now
 
     def value(self, costs: Costs, chosen: dict[int, int]) -> float:
         """Returns what a choice costs."""

@@ -38,7 +38,7 @@ MOST_PRICED = 16
 WORK = 6e7
 """Entries of all tables together, equal ones counted once, up to which a core is eliminated."""
 
-GUESSES = (16, 8, 4, 2, 1)
+GUESSES = (32, 16, 8, 4, 2, 1)
 """Parts of the way from the bound to the best choice, at which one is looked for."""
 
 STEPS = 10_000
@@ -97,6 +97,11 @@ def drop(
     `dimsolve.partition.search.check.survivors_of`.
     """
     return _Drop(problem, clock or Clock(), work, target=target).masks()
+
+
+def bounded(problem: Problem, clock: Clock, work: float = WORK) -> tuple[int, list[Any]]:
+    """Returns what every choice costs at least, as far as messages tell, with the proof."""
+    return _Drop(problem, clock, work).bound()
 
 
 @dataclass(slots=True)
@@ -354,9 +359,12 @@ class Search:
             ["bound", {"weight": weight, "prices": known, "target": target, "order": order}]
         )
 
-    def messages(self, core: Core, given: dict[Any, Table], prices: Prices) -> int | None:
+    def messages(
+        self, core: Core, given: dict[Any, Table], prices: Prices, *, end: bool = False
+    ) -> int | None:
         """Bounds a core by messages and drops options and pairs. What choices hold too much costs a
-        price: the best for the choices that messages have led to, by cutting planes.
+        price: the best for the choices that messages have led to, by cutting planes. end: whether
+        the bound is all that is asked for.
         """
         edges = scaled(core.edges, self.scale)
         passing = Messages(priced_costs(core, self.scale, prices), edges, given)
@@ -388,7 +396,8 @@ class Search:
                 passing.given = dict(best[1])
         if not best[1]:
             best = -np.inf, dict(passing.given), dict(prices)
-        if core.times and best[0] <= self.scale * (self.target - 1) and not self.late:
+        end = end or self.late
+        if core.times and best[0] <= self.scale * (self.target - 1) and not end:
             self.walk(core, edges, best[2], chosen)
         given.clear()
         given.update({key: np.rint(m) for key, m in best[1].items()})
@@ -396,7 +405,7 @@ class Search:
         prices.update(best[2])
         costs, constant = priced_costs(core, self.scale, prices), constant_of(core, prices)
         core.reached = int(-(-(Messages(costs, edges, given).bound() + constant) // self.scale))
-        limit = min(self.target, core.reached) if self.late else self.target
+        limit = min(self.target, core.reached) if end else self.target
         self.note(core, self.scale, prices, None, limit)
         core.steps[-1][1]["messages"] = [
             [i, j, given[j, i].astype(int).tolist(), given[i, j].astype(int).tolist()]
@@ -406,7 +415,7 @@ class Search:
         ]
         most = self.scale * (limit - 1)
         over = drop_above(core, costs, edges, given, constant, most)
-        return limit if over or self.late else None
+        return limit if over or end else None
 
     def walk(self, core: Core, edges: Edges, prices: Prices, chosen: dict[int, int]) -> None:
         """Offers choices near one that is known."""
@@ -418,7 +427,11 @@ class Search:
         def offer(found: dict[int, int]) -> bool:
             return self.offer(core.choice(found))
 
-        Nearby(priced, edges, offer).walk(chosen, STEPS // len(core.costs), lambda: self.late)
+        nearby, rounds = Nearby(priced, edges, offer), STEPS // len(core.costs)
+        cost = FORBIDDEN + 1
+        while rounds and self.cost < cost and not self.late:
+            cost = self.cost
+            chosen = nearby.walk(chosen, rounds, lambda: self.late)
 
     def guessed(self, core: Core, prices: Prices) -> int:
         """Proves a core with lower targets first: below them fewer options are left, and what is
@@ -481,6 +494,19 @@ class _Drop(Search):
 
     def walk(self, *_: Any) -> None:
         """Looks for nothing."""
+
+    def bound(self) -> tuple[int, list[Any]]:
+        """Returns the bound of messages alone."""
+        self.begin()
+        try:
+            core = Core(self.problem, only_bounds=True)
+            core.reduce(self.clock)
+            found = self.messages(core, {}, {}, end=True)
+        except Empty:
+            return self.target, []
+        except TimeUp:
+            return self.least()
+        return (self.target if found is None else found), core.steps
 
     def masks(self) -> tuple[list[Any] | None, list[Any]]:
         self.begin()
