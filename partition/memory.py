@@ -21,8 +21,8 @@ makes is in memory while it runs, and again while it is run again.
 Gathered is, where a block is used, what blocks need that follow one another: going forward its own
 parameters, beside the rows as they have come from the ranks, or the next block; going back its own,
 the block before, the gradients of both that are on their way, and one more gradient. Until the
-next block is used it is what has been begun: the rows of that block, and going back the gradients of
-the last one, each beside the parts that are sent or made of them. Of
+next block is used it is what has been begun: the rows of that block, and going back the gradients
+of the last one, each beside the parts that are sent or made of them. Of
 ``state="optimizer"`` all parameters stay gathered.
 """
 
@@ -31,13 +31,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import prod
 
 from dimsolve.solver.layout import layout_of
 
 from .aliasing import VIEWS
 from .checkpoints import Extent, Uses, extents
 from .plan_data import ConversionPlan, LocalTensor, OperatorPlan, OutputPlan, PlanData, problem
-from .saved import Saved, saved_by
+from .reshard import item_bytes
+from .saved import INSIDE, Saved, saved_by
 from .sizes import Sizes
 from .transit import Way, held_by
 
@@ -99,7 +101,9 @@ contiguous add iadd identity
 MOVES = frozenset(_MOVES.split())
 """Functions whose input's gradient is the memory of their output's."""
 
-PRODUCTS = frozenset("mul imul multiply div truediv itruediv true_divide".split())
+PRODUCTS = frozenset(
+    ("mul", "imul", "multiply", "div", "truediv", "itruediv", "true_divide"),
+)
 """Products of numbers: the gradient of each input is made as large as the result."""
 
 _STRIDED = """
@@ -260,7 +264,7 @@ class _Step:
             if extra:
                 self.add(f"{operator.node} keeps", extra)
                 self.hold(f"{operator.node} keeps", number)
-        self.note(self.gathered(operator, self.blocks.forward))
+        self.note(self.gathered(operator, self.blocks.forward), self.beside(operator))
         for name in (*[o.source for o in operator.operands], *[o.value for o in operator.outputs]):
             if self.last.get(name, number) <= number:
                 self.release(name)
@@ -314,6 +318,8 @@ class _Step:
     def extra(self, operator: OperatorPlan) -> int:
         """The bytes that an operator keeps which nobody else sees."""
         tensors = [e for e in (*operator.operands, *operator.outputs) if e.shape is not None]
+        if operator.operator in INSIDE:
+            return self.rows_inside(operator, INSIDE[operator.operator][0])
         if saved_by(operator.name) is Saved.EXTRA:
             sizes = [(e, self.sizes.bytes(e.shape, e.dtype)) for e in tensors]
             # What a loss counts has as many numbers as its targets, and so have its masks.
@@ -324,6 +330,17 @@ class _Step:
             dtype = tensors[0].dtype
             return sum(self.sizes.bytes(e.shape, dtype) for e in tensors if e.dtype == "bool")
         return 0
+
+    def beside(self, operator: OperatorPlan) -> int:
+        """The bytes that an operator of our own makes while it runs, and does not keep."""
+        rows = INSIDE.get(operator.operator)
+        return 0 if rows is None else self.rows_inside(operator, rows[1])
+
+    def rows_inside(self, operator: OperatorPlan, rows: Iterable[str]) -> int:
+        """The bytes of rows that an operator makes inside, in the dtype of its first input."""
+        lengths = {name: self.sizes.of(text) for name, text in operator.lengths.items()}
+        item = item_bytes(operator.operands[0].dtype)
+        return item * sum(prod(lengths[name] for name in row.split()) for row in rows)
 
     def take(self, *sources: str) -> None:
         """Values, or conversions, are used: what was not converted yet is converted now. What goes
@@ -462,8 +479,10 @@ class _Step:
                     new[operand.source] = self.sizes.bytes(operand.shape, operand.dtype)
             made = 0 if operator.name in MOVES else sum(new.values())
             if operator.name in PRODUCTS:  # of what is repeated, before it is summed
-                made = sum(max(size, *map(self.bytes_of, operator.outputs)) for size in new.values())
+                largest = max(map(self.bytes_of, operator.outputs))
+                made = sum(max(size, largest) for size in new.values())
             made *= 1 + (saved_by(operator.name) is Saved.EXTRA)  # zeros, and what is put there
+            made += self.beside(operator)
             self.note(self.gathered(operator, self.blocks.backward), made)
             for name in outputs:
                 self.gradients.pop(name, None)
