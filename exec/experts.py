@@ -271,8 +271,8 @@ def exchanged_experts(model: nn.Module) -> Iterator[None]:
         with exchanged_experts(model):
             graph = ds.trace(model, kwargs=batch)
 
-    Outside it the model is what it was. Raises OperatorError for a model without such experts, and,
-    in the trace, for experts with a gate, an activation or a norm that is not known.
+    Outside it the model is what it was. Raises OperatorError for a model without such experts, and
+    for experts with a gate, an activation or a norm that is not known.
     """
     from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
@@ -280,6 +280,8 @@ def exchanged_experts(model: nn.Module) -> Iterator[None]:
     if not modules:
         name = type(model).__name__
         raise NO_SUCH_EXPERTS(name=name, reason="has no experts that transformers can replace")
+    for module in modules:
+        _settings(module)
     ALL_EXPERTS_FUNCTIONS.register("dimsolve", _forward)
     before = [(each.config, each.config._experts_implementation) for each in modules]
     try:
