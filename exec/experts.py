@@ -1,4 +1,4 @@
-"""The experts of a model as one operator, whose tokens are sent to the ranks that have their experts.
+"""The experts of a model as one operator, whose tokens are sent to the ranks of their experts.
 
     hidden (t, h), ids (t, k), weights (t, k), up (e, 2*i, h), down (e, h, i) -> (t, h)
 
@@ -6,9 +6,9 @@
 
 A rank has t/4 tokens and e/4 experts. It sends every token's row to each of its k experts, gets the
 rows of its own experts, and sends back what these make of them. How many rows come depends on the
-router, so lengths are told first. `grouped_mm` as transformers writes it needs rows sorted by expert
-over all tokens, which no rank has: then tokens are gathered, and sums are scattered. Rows that are
-sent are k (n - 1)/n for each token, gathered n - 1: fewer are sent where n is more than k.
+router, so lengths are told first. `grouped_mm` as transformers writes it needs rows sorted by
+expert over all tokens, which no rank has: then tokens are gathered, and sums are scattered. Rows
+that are sent are k (n - 1)/n for each token, gathered n - 1: fewer are sent where n is more than k.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def gated(rows: Tensor, activation: str, alpha: float, limit: float) -> Tensor:
 
 def product(rows: Tensor, matrices: Tensor, counts: list[int], transposed: bool) -> Tensor:
     """(rows, k) by (e, n, k), or (e, k, n) where transposed: so many rows with each matrix."""
-    parts = zip(rows.split(counts), matrices.unbind(0), strict=True)
+    pieces: tuple[Tensor, ...] = torch.split(rows, counts)
+    parts = zip(pieces, matrices.unbind(0), strict=True)
     return torch.cat([part @ (each if transposed else each.mT) for part, each in parts])
 
 
@@ -106,7 +107,7 @@ def mixed(hidden: Tensor, ids: Tensor, weights: Tensor, compute: Compute) -> Ten
     """The sum of what a token's experts make of it, by their weights, (t, h) -> (t, h)."""
     tokens, chosen = ids.shape
     rows = hidden.unsqueeze(1).expand(-1, chosen, -1).reshape(tokens * chosen, hidden.shape[1])
-    made = compute(rows, ids.reshape(-1)).unflatten(0, (tokens, chosen))
+    made = compute(rows, ids.reshape(-1)).view(tokens, chosen, hidden.shape[1])
     return (made * weights.unsqueeze(-1)).sum(1).to(hidden.dtype)
 
 
@@ -153,9 +154,7 @@ def _rules(inputs: int) -> list[TransformRule]:
     ids = Message("t k", "count", collective="all-to-all")
     placements = ("S(0)",) * inputs
     sends = (ids, there, back)
-    return [
-        TransformRule(placements, ("S(0)",), local=_experts_of_ranks, split="e", sends=sends)
-    ]
+    return [TransformRule(placements, ("S(0)",), local=_experts_of_ranks, split="e", sends=sends)]
 
 
 def _text(*inputs: Any, activation: str = "silu", transposed: bool = False, **_: Any) -> str:
@@ -191,9 +190,7 @@ def experts(
     )  # fmt: skip
 
 
-@register_op(
-    _text, name="experts", transform_rules=_rules(7), value_split=["down_bias"]
-)
+@register_op(_text, name="experts", transform_rules=_rules(7), value_split=["down_bias"])
 def biased_experts(
     hidden: Tensor,
     ids: Tensor,
@@ -274,15 +271,17 @@ def exchanged_experts(model: nn.Module) -> Iterator[None]:
         with exchanged_experts(model):
             graph = ds.trace(model, kwargs=batch)
 
-    Outside it the model is what it was. Raises OperatorError for a model without such experts, and,
-    in the trace, for experts with a gate, an activation or a norm that is not known.
+    Outside it the model is what it was. Raises OperatorError for a model without such experts, and
+    for experts with a gate, an activation or a norm that is not known.
     """
     from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
-    modules = [each for each in model.modules() if hasattr(each, "_is_expert_parallel")]
+    modules: list[Any] = [each for each in model.modules() if hasattr(each, "_is_expert_parallel")]
     if not modules:
         name = type(model).__name__
         raise NO_SUCH_EXPERTS(name=name, reason="has no experts that transformers can replace")
+    for module in modules:
+        _settings(module)
     ALL_EXPERTS_FUNCTIONS.register("dimsolve", _forward)
     before = [(each.config, each.config._experts_implementation) for each in modules]
     try:

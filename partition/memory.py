@@ -20,7 +20,9 @@ makes is in memory while it runs, and again while it is run again.
 
 Gathered is, where a block is used, what blocks need that follow one another: going forward its own
 parameters, beside the rows as they have come from the ranks, or the next block; going back its own,
-the block before, the gradients of both that are on their way, and one more gradient. Of
+the block before, the gradients of both that are on their way, and one more gradient. Until the
+next block is used it is what has been begun: the rows of that block, and going back the gradients
+of the last one, each beside the parts that are sent or made of them. Of
 ``state="optimizer"`` all parameters stay gathered.
 """
 
@@ -29,11 +31,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import prod
+
+from dimsolve.solver.layout import layout_of
 
 from .aliasing import VIEWS
 from .checkpoints import Extent, Uses, extents
-from .plan_data import ConversionPlan, OperatorPlan, OutputPlan, PlanData, problem
-from .saved import Saved, saved_by
+from .plan_data import ConversionPlan, LocalTensor, OperatorPlan, OutputPlan, PlanData, problem
+from .reshard import item_bytes
+from .saved import INSIDE, Saved, saved_by
 from .sizes import Sizes
 from .transit import Way, held_by
 
@@ -95,6 +101,11 @@ contiguous add iadd identity
 MOVES = frozenset(_MOVES.split())
 """Functions whose input's gradient is the memory of their output's."""
 
+PRODUCTS = frozenset(
+    ("mul", "imul", "multiply", "div", "truediv", "itruediv", "true_divide"),
+)
+"""Products of numbers: the gradient of each input is made as large as the result."""
+
 _STRIDED = """
 transpose permute movedim swapaxes t expand expand_as broadcast_to getitem __getitem__ select narrow
 chunk split unbind T mT
@@ -117,6 +128,7 @@ class _Blocks:
     def __init__(self, plan: PlanData, sizes: Sizes) -> None:
         kept: dict[str, int] = {}
         blocks: dict[int, dict[str, int]] = {}
+        parts: dict[int, dict[str, int]] = {}
         again: set[int] = set()
         self.of: dict[str, int] = {}
         for entry in plan.conversions:
@@ -125,23 +137,30 @@ class _Blocks:
                 self.of[entry.id] = entry.block
                 into = blocks.setdefault(entry.block, {})
                 into[entry.value] = max(into.get(entry.value, 0), whole)
+                part = parts.setdefault(entry.block, {})
+                part[entry.value] = sizes.bytes(entry.shape_before, entry.dtype)
                 if "all-gather" in entry.backward:
                     again.add(entry.block)
                 else:
                     kept[entry.value] = max(kept.get(entry.value, 0), whole)
         self.kept = sum(kept.values())
-        self.own: dict[int, int] = {}
+        self.onward: dict[int, int] = {}
+        self.back: dict[int, int] = {}
         self.forward: dict[int, int] = {}
         self.backward: dict[int, int] = {}
         order = sorted(blocks)
         totals = [0, *(sum(blocks[number].values()) for number in order), 0]
+        sent = [0, *(sum(parts[number].values()) for number in order), 0]
         for place, number in enumerate(order, 1):
             before, own, after = totals[place - 1 : place + 2]
             most = max(blocks[number].values())
             gradients = own + after + most
             rows = own if len(blocks[number]) > 1 else 0
-            self.own[number] = own if number in again else 0
+            self.back[number] = own + sent[place]
+            self.onward[number] = 0
             if number in again:
+                self.onward[number] = max(own, after + sent[place + 1])
+                self.back[number] += before + sent[place - 1]
                 self.forward[number] = max(own + rows, own + after)
                 self.backward[number] = own + before + gradients
             else:
@@ -245,7 +264,7 @@ class _Step:
             if extra:
                 self.add(f"{operator.node} keeps", extra)
                 self.hold(f"{operator.node} keeps", number)
-        self.note(self.gathered(operator, self.blocks.forward))
+        self.note(self.gathered(operator, self.blocks.forward), self.beside(operator))
         for name in (*[o.source for o in operator.operands], *[o.value for o in operator.outputs]):
             if self.last.get(name, number) <= number:
                 self.release(name)
@@ -269,6 +288,9 @@ class _Step:
         else:
             self.add(name, size)
         self.hold(name, name)
+
+    def bytes_of(self, tensor: LocalTensor) -> int:
+        return self.sizes.bytes(tensor.shape, tensor.dtype)
 
     def kept_by(self, operator: OperatorPlan) -> Iterator[str]:
         """What an operator keeps for its backward pass."""
@@ -296,15 +318,29 @@ class _Step:
     def extra(self, operator: OperatorPlan) -> int:
         """The bytes that an operator keeps which nobody else sees."""
         tensors = [e for e in (*operator.operands, *operator.outputs) if e.shape is not None]
+        if operator.operator in INSIDE:
+            return self.rows_inside(operator, INSIDE[operator.operator][0])
         if saved_by(operator.name) is Saved.EXTRA:
             sizes = [(e, self.sizes.bytes(e.shape, e.dtype)) for e in tensors]
             # What a loss counts has as many numbers as its targets, and so have its masks.
             exact = sum(size for e, size in sizes if (e.dtype or "").startswith(EXACT))
-            return max(size for _, size in sizes) + 3 * exact
+            logarithms = 2 if _cuts_classes(operator) else 1  # and what they are made of
+            return logarithms * max(size for _, size in sizes) + 3 * exact
         if operator.name == "scaled_dot_product_attention":  # masks of truth values become numbers
             dtype = tensors[0].dtype
             return sum(self.sizes.bytes(e.shape, dtype) for e in tensors if e.dtype == "bool")
         return 0
+
+    def beside(self, operator: OperatorPlan) -> int:
+        """The bytes that an operator of our own makes while it runs, and does not keep."""
+        rows = INSIDE.get(operator.operator)
+        return 0 if rows is None else self.rows_inside(operator, rows[1])
+
+    def rows_inside(self, operator: OperatorPlan, rows: Iterable[str]) -> int:
+        """The bytes of rows that an operator makes inside, in the dtype of its first input."""
+        lengths = {name: self.sizes.of(text) for name, text in operator.lengths.items()}
+        item = item_bytes(operator.operands[0].dtype)
+        return item * sum(prod(lengths[name] for name in row.split()) for row in rows)
 
     def take(self, *sources: str) -> None:
         """Values, or conversions, are used: what was not converted yet is converted now. What goes
@@ -402,7 +438,8 @@ class _Step:
             self.blocks.of[o.source] for o in operator.operands if o.source in self.blocks.of
         }
         if numbers:
-            self.used = max(self.blocks.own[number] for number in numbers)
+            until = self.blocks.back if of is self.blocks.backward else self.blocks.onward
+            self.used = max(until[number] for number in numbers)
         return max((of[number] for number in numbers), default=0)
 
     def note(self, gathered: int, more: int = 0) -> None:
@@ -441,7 +478,11 @@ class _Step:
                 if operand.shape is not None and operand.source in self.gradient:
                     new[operand.source] = self.sizes.bytes(operand.shape, operand.dtype)
             made = 0 if operator.name in MOVES else sum(new.values())
+            if operator.name in PRODUCTS:  # of what is repeated, before it is summed
+                largest = max(map(self.bytes_of, operator.outputs))
+                made = sum(max(size, largest) for size in new.values())
             made *= 1 + (saved_by(operator.name) is Saved.EXTRA)  # zeros, and what is put there
+            made += self.beside(operator)
             self.note(self.gathered(operator, self.blocks.backward), made)
             for name in outputs:
                 self.gradients.pop(name, None)
@@ -499,6 +540,17 @@ class _Step:
                 return
             self.gradients[entry.source] = max(self.gradients.get(entry.source, 0), into)
             name = entry.source
+
+
+def _cuts_classes(operator: OperatorPlan) -> bool:
+    """Whether a rule computes a loss from parts of every row of logits."""
+    if operator.name != "cross_entropy":
+        return False
+    given, target, *_ = layout_of(operator.annotation, None).inputs
+    names = [{name for p in row or () for name in p.names} for row in (given, target)]
+    only = names[0] - names[1]
+    splits = operator.splits.values()
+    return any(each.rule is not None and each.identifier in only for each in splits)
 
 
 def forward_of(entry: ConversionPlan, plan: PlanData) -> Way:

@@ -60,7 +60,9 @@ class _Stopped(BaseException):
     """Ends the other ranks; no handler of ``Exception`` may catch it."""
 
 
-Asked: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "exchange", "broadcast"]
+Asked: TypeAlias = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "exchange", "broadcast"
+]
 """The methods of a communicator that ranks call together."""
 
 

@@ -93,10 +93,11 @@ def _note(state: AxisState, products: Sequence[Operator]) -> str:
 
 def _note_of_routed(state: AxisState, routed: Sequence[Operator]) -> str:
     op_class = state.classes[routed[0].number]
+    count = op_class.lengths[op_class.routed or ""]
     return (
-        f"{state.axis}: {len(routed)} operators cut their {op_class.lengths[op_class.routed or '']} "
-        "experts, and tokens are sent to these and back; how many go to a rank is known when it "
-        "runs, and taken to be even in bytes, memory and seconds"
+        f"{state.axis}: {len(routed)} operators cut their {count} experts, and tokens "
+        "are sent to these and back; how many go to a rank is known when it runs, and taken to be "
+        "even in bytes, memory and seconds"
     )
 
 

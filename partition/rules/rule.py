@@ -298,7 +298,8 @@ class Routes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One ``part.all_reduce`` of a rule's function, or one way of its ``part.routes``, made along every axis that the rule splits.
+    """One ``part.all_reduce`` of a rule's function, or one way of its ``part.routes``, made along
+    every axis that the rule splits.
 
     row: its shape in identifiers of the annotation, each as long as on a rank; ``"()"`` is one
     number. like: what its dtype is that of: ``"input"`` or ``"output"``, the first of the call;
