@@ -56,8 +56,9 @@ def _preparing(kind: Any) -> Method:
         result = kind._prepare_cache_for_generation(self, config, arguments, *args, **kwargs)
         made = arguments.get("past_key_values")
         if made is not given:
+            longest = getattr(self, "_previous_max_cache_length", 0)
             for cache in (made, *[getattr(made, f"{n}_attention_cache", None) for n in _CACHES]):
-                _keep_all(getattr(cache, "layers", ()))
+                _keep_all(getattr(cache, "layers", ()), longest)
         return result
 
     return prepare
@@ -66,11 +67,16 @@ def _preparing(kind: Any) -> Method:
 _CACHES = ("self", "cross")
 
 
-def _keep_all(layers: Any) -> None:
-    """Puts plain growing layers in place of those of transformers that forget."""
+def _keep_all(layers: Any, longest: int) -> None:
+    """Puts plain layers in place of those of transformers that forget: growing ones, and static
+    ones of the longest length that is generated.
+    """
     for number, layer in enumerate(layers):
-        if type(layer).__name__ == "DynamicSlidingWindowLayer":
-            layers[number] = type(layer).__mro__[1]()
+        kind = type(layer)
+        if kind.__name__ == "DynamicSlidingWindowLayer":
+            layers[number] = kind.__mro__[1]()
+        elif kind.__name__ == "StaticSlidingWindowLayer":
+            layers[number] = kind.__mro__[1](max_cache_len=longest)
 
 
 _NOT_WRITTEN = Problem(

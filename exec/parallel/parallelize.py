@@ -24,7 +24,7 @@ from functools import lru_cache, partial
 from inspect import signature
 from pathlib import Path
 from types import FunctionType, new_class
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from weakref import ref
 
 import torch
@@ -51,11 +51,13 @@ from .given_inputs import (
     lower_for,
 )
 from .hugging_face import methods_of
+from .initialising import watch_init
 from .mesh import RankMesh, rank_mesh
 from .on_demand import Names, OnDemand
 from .optimizers import mark_parameters, watch_gradients, watch_optimizers, watch_originals
 from .programs import Entry, Programs
 from .same_model import (
+    APPLIED,
     MODULE_CALL,
     PartModule,
     check_attribute,
@@ -63,6 +65,7 @@ from .same_model import (
     check_removed,
     missing,
     note_state,
+    tie_again,
     traced_attributes,
 )
 from .state import NOT_PICKLED, Held, add_state, copied, give_state, take_state
@@ -264,6 +267,7 @@ class ParallelModule(torch.nn.Module):
         self._know_parameters()
         watch_optimizers()
         watch_wrappers()
+        watch_init()
         given = given or GivenInputs.of(plan, ends.communicators, "whole")
         forward = signature_of(model)
         self._returned = self._usual = returned or Returned()
@@ -300,6 +304,10 @@ class ParallelModule(torch.nn.Module):
     def __delattr__(self, name: str) -> None:
         check_removed(self, "", name)
         super().__delattr__(name)
+
+    def apply(self, fn: Callable[[torch.nn.Module], None]) -> Self:
+        """Raises LoweringError: it would find modules of no class that it knows."""
+        raise APPLIED()
 
     def _know_parameters(self) -> None:
         """Notes where programs find their tensors, and at each parameter that it is a part."""
@@ -556,6 +564,7 @@ def _give_attributes(part: ParallelModule, model: torch.nn.Module) -> None:
 
 def _loaded(module: ParallelModule, keys: Any) -> None:
     """A hook of ``load_state_dict``, which may have put other parameters in place of the parts."""
+    tie_again(module)
     mark_parameters(module)
     module.__dict__["_loads"] = module._loads + 1
 

@@ -10,7 +10,7 @@ so would a hook that tracing has not seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -93,6 +93,23 @@ _REPLACED = Problem(
     "{now} is there now, where the model had {before} when it was traced; a part runs the "
     "operators that were traced, and would not call it",
     "replace it in the model (as peft.get_peft_model does), then trace, plan and parallelize it",
+)
+
+
+_UNTIED = Problem(
+    LoweringError,
+    "traced-attribute",
+    "{name} and {first} of a part are no longer one parameter",
+    "they were when the model was traced, and the program takes {first} for both",
+    "untie them in the model, then trace, plan and parallelize it",
+)
+APPLIED = Problem(
+    LoweringError,
+    "applied",
+    "a part takes no apply",
+    "its modules hold this rank's parts and are of no class of the model's, so a function that "
+    "asks for isinstance(module, torch.nn.Linear) would do nothing",
+    "apply it to the model before it is parallelized, or go by part.named_parameters()",
 )
 
 
@@ -276,6 +293,10 @@ class PartModule(torch.nn.Module):
                 raise _METHOD(name=self.path, kind=self.kind, attribute=name) from None
             raise
 
+    def apply(self, fn: Callable[[torch.nn.Module], None]) -> Self:
+        """Raises LoweringError: it would find modules of no class that it knows."""
+        raise APPLIED()
+
     def register_parameter(self, name: str, param: torch.nn.Parameter | None) -> None:
         """Adds a parameter of another name than the model's. Raises LoweringError for what torch's
         older ways to make a weight of others add.
@@ -343,6 +364,26 @@ def note_state(module: torch.nn.Module) -> None:
         names = (*each._parameters, *each._buffers)
         each.__dict__["_state"] = frozenset(names)
         each.__dict__["_inside"] = dict(each._modules)
+    module.__dict__["_ties"] = tied_names(module)
+
+
+def tied_names(module: torch.nn.Module) -> tuple[tuple[str, ...], ...]:
+    """Returns the names of each parameter that has several."""
+    names: dict[int, list[str]] = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    return tuple(tuple(same) for same in names.values() if len(same) > 1)
+
+
+def tie_again(module: torch.nn.Module) -> None:
+    """Makes names that were of one parameter be so again: ``load_state_dict(assign=True)`` gives
+    each one of its own.
+    """
+    for first, *others in module.__dict__.get("_ties", ()):
+        parameter = module.get_parameter(first)
+        for name in others:
+            path, _, last = name.rpartition(".")
+            module.get_submodule(path)._parameters[last] = parameter
 
 
 def check_removed(module: torch.nn.Module, path: str, name: str) -> None:
@@ -363,6 +404,11 @@ def check_structure(module: torch.nn.Module) -> None:
                 kind = getattr(before, "kind", type(before).__name__)
                 found = "nothing" if now is None else type(now).__name__
                 raise _REPLACED(name=_at(path, name), now=found, before=kind)
+    held = dict(module.named_parameters(remove_duplicate=False))
+    for first, *others in module.__dict__.get("_ties", ()):
+        for name in others:
+            if first in held and held.get(name) is not held[first]:
+                raise _UNTIED(name=name, first=first)
 
 
 def missing(module: torch.nn.Module, kind: str, target: str) -> LoweringError:
