@@ -166,7 +166,8 @@ def audit_lines(audit: Audit) -> list[str]:
                 lines.append(f"      hint: {finding.hint}")
         if one.corrected is not None:
             lines.append(f"    legal at {one.count} {_changes(audit.plan, one.corrected)}")
-    legal = next((each for each in audit.counts if each.verdict != "illegal"), None)
+    ran = (each for each in audit.counts if each.verdict != "illegal" and each.calls)
+    legal = next(ran, None)
     if legal is not None:
         lines.append(
             f"  parameters: {legal.bytes_per_rank:,} of {audit.bytes_whole:,} bytes on a rank of "

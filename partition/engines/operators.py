@@ -258,7 +258,8 @@ def _set_anew(
 ) -> bool:
     """Whether a rank's call must pass a parameter that this one leaves to its default."""
     given = {**dict(zip(found.parameters, args, strict=False)), **kwargs}
-    return any(given.get(name) != value for name, value in declaration.fixed.items())
+    fixed = declaration.fixed.items()
+    return any(value not in (given.get(name), (given.get(name),)) for name, value in fixed)
 
 
 def _sole(placements: tuple[Placement, ...], solution: Solution) -> bool:
