@@ -72,7 +72,8 @@ def gather_in_blocks(setting: Setting) -> bool:
         # What has come is copied and freed before more comes; a region cannot begin what is used
         # after it.
         start = starts[max(number - 1, 0)]
-        alone = number > 0 and start is blocks[number - 1].takes[0][0]
+        outside = start.meta.get("region") is None
+        alone = number > 0 and outside and start is blocks[number - 1].takes[0][0]
         begun = _begin(setting, block, start.next if alone else start, begun, changed)
     return bool(blocks)
 

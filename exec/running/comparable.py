@@ -114,11 +114,31 @@ def largest(tensor: Tensor) -> float:
     return float(tensor.detach().masked_fill(~tensor.isfinite(), 0).abs().max())
 
 
-class _WithoutDropout(TorchFunctionMode):
-    """Calls of dropout functions keep everything; all other calls are as they are."""
+class _Changed(TorchFunctionMode):
+    """Changes calls of torch functions, also those of regions that the backward pass runs again:
+    torch puts a mode aside while it runs what the mode was asked about, so a backward pass of all
+    leaves is begun here, with the mode in its place.
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = Arguments(tuple(args), kwargs or {})
+        if func is Tensor.backward and not any((*args[1:], *given.kwargs.values())):
+            with self:
+                start = (torch.ones_like(args[0]),)
+                engine = torch.autograd.Variable._execution_engine
+                engine.run_backward(args, start, False, False, (), True, True)
+            return None
+        return self.changed(func, given)
+
+    def changed(self, func: Any, given: Arguments) -> Any:
+        """Calls a function in another way."""
+        raise NotImplementedError
+
+
+class _WithoutDropout(_Changed):
+    """Calls of dropout functions keep everything; all other calls are as they are."""
+
+    def changed(self, func: Any, given: Arguments) -> Any:
         if getattr(func, "__name__", "") in DROPS:
             operator = find_operator(path_of(func))
             names = operator.parameters if operator is not None else ()
@@ -147,14 +167,14 @@ NARROWING = dict.fromkeys(("float", "half", "bfloat16"), torch.Tensor.double)
 """Methods that name a narrower type, and those that are called in their place."""
 
 
-class _WithoutNarrowing(TorchFunctionMode):
+class _WithoutNarrowing(_Changed):
     """Every narrower type among the arguments of a torch function is the wide one."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def changed(self, func: Any, given: Arguments) -> Any:
         if getattr(func, "__objclass__", None) is torch._C.TensorBase:
             func = NARROWING.get(func.__name__, func)
-        lifted = {name: _wide(value) for name, value in (kwargs or {}).items()}
-        return func(*map(_wide, args), **lifted)
+        lifted = {name: _wide(value) for name, value in given.kwargs.items()}
+        return func(*map(_wide, given.args), **lifted)
 
 
 def _wide(value: Any) -> Any:

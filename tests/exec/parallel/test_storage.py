@@ -107,6 +107,17 @@ def test_regions_that_run_again_gather_again(state: str, reentrant: bool) -> Non
     assert_equal(train(model, example, None, {"dp": 3}, None, plan=plan))
 
 
+def test_blocks_of_one_region_that_are_stored_otherwise_begin_before_it() -> None:
+    """Norms whose gradient is also summed over cp are a block beside that of the matrices."""
+    model, batch = model_of("gpt2")
+    model = copy.deepcopy(model)
+    model.train().gradient_checkpointing_enable()  # type: ignore[operator]
+    names = {key: {0: "batch", 1: "seq"} for key in batch}
+    plan = ds.plan(ds.trace(model, kwargs=batch, dynamic=names), {"fsdp": 2, "cp": 2})
+    assert plan.regions and plan.state
+    assert_equal(train(model, batch, names, {"fsdp": 2, "cp": 2}, None, 1, plan=plan))
+
+
 def test_a_part_that_changes_before_the_backward_pass_is_refused() -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
     example = {"input": torch.randn(4, 4, requires_grad=True)}

@@ -7,8 +7,10 @@ from __future__ import annotations
 from threading import Barrier, Thread
 
 import torch
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
-from dimsolve.exec.running.comparable import without_narrowing
+from dimsolve.exec.running.comparable import without_dropout, without_narrowing
 
 
 def test_overlapping_threads_leave_the_default_type_as_it_was() -> None:
@@ -41,3 +43,20 @@ def test_named_and_default_types_are_wide_inside() -> None:
         assert x.softmax(0, dtype=torch.float32).dtype is torch.float64
         assert torch.zeros(2).dtype is torch.float64
     assert x.float().dtype is torch.float32
+
+
+def test_a_region_that_runs_again_runs_as_it_did_before() -> None:
+    """torch refuses a region whose second run saves other tensors than its first one."""
+
+    def attend(x: torch.Tensor) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(x, x, x, dropout_p=0.3).float()
+
+    x = torch.randn(2, 2, 4, 4, dtype=torch.float64, requires_grad=True)
+    found = []
+    for kept in (True, False):
+        with without_dropout(), without_narrowing():
+            result = attend(x) if kept else checkpoint(attend, x, use_reentrant=False)
+            result.square().sum().backward()
+        found.append(x.grad)
+        x.grad = None
+    assert found[0] is not None and torch.equal(found[0], found[1])
