@@ -38,7 +38,7 @@ from ..plan_data import (
 from ..search.check import NotProved, check_bound, survivors_of
 from ..search.clock import Clock, TimeUp, watched
 from ..search.problem import FORBIDDEN, Problem
-from ..search.search import drop, solve
+from ..search.search import bounded, drop, solve
 from ..sizes import Sizes
 from .axis_state import AxisState
 from .cases import Case, cases
@@ -147,6 +147,9 @@ FIRST_GUESS = 4096
 """The best plan is first looked for at most by this part above the bound of relaxed values."""
 
 
+LARGE = 1 << 22
+"""Entries of all tables, from which on a relaxed problem is bounded, and not searched."""
+
 TIGHTER = 6
 """How often a choice that does not fit is looked for again with a lower limit."""
 
@@ -219,7 +222,13 @@ class Rounds:
 
     def _run(self) -> None:
         now = self.form.instance(self.form.options(), clock=self.clock)
-        self.solve(now, self.cost, [])
+        entries = sum(table.size for table in now.problem.edges.values())
+        if now.relaxed and entries > LARGE:
+            # A bound is enough to drop most options, and all else is faster without them.
+            bound, steps = bounded(now.problem, self.clock)
+            self.prove(bound, [steps])
+        else:
+            self.solve(now, self.cost, [])
         part = FIRST_GUESS
         while now.relaxed and self.bound < self.cost and not self.clock.late:
             before = self.bound

@@ -105,10 +105,10 @@ def cheapest(
         for child in run.children[i]:
             place = [run.scopes[i][0].index(n) for n in run.scopes[child][0][1:]]
             labels = _joined(labels, _cells(near[i], place, labels), child, made[child], top, room)
+            if not len(labels.over):
+                return None
         own = list(range(1, len(run.scopes[i][0])))
         labels.cells = _cells(near[i], own, labels)
-        if not len(labels.over):
-            return None
         made[i] = labels = _undominated(labels, price)
         if not own:
             whole = _joined(whole, np.zeros(len(whole.over), np.int64), i, labels, top, room)

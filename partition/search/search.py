@@ -3,8 +3,11 @@
     reduce        what can be decided exactly is decided (`core`)
     eliminate     what is left, where its tables are small; prices for what is held at a time, by
                   cutting planes (Kelley, 1960), where the limit is not kept of its own
+    labels        where prices leave a gap: all that is near the bound, with what it holds
     messages      where tables are large: a bound that lets most options go, until tables are small
-    split         where the prices leave a gap: cases, each with a proof of its own
+    walk          from what messages lead to, to cheaper choices near it
+    guess         a lower target first, below which fewer options are left
+    split         where nothing else helps: cases, each with a proof of its own
 
 Deterministic: the same problem has the same answer, unless a time limit ends the search. Then the
 answer is the best choice so far, and the bound is what was proved.

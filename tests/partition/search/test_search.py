@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dimsolve.partition.search import labels
 from dimsolve.partition.search.bounds import Elimination, elimination_order
 from dimsolve.partition.search.check import NotProved, check_bound, check_choice
 from dimsolve.partition.search.clock import Clock, TimeUp
 from dimsolve.partition.search.core import Core
+from dimsolve.partition.search.nearby import Nearby
 from dimsolve.partition.search.problem import FORBIDDEN, Problem
 from dimsolve.partition.search.search import WORK, Search, solve
 
@@ -70,6 +72,95 @@ def test_the_answer_is_the_least_and_its_proof_is_accepted(part: int, monkeypatc
         if least < FORBIDDEN:
             assert answer.chosen is not None
             check_choice(problem, answer.chosen, answer.cost)
+
+
+def stored_problem(seed: int) -> Problem:
+    """Nodes in a row, or a ring, that each hold much or cost much, at two times that overlap: what
+    prices leave a gap of.
+    """
+    rng = random.Random(seed)
+    count = rng.randint(5, 8)
+    costs, usages, edges = [], [], []
+    for n in range(count):
+        k = rng.randint(2, 3)
+        held = sorted((rng.randint(0, 30) for _ in range(k)), reverse=True)
+        costs.append(sorted(rng.randint(0, 30) for _ in range(k)))
+        first, second = (0, 2), (1, 3)
+        usages.append([(*(first if n % 2 else second), held)])
+    pairs = [(n, (n + 1) % count) for n in range(count - rng.randint(0, 1))]
+    for i, j in pairs:
+        table = [[rng.randint(0, 6) for _ in costs[j]] for _ in costs[i]]
+        if rng.random() < 0.3:
+            table[rng.randrange(len(table))][rng.randrange(len(table[0]))] = FORBIDDEN
+        edges.append((i, j, table))
+    most = sum(max(u) for ((_, _, u),) in usages)
+    return Problem.of(costs, edges, usages, rng.randint(most // 5, most))
+
+
+def kinds_of(steps: list[Any]) -> set[str]:
+    """The kinds of steps of a proof, those of its cases too."""
+    found = {step[0] for step in steps}
+    for step in steps:
+        if step[0] == "split":
+            found |= set().union(*map(kinds_of, step[3]))
+    return found
+
+
+def test_labels_close_the_gap_that_prices_leave() -> None:
+    """No cases are needed; and changed proofs, of a bound that is too large, are refused."""
+    rng = random.Random(3)
+    labelled = 0
+    for seed in range(300):
+        problem = stored_problem(seed)
+        answer, least = solve(problem), min(brute_force(problem), FORBIDDEN)
+        assert (answer.cost, answer.bound) == (least, least), seed
+        check_bound(problem, answer.bound, answer.steps)
+        kinds = kinds_of(answer.steps)
+        assert "split" not in kinds
+        if "labels" not in kinds:
+            continue
+        labelled += 1
+        for _ in range(4):
+            steps = copy.deepcopy(answer.steps)
+            mutate(steps, rng, answer.bound + 1)
+            with pytest.raises(NotProved):
+                check_bound(problem, answer.bound + 1, steps)
+    assert labelled > 40
+
+
+def test_where_labels_are_too_many_cases_are_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labels, "MOST_LABELS", 2)
+    split = 0
+    for seed in range(100):
+        problem = stored_problem(seed)
+        answer, least = solve(problem), min(brute_force(problem), FORBIDDEN)
+        assert (answer.cost, answer.bound) == (least, least), seed
+        check_bound(problem, answer.bound, answer.steps)
+        split += "split" in kinds_of(answer.steps)
+    assert split > 5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_walk_leads_to_choices_that_fit_and_the_same_ones_again(seed: int) -> None:
+    """From any choice that is allowed, at prices of what is held."""
+    problem = stored_problem(seed)
+    core, taken = Core(problem), list[tuple[int, bool]]()
+    own = {i: c + sum(u for _, _, u in core.usages[i]) for i, c in core.costs.items()}
+
+    def offer(found: dict[int, int]) -> bool:
+        whole = core.choice(found)
+        taken.append((problem.cost(whole), problem.fits(whole)))
+        return taken[-1][1]
+
+    def priced(factor: float) -> Any:
+        return {i: core.costs[i] + factor * (own[i] - core.costs[i]) for i in own}
+
+    first = min(itertools.product(*(range(len(c)) for c in core.costs.values())), key=problem.cost)
+    for _ in range(2):
+        Nearby(priced, core.edges, offer).walk(dict(enumerate(first)), 60, lambda: False)
+    assert taken[:60] == taken[60:] and len(taken) == 120
+    best = brute_force(problem)
+    assert best >= FORBIDDEN or min(cost for cost, fits in taken if fits) <= 2 * best
 
 
 @pytest.mark.parametrize("part", range(2))
