@@ -113,6 +113,10 @@ class _Alone:
         """(size, ...) -> (size, ...)."""
         return tensor.clone()
 
+    def exchange(self, rows: Tensor, given: Sequence[int], got: Sequence[int]) -> Tensor:
+        """(sum of given, ...) -> (sum of got, ...)."""
+        return rows.new_zeros((sum(got), *rows.shape[1:]))
+
     def broadcast(self, tensor: Tensor, root: int) -> Tensor:
         """(...) -> (...)."""
         return tensor.clone()
