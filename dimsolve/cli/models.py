@@ -29,7 +29,7 @@ from .options import (
 if TYPE_CHECKING:
     from dimsolve.exec.engines.audit import Audit
     from dimsolve.exec.graph import Graph
-    from dimsolve.exec.running.report import RunOptions, RunReport
+    from dimsolve.exec.running.report import FirstReport, RunOptions, RunReport
     from dimsolve.partition.legality import LegalParts
     from dimsolve.partition.machine import Machine
     from dimsolve.partition.plan import Plan
@@ -434,6 +434,36 @@ def _differences(report: RunReport) -> Iterator[Row]:
         text = f"rounding takes one device {exact.one_device:.1e} from float64"
         more = f"the ranks {exact.ranks:.1e}; their program in float64 is {exact.exact:.1e} off"
         yield [Cell(""), Cell(f"{text}, {more}")]
+    if found.first is not None:
+        yield from _first(found.first)
+
+
+def _first(first: FirstReport) -> Iterator[Row]:
+    """Where the ranks begin to differ, and how far."""
+    from dimsolve.show.terminal import Cell
+
+    texts = {
+        "operator": "{name} = {operator}",
+        "gradient": "the gradient of {name}, as the backward of {operator} gives it",
+        "conversion": "{name}, converted",
+        "parameter": "the parameter {name}, before the step",
+        "graph": "the graph itself: what was traced is not what the model computes",
+        "none": "not found: {reason}",
+    }
+    text = texts[first.kind].format(**first.model_dump())
+    yield [Cell("first", "bold"), Cell(text)]
+    where = ": ".join(filter(None, (first.source, first.line)))
+    if where:
+        module = f"{first.module}, " if first.module else ""
+        yield [Cell(""), Cell(f"{module}{where}")]
+    for name, value in first.values.items():
+        yield [Cell(""), Cell(f"{name}: {value}")]
+    if first.kind != "none":
+        rank = "" if first.rank is None else f" on rank {first.rank}"
+        dtype = f" in {first.dtype}" if first.dtype else ""
+        rounding = f"; rounding takes one device {first.one_device:.1e} from its own float64"
+        own = rounding if first.one_device else ""
+        yield [Cell(""), Cell(f"off by {first.off:.1e}{rank}{dtype}{own}")]
 
 
 def _verdict(report: RunReport) -> Row:

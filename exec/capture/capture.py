@@ -668,10 +668,24 @@ def _example(leaf: Leaf, sizes: Mapping[str, int], device: str | None) -> Any:
     shape = captured_shape(leaf, sizes)
     place = torch.device("meta") if device == "meta" else value.device
     if tuple(value.shape) == shape and value.device == place:
-        tensor = value.detach()
+        tensor = _at_the_start(value.detach())
     else:
         tensor = torch.zeros(shape, dtype=value.dtype, device=place)
     return _marked(leaf, tensor.requires_grad_(value.requires_grad))
+
+
+def _at_the_start(tensor: Any) -> Any:
+    """A tensor that begins where its memory does: of another one, such as a slice of a data set,
+    torch makes a number of the program where one of its dimensions is dynamic.
+    """
+    import torch
+
+    if type(tensor) is not torch.Tensor or not tensor.numel() or not tensor.storage_offset():
+        return tensor
+    strides = tensor.stride()
+    reach = sum((n - 1) * step for n, step in zip(tensor.shape, strides, strict=True)) + 1
+    memory = tensor.as_strided((reach,), (1,)).clone()
+    return memory.as_strided(tensor.shape, strides)
 
 
 def _marked(leaf: Leaf, tensor: Any) -> Any:

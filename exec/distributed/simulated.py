@@ -267,6 +267,7 @@ def _nobody_can_go_on(waiting: Mapping[int, Group]) -> RankError:
 
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class Member:
@@ -351,3 +352,16 @@ class SimulatedWorld(Generic[T]):
         lockstep = Lockstep(self.coordinates)
         members = [Member(lockstep, rank, where) for rank, where in enumerate(self.coordinates)]
         return lockstep.run([partial(program, member) for member in members])
+
+    def each(self, program: Callable[[Member], U]) -> list[U]:
+        """Runs a program that asks nothing of the other ranks, one rank after the other, without
+        threads. Raises RankError for the first rank that fails.
+        """
+        lockstep = Lockstep(self.coordinates)
+        results: list[U] = []
+        for rank, where in enumerate(self.coordinates):
+            try:
+                results.append(program(Member(lockstep, rank, where)))
+            except Exception as error:
+                raise _rank_failed(rank, where, error) from error
+        return results

@@ -56,8 +56,9 @@ def _preparing(kind: Any) -> Method:
         result = kind._prepare_cache_for_generation(self, config, arguments, *args, **kwargs)
         made = arguments.get("past_key_values")
         if made is not given:
+            longest = getattr(self, "_previous_max_cache_length", 0)
             for cache in (made, *[getattr(made, f"{n}_attention_cache", None) for n in _CACHES]):
-                _keep_all(getattr(cache, "layers", ()))
+                _keep_all(getattr(cache, "layers", ()), longest)
         return result
 
     return prepare
@@ -66,11 +67,16 @@ def _preparing(kind: Any) -> Method:
 _CACHES = ("self", "cross")
 
 
-def _keep_all(layers: Any) -> None:
-    """Puts plain growing layers in place of those of transformers that forget."""
+def _keep_all(layers: Any, longest: int) -> None:
+    """Puts plain layers in place of those of transformers that forget: growing ones, and static
+    ones of the longest length that is generated.
+    """
     for number, layer in enumerate(layers):
-        if type(layer).__name__ == "DynamicSlidingWindowLayer":
-            layers[number] = type(layer).__mro__[1]()
+        kind = type(layer)
+        if kind.__name__ == "DynamicSlidingWindowLayer":
+            layers[number] = kind.__mro__[1]()
+        elif kind.__name__ == "StaticSlidingWindowLayer":
+            layers[number] = kind.__mro__[1](max_cache_len=longest)
 
 
 _NOT_WRITTEN = Problem(
@@ -107,7 +113,8 @@ def _saving(kind: Any) -> Method:
 
     @wraps(kind.save_pretrained)
     def save_pretrained(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if "state_dict" not in parameters.parameters:
+        whole = self._programs.on_demand.model if _is_of_peft(kind) else self
+        if whole is None or (whole is self and "state_dict" not in parameters.parameters):
             raise _NO_STATE(name=kind.__name__)
         given = parameters.bind(self, *args, **kwargs).arguments
         if given.get("state_dict") is not None:  # whole already, as a Trainer gives it
@@ -121,7 +128,7 @@ def _saving(kind: Any) -> Method:
         problem: BaseException | None = None
         if first:
             try:
-                kind.save_pretrained(self, **{**given, **others, "state_dict": state})
+                kind.save_pretrained(whole, **{**given, **others, "state_dict": state})
             except Exception as error:
                 problem = error
         written = torch.tensor(int(problem is None), device=self.ends.device)
@@ -135,6 +142,13 @@ def _saving(kind: Any) -> Method:
         return None
 
     return save_pretrained
+
+
+def _is_of_peft(kind: Any) -> bool:
+    """Whether a class is one of peft's, which asks the modules of a model which weights to write:
+    the model that the part keeps, without bytes.
+    """
+    return any(base.__module__.partition(".")[0] == "peft" for base in kind.__mro__)
 
 
 _METHODS = {

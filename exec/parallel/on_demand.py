@@ -139,7 +139,8 @@ class OnDemand:
             return _without_bytes(torch.empty(shape, dtype=leaf.dtype, device="meta"), leaf.device)
 
         found = mapped({"args": args, "kwargs": dict(kwargs)}, whole)
-        return found["args"], found["kwargs"]
+        named = {name: _in_order(value) for name, value in found["kwargs"].items()}
+        return _in_order(found["args"]), named
 
 
 class Inside(nn.Module):
@@ -263,6 +264,20 @@ class _Naming:
                 self._name(leaf, 0, str(self.batch))
             elif index and int(size) in lengths:
                 self._name(leaf, index, lengths[int(size)])
+
+
+def _in_order(value: Any) -> Any:
+    """An argument whose dicts are in the order of their keys: one that is made of a set, as
+    transformers makes the masks of layers, is in another order on each rank.
+
+    >>> _in_order([{"sliding": 1, "full": 2}])
+    [{'full': 2, 'sliding': 1}]
+    """
+    if type(value) is dict and all(isinstance(key, str) for key in value):
+        return {key: _in_order(value[key]) for key in sorted(value)}
+    if type(value) in (list, tuple):
+        return value.__class__(_in_order(item) for item in value)
+    return value
 
 
 def _lone(type: TensorType, index: int) -> str | None:

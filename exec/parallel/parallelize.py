@@ -24,7 +24,7 @@ from functools import lru_cache, partial
 from inspect import signature
 from pathlib import Path
 from types import FunctionType, new_class
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from weakref import ref
 
 import torch
@@ -51,15 +51,21 @@ from .given_inputs import (
     lower_for,
 )
 from .hugging_face import methods_of
+from .initialising import watch_init
 from .mesh import RankMesh, rank_mesh
 from .on_demand import Names, OnDemand
 from .optimizers import mark_parameters, watch_gradients, watch_optimizers, watch_originals
 from .programs import Entry, Programs
 from .same_model import (
+    APPLIED,
     MODULE_CALL,
     PartModule,
     check_attribute,
     check_model,
+    check_removed,
+    missing,
+    note_state,
+    tie_again,
     traced_attributes,
 )
 from .state import NOT_PICKLED, Held, add_state, copied, give_state, take_state
@@ -261,6 +267,7 @@ class ParallelModule(torch.nn.Module):
         self._know_parameters()
         watch_optimizers()
         watch_wrappers()
+        watch_init()
         given = given or GivenInputs.of(plan, ends.communicators, "whole")
         forward = signature_of(model)
         self._returned = self._usual = returned or Returned()
@@ -294,9 +301,18 @@ class ParallelModule(torch.nn.Module):
         check_attribute(self, "", name, value)
         super().__setattr__(name, value)
 
+    def __delattr__(self, name: str) -> None:
+        check_removed(self, "", name)
+        super().__delattr__(name)
+
+    def apply(self, fn: Callable[[torch.nn.Module], None]) -> Self:
+        """Raises LoweringError: it would find modules of no class that it knows."""
+        raise APPLIED()
+
     def _know_parameters(self) -> None:
         """Notes where programs find their tensors, and at each parameter that it is a part."""
         mark_parameters(self)
+        note_state(self)
         watch_gradients(self)
         self._places: dict[Program, list[tuple[Any, Any]]] = {}
         self._moded = {path: vars(module) for path, module in self.named_modules()}
@@ -312,7 +328,12 @@ class ParallelModule(torch.nn.Module):
             state = [slot for slot in program.slots if slot.kind != "input"]
             places = [_place_of(self, slot.kind, slot.target, program) for slot in state]
             self._places[program] = places
-        return [owner[key] for owner, key in places]
+        try:
+            return [owner[key] for owner, key in places]
+        except KeyError:
+            held = [slot for slot in program.slots if slot.kind != "input"]
+            gone = next(s for s, (owner, key) in zip(held, places, strict=True) if key not in owner)
+            raise missing(self, gone.kind, gone.target) from None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ParallelModule:
         made: ParallelModule = copied(self, memo)
@@ -529,7 +550,13 @@ _OWN = frozenset(vars(torch.nn.Module())) | {"forward"}
 
 
 def _give_attributes(part: ParallelModule, model: torch.nn.Module) -> None:
-    """Gives a part what a model's methods find at it, but for what it has itself."""
+    """Gives a part what a model's methods find at it, but for what it has itself; its modules know
+    the model's.
+    """
+    for path, module in model.named_modules():
+        inner = part.get_submodule(path)
+        if isinstance(inner, PartModule):
+            inner.__dict__["of"] = ref(module)
     for name, value in vars(model).items():
         if name not in _OWN and not isinstance(value, Tensor):
             part.__dict__.setdefault(name, value)
@@ -537,6 +564,7 @@ def _give_attributes(part: ParallelModule, model: torch.nn.Module) -> None:
 
 def _loaded(module: ParallelModule, keys: Any) -> None:
     """A hook of ``load_state_dict``, which may have put other parameters in place of the parts."""
+    tie_again(module)
     mark_parameters(module)
     module.__dict__["_loads"] = module._loads + 1
 

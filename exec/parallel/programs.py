@@ -44,7 +44,7 @@ from .given_inputs import (
 from .held_state import different_state, state_told
 from .mesh import RankMesh
 from .on_demand import Modes, Names, OnDemand, widened
-from .same_model import MODULE_CALL, depends_on_mode
+from .same_model import MODULE_CALL, check_structure, depends_on_mode
 
 Add: TypeAlias = "Callable[[Callable[[], Plan], Names | None, Callable[..., Any]], Entry]"
 
@@ -189,12 +189,15 @@ class Entry:
         key = (self._told_apart_by(inputs, form), *cast.items())
         if key in form.admitted:
             agreement.note((names, _sizes(inputs), form.text, cast))
-            if is_compared(agreement.calls) and not agreement.alone:
-                self._compare(inputs, form, part)
+            if is_compared(agreement.calls):
+                check_structure(part)
+                if not agreement.alone:
+                    self._compare(inputs, form, part)
             return
         state = state_of(cast, self.ends.device.type)
         if state in self.dtype_reads:
             raise _OTHER_DTYPE(called=f"autocast {state}", line=self.dtype_reads[state])
+        check_structure(part)
         tensors = dict(zip(names, inputs, strict=True))
         agreement.agree_on_inputs(
             form.given,

@@ -10,7 +10,7 @@ so would a hook that tracing has not seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -55,6 +55,76 @@ _SET = Problem(
     "{name} of a part cannot be set",
     "{what}; a part runs the operators that were traced, and would go on with what it was then",
     "set it on the model, then trace, plan and parallelize the model again",
+)
+_REMOVED = Problem(
+    LoweringError,
+    "traced-attribute",
+    "{name} of a part cannot be removed",
+    "{what}, and the program that was traced takes it; parametrizations, weight_norm, "
+    "spectral_norm and pruning put something else in its place",
+    "put them on the model, then trace, plan and parallelize it",
+)
+_WRAPPED = Problem(
+    LoweringError,
+    "traced-attribute",
+    "{name} of a part cannot be made of {other}",
+    "a hook would compute it before each call, and a part runs the operators that were traced",
+    "put weight_norm, spectral_norm or pruning on the model, then trace, plan and parallelize it",
+)
+_OTHER_PART = Problem(
+    LoweringError,
+    "other-shape",
+    "{name} of a part cannot be replaced by a parameter of shape {given}",
+    "this rank holds {shape} of it, as the plan cuts it",
+    "load the whole, part.load_state_dict({{...}}, strict=False), or copy this rank's part into it "
+    "under torch.no_grad()",
+)
+_GONE = Problem(
+    LoweringError,
+    "not-held",
+    "the part no longer holds {kind} {name}",
+    "the program that was traced takes it, and the module there is {now}",
+    "change the model, then trace, plan and parallelize it",
+)
+_REPLACED = Problem(
+    LoweringError,
+    "traced-attribute",
+    "{name} of a part has been replaced",
+    "{now} is there now, where the model had {before} when it was traced; a part runs the "
+    "operators that were traced, and would not call it",
+    "replace it in the model (as peft.get_peft_model does), then trace, plan and parallelize it",
+)
+
+
+_UNTIED = Problem(
+    LoweringError,
+    "traced-attribute",
+    "{name} and {first} of a part are no longer one parameter",
+    "they were when the model was traced, and the program takes {first} for both",
+    "untie them in the model, then trace, plan and parallelize it",
+)
+APPLIED = Problem(
+    LoweringError,
+    "applied",
+    "a part takes no apply",
+    "its modules hold this rank's parts and are of no class of the model's, so a function that "
+    "asks for isinstance(module, torch.nn.Linear) would do nothing",
+    "apply it to the model before it is parallelized, or go by part.named_parameters()",
+)
+
+
+class PartAttributeError(LoweringError, AttributeError):
+    """What a module of the model has, and a module of a part has not: hasattr says no."""
+
+
+_METHOD = Problem(
+    PartAttributeError,
+    "no-such-method",
+    "{name}, a {kind} inside of a part, has no {attribute}",
+    "it holds this rank's parts of parameters, and nothing else of the model's module: what is "
+    "changed there, or made of parts, would be wrong without a word",
+    "ask the model before it is traced, or a whole model that has loaded part.state_dict(); "
+    "adapters of peft are written by part.save_pretrained(folder)",
 )
 MODULE_CALL = Problem(
     LoweringError,
@@ -196,16 +266,46 @@ class PartModule(torch.nn.Module):
     """A module of a part: it holds parameters and buffers under their names. A call of it is one of
     the part, which has programs for it.
 
-    kind: the name of the model's class there. call: what is called with the arguments.
+    kind: the name of the model's class there; of: returns the model's module, without bytes, where
+    there is one. call: what is called with the arguments.
     """
 
     kind = "Module"
     call: Callable[..., Any] | None = None
     path = ""
+    of: Callable[[], torch.nn.Module | None] = staticmethod(lambda: None)
 
     def __setattr__(self, name: str, value: Any) -> None:
         check_attribute(self, self.path, name, value)
+        if name == "forward" and self.path:
+            raise _SET(name=_at(self.path, name), what="a part calls no module of its model")
         super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        check_removed(self, self.path, name)
+        super().__delattr__(name)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if not name.startswith("__") and hasattr(self.of(), name):
+                raise _METHOD(name=self.path, kind=self.kind, attribute=name) from None
+            raise
+
+    def apply(self, fn: Callable[[torch.nn.Module], None]) -> Self:
+        """Raises LoweringError: it would find modules of no class that it knows."""
+        raise APPLIED()
+
+    def register_parameter(self, name: str, param: torch.nn.Parameter | None) -> None:
+        """Adds a parameter of another name than the model's. Raises LoweringError for what torch's
+        older ways to make a weight of others add.
+        """
+        whole, _, kind = name.rpartition("_")
+        state = self.__dict__.get("_state", ())
+        if kind in ("orig", "g", "v") and name not in state and whole in state:
+            raise _WRAPPED(name=_at(self.path, whole), other=name)
+        super().register_parameter(name, param)
 
     def _get_name(self) -> str:
         return self.kind
@@ -254,10 +354,81 @@ def traced_attributes(original: torch.nn.Module) -> dict[str, str | None]:
 _OF_ANY_MODULE = frozenset(vars(torch.nn.Module())) | {"forward"}
 
 
+def _at(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def note_state(module: torch.nn.Module) -> None:
+    """Notes, at each module of a part that is made, which tensors and modules it has."""
+    for each in module.modules():
+        names = (*each._parameters, *each._buffers)
+        each.__dict__["_state"] = frozenset(names)
+        each.__dict__["_inside"] = dict(each._modules)
+    module.__dict__["_ties"] = tied_names(module)
+
+
+def tied_names(module: torch.nn.Module) -> tuple[tuple[str, ...], ...]:
+    """Returns the names of each parameter that has several."""
+    names: dict[int, list[str]] = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    return tuple(tuple(same) for same in names.values() if len(same) > 1)
+
+
+def tie_again(module: torch.nn.Module) -> None:
+    """Makes names that were of one parameter be so again: ``load_state_dict(assign=True)`` gives
+    each one of its own.
+    """
+    for first, *others in module.__dict__.get("_ties", ()):
+        parameter = module.get_parameter(first)
+        for name in others:
+            path, _, last = name.rpartition(".")
+            module.get_submodule(path)._parameters[last] = parameter
+
+
+def check_removed(module: torch.nn.Module, path: str, name: str) -> None:
+    """Raises LoweringError where a tensor or a module of the model would be removed of a part."""
+    inside = module.__dict__.get("_inside", {})
+    if name in module.__dict__.get("_state", ()):
+        raise _REMOVED(name=_at(path, name), what="it is the model's parameter or buffer")
+    if name in inside:
+        raise _REMOVED(name=_at(path, name), what="the model has a module there")
+
+
+def check_structure(module: torch.nn.Module) -> None:
+    """Raises LoweringError where a module of a part is another one than when it was made."""
+    for path, each in list(module.named_modules()):
+        for name, before in each.__dict__.get("_inside", {}).items():
+            now = each._modules.get(name)
+            if now is not before:
+                kind = getattr(before, "kind", type(before).__name__)
+                found = "nothing" if now is None else type(now).__name__
+                raise _REPLACED(name=_at(path, name), now=found, before=kind)
+    held = dict(module.named_parameters(remove_duplicate=False))
+    for first, *others in module.__dict__.get("_ties", ()):
+        for name in others:
+            if first in held and held.get(name) is not held[first]:
+                raise _UNTIED(name=name, first=first)
+
+
+def missing(module: torch.nn.Module, kind: str, target: str) -> LoweringError:
+    """Returns the error of a call whose program takes a tensor that the part no longer has."""
+    path = target.rpartition(".")[0]
+    owner = next((each for at, each in module.named_modules() if at == path), None)
+    held = [*owner._parameters, *owner._buffers] if owner is not None else []
+    listed = "gone" if owner is None else f"of {', '.join(held) or 'no tensors'}"
+    error: LoweringError = _GONE(kind=kind, name=target, now=listed)
+    return error
+
+
 def check_attribute(module: torch.nn.Module, path: str, name: str, value: object) -> None:
     """Raises LoweringError where an attribute of a part's module would be set that the model's has,
     to something else than it was when the part was made.
     """
+    held = module._parameters.get(name) if "_parameters" in module.__dict__ else None
+    if isinstance(value, Tensor) and held is not None and value.shape != held.shape:
+        given, shape = tuple(value.shape), tuple(held.shape)
+        raise _OTHER_PART(name=_at(path, name), given=given, shape=shape)
     traced: Mapping[str, str | None] = module.__dict__.get("_traced", {})
     if name not in traced or (traced[name] is not None and traced[name] == said_of(value)):
         return
@@ -269,7 +440,7 @@ def check_attribute(module: torch.nn.Module, path: str, name: str, value: object
         what = f"the model has a module there, a {getattr(child, 'kind', type(child).__name__)}"
     else:
         what = "the model has it" if before is None else f"the model has {before:.60} there"
-    raise _SET(name=f"{path}.{name}" if path else name, what=what)
+    raise _SET(name=_at(path, name), what=what)
 
 
 def part_module(original: torch.nn.Module, path: str = "") -> PartModule:

@@ -151,7 +151,28 @@ def _one_device(
     seed: int,
 ) -> Named:
     """The model in float64, its weights moved by this share of each, up or down."""
-    twin = deepcopy(model).double()
+    twin = with_weights(model, buffers, step, seed)
+    given = mapped(batch, own_double)
+    with without_narrowing():
+        result = twin(**given)
+        loss = loss_of(result)
+        if loss is not None and loss.requires_grad:
+            loss.backward()
+    return named((result, given), loss, {n: p.grad for n, p in twin.named_parameters()})
+
+
+def with_weights(
+    model: torch.nn.Module,
+    buffers: Mapping[str, Tensor],
+    step: float = 0.0,
+    seed: int = 0,
+    *,
+    wide: bool = True,
+) -> torch.nn.Module:
+    """Returns a copy of a model with these buffers, its weights moved by this share of each, up or
+    down. wide: in float64.
+    """
+    twin = deepcopy(model).double() if wide else deepcopy(model)
     twin.zero_grad()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -161,13 +182,7 @@ def _one_device(
             if step:
                 signs = torch.randint(0, 2, parameter.shape, generator=generator) * 2 - 1
                 parameter.mul_(1 + step * signs.to(parameter.device))
-    given = mapped(batch, _own_double)
-    with without_narrowing():
-        result = twin(**given)
-        loss = loss_of(result)
-        if loss is not None and loss.requires_grad:
-            loss.backward()
-    return named((result, given), loss, {n: p.grad for n, p in twin.named_parameters()})
+    return twin
 
 
 def _ranks(
@@ -190,10 +205,10 @@ def _ranks(
                 leaves[name] = leaf.requires_grad_(whole[name].requires_grad)
             values.append(leaves[name])
         elif slot.kind == "buffer":
-            values.append(part.held(slot.target).part(_double(buffers[slot.target])).clone())
+            values.append(part.held(slot.target).part(as_double(buffers[slot.target])).clone())
         elif slot.kind == "constant":
-            values.append(_double(part.program.constants[slot.target]))
-    given = mapped(batch, _own_double)
+            values.append(as_double(part.program.constants[slot.target]))
+    given = mapped(batch, own_double)
     modes = {path: module.training for path, module in part.named_modules()}
     entry, inputs, objects = part._programs.find((), given, modes)
     with without_narrowing():
@@ -205,14 +220,15 @@ def _ranks(
     return named((result, given), loss, {name: leaf.grad for name, leaf in leaves.items()})
 
 
-def _double(value: Any) -> Any:
+def as_double(value: Any) -> Any:
+    """Returns a real tensor in float64, and what else there is as it is."""
     real = isinstance(value, Tensor) and value.is_floating_point()
     return value.double() if real else value
 
 
-def _own_double(leaf: Any) -> Any:
-    """A leaf of a batch in float64, for a call that may write to it."""
-    return _double(with_own_memory(leaf))
+def own_double(leaf: Any) -> Any:
+    """Returns a leaf of a batch in float64, for a call that may write to it."""
+    return as_double(with_own_memory(leaf))
 
 
 def _part_of(part: ParallelModule, name: str, tensor: Tensor) -> Tensor:

@@ -104,14 +104,14 @@ def difference(found: Tensor, wanted: Tensor) -> float:
     if not found.numel():
         return 0.0
     same = (found == wanted) | (found.isnan() & wanted.isnan())
-    return float(torch.where(same, 0.0, found - wanted).abs().max())
+    return float(torch.where(same, 0.0, found - wanted).detach().abs().max())
 
 
 def largest(tensor: Tensor) -> float:
     """Returns the largest finite element of a tensor, without its sign."""
     if not tensor.numel() or not (tensor.is_floating_point() or tensor.is_complex()):
         return 0.0
-    return float(tensor.masked_fill(~tensor.isfinite(), 0).abs().max())
+    return float(tensor.detach().masked_fill(~tensor.isfinite(), 0).abs().max())
 
 
 class _WithoutDropout(TorchFunctionMode):

@@ -56,6 +56,7 @@ from .comparable import (
     without_dropout,
     without_narrowing,
 )
+from .first_difference import FirstDifference, first_difference
 
 Sizes: TypeAlias = Mapping[str, int]
 
@@ -175,7 +176,8 @@ class Differences:
     """The largest relative differences from one device; 0.0 is equal to the last bit.
 
     excess: the largest of them over what rounding explains for the tensor's dtype. distances: from
-    float64, measured where the tolerance does not explain a difference of a narrower model.
+    float64, measured where the tolerance does not explain a difference of a narrower model. first:
+    what differs first, where that was looked for.
     """
 
     outputs: float
@@ -183,6 +185,7 @@ class Differences:
     gradients: float
     excess: float
     distances: Distances | None = None
+    first: FirstDifference | None = None
 
     @property
     def ok(self) -> bool:
@@ -211,7 +214,8 @@ class CheckedStep:
 class CheckedRun:
     """A part of a model and, where ``model`` is given, the model itself, trained alike.
 
-    wide: whether a float64 model computes in float64 also where its own code says float32.
+    wide: whether a float64 model computes in float64 also where its own code says float32. look:
+    whether it is looked for where the first step that differs begins to.
     """
 
     def __init__(
@@ -221,7 +225,9 @@ class CheckedRun:
         *,
         lr: float = 0.1,
         wide: bool = True,
+        look: bool = False,
     ) -> None:
+        self.look = look
         self.wide = wide and model is not None and is_wide(model)
         self.part = part
         self.model = model
@@ -271,8 +277,9 @@ class CheckedRun:
         assert self.model is not None
         self.model.zero_grad()
         judged = is_single(self.model)
-        buffers = {n: b.clone() for n, b in self.model.named_buffers()} if judged else {}
-        before = mapped(batch, with_own_memory) if judged else {}
+        kept = judged or self.look
+        buffers = {n: b.clone() for n, b in self.model.named_buffers()} if kept else {}
+        before = mapped(batch, with_own_memory) if kept else {}
         whole = self.model(**batch)
         whole_loss = loss_of(whole)
         _backward(whole_loss)
@@ -294,6 +301,11 @@ class CheckedRun:
             both = named(handed, loss, parts), named((whole, batch), whole_loss, own)
             distances = self._against_float64(before, buffers, both, beyond)
             differences = replace(differences, distances=distances)
+        if self.look and not differences.ok:
+            self.look = False
+            allowed = allowed_of(self.model)
+            first = first_difference(self.part, self.model, buffers, before, allowed)
+            differences = replace(differences, first=first)
         if self.reference is not None:
             self.reference.step()
         return differences

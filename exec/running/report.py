@@ -58,12 +58,31 @@ class Float64Report(Model):
     exact: float
 
 
+class FirstReport(Model):
+    """What differs first; see `dimsolve.exec.running.first_difference.FirstDifference`."""
+
+    kind: str
+    name: str = ""
+    node: str = ""
+    operator: str = ""
+    module: str = ""
+    source: str = ""
+    line: str = ""
+    values: dict[str, str] = Field(default_factory=dict)
+    off: float = 0.0
+    one_device: float = 0.0
+    dtype: str = ""
+    rank: int | None = None
+    reason: str = ""
+
+
 class DifferencesReport(Model):
     """The largest relative differences from one device, over all steps and ranks.
 
     allowed: what rounding explains, of the widest dtype that the model's parameters have. float64:
     where a step was beyond that: how far both are from float64, by which it was judged. None where
-    no step was, or where the model does not run in float64.
+    no step was, or where the model does not run in float64. first: what differs first, in the first
+    step that is not equal.
     """
 
     outputs: float
@@ -71,6 +90,7 @@ class DifferencesReport(Model):
     gradients: float
     allowed: float
     float64: Float64Report | None = None
+    first: FirstReport | None = None
 
 
 class BytesReport(Model):

@@ -23,7 +23,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from math import isfinite
 from pathlib import Path
@@ -51,11 +51,13 @@ from ..parallel.faults import explain_run, note_stage
 from ..parallel.parallelize import ParallelModule, parallelize
 from ..target import Target, load_function, load_target
 from .compare import CheckedRun, CheckedStep, Differences, allowed_of, batch_of, sizes_for
+from .first_difference import FirstDifference
 from .profiling import profile
 from .report import (
     BytesReport,
     DifferencesReport,
     ErrorReport,
+    FirstReport,
     Float64Report,
     RunOptions,
     RunReport,
@@ -191,7 +193,7 @@ def _steps(
     sizes: Sequence[Mapping[str, int]],
     progress: Progress,
 ) -> list[CheckedStep]:
-    run = CheckedRun(part, whole)
+    run = CheckedRun(part, whole, look=True)
     taken: list[CheckedStep] = []
     for number, size in enumerate(sizes):
         note_stage(f"step {number + 1} of {len(sizes)}")
@@ -221,6 +223,7 @@ def _report(
             gradients=max(d.gradients for d in found),
             allowed=allowed_of(model),
             float64=_against_float64(found),
+            first=next((_first(d.first) for d in found if d.first is not None), None),
         )
     ok = all(step.ok for step in taken)
     proves_nothing = ok and differences is not None and not any(map(_is_finite, taken))
@@ -254,6 +257,12 @@ def _against_float64(found: Sequence[Differences]) -> Float64Report | None:
         ranks=max(each.ranks for each in taken),
         exact=max(each.exact for each in taken),
     )
+
+
+def _first(found: FirstDifference) -> FirstReport:
+    """What differs first, for the report; an endless difference is none that JSON can write."""
+    off, one = (min(amount, 1e300) for amount in (found.off, found.one_device))
+    return FirstReport.model_validate(asdict(replace(found, off=off, one_device=one)))
 
 
 def _is_finite(step: CheckedStep) -> bool:

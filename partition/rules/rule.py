@@ -163,9 +163,15 @@ def uneven_rule(rule: Rule, solution: Solution) -> Rule | NoRule:
     >>> print(*uneven_rule(rule_of(matmul, "k"), matmul).inputs)
     S(1, of=7) S(0, of=7)
     """
-    name, layout = rule.name, solution.layout
     if parts_of(rule) == "equal":
+        name = rule.name
         return NoRule(name, f"the parts of {name} must be equal: what they give is weighed alike")
+    return dealt_rule(rule, solution)
+
+
+def dealt_rule(rule: Rule, solution: Solution) -> Rule | NoRule:
+    """Returns the same placements in parts of any length, whether it holds for them or not."""
+    name, layout = rule.name, solution.layout
     found: list[Placement] = []
     placements = (*rule.inputs, *rule.outputs)
     for placement, patterns in zip(placements, (*layout.inputs, *layout.outputs), strict=True):

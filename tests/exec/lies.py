@@ -238,3 +238,8 @@ def counts_zeros(x: Tensor) -> Tensor:
 @ds.register_op("a b -> a b")
 def sees_infinity(x: Tensor) -> Tensor:
     return x.nan_to_num(posinf=0.0) + x.isinf().sum()
+
+
+@ds.register_op("a b -> a b")
+def wrong_in_float32(x: Tensor) -> Tensor:
+    return x * 1.01 if x.dtype is torch.float32 and x.shape[0] < 4 else x.clone()

@@ -77,11 +77,23 @@ def handed_out(outputs: Any) -> dict[str, str]:
     return {name: text.strip() for name, text in words.items()}
 
 
-def with_static_cache(mesh: dict[str, int], sampled: bool) -> list[str]:
+def windowed() -> Any:
+    """A model whose first layer attends to a window of 4 tokens, and its last to all."""
+    from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+
+    torch.manual_seed(0)
+    layers = ["sliding_attention", "full_attention"]
+    others = {"head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": 4}
+    sizes = {**SMALL, "num_hidden_layers": 2, "layer_types": layers, "eos_token_id": None}
+    config: Any = Gemma3TextConfig(**{**sizes, **others})
+    return Gemma3ForCausalLM(config).double()
+
+
+def with_static_cache(mesh: dict[str, int], sampled: bool, windows: bool = False) -> list[str]:
     """Generates with a cache of one length, which every step writes to; asserts that the tokens are
-    one device's. Returns the placements of keys.
+    one device's. Returns the placements of keys. windows: a layer forgets what has left its window.
     """
-    model, ids = llama().eval(), prompts()
+    model, ids = (windowed() if windows else llama()).eval(), prompts()
     names = {"input_ids": TOKENS}
     graph = ds.trace(model, kwargs={"input_ids": ids, "use_cache": False}, dynamic=names)
     part: Any = ds.parallelize(model, ds.plan(graph, mesh))
@@ -99,7 +111,7 @@ def with_static_cache(mesh: dict[str, int], sampled: bool) -> list[str]:
         )
     wanted, given = found
     assert torch.equal(wanted.sequences, given.sequences)
-    keys, whole = (each.past_key_values.layers[0].keys for each in (given, wanted))
+    keys, whole = (each.past_key_values.layers[-1].keys for each in (given, wanted))
     assert difference(keys.full_tensor(), whole) < 1e-12
     return [str(placement) for placement in keys.placements]
 

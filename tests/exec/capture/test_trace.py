@@ -373,3 +373,16 @@ def test_a_number_of_rows_that_data_tell_needs_no_condition(name: str) -> None:
     graph = ds.trace(model, (x, w), dynamic={"x": {0: "n"}, "w": {0: "n"}})
     assert graph.conditions == ()
     assert torch.equal(graph.run(x, w), model(x, w))
+
+
+def test_an_example_may_be_a_slice_of_a_data_set() -> None:
+    """Of memory that begins before it: its rows are dynamic all the same."""
+    data = torch.arange(96).reshape(24, 4)
+    given = [data[:4], data[20:24], data[4:8, :2], data.t()[:, 4:8], data[4:8, 1:2].expand(4, 3)]
+    for example in given:
+        before = example.clone()
+        graph = ds.trace(
+            nn.Embedding(96, 8), kwargs={"input": example}, dynamic={"input": {0: "b"}}
+        )
+        assert str(next(iter(graph.outputs.values())).type) == f"float32[b, {example.shape[1]}, 8]"
+        assert torch.equal(example, before)

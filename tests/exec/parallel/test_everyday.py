@@ -171,3 +171,123 @@ def test_a_transform_over_a_part_is_refused(transformed: Callable[[Any], Any]) -
         ]
         * 2
     )
+
+
+class Tied(nn.Module):
+    """A model whose head is its embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed = nn.Embedding(16, 8, dtype=torch.float64)
+        self.up = nn.Linear(8, 8, dtype=torch.float64)
+        self.head = nn.Linear(8, 16, bias=False, dtype=torch.float64)
+        self.head.weight = self.embed.weight
+
+    def forward(self, ids: Tensor, labels: Tensor) -> Tensor:
+        logits = self.head(torch.tanh(self.up(self.embed(ids))))
+        return nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+
+
+IDS = torch.randint(16, (24, 6), generator=torch.Generator().manual_seed(3))
+
+
+def on_ranks_tied(work: Callable[[Any], Any]) -> list[Any]:
+    names = {"ids": {0: "b"}, "labels": {0: "b"}}
+    example = {"ids": IDS[:4], "labels": IDS[:4].roll(-1, 1)}
+    plan = simulated.plan_of(Tied(), example, names, {"tp": 2}, "tensor")
+    return simulated.parts(Tied(), plan, {"tp": 2}, work)
+
+
+def losses(module: Any) -> list[Tensor]:
+    """Two steps."""
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    found = []
+    for number in range(2):
+        ids = IDS[4 * number : 4 * number + 4]
+        loss = module(ids, ids.roll(-1, 1))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        found.append(loss.detach())
+    return found
+
+
+def loaded(module: Any) -> list[Tensor]:
+    """The names of one parameter are given tensors of their own, as ``assign`` does."""
+    state = {name: value.detach().clone() for name, value in Tied().state_dict().items()}
+    state["head.weight"] = state["embed.weight"]
+    module.load_state_dict(state, assign=True)
+    return losses(module)
+
+
+def tied_again(module: Any) -> list[Tensor]:
+    module.head.weight = module.embed.weight
+    return losses(module)
+
+
+@pytest.mark.parametrize("script", [losses, tied_again, loaded])
+def test_tied_weights_stay_one(script: Callable[[Any], list[Tensor]]) -> None:
+    wanted = tied_again(Tied())
+    for found in on_ranks_tied(script):
+        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-10)
+
+
+def untied(part: Any) -> str:
+    part.head.weight = nn.Parameter(part.embed.weight.detach().clone())
+    return refused(lambda: losses(part))
+
+
+def applied(part: Any) -> str:
+    return refused(lambda: part.apply(lambda module: None))
+
+
+def refused(work: Callable[[], Any]) -> str:
+    with pytest.raises(ds.DimsolveError) as caught:
+        work()
+    return str(caught.value)
+
+
+REFUSED = [
+    (
+        untied,
+        "head.weight and embed.weight of a part are no longer one parameter\n"
+        "  they were when the model was traced, and the program takes embed.weight for both\n"
+        "  hint: untie them in the model, then trace, plan and parallelize it",
+    ),
+    (
+        applied,
+        "a part takes no apply\n"
+        "  its modules hold this rank's parts and are of no class of the model's, so a function "
+        "that asks for isinstance(module, torch.nn.Linear) would do nothing\n"
+        "  hint: apply it to the model before it is parallelized, or go by "
+        "part.named_parameters()",
+    ),
+]
+
+
+@pytest.mark.parametrize(("script", "words"), REFUSED)
+def test_what_would_differ_without_a_word_is_refused(
+    script: Callable[[Any], str], words: str
+) -> None:
+    assert on_ranks_tied(script) == [words] * 2
+
+
+def test_a_parameter_that_is_in_parts_is_filled_and_not_drawn() -> None:
+    def work(part: Any) -> str:
+        weight, bias = part.get_parameter("0.weight"), part.get_parameter("2.bias")
+        nn.init.zeros_(weight)
+        nn.init.normal_(bias)  # whole on every rank
+        assert not weight.any()
+        return refused(lambda: nn.init.xavier_uniform_(weight))
+
+    assert (
+        on_ranks(work)
+        == [
+            "torch.nn.init of 0.weight, which is in parts\n"
+            "  this rank holds (8, 8) of (16, 8), so its fan would be another, and all ranks would "
+            "draw the same numbers\n"
+            "  hint: initialise the model, then part.load_state_dict(model.state_dict())"
+        ]
+        * 2
+    )

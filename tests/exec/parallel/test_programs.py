@@ -160,6 +160,11 @@ def test_a_static_cache_stays_cut_and_gives_one_devices_tokens(
         assert placements == [placement]
 
 
+def test_a_static_cache_with_windows_gives_one_devices_tokens() -> None:
+    for placements in world(2).run(programs.with_static_cache, {"tp": 2}, False, windows=True):
+        assert placements == ["S(1)"]
+
+
 @pytest.mark.parametrize("placed", [False, True])
 @pytest.mark.parametrize(("axis", "cut"), [("tp", ["S(1)", "R"]), ("dp", ["S(0)", "R"])])
 def test_a_caller_sees_what_ranks_write_to_its_tensors(
