@@ -116,7 +116,7 @@ class _Alone:
 
     def exchange(self, rows: Tensor, given: Sequence[int], got: Sequence[int]) -> Tensor:
         """(sum of given, ...) -> (sum of got, ...)."""
-        return rows.new_zeros(sum(got), *rows.shape[1:])
+        return rows.new_zeros((sum(got), *rows.shape[1:]))
 
     def broadcast(self, tensor: Tensor, root: int) -> Tensor:
         """(...) -> (...)."""

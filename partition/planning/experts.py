@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from dimsolve.solver.graphs.problems import place
 
 from ..aliasing import written_by
-from ..placement import Grouped, Placement, Replicate, Shard
+from ..placement import Grouped, Replicate, Shard
 from ..plan_data import plan_error, problem
 from .axis_state import AxisState
 from .choices import Choice, Refusal
@@ -118,7 +118,8 @@ def _route(state: AxisState, requirements: Requirements, operator: Operator) -> 
         for edge, each, cut in zip(
             operator.inputs, choice.inputs, op_class.solution.layout.inputs, strict=True
         )
-        if edge is not None and cut is not None and op_class.routed in cut[0].names
+        if isinstance(each, Shard) and edge is not None
+        if cut is not None and op_class.routed in cut[0].names
     ]
     _accept(state, requirements, matrices, {operator.number: choice})
 
@@ -133,7 +134,7 @@ def _cut(state: AxisState, requirements: Requirements, product: Operator) -> Non
 def _accept(
     state: AxisState,
     requirements: Requirements,
-    cut: Sequence[tuple[int, Placement]],
+    cut: Sequence[tuple[int, Shard]],
     own: dict[int, Choice],
 ) -> None:
     """Accepts what cuts these values, and these choices. Raises PlanError where one is illegal."""
