@@ -622,6 +622,8 @@ def judge(
         )
     except TooLarge:
         raise UNANSWERABLE["too-large"](solution.text) from None
+    if isinstance(rule, Rule) and solution.values[name] == 0 and not _runs_of_nothing(rule):
+        rule = NoRule(name, f"{name} = 0 leaves every part empty")
     if isinstance(rule, NoRule) and count == 1:
         rule = whole_rule(solution, name)
     if isinstance(rule, NoRule):
@@ -632,6 +634,13 @@ def judge(
         return requirements.answer()
     except TooLarge:
         return requirements.undecided()
+
+
+def _runs_of_nothing(rule: Rule) -> bool:
+    """Whether a rank has a result of nothing: what the function itself gives of it, or a rule's own
+    that says so.
+    """
+    return rule.transform is None or not rule.transform.local or rule.transform.parts == "any"
 
 
 def _to_count(parts: Any) -> Dim:

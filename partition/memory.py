@@ -10,7 +10,8 @@ The step is walked through forward and backward, one operator after the other. A
 its last use, and until the backward pass of all that keeps it (`saved`); views share the memory of
 what they are taken from. On the way back gradients of values live until they are used, and those of
 parameters that are summed over ranks until the end of the pass; what is given and what is returned
-live all the time. Activations and gathered are those of the moment at which both together are most.
+live all the time. While something is converted, what it is laid out anew in is there too
+(`transit`). Activations and gathered are those of the moment at which both together are most.
 Gradients are there all the time too, as they are where they are accumulated over several batches,
 and kernels need no memory of their own: an estimate from above.
 
@@ -19,20 +20,28 @@ makes is in memory while it runs, and again while it is run again.
 
 Gathered is, where a block is used, what blocks need that follow one another: going forward its own
 parameters, beside the rows as they have come from the ranks, or the next block; going back its own,
-the block before, the gradients of both that are on their way, and one more gradient. Of
+the block before, the gradients of both that are on their way, and one more gradient. Until the
+next block is used it is what has been begun: the rows of that block, and going back the gradients
+of the last one, each beside the parts that are sent or made of them. Of
 ``state="optimizer"`` all parameters stay gathered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import prod
+
+from dimsolve.solver.layout import layout_of
 
 from .aliasing import VIEWS
 from .checkpoints import Extent, Uses, extents
-from .plan_data import OperatorPlan, OutputPlan, PlanData, problem
-from .saved import Saved, saved_by
+from .plan_data import ConversionPlan, LocalTensor, OperatorPlan, OutputPlan, PlanData, problem
+from .reshard import item_bytes
+from .saved import INSIDE, Saved, saved_by
 from .sizes import Sizes
+from .transit import Way, held_by
 
 NO_STATES = problem(
     "not-a-count",
@@ -92,6 +101,11 @@ contiguous add iadd identity
 MOVES = frozenset(_MOVES.split())
 """Functions whose input's gradient is the memory of their output's."""
 
+PRODUCTS = frozenset(
+    ("mul", "imul", "multiply", "div", "truediv", "itruediv", "true_divide"),
+)
+"""Products of numbers: the gradient of each input is made as large as the result."""
+
 _STRIDED = """
 transpose permute movedim swapaxes t expand expand_as broadcast_to getitem __getitem__ select narrow
 chunk split unbind T mT
@@ -114,6 +128,7 @@ class _Blocks:
     def __init__(self, plan: PlanData, sizes: Sizes) -> None:
         kept: dict[str, int] = {}
         blocks: dict[int, dict[str, int]] = {}
+        parts: dict[int, dict[str, int]] = {}
         again: set[int] = set()
         self.of: dict[str, int] = {}
         for entry in plan.conversions:
@@ -122,23 +137,30 @@ class _Blocks:
                 self.of[entry.id] = entry.block
                 into = blocks.setdefault(entry.block, {})
                 into[entry.value] = max(into.get(entry.value, 0), whole)
+                part = parts.setdefault(entry.block, {})
+                part[entry.value] = sizes.bytes(entry.shape_before, entry.dtype)
                 if "all-gather" in entry.backward:
                     again.add(entry.block)
                 else:
                     kept[entry.value] = max(kept.get(entry.value, 0), whole)
         self.kept = sum(kept.values())
-        self.own: dict[int, int] = {}
+        self.onward: dict[int, int] = {}
+        self.back: dict[int, int] = {}
         self.forward: dict[int, int] = {}
         self.backward: dict[int, int] = {}
         order = sorted(blocks)
         totals = [0, *(sum(blocks[number].values()) for number in order), 0]
+        sent = [0, *(sum(parts[number].values()) for number in order), 0]
         for place, number in enumerate(order, 1):
             before, own, after = totals[place - 1 : place + 2]
             most = max(blocks[number].values())
             gradients = own + after + most
             rows = own if len(blocks[number]) > 1 else 0
-            self.own[number] = own if number in again else 0
+            self.back[number] = own + sent[place]
+            self.onward[number] = 0
             if number in again:
+                self.onward[number] = max(own, after + sent[place + 1])
+                self.back[number] += before + sent[place - 1]
                 self.forward[number] = max(own + rows, own + after)
                 self.backward[number] = own + before + gradients
             else:
@@ -177,6 +199,7 @@ class _Step:
         self.held: dict[object, list[str]] = {}
         self.strided: set[str] = set()
         self.gradients: dict[str, int] = {}
+        self.late = _gathered_late(plan)
         self.live = self.summed = self.used = self.number = 0
         self.live = sum(sizes.bytes(e.whole, e.dtype) for e in plan.inputs if e.kind == "input")
         self.best = (0, self.blocks.kept)
@@ -225,11 +248,11 @@ class _Step:
     def run(self, number: int, *, keeps: bool) -> None:
         """Runs one operator."""
         operator, self.number = self.plan.operators[number], number
-        for operand in operator.operands:
-            self.take(operand.source)
+        self.take(*[operand.source for operand in operator.operands])
         for output in operator.outputs:
             if output.shape is not None:
                 self.make(operator, output.value, self.sizes.bytes(output.shape, output.dtype))
+                self.begin(output.value)
         extra = 0
         if keeps and any(output.gradient == "always" for output in operator.outputs):
             for name in self.kept_by(operator):
@@ -241,7 +264,7 @@ class _Step:
             if extra:
                 self.add(f"{operator.node} keeps", extra)
                 self.hold(f"{operator.node} keeps", number)
-        self.note(self.gathered(operator, self.blocks.forward))
+        self.note(self.gathered(operator, self.blocks.forward), self.beside(operator))
         for name in (*[o.source for o in operator.operands], *[o.value for o in operator.outputs]):
             if self.last.get(name, number) <= number:
                 self.release(name)
@@ -265,6 +288,9 @@ class _Step:
         else:
             self.add(name, size)
         self.hold(name, name)
+
+    def bytes_of(self, tensor: LocalTensor) -> int:
+        return self.sizes.bytes(tensor.shape, tensor.dtype)
 
     def kept_by(self, operator: OperatorPlan) -> Iterator[str]:
         """What an operator keeps for its backward pass."""
@@ -292,34 +318,95 @@ class _Step:
     def extra(self, operator: OperatorPlan) -> int:
         """The bytes that an operator keeps which nobody else sees."""
         tensors = [e for e in (*operator.operands, *operator.outputs) if e.shape is not None]
+        if operator.operator in INSIDE:
+            return self.rows_inside(operator, INSIDE[operator.operator][0])
         if saved_by(operator.name) is Saved.EXTRA:
             sizes = [(e, self.sizes.bytes(e.shape, e.dtype)) for e in tensors]
             # What a loss counts has as many numbers as its targets, and so have its masks.
             exact = sum(size for e, size in sizes if (e.dtype or "").startswith(EXACT))
-            return max(size for _, size in sizes) + 3 * exact
+            logarithms = 2 if _cuts_classes(operator) else 1  # and what they are made of
+            return logarithms * max(size for _, size in sizes) + 3 * exact
         if operator.name == "scaled_dot_product_attention":  # masks of truth values become numbers
             dtype = tensors[0].dtype
             return sum(self.sizes.bytes(e.shape, dtype) for e in tensors if e.dtype == "bool")
         return 0
 
-    def take(self, source: str) -> None:
-        """A value, or a conversion, is used: what was not converted yet is converted now."""
-        entry = self.conversions.get(source)
-        if entry is None or source in self.roots or source in self.bytes:
-            return
-        self.take(entry.source)
+    def beside(self, operator: OperatorPlan) -> int:
+        """The bytes that an operator of our own makes while it runs, and does not keep."""
+        rows = INSIDE.get(operator.operator)
+        return 0 if rows is None else self.rows_inside(operator, rows[1])
+
+    def rows_inside(self, operator: OperatorPlan, rows: Iterable[str]) -> int:
+        """The bytes of rows that an operator makes inside, in the dtype of its first input."""
+        lengths = {name: self.sizes.of(text) for name, text in operator.lengths.items()}
+        item = item_bytes(operator.operands[0].dtype)
+        return item * sum(prod(lengths[name] for name in row.split()) for row in rows)
+
+    def take(self, *sources: str) -> None:
+        """Values, or conversions, are used: what was not converted yet is converted now. What goes
+        the same way goes together, and is held until all of it has gone.
+        """
+        needed: dict[str, ConversionPlan] = {}
+        for source in sources:
+            chain = []
+            entry = self.conversions.get(source)
+            while entry is not None and not (entry.id in self.roots or entry.id in self.bytes):
+                chain.append(entry)
+                entry = self.conversions.get(entry.source)
+            needed |= {entry.id: entry for entry in reversed(chain)}
+        members = Counter(forward_of(entry, self.plan) for entry in needed.values())
+        beside: Counter[Way] = Counter()
+        left: list[str] = []
+        for entry in needed.values():
+            way = forward_of(entry, self.plan)
+            together = way.together and members[way] > 1
+            self.convert(entry, way, beside, together=together)
+            if self.last.get(entry.source, -1) <= self.number:
+                left.append(entry.source)
+                if not together:
+                    self.release(left.pop())
+        for name in left:
+            self.release(name)
+
+    def convert(
+        self, entry: ConversionPlan, way: Way, beside: Counter[Way], *, together: bool
+    ) -> None:
+        """Makes one conversion. beside: what those that it goes with hold meanwhile."""
         if entry.block is not None:
-            self.parameters.add(source)
+            self.parameters.add(entry.id)
         elif entry.forward:
-            self.add(source, self.sizes.bytes(entry.shape_after, entry.dtype))
-            self.note(0)
+            self.release(f"{entry.id} begun")
+            self.add(entry.id, self.sizes.bytes(entry.shape_after, entry.dtype))
+            held = self.held_by(entry, way, entry.shape_before, entry.shape_after, together)
+            beside[way] = held + beside[way] * together
+            self.note(0, beside[way])
         else:
-            self.roots[source] = self.root(entry.source)
+            self.roots[entry.id] = self.root(entry.source)
             if entry.source in self.strided:
-                self.strided.add(source)
-        self.hold(source, source)
-        if self.last.get(entry.source, -1) <= self.number:
-            self.release(entry.source)
+                self.strided.add(entry.id)
+        self.hold(entry.id, entry.id)
+        self.begin(entry.id)
+
+    def begin(self, source: str) -> None:
+        """The rows of results that are gathered late are there from now on."""
+        for name in self.late.get(source, ()) if self.number < len(self.plan.operators) else ():
+            entry, rows = self.conversions[name], f"{name} begun"
+            self.add(rows, self.sizes.bytes(entry.shape_after, entry.dtype))
+            self.hold(rows, rows)
+
+    def held_by(
+        self,
+        entry: ConversionPlan,
+        way: Way,
+        before: list[str | None] | None,
+        after: list[str | None] | None,
+        together: bool,
+    ) -> int:
+        """The bytes that a conversion holds while it runs, forward or back."""
+        given, made = (self.sizes.bytes(shape, entry.dtype) for shape in (before, after))
+        lengths = [0 if text is None else self.sizes.of(text) for text in before or ()]
+        count = self.sizes.mesh[entry.axis]
+        return held_by(way, given, made, lengths, count, together=together)
 
     def root(self, name: str) -> str:
         return self.roots.get(name, name)
@@ -351,7 +438,8 @@ class _Step:
             self.blocks.of[o.source] for o in operator.operands if o.source in self.blocks.of
         }
         if numbers:
-            self.used = max(self.blocks.own[number] for number in numbers)
+            until = self.blocks.back if of is self.blocks.backward else self.blocks.onward
+            self.used = max(until[number] for number in numbers)
         return max((of[number] for number in numbers), default=0)
 
     def note(self, gathered: int, more: int = 0) -> None:
@@ -390,7 +478,11 @@ class _Step:
                 if operand.shape is not None and operand.source in self.gradient:
                     new[operand.source] = self.sizes.bytes(operand.shape, operand.dtype)
             made = 0 if operator.name in MOVES else sum(new.values())
+            if operator.name in PRODUCTS:  # of what is repeated, before it is summed
+                largest = max(map(self.bytes_of, operator.outputs))
+                made = sum(max(size, largest) for size in new.values())
             made *= 1 + (saved_by(operator.name) is Saved.EXTRA)  # zeros, and what is put there
+            made += self.beside(operator)
             self.note(self.gathered(operator, self.blocks.backward), made)
             for name in outputs:
                 self.gradients.pop(name, None)
@@ -398,12 +490,36 @@ class _Step:
                 shares = place > 0 and operator.name in MOVES
                 self.gradients[name] = max(self.gradients.get(name, 0), 0 if shares else size)
             self.note(self.gathered(operator, self.blocks.backward))
+            together = self.together(new, number)
             for name in new:
-                self.settle(name, number)
+                self.settle(name, number, together=name in together)
         self.release(number)
 
-    def settle(self, name: str, number: int) -> None:
-        """Converts the gradient of what was used first here, and sums that of a parameter."""
+    def together(self, names: Iterable[str], number: int) -> set[str]:
+        """The gradients that go back in one collective, and looks what that needs."""
+        ways: dict[Way, list[ConversionPlan]] = {}
+        for name in names:
+            entry = self.conversions.get(name)
+            if entry is not None and self.first.get(name, number) >= number:
+                way = back_of(entry)
+                if way.together:
+                    ways.setdefault(way, []).append(entry)
+        found: set[str] = set()
+        for way, members in ways.items():
+            if len(members) > 1:
+                found |= {entry.id for entry in members}
+                self.note(0, sum(self.back_again(entry, way, together=True) for entry in members))
+        return found
+
+    def back_again(self, entry: ConversionPlan, way: Way, *, together: bool) -> int:
+        """The bytes that the way back of a gradient makes, and holds while it runs."""
+        held = self.held_by(entry, way, entry.shape_after, entry.shape_before, together)
+        return held + self.sizes.bytes(entry.shape_before, entry.dtype)
+
+    def settle(self, name: str, number: int, *, together: bool = False) -> None:
+        """Converts the gradient of what was used first here, and sums that of a parameter.
+        together: it was converted with others.
+        """
         while name in self.gradients and self.first.get(name, number) >= number:
             entry = self.conversions.get(name)
             if entry is None:
@@ -414,14 +530,50 @@ class _Step:
             if entry.block is not None:
                 return
             into = self.sizes.bytes(entry.shape_before, entry.dtype)
-            if entry.backward:
-                self.note(0, size + into)
+            if entry.backward and not together:
+                way = back_of(entry)
+                self.note(0, size + self.back_again(entry, way, together=False))
+            together = False
             if entry.source in self.parameters and entry.before == entry.after:
                 self.summed += into
                 self.note(0, min(BUCKET, self.summed))
                 return
             self.gradients[entry.source] = max(self.gradients.get(entry.source, 0), into)
             name = entry.source
+
+
+def _cuts_classes(operator: OperatorPlan) -> bool:
+    """Whether a rule computes a loss from parts of every row of logits."""
+    if operator.name != "cross_entropy":
+        return False
+    given, target, *_ = layout_of(operator.annotation, None).inputs
+    names = [{name for p in row or () for name in p.names} for row in (given, target)]
+    only = names[0] - names[1]
+    splits = operator.splits.values()
+    return any(each.rule is not None and each.identifier in only for each in splits)
+
+
+def forward_of(entry: ConversionPlan, plan: PlanData) -> Way:
+    """Returns the way of a conversion."""
+    place = list(plan.mesh).index(entry.axis)
+    return Way(entry.axis, entry.before[place], entry.after[place], tuple(entry.forward))
+
+
+def back_of(entry: ConversionPlan) -> Way:
+    """Returns the way of its gradient."""
+    return Way(entry.axis, *entry.gradient, tuple(entry.backward))
+
+
+def _gathered_late(plan: PlanData) -> dict[str, list[str]]:
+    """What is gathered for the caller alone: that begins when its source is made, and ends when all
+    else is done. By source.
+    """
+    late: dict[str, list[str]] = {}
+    for entry in plan.conversions:
+        returned = entry.uses and all(use.startswith("return:") for use in entry.uses)
+        if returned and entry.forward == ["all-gather"] and not entry.shared_gradient:
+            late.setdefault(entry.source, []).append(entry.id)
+    return late
 
 
 def _seeds(plan: PlanData, gradient: set[str]) -> list[OutputPlan]:

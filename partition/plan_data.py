@@ -334,7 +334,9 @@ class CaseRecord(Model):
 
     limited: whether the proof takes the limit of memory into account. dearer_than: the number of a
     case that costs no more without a limit, whatever the operators do; its proof is one for this
-    case too. proof: the steps that `dimsolve.partition.search.check` checks, of every round.
+    case too. proof: the steps that `dimsolve.partition.search.check` checks, of every round. free:
+    where the proof takes the limit into account and other cases are dearer than this one, the proof
+    without a limit.
     """
 
     mesh: dict[Axis, int]
@@ -343,6 +345,7 @@ class CaseRecord(Model):
     limited: bool = False
     dearer_than: int | None = None
     proof: list[Any] = Field(default_factory=list, repr=False)
+    free: list[Any] = Field(default_factory=list, repr=False)
 
 
 class SearchRecord(Model):

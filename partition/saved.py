@@ -56,6 +56,15 @@ SAVED = {name: saved for saved, names in _NAMES.items() for name in names.split(
 """Function, by name -> what it keeps."""
 
 
+INSIDE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    path: (("t k h", "t k h", *["t k i"] * 4), ("t k h", "t k h", *["t k i"] * 4))
+    for path in ("dimsolve.exec.experts.experts", "dimsolve.exec.experts.biased_experts")
+}
+"""Operators of our own, by path -> rows in identifiers of the annotation, as long as on a rank:
+what they keep inside, and what they make beside that while they run, forward or back.
+"""
+
+
 def saved_by(name: str) -> Saved:
     """Returns what a function keeps.
 

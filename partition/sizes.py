@@ -44,6 +44,12 @@ MISSING = problem(
     "{claim} needs a size for {missing}; the symbols of the plan are {symbols}",
     "write {call}",
 )
+FOUND = problem(
+    "no-size",
+    "a length is known only when the model runs",
+    "no size is given for {missing}, which the values of a tensor decide",
+    "say how long it is, {call}",
+)
 BROKEN = problem(
     "broken-condition",
     "the plan does not hold at these sizes",
@@ -129,12 +135,31 @@ def _claims(plan: PlanData) -> Iterator[tuple[str, str]]:
 def _missing(
     plan: PlanData, text: str, names: Iterable[str], given: Mapping[str, int], method: str
 ) -> PlanError:
+    claim, missing = shown(text, 120), ", ".join(sorted(names))
+    found = sorted(set(names) - set(plan.symbols))
+    if found:
+        known = {**given, **dict.fromkeys(found, 1)}
+        return FOUND(missing=missing, call=example_call(plan, known, method))
+    call = example_call(plan, given, method)
     return MISSING(
-        claim=shown(text, 120),
-        missing=", ".join(sorted(names)),
-        symbols=", ".join(plan.symbols) or "none",
-        call=example_call(plan, given, method),
+        claim=claim, missing=missing, symbols=", ".join(plan.symbols) or "none", call=call
     )
+
+
+def found_symbols(plan: PlanData) -> list[str]:
+    """Returns the lengths that are known only when the model runs, as values of tensors decide
+    them: how many elements of a mask are true.
+    """
+    texts = {
+        text
+        for operator in plan.operators
+        for value in operator.outputs
+        for text in value.shape or ()
+        if text is not None
+    }
+    ranks = {part_symbol(axis) for axis in plan.mesh}
+    used = {name for text in texts for name in symbols_of(dim_of_text(text))}
+    return sorted(used - ranks - set(plan.symbols))
 
 
 def example_call(plan: PlanData, given: Mapping[str, int], method: str) -> str:
@@ -147,7 +172,7 @@ def example_call(plan: PlanData, given: Mapping[str, int], method: str) -> str:
     names = [name for name in plan.symbols if name not in given]
     choices = (dict(zip(names, each, strict=True)) for each in _small(len(names)))
     for chosen in islice(choices, TRIES):
-        sizes = {name: given.get(name, chosen.get(name, 1)) for name in plan.symbols}
+        sizes = {**given, **{name: given.get(name, chosen.get(name, 1)) for name in plan.symbols}}
         if all(_holds(test, sizes) for test in tests):
             listed = ", ".join(f'"{name}": {size}' for name, size in sizes.items())
             return f"plan.{method}({{{listed}}})"
@@ -181,7 +206,10 @@ def read_sizes(plan: PlanData, sizes: Any, named: Mapping[str, Any], method: str
     twice = next((name for name in named if name in given), None)
     if twice is not None:
         raise TWICE(name=shown(twice))
-    return read_sizes_of(plan.symbols, {**given, **named})
+    sizes, symbols = {**given, **named}, plan.symbols
+    if not sizes.keys() <= set(symbols):
+        symbols = [*symbols, *found_symbols(plan)]
+    return read_sizes_of(symbols, sizes)
 
 
 def read_sizes_of(symbols: Collection[str], sizes: Mapping[str, Any]) -> dict[str, int]:

@@ -43,7 +43,9 @@ APART = (
     "exec/running/test_run_targets.py",
     "test_docs.py",
 )
-"""Files whose tests share nothing, and take long: each goes to whichever process is free."""
+"""Files whose tests share nothing, and take long: each goes to whichever process is free; those of
+one model together, as its trace is made once by a process.
+"""
 
 SLOW = ("exec/running", "exec/parallel", "exec/distributed", "test_docs.py", "face", "exec")
 """Places whose tests take longest, the slowest first."""
@@ -60,7 +62,9 @@ def _place(item: pytest.Item) -> int:
 
 def _group(item: pytest.Item) -> str:
     if _path(item) in APART:
-        return item.nodeid
+        parameters = getattr(item, "callspec", None)
+        model = parameters.params.get("name") if parameters else None
+        return item.nodeid if model is None else f"{_path(item)}::{model}"
     module = item.getparent(pytest.Module)
     assert module is not None
     homes = {getattr(value, "__module__", None) for value in vars(module.obj).values()}

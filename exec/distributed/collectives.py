@@ -48,6 +48,7 @@ from dimsolve.partition.placement import (
 )
 
 from .communicator import Communicator
+from .routes import RankRoutes
 from .sharding import (
     cut_off,
     cut_rows,
@@ -134,8 +135,24 @@ def _gathered(tensor: Tensor, shard: Shard, end: Communicator, *_: Any) -> Tenso
     return join_parts(end.all_gather(filled_up(tensor, shard, end.size).contiguous()), shard)
 
 
-def _gathered_late(tensor: Tensor, begun: Callable[[], Tensor], shard: Shard, *_: Any) -> Tensor:
-    return join_parts(begun(), shard)
+class Begun:
+    """What waits, once, for rows that have begun to be gathered, and keeps nothing of them then:
+    autograd keeps it for as long as the result has a gradient.
+    """
+
+    __slots__ = ("_wait",)
+
+    def __init__(self, wait: Callable[[], Tensor]) -> None:
+        self._wait: Callable[[], Tensor] | None = wait
+
+    def rows(self) -> Tensor:
+        wait, self._wait = self._wait, None
+        assert wait is not None, "rows are taken once"
+        return wait()
+
+
+def _gathered_late(tensor: Tensor, begun: Begun, shard: Shard, *_: Any) -> Tensor:
+    return join_parts(begun.rows(), shard)
 
 
 def _scattered(tensor: Tensor, shard: Shard, end: Communicator) -> Tensor:
@@ -430,6 +447,10 @@ class MeshPart:
         for _, communicator in self.splits:
             tensor = convert(tensor, source, Replicate(), communicator, shared_gradient=True)
         return tensor
+
+    def routes(self, to: Tensor) -> RankRoutes:
+        """Returns the ways of rows to the parts; see `dimsolve.partition.rules.rule.Part`."""
+        return RankRoutes(to, [communicator for _, communicator in self.splits])
 
 
 def part_of(

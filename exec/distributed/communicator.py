@@ -29,10 +29,11 @@ cost as much again as the call. A group that fails (a peer died, time ran out) r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import lru_cache
 from itertools import count
+from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -75,6 +76,11 @@ class Communicator(Protocol):
 
     def all_to_all(self, tensor: Tensor) -> Tensor:
         """(size, ...) -> (size, ...)."""
+
+    def exchange(self, rows: Tensor, given: Sequence[int], got: Sequence[int]) -> Tensor:
+        """(sum of given, ...) -> (sum of got, ...): so many rows to each rank, one rank's after
+        another's, and so many from each. What one gives another the other gets.
+        """
 
     def broadcast(self, tensor: Tensor, root: int) -> Tensor:
         """(...) -> (...), equal on all ranks; all but the root give a tensor for its shape only."""
@@ -270,6 +276,18 @@ class TorchCommunicator:
         call = self.group.alltoall_base
         self._do("all-to-all", tensor, call, rows.view(-1), given.view(-1), [], [])
         return restored(rows, tensor, tensor.shape)
+
+    def exchange(self, rows: Tensor, given: Sequence[int], got: Sequence[int]) -> Tensor:
+        """(sum of given, ...) -> (sum of got, ...). torch.compile takes no length that depends on
+        data: what calls this is not compiled.
+        """
+        width = rows.shape[1:]
+        sent = rows.detach().reshape(len(rows), prod(width)).contiguous()
+        sent = sent if sent.dtype in PLAIN else sent.view(torch.uint8)
+        made = sent.new_empty((sum(got), sent.shape[1]))
+        call = self.group.alltoall_base
+        self._do("all-to-all", rows, call, made, sent, list(got), list(given))
+        return made.view(rows.dtype).view(sum(got), *width)
 
     def broadcast(self, tensor: Tensor, root: int) -> Tensor:
         """(...) -> (...), equal on all ranks."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
@@ -60,18 +60,23 @@ class _Stopped(BaseException):
     """Ends the other ranks; no handler of ``Exception`` may catch it."""
 
 
-Asked: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"]
+Asked: TypeAlias = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "exchange", "broadcast"
+]
 """The methods of a communicator that ranks call together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a rank asks of its group: all members must ask the same."""
+    """What a rank asks of its group: all members must ask the same. rows: of an exchange, how many
+    each gives to every rank.
+    """
 
     collective: Asked
     shape: tuple[int, ...]
     dtype: torch.dtype
     detail: str = ""
+    rows: tuple[int, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         dtype = str(self.dtype).removeprefix("torch.")
@@ -163,7 +168,11 @@ class Lockstep:
             raise _DIFFERENT_CALLS(first=first, call=calls[first], other=other, others=calls[other])
         call = next(iter(calls.values()))
         with torch.no_grad():
-            results = _collective(call, [group.given[rank][1] for rank in group.members])
+            given = [group.given[rank][1] for rank in group.members]
+            if call.collective == "exchange":
+                results = _exchanged([calls[rank].rows for rank in group.members], given)
+            else:
+                results = _collective(call, given)
         group.results.update(zip(group.members, results, strict=True))
         group.given.clear()
         for rank in group.members:
@@ -212,8 +221,16 @@ def _collective(call: Call, given: list[Tensor]) -> list[Tensor]:
         case "broadcast":
             root = int(call.detail.removeprefix("from "))
             return [given[root].clone() for _ in given]
+        case "exchange":
+            raise AssertionError("rows are exchanged by _exchanged")
         case _:
             assert_never(call.collective)
+
+
+def _exchanged(rows: list[tuple[int, ...]], given: list[Tensor]) -> list[Tensor]:
+    """What every member gets: its rows of all."""
+    parts = [tensor.split(list(each)) for tensor, each in zip(given, rows, strict=True)]
+    return [joined([part[number] for part in parts], 0) for number in range(len(given))]
 
 
 def _place(rank: int, coordinates: Mapping[str, int]) -> str:
@@ -250,6 +267,7 @@ def _nobody_can_go_on(waiting: Mapping[int, Group]) -> RankError:
 
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class Member:
@@ -299,6 +317,12 @@ class SimulatedCommunicator:
     def all_to_all(self, tensor: Tensor) -> Tensor:
         return self._ask("all_to_all", tensor)
 
+    def exchange(self, rows: Tensor, given: Sequence[int], got: Sequence[int]) -> Tensor:
+        call = Call("exchange", tuple(rows.shape[1:]), rows.dtype, rows=tuple(given))
+        made = self._lockstep.ask(self._group, self._member, call, rows.detach())
+        assert len(made) == sum(got), "what one gives another the other gets"
+        return made
+
     def broadcast(self, tensor: Tensor, root: int) -> Tensor:
         return self._ask("broadcast", tensor, f"from {root}")
 
@@ -328,3 +352,16 @@ class SimulatedWorld(Generic[T]):
         lockstep = Lockstep(self.coordinates)
         members = [Member(lockstep, rank, where) for rank, where in enumerate(self.coordinates)]
         return lockstep.run([partial(program, member) for member in members])
+
+    def each(self, program: Callable[[Member], U]) -> list[U]:
+        """Runs a program that asks nothing of the other ranks, one rank after the other, without
+        threads. Raises RankError for the first rank that fails.
+        """
+        lockstep = Lockstep(self.coordinates)
+        results: list[U] = []
+        for rank, where in enumerate(self.coordinates):
+            try:
+                results.append(program(Member(lockstep, rank, where)))
+            except Exception as error:
+                raise _rank_failed(rank, where, error) from error
+        return results

@@ -12,7 +12,7 @@ beside; an all-reduce works in place, and goes alone. Gradients come back togeth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -46,36 +46,52 @@ def convert_together(
 ) -> tuple[Tensor, ...]:
     """Returns what `dimsolve.exec.distributed.collectives.convert` makes of each of the tensors.
 
-    The way must be one of those that go together. Tensors of several dtypes go one by one.
+    The way must be one of those that go together. Tensors of several dtypes go one by one. What
+    needs no gradient is sent with the others and comes back alone: without one.
     """
     pair = pair_of(source, target, communicator, shared_gradient)
     assert pair is not None
     function, *arguments = pair
+    return together(function, tuple(arguments), tensors)
+
+
+def together(
+    function: Pair, arguments: tuple[Any, ...], tensors: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """Returns what a pair's function makes of each of the tensors."""
     if is_compiling():
         return tuple([function.apply(tensor, *arguments) for tensor in tensors])
-    made: tuple[Tensor, ...] = Together.apply(function, tuple(arguments), *tensors)
+    made: tuple[Tensor, ...] = Together.apply(function, arguments, *tensors)
     return made
 
 
 class Together(Function):
-    """A pair's function of several tensors; the way back is that of the pair."""
+    """A pair's function of several tensors; the way back is that of the pair, for those that need
+    a gradient.
+    """
 
     @staticmethod
     def forward(ctx: Any, function: Pair, arguments: tuple[Any, ...], *tensors: Tensor) -> Any:
         ctx.way = function, arguments
-        return _all(function, arguments, tensors)
+        made = _all(function, arguments, tensors)
+        needed = ctx.needs_input_grad[2:]
+        ctx.mark_non_differentiable(*[x for x, need in zip(made, needed, strict=True) if not need])
+        return made
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         function, arguments = ctx.way
+        needed = ctx.needs_input_grad[2:]
+        given = [x for x, need in zip(gradients, needed, strict=True) if need]
         back, *rest = function.back(*arguments)
+        made: Iterator[Tensor]
         if torch.is_grad_enabled() and back in _WAYS:
-            made: Any = Together.apply(back, tuple(rest), *gradients)
+            made = iter(together(back, tuple(rest), given))
         elif torch.is_grad_enabled():
-            made = [back.apply(gradient, *rest) for gradient in gradients]
+            made = iter([back.apply(gradient, *rest) for gradient in given])
         else:
-            made = _all(back, tuple(rest), gradients)
-        return None, None, *made
+            made = iter(_all(back, tuple(rest), given))
+        return None, None, *[next(made) if need else None for need in needed]
 
 
 def _all(function: Pair, arguments: tuple[Any, ...], tensors: Sequence[Tensor]) -> tuple[Any, ...]:
@@ -131,4 +147,6 @@ def _apart(made: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
 
 def _own(tensor: Tensor) -> Tensor:
     """The tensor in memory of its own: what comes next may write to it, or outlive the others."""
-    return tensor.clone(memory_format=torch.contiguous_format) if tensor._is_view() else tensor
+    # In inference mode a view does not say that it is one.
+    alone = not tensor._is_view() and tensor.untyped_storage().nbytes() == tensor.nbytes
+    return tensor if alone else tensor.clone(memory_format=torch.contiguous_format)

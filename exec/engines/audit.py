@@ -42,7 +42,7 @@ from dimsolve.solver.graphs.names import source
 from ..distributed.simulated import Member, RankError, SimulatedWorld
 from ..registration.without_data import tensors_in
 from .boundary import BoundaryError, Rank
-from .every_count import EveryCount, condition_of, cut_lengths, survivors
+from .every_count import RANKS, EveryCount, condition_of, cut_lengths, survivors
 from .follow import TOLERANCE, Doubt, Follow, Followed, same
 from .gradients import parameter_gradients, right
 from .loading import Loaded, loaded_parameters, part_of
@@ -166,7 +166,8 @@ def audit_lines(audit: Audit) -> list[str]:
                 lines.append(f"      hint: {finding.hint}")
         if one.corrected is not None:
             lines.append(f"    legal at {one.count} {_changes(audit.plan, one.corrected)}")
-    legal = next((each for each in audit.counts if each.verdict != "illegal"), None)
+    ran = (each for each in audit.counts if each.verdict != "illegal" and each.calls)
+    legal = next(ran, None)
     if legal is not None:
         lines.append(
             f"  parameters: {legal.bytes_per_rank:,} of {audit.bytes_whole:,} bytes on a rank of "
@@ -378,8 +379,9 @@ class _Audit:
         because = f"{wrong.count} is forbidden by {wrong.findings[0]}" if wrong else ""
         legal = tuple(each.count for each in examined if each.verdict == "legal")
         unproved = EveryCount("examined", legal, "", because, numbers)
-        if any(each.verdict == "unknown" for each in examined):
-            return unproved
+        unknown = _undecided(examined)
+        if unknown:
+            return replace(unproved, because=unknown)
         if tuple(self._refused()) or isinstance(self._world(1), RankError):
             return EveryCount("never", (), "", because, numbers)
         lengths = cut_lengths(self.model, self.found)
@@ -387,7 +389,7 @@ class _Audit:
             # What a rank runs does not depend on how many there are.
             return unproved if wrong else replace(unproved, kind="always")
         if lengths is None:
-            return unproved
+            return replace(unproved, because=_CUT_BY_MODULE)
         left = survivors(
             self.model,
             self.found,
@@ -396,10 +398,11 @@ class _Audit:
             lambda model: outputs_of(model, self._inputs()),
         )
         if left is None:
-            return unproved
+            return replace(unproved, because=_NO_END)
         more = [self.count(count) for count in left]
-        if any(each.verdict == "unknown" for each in more):
-            return replace(unproved, examined=(*numbers, *left))
+        unknown = _undecided(more)
+        if unknown:
+            return replace(unproved, because=unknown, examined=(*numbers, *left))
         legal += tuple(each.count for each in more if each.verdict == "legal")
         if not legal:
             return EveryCount("never", (), "", because, (*numbers, *left))
@@ -806,6 +809,19 @@ class _Audit:
         if len(names) > 1:
             reason += f"; so do {len(names) - 1} more"
         return Finding("illegal", "gradients", module, "", reason, hint, change)
+
+
+_CUT_BY_MODULE = "a style cuts a whole module, and a parameter of it has another style"
+_NO_END = (
+    f"no size forbids any larger count, and counts of more than {RANKS} ranks together are not run"
+)
+"""Why nothing is proved of the counts that were not run."""
+
+
+def _undecided(counts: Sequence[Count]) -> str:
+    """Which count is unknown, and why; "" where none is."""
+    first = next((each for each in counts if each.verdict == "unknown"), None)
+    return f"{first.count} is not decided: {first.findings[0]}" if first is not None else ""
 
 
 def _finding(verdict: Verdict, about: About, doubt: Doubt | None, reason: str) -> Finding:

@@ -46,7 +46,8 @@ class EveryCount:
 
     kind: ``always``, under a ``condition``, ``never``, or only as far as was ``examined``. legal:
     the counts, of all (``condition``) or of those that were examined. condition: as a test of
-    ``tp``. because: who forbids the smallest of the others. examined: the counts that were run.
+    ``tp``. because: who forbids the smallest of the others, or why
+    nothing is proved of those that were not run. examined: the counts that were run.
     """
 
     kind: Kind

@@ -347,6 +347,7 @@ class RankCall:
     local: the rule's function that is called in its place, first with the part of these splits,
     (identifier, axis) each. modified: the rules' functions that change the arguments, each with the
     splits that have it, in the order in which they are called. dealt: see `dealt_in`.
+    connected: see `connecting`.
     """
 
     arguments: Arguments
@@ -359,11 +360,13 @@ class RankCall:
     modified: tuple[tuple[Modifier, Splits], ...] = ()
     dealt: tuple[tuple[str, int, int], ...] = ()
     randomness: Randomness | None = None
+    connected: bool = False
 
     @property
     def plain(self) -> bool:
         """Whether the function is called as it is."""
-        return self.local is None and not self.modified and self.randomness is None
+        changed = self.modified or self.connected
+        return self.local is None and not changed and self.randomness is None
 
 
 def rank_call(
@@ -417,13 +420,27 @@ def rank_call(
     elif operator is not None and isinstance(operator.declare, Promise):
         said = () if node.declaration is None else node.declaration.mutates
         function = _writing(function, operator.declare, said)
+    parts = [] if plan is None else plan.splits.values()
+    connected = path.rpartition(".")[2] in UNCONNECTED and any(split.uneven for split in parts)
+    if connected:
+        function = connecting(function)
     for modifier, theirs in reversed(changes.items()):
         function = modified(function, modifier, part(theirs), names, defaults)
     if random is not None:
         function = draws.drawing(function, random.stream, random.differs)
     modifiers = tuple(changes.items())
     return RankCall(
-        arguments, function, "", path, operator, local, splits, modifiers, dealt, random
+        arguments,
+        function,
+        "",
+        path,
+        operator,
+        local,
+        splits,
+        modifiers,
+        dealt,
+        random,
+        connected,
     )
 
 
@@ -525,6 +542,41 @@ def _with_part(function: Callable[..., Any], part: MeshPart) -> Callable[..., An
 
     call.__name__ = getattr(function, "__name__", "local").lstrip("_")
     return call
+
+
+UNCONNECTED = frozenset({"scaled_dot_product_attention"})
+"""Functions whose result does not depend on all inputs where one is empty: of no queries torch's
+attention has no gradient for its mask.
+"""
+
+
+def connecting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the function whose result depends on all its inputs also where one is empty, so that
+    a rank with nothing joins in summing their gradients: its own are zeros.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        tensors = [each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor)]
+        if all(each.numel() for each in tensors):
+            return result
+        return _Connected.apply(result, *(each for each in tensors if each.requires_grad))
+
+    call.__name__ = getattr(function, "__name__", "connected").lstrip("_")
+    return call
+
+
+class _Connected(torch.autograd.Function):
+    """The first of its inputs; the gradients of the others are zeros."""
+
+    @staticmethod
+    def forward(ctx: Any, result: torch.Tensor, *inputs: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(*inputs)
+        return result.view_as(result)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        return gradient, *(torch.zeros_like(each) for each in ctx.saved_tensors)
 
 
 def modified(

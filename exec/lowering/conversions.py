@@ -22,6 +22,7 @@ from dimsolve.solver.algebra.poly import Dim
 
 from ..distributed.collectives import (
     AllReduce,
+    Begun,
     DivideGradient,
     Exchange,
     Gather,
@@ -140,13 +141,13 @@ def share_gradient_later_step(buckets: GradientBuckets) -> Step:
     return share_gradient
 
 
-def begin_gather_step(source: Shard, communicator: Any) -> Callable[[Tensor], Any]:
+def begin_gather_step(source: Shard, communicator: Any) -> Callable[[Tensor], Begun | None]:
     """Returns what begins to gather a tensor; compiled code gathers it when it is asked for."""
 
-    def begin_gather(x: Tensor) -> Any:
+    def begin_gather(x: Tensor) -> Begun | None:
         if is_compiling():
             return None
-        return communicator.begin_gather(filled_up(x, source, communicator.size))
+        return Begun(communicator.begin_gather(filled_up(x, source, communicator.size)))
 
     return begin_gather
 
@@ -156,7 +157,7 @@ def end_gather_step(source: Shard, communicator: Communicator) -> Callable[..., 
     later: Callable[..., Tensor] = GatherBegun.apply
     at_once: Callable[..., Tensor] = Gather.apply
 
-    def all_gather(x: Tensor, begun: Any) -> Tensor:
+    def all_gather(x: Tensor, begun: Begun | None) -> Tensor:
         if begun is None:
             return at_once(x, source, communicator, False)
         return later(x, begun, source, communicator)

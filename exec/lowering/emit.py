@@ -288,16 +288,21 @@ class _Emission:
         ):
             return self._function(step, step.target)
         name = self._called(step, call)
-        with_part = call.local is not None and not call.modified and call.randomness is None
+        changed = call.modified or call.connected or call.randomness is not None
+        with_part = call.local is not None and not changed
         first = [self._part(call, call.splits)] if with_part else []
         return f"{name}({self._arguments(step, first)})"
 
     def _called(self, step: Step, call: RankCall) -> str:
         """The function, as rules and random numbers want it called."""
         name = self._name(step, call)
-        if call.local is not None and (call.modified or call.randomness is not None):
+        changed = call.modified or call.connected or call.randomness is not None
+        if call.local is not None and changed:
             self.imports.add("from functools import partial")
             name = f"partial({name}, {self._part(call, call.splits)})"
+        if call.connected:
+            self.imports.add("from dimsolve.exec.lowering.calls import connecting")
+            name = f"connecting({name})"
         names = () if call.operator is None else call.operator.parameters
         defaults = {} if call.operator is None else _plain_values(call.operator.defaults)
         for change, splits in reversed(call.modified):

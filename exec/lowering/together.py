@@ -18,8 +18,9 @@ from torch import Tensor
 
 from dimsolve.partition.placement import Placement
 
+from ..distributed.collectives import pair_of
 from ..distributed.communicator import Communicator
-from ..distributed.together import convert_together, goes_together
+from ..distributed.together import goes_together, together
 from .lengths import ARITHMETIC
 from .program import Origin, origin_of
 from .values import labelled
@@ -82,7 +83,12 @@ def _move(step: fx.Node, ends: Mapping[str, Communicator]) -> Any:
 def _together(
     source: Placement, target: Placement, end: Communicator, shared: bool
 ) -> Callable[..., tuple[Tensor, ...]]:
-    def together(*given: Tensor) -> tuple[Tensor, ...]:
-        return convert_together(given, source, target, end, shared_gradient=shared)
+    pair = pair_of(source, target, end, shared)
+    assert pair is not None
+    function, *rest = pair
+    arguments = tuple(rest)
 
-    return together
+    def call(*given: Tensor) -> tuple[Tensor, ...]:
+        return together(function, arguments, given)
+
+    return call

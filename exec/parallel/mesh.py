@@ -111,6 +111,9 @@ class Alone:
     def all_to_all(self, tensor: Tensor) -> Tensor:
         return tensor.detach().clone()
 
+    def exchange(self, rows: Tensor, given: Sequence[int], got: Sequence[int]) -> Tensor:
+        return rows.detach().clone()
+
     def broadcast(self, tensor: Tensor, root: int) -> Tensor:
         return tensor.detach().clone()
 

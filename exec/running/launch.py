@@ -2,14 +2,16 @@
 
     launch(RunOptions(target="dimsolve.examples.llama:tiny", mesh="tp=2"))     2 processes, gloo
 
-The processes are started by torch's elastic launcher, which ends all of them when one ends. Under
-``torchrun`` this process is a rank already, and runs as one.
+They are processes of an agent (`dimsolve.exec.running.agent`), which ends all of them when one
+fails. Under ``torchrun`` this process is a rank already, and runs as one.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +22,8 @@ from dimsolve.ir.errors import AnnotationError, Problem
 from dimsolve.partition.mesh import Mesh
 from dimsolve.partition.plan import read_plan_file
 
+from . import agent
+from .agent import EXITS, Exits
 from .report import ErrorReport, RunOptions, RunReport
 from .supervisor import Supervisor, marked
 
@@ -73,36 +77,23 @@ def _count(options: RunOptions) -> int:
     return ranks
 
 
-def _start(count: int, folder: Path, ranks: Supervisor) -> dict[int, Any]:
-    """Runs the processes to their end; returns those that failed, by rank."""
-    import logging
-
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
-    config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=count,
-        run_id=folder.name,
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        max_restarts=0,
-        monitor_interval=0.1,
-        signals_to_handle="",  # they are handled here
-    )
-    arguments = ("-m", "dimsolve.exec.running.worker", str(folder), str(os.getpid()))
-    try:
-        with ranks:
-            elastic_launch(config, sys.executable)(*arguments)
-    except ChildFailedError as error:
-        return dict(error.failures)
-    return {}
+def _start(count: int, folder: Path, ranks: Supervisor) -> Exits:
+    """Runs the processes to their end; returns the exit codes of those that failed."""
+    command = [sys.executable, "-m", agent.__name__, str(folder), str(os.getpid()), str(count)]
+    with ranks, subprocess.Popen(command) as process:
+        try:
+            code = process.wait()
+        except BaseException:  # a signal ends the run
+            process.terminate()
+            raise
+    exits = folder / EXITS
+    if exits.is_file():
+        return [(rank, code) for rank, code in json.loads(exits.read_text())]
+    return [(0, code)] if code else []
 
 
 def _collected(
-    folder: Path, options: RunOptions, count: int, failures: dict[int, Any], ranks: Supervisor
+    folder: Path, options: RunOptions, count: int, failures: Exits, ranks: Supervisor
 ) -> RunReport:
     """The report of the first rank; where one failed, the failure that came first."""
     report = folder / "report.json"
@@ -120,18 +111,17 @@ def _collected(
     if ended is None and stopped:
         return _read(json.loads(stopped[0].read_text()))
     if ended is None:
-        rank, failure = next(iter(failures.items()), (0, None))
-        code = getattr(failure, "exitcode", "an unknown code")
+        rank, code = failures[0] if failures else (0, 0)
         ended = rank, f"it ended with exit code {code}"
     reports = [_read(json.loads(path.read_text())) for path in stopped]
     return _ended(options, count, *ended, reports, ranks.last_seen(ended[0]))
 
 
-def _killed(failures: dict[int, Any], ranks: Supervisor) -> tuple[int, str] | None:
+def _killed(failures: Exits, ranks: Supervisor) -> tuple[int, str] | None:
     """The first rank that a signal ended, other than the launcher's own."""
-    for rank, failure in sorted(failures.items(), key=lambda item: item[1].timestamp):
-        if failure.exitcode < 0 and rank not in ranks.killed:
-            return rank, f"it was ended by {failure.signal_name()}"
+    for rank, code in failures:
+        if code < 0 and rank not in ranks.killed:
+            return rank, f"it was ended by {signal.Signals(-code).name}"
     return None
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from typing import Any
 
@@ -273,7 +274,7 @@ def run_split(whole: Whole, cuts: Cuts, seed: int) -> Outcome:
         for i, tensor in enumerate(whole.inputs)
     ]
     try:
-        ranks = world.run(_Program(whole, cuts, parts, [[] for _ in range(len(world))]))
+        ranks = _ran(_Program(whole, cuts, parts, [[] for _ in range(len(world))]), world)
     except RankError as error:
         cause = error.__cause__ or error
         return Outcome(error=f"rank {error.rank} raised {first_line(cause)}")
@@ -292,6 +293,26 @@ class _Rank:
 
 
 @dataclass(frozen=True)
+class _Forward:
+    """What a rank has between forward and backward."""
+
+    outputs: list[Any]
+    leaves: list[Tensor | None]
+    given: list[Tensor | None]
+
+
+def _ran(program: _Program, world: SimulatedWorld[_Rank]) -> list[_Rank]:
+    """What the ranks have; one after the other where none of them asks another for anything, as
+    threads where a rule's function may. Raises RankError.
+    """
+    rules = [rule.transform for rule in program.cuts.rules if rule.transform is not None]
+    if any(rule.local or rule.modifier for rule in rules):
+        return world.run(program)
+    forwards = world.each(program.forward)
+    return world.each(lambda member: program.backward(member, forwards[member.rank]))
+
+
+@dataclass(frozen=True)
 class _Program:
     """What every rank does. ``shown``: where the ranks show each other their outputs."""
 
@@ -301,7 +322,13 @@ class _Program:
     shown: list[list[Any]]
 
     def __call__(self, member: Member) -> _Rank:
-        call = self.whole.call
+        """Forward, and backward when all have shown their outputs."""
+        forward = self.forward(member)
+        member.world.all_reduce(torch.zeros((), device="cpu"))
+        return self.backward(member, forward)
+
+    def forward(self, member: Member) -> _Forward:
+        """Runs the call on the rank's parts, and shows what it gives."""
         leaves = [
             leaf_of(
                 None if part is None else part[member.rank], number in self.whole.differentiable
@@ -309,17 +336,21 @@ class _Program:
             for number, part in enumerate(self.parts)
         ]
         given = [None if leaf is None else leaf.clone() for leaf in leaves]
-        outputs = annotated_outputs(call, self._run(member, given), given)
+        outputs = annotated_outputs(self.whole.call, self._run(member, given), given)
         self._check_shapes(outputs, member.rank)
         self.shown[member.rank] = [
             output.detach().clone() if isinstance(output, Tensor) else output for output in outputs
         ]
-        member.world.all_reduce(torch.zeros((), device="cpu"))  # now all have shown theirs
+        return _Forward(outputs, leaves, given)
+
+    def backward(self, member: Member, forward: _Forward) -> _Rank:
+        """Computes the gradients of the rank's parts."""
+        outputs, leaves = forward.outputs, forward.leaves
         gradients: list[Tensor | None] = [None] * len(leaves)
         if not self.whole.no_gradient:
-            shares = [self._share(number, member.rank) for number in range(len(outputs))]
+            shares = [each if each is None else each[member.rank] for each in self.shares]
             gradients = gradients_of(outputs, leaves, shares)
-        after = [None if tensor is None else tensor.detach() for tensor in given]
+        after = [None if tensor is None else tensor.detach() for tensor in forward.given]
         recorded = [requires_gradient(output) for output in outputs]
         return _Rank(self.shown[member.rank], recorded, after, gradients)
 
@@ -352,23 +383,39 @@ class _Program:
         count = len(self.whole.outputs)
         if len(outputs) != count:
             raise ValueError(f"{len(outputs)} outputs, and {count} of the whole")
-        for number, (output, wanted) in enumerate(zip(outputs, self.whole.outputs, strict=True)):
-            if isinstance(wanted, Tensor):
-                placements = self.cuts.outputs(number)
-                parts = local_parts(wanted.detach(), placements, self.cuts.mesh)
-                if not isinstance(output, Tensor) or output.shape != parts[rank].shape:
-                    shape = tuple(getattr(output, "shape", ())) or type(output).__name__
-                    raise ValueError(
-                        f"output {number} is {shape}, and {tuple(parts[rank].shape)} is wanted"
-                    )
+        for number, (output, shapes) in enumerate(zip(outputs, self.shapes, strict=True)):
+            if shapes is None:
+                continue
+            if not isinstance(output, Tensor) or output.shape != shapes[rank]:
+                shape = tuple(getattr(output, "shape", ())) or type(output).__name__
+                raise ValueError(f"output {number} is {shape}, and {tuple(shapes[rank])} is wanted")
 
-    def _share(self, number: int, rank: int) -> Tensor | None:
-        weight = self.whole.weights[number]
-        if weight is None:
-            return None
-        parts = [outputs[number] for outputs in self.shown]
-        placements = self.cuts.outputs(number)
-        return gradient_shares(weight, parts, placements, self.cuts.mesh)[rank]
+    @cached_property
+    def shapes(self) -> list[list[torch.Size] | None]:
+        """The shapes that the ranks' outputs must have, of every output that is a tensor."""
+        found: list[list[torch.Size] | None] = []
+        for number, wanted in enumerate(self.whole.outputs):
+            if not isinstance(wanted, Tensor):
+                found.append(None)
+                continue
+            parts = local_parts(wanted.detach(), self.cuts.outputs(number), self.cuts.mesh)
+            found.append([part.shape for part in parts])
+        return found
+
+    @cached_property
+    def shares(self) -> list[list[Tensor] | None]:
+        """All ranks' gradients of every output; of what all ranks have shown."""
+        return [
+            None
+            if weight is None
+            else gradient_shares(
+                weight,
+                [outputs[number] for outputs in self.shown],
+                self.cuts.outputs(number),
+                self.cuts.mesh,
+            )
+            for number, weight in enumerate(self.whole.weights)
+        ]
 
 
 def _differences(whole: Whole, cuts: Cuts, ranks: Sequence[_Rank]) -> list[Difference]:

@@ -13,17 +13,17 @@ refused: a ``?``, a name that stands twice in one tensor, summands beside a sum.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dimsolve.ir.annotation import Mark
 from dimsolve.ir.errors import OperatorError, Problem
-from dimsolve.ir.operator import Operator, operator_of
+from dimsolve.ir.operator import Declaration, Operator, operator_of
 from dimsolve.solver.graphs.deduction import find_operator
 from dimsolve.solver.graphs.names import full_path
 from dimsolve.solver.infer import infer_sizes
-from dimsolve.solver.layout import Pattern
+from dimsolve.solver.layout import Pattern, names_in
 from dimsolve.solver.solution import Solution
 
 from ..placement import Partial, Placement, Reduction, Shard
@@ -173,13 +173,18 @@ def to_register_sharding(operator: Any) -> Callable[..., Strategy]:
 
         given = [_meta(torch, value) for value in args]
         named = {name: _meta(torch, value) for name, value in kwargs.items()}
+        values = [leaf for value in (*given, *named.values()) for leaf in _leaves(value)]
+        sized: set[str] = set()
         if found is None:
-            tensors = [value for value in given if hasattr(value, "shape")]
+            tensors = [value for value in values if hasattr(value, "shape")]
             shapes: list[Any] = [tuple(value.shape) for value in tensors]
             solution = infer_sizes(operator, shapes)
             split: dict[str, Any] = {}
         else:
             declaration = found.declare(*given, **named)
+            if declaration.random:
+                reason = f"{found.name} draws random numbers, each rank its own"
+                raise _cannot("DTensor", reason, "draw them outside, and give them as an input")
             tensors = list(declaration.inputs)
             shapes = [None if t is None else tuple(t.shape) for t in tensors]
             solution = infer_sizes(
@@ -193,18 +198,20 @@ def to_register_sharding(operator: Any) -> Callable[..., Strategy]:
                     *rules_of(found.path, declaration),
                 ),
             }
-            if declaration.frozen:
-                return [_row([], [], solution, given, tensors)]
-        rows = [_row([], [], solution, given, tensors)]
+            if declaration.frozen or _set_anew(found, declaration, args, kwargs):
+                return [_row([], [], solution, values, tensors)]
+            star = solution.layout.star
+            sized = {n for text in declaration.sizes.values() for n in _names_of(text, star)}
+        rows = [_row([], [], solution, values, tensors)]
         for name in solution.layout.marks:
             rule = choose_rule(solution, name, **split)
-            if isinstance(rule, NoRule) or solution.values[name] == 1:
+            if isinstance(rule, NoRule) or solution.values[name] == 1 or name in sized:
                 continue
             local = rule.transform is not None and (rule.transform.local or rule.transform.modifier)
             # Parts of unequal lengths have means that do not weigh the same.
             means = any(p == Partial(Reduction.AVG) for p in rule.outputs)
             if not local and not means and _sole((*rule.inputs, *rule.outputs), solution):
-                rows.append(_row(rule.inputs, rule.outputs, solution, given, tensors))
+                rows.append(_row(rule.inputs, rule.outputs, solution, values, tensors))
         return rows
 
     return shardings
@@ -226,10 +233,33 @@ def _operator(operator: Any) -> Operator | None:
 
 def _meta(torch: Any, value: Any) -> Any:
     """A tensor without data in place of what DTensor passes for one."""
+    if type(value) in (list, tuple):
+        return type(value)(_meta(torch, item) for item in value)
     meta = getattr(value, "tensor_meta", None)
     if meta is None:
         return value
     return torch.empty(tuple(meta.shape), dtype=meta.dtype, device="meta")
+
+
+def _leaves(value: Any) -> list[Any]:
+    """What DTensor has a placement for, of one argument: a list of tensors has one for each."""
+    if isinstance(value, list | tuple) and any(hasattr(item, "shape") for item in value):
+        return [leaf for item in value for leaf in _leaves(item)]
+    return [value]
+
+
+def _names_of(text: str, star: tuple[str, ...]) -> tuple[str, ...]:
+    """The identifiers of a size argument: DTensor passes the whole's sizes to every rank."""
+    return (*names_in(f"-> {text}"), *(star if "*" in text else ()))
+
+
+def _set_anew(
+    found: Operator, declaration: Declaration, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> bool:
+    """Whether a rank's call must pass a parameter that this one leaves to its default."""
+    given = {**dict(zip(found.parameters, args, strict=False)), **kwargs}
+    fixed = declaration.fixed.items()
+    return any(value not in (given.get(name), (given.get(name),)) for name, value in fixed)
 
 
 def _sole(placements: tuple[Placement, ...], solution: Solution) -> bool:
@@ -249,7 +279,9 @@ def _sole(placements: tuple[Placement, ...], solution: Solution) -> bool:
 def _row(
     inputs: Any, outputs: Any, solution: Solution, given: list[Any], tensors: list[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """The placements of all outputs and of all arguments, None for what is no tensor."""
+    """The placements of all outputs and of all arguments, named ones last, None for what is no
+    tensor.
+    """
     import torch.distributed.tensor as dt
 
     made = [to_torch(p) for p in outputs] or [dt.Replicate() for _ in solution.layout.outputs]

@@ -304,14 +304,22 @@ def sends_of(
         for message in rule.sends or ():
             item = item_bytes(_dtype(network, operator, message.like))
             lengths = dims_of_row(message.row, op_class.lengths, op_class.solution.layout.star)
-            size = sends(("all-reduce",), product([*lengths, item]), count)
+            held = product([*lengths, item])
+            whole = held if message.collective == "all-reduce" else held * count
+            size = sends((message.collective,), whole, count)
             ways: list[tuple[Literal["forward", "backward"], Gradient]] = []
             if message.forward:
                 ways.append(("forward", "always"))
             if message.backward:
                 ways.append(("backward", _gradient(network, operator, message.of)))
             found.extend(
-                Sent(axis=axis, direction=way, collective="all-reduce", runs=runs, bytes=str(size))
+                Sent(
+                    axis=axis,
+                    direction=way,
+                    collective=message.collective,
+                    runs=runs,
+                    bytes=str(size),
+                )
                 for way, runs in ways
                 if runs != "never"
             )

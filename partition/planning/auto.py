@@ -11,11 +11,14 @@ plan's own conversions are priced, not an estimate of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
 import numpy as np
+
+from dimsolve.solver.algebra.dims import symbols_of
 
 from ..checkpoints import regions_of
 from ..cost import Costs, cost_of
@@ -50,6 +53,12 @@ NO_SIZES = problem(
     "a size is missing",
     "the policy 'auto' needs a size for {missing}: they say which plan is fastest",
     "write dimsolve.plan(graph, mesh, 'auto', sizes={{{known}}})",
+)
+FOUND_SIZES = problem(
+    "no-size",
+    "a length is known only when the model runs",
+    "the policy 'auto' needs a size for {missing}, which the values of a tensor decide",
+    "say how long it is, dimsolve.plan(graph, mesh, 'auto', sizes={{{known}}})",
 )
 SYMBOLIC_MESH = problem(
     "symbolic-mesh",
@@ -108,6 +117,13 @@ def formulation_of(network: Network, mesh: Mesh, asked: Asked) -> Formulation:
     if missing:
         known = ", ".join(f'"{name}": 8' for name in sorted(network.classes.known))
         raise NO_SIZES(missing=", ".join(missing), known=known)
+    lengths = {dim for edge in network.edges for dim in edge.dims or () if dim is not None}
+    used = {name for dim in lengths for name in symbols_of(dim)}
+    found = sorted(used - network.classes.known - asked.sizes.keys())
+    if found:
+        sizes = {**asked.sizes, **dict.fromkeys(found, 1)}
+        known = ", ".join(f'"{name}": {size}' for name, size in sizes.items())
+        raise FOUND_SIZES(missing=", ".join(found), known=known)
     costs = Costs(asked.machine, counts)
     case = fixed_case(network, mesh, asked)
     return Formulation(
@@ -318,9 +334,9 @@ class Cases:
 
     def run(self) -> None:
         """Searches all of them: first without the limit of memory, which is fast and bounds cases
-        that cost no less together. Where what is found does not fit, plans of the named policies
-        are what is to be undercut within it. No case takes the time of the others: those that are
-        not decided are searched again with what is left.
+        that cost no less together. Within it, and where there was no time to search, the plans
+        of the named policies are what is to be undercut. No case takes the time of the others:
+        those that are not decided are searched again with what is left.
         """
         limited = self.memory is not None
         for shape in self.shapes:
@@ -340,7 +356,7 @@ class Cases:
                     own = own.part(2 / (1 + len(self.proved) - number))
                 each.free = self._search(each, own, None)
                 each.ended = not limited and not own.late
-        if self.best is None and limited:
+        if limited or self.clock.late:
             self._offer_named()
         while not self.clock.late:
             undecided = [
@@ -376,12 +392,16 @@ class Cases:
         return max(each.free[0], each.limited[0], dearer)
 
     def _offer_named(self) -> None:
-        """Takes the best plan of a named policy, with parameters stored alike along all axes."""
-        for each in self.proved:
+        """Takes the best plan of a named policy, with parameters stored alike along all axes; of
+        the first case, and of others while there is time or no plan.
+        """
+        for number, each in enumerate(self.proved):
             words = {dict(each.case.states).get(axis) for axis in each.shape.asked.storage}
-            if len(words) <= 1 and (self.best is None or not self.clock.late):
+            needed = number == 0 or self.best is None
+            if len(words) <= 1 and (needed or not self.clock.late):
                 for plan in each.shape.named(each.case):
-                    self._offer(plan)
+                    with suppress(PlanError):  # one that does not hold at these sizes is no plan
+                        self._offer(plan)
 
     def _walk(self, each: Proved) -> Callable[[list[Option]], tuple[int, int]]:
         """What a choice costs as a plan, and by how many bytes it does not fit."""
@@ -404,23 +424,20 @@ class Cases:
             self.best, self.cost = plan, cost
 
     def records(self) -> tuple[int, list[CaseRecord]]:
-        """Returns the bound for all cases together, with what shows it of each. A case that others
-        are compared with is recorded without the limit, the others with their own best bound.
+        """Returns the bound for all cases together, with what shows it of each: its own proof, or
+        that of another case that costs no more without the limit.
         """
-        ways = [self._records(bases) for bases in (True, False)]
-        return max(ways, key=lambda way: way[0])
-
-    def _records(self, bases: bool) -> tuple[int, list[CaseRecord]]:
-        known = {each.dearer for each in self.proved if each.dearer is not None} if bases else set()
+        bases: list[int | None] = []
+        for each in self.proved:
+            own = max(each.free[0], each.limited[0])
+            known = each.dearer is not None and self.proved[each.dearer].free[0] >= own
+            bases.append(each.dearer if known else None)
         bound, found = FORBIDDEN, []
-        for number, each in enumerate(self.proved):
-            limited = each.limited[0] > each.free[0] and number not in known
+        for number, (each, base) in enumerate(zip(self.proved, bases, strict=True)):
+            limited = base is None and each.limited[0] > each.free[0]
             own, proof = each.limited if limited else each.free
-            dearer = each.dearer if each.dearer in known else None
-            if dearer is not None and self.proved[dearer].free[0] >= own:
-                own, proof, limited = self.proved[dearer].free[0], [], False
-            else:
-                dearer = None
+            if base is not None:
+                own, proof = self.proved[base].free[0], []
             bound = min(bound, own)
             found.append(
                 CaseRecord(
@@ -428,8 +445,9 @@ class Cases:
                     state=dict(each.case.states),
                     recompute=each.case.recompute,
                     limited=limited,
-                    dearer_than=dearer,
+                    dearer_than=base,
                     proof=proof,
+                    free=each.free[1] if limited and number in bases else [],
                 )
             )
         return bound, found
@@ -595,10 +613,12 @@ def verified(plan: PlanData, network: Network, mesh: Mesh) -> None:
         if entry.dearer_than is None:
             limit = record.memory if entry.limited else None
             check_case(form.of(case, limit), record.bound, entry.proof)
+            if entry.limited and entry.free:
+                check_case(form.of(case, None), record.bound, entry.free)
             continue
         known = 0 <= entry.dearer_than < len(every)
         other = record.cases[entry.dearer_than] if known else entry
-        if other.limited or other.dearer_than is not None:
+        if other.dearer_than is not None or (other.limited and not other.free):
             raise NotProved(f"case {entry.dearer_than} is not proved without a limit")
         if list(every[entry.dearer_than][0].items()) != list(on.items()):
             raise NotProved(f"case {entry.dearer_than} is of another mesh")

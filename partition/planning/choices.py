@@ -427,6 +427,14 @@ class OperatorClass:
         """The input that says where groups of rows end, if the operator has a matrix for each."""
         return next((rule.groups for rule in self.rules if rule.groups is not None), None)
 
+    @property
+    def routed(self) -> str | None:
+        """The identifier whose split sends rows to the ranks that they are meant for, if any."""
+        for rule in self.rules:
+            if any(each.collective == "all-to-all" for each in rule.sends or ()):
+                return rule.names(self.solution)[0]
+        return None
+
     def grouped(self, tensor: int, placement: Grouped) -> tuple[Choice, ...]:
         """Returns the choices that have rows in groups at a tensor: of an operator that has a
         matrix for each group, those that take rows in groups; of another, the one that works on

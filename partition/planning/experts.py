@@ -26,10 +26,10 @@ from collections.abc import Sequence
 from dimsolve.solver.graphs.problems import place
 
 from ..aliasing import written_by
-from ..placement import Grouped, Replicate, Shard
+from ..placement import Grouped, Placement, Replicate, Shard
 from ..plan_data import plan_error, problem
 from .axis_state import AxisState
-from .choices import Choice
+from .choices import Choice, Refusal
 from .completion import join_later
 from .data import data
 from .illegal import legality_of
@@ -53,13 +53,13 @@ def experts(state: AxisState, requirements: Requirements) -> list[str]:
     """Decides the operators of the experts, and then those that work on the batch. Raises PlanError
     where the count cannot cut them, and for a model without experts.
     """
-    products = [
-        operator
-        for operator in state.network.operators
-        if state.classes[operator.number].group_ends is not None
-    ]
-    if not products:
+    every = state.network.operators
+    products = [each for each in every if state.classes[each.number].group_ends is not None]
+    routed = [each for each in every if state.classes[each.number].routed is not None]
+    if not products and not routed:
         raise NO_EXPERTS(axis=state.axis)
+    for operator in routed:
+        _route(state, requirements, operator)
     for product in products:
         _cut(state, requirements, product)
     for product in products:
@@ -71,7 +71,9 @@ def experts(state: AxisState, requirements: Requirements) -> list[str]:
         assert edge is not None
         if not isinstance(state.made[edge], Grouped):
             join_later(state, edge, fixed=True)
-    return [_note(state, products), *data(state, requirements)]
+    notes = [_note(state, products)] if products else []
+    notes += [_note_of_routed(state, routed)] if routed else []
+    return [*notes, *data(state, requirements)]
 
 
 def _note(state: AxisState, products: Sequence[Operator]) -> str:
@@ -89,12 +91,55 @@ def _note(state: AxisState, products: Sequence[Operator]) -> str:
     )
 
 
+def _note_of_routed(state: AxisState, routed: Sequence[Operator]) -> str:
+    op_class = state.classes[routed[0].number]
+    count = op_class.lengths[op_class.routed or ""]
+    return (
+        f"{state.axis}: {len(routed)} operators cut their {count} experts, and tokens "
+        "are sent to these and back; how many go to a rank is known when it runs, and taken to be "
+        "even in bytes, memory and seconds"
+    )
+
+
+def _route(state: AxisState, requirements: Requirements, operator: Operator) -> None:
+    """Cuts the experts of an operator that sends tokens to them, with the parameters that their
+    matrices are made of, and its tokens.
+    """
+    op_class = state.classes[operator.number]
+    choice = op_class.split(op_class.routed or "")
+    if isinstance(choice, Refusal):
+        raise plan_error(
+            "illegal-count",
+            f"{state.axis} = {state.count} is illegal",
+            f"it cuts experts, and at {place(operator.node)} {choice.reason}",
+        )
+    matrices = [
+        (edge, each)
+        for edge, each, cut in zip(
+            operator.inputs, choice.inputs, op_class.solution.layout.inputs, strict=True
+        )
+        if edge is not None and cut is not None and op_class.routed in cut[0].names
+    ]
+    _accept(state, requirements, matrices, {operator.number: choice})
+
+
 def _cut(state: AxisState, requirements: Requirements, product: Operator) -> None:
     """Cuts the matrices of a product, and the parameters that they are made of."""
-    edge, network = product.inputs[1], state.network
-    if state.fixed[product.number] or edge is None:
-        return
-    found = propagate(network, state.classes, [(edge, Shard(0))], state.fixed).choices
+    edge = product.inputs[1]
+    if not state.fixed[product.number] and edge is not None:
+        _accept(state, requirements, [(edge, Shard(0))], {})
+
+
+def _accept(
+    state: AxisState,
+    requirements: Requirements,
+    cut: Sequence[tuple[int, Placement]],
+    own: dict[int, Choice],
+) -> None:
+    """Accepts what cuts these values, and these choices. Raises PlanError where one is illegal."""
+    network = state.network
+    taken = [fixed or number in own for number, fixed in enumerate(state.fixed)]
+    found = propagate(network, state.classes, cut, taken).choices | own
     for number, choice in found.items():
         if requirements.first_illegal(choice) is not None:
             legality = legality_of(state, number, choice)

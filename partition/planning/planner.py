@@ -24,6 +24,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, TypeAlias, TypeVar, cast, get_args
 
 from dimsolve.ir.characters import shown
@@ -246,7 +247,8 @@ def plan_as(
             return searched(make, network, meshes, state, given, ranks)
         (devices,) = meshes
         decided = decisions(network, devices, policy, mode)
-        states = states_of(state, decided.mesh, data_axes([along for along, _ in decided.axes]))
+        cutting_data = data_axes([along for along, _ in decided.axes])
+        states = states_of(state, decided.mesh, cutting_data, decided.factors)
         dtypes = precision_of(precision)
         assembly = Assembly(
             network, decided.mesh, decided.axes, decided.classes, states, dtypes, decided.factors
@@ -276,15 +278,17 @@ def _shapes(
     make: type[P], network: Network, mesh: Mesh, state: Any, asked: Asked
 ) -> Iterator[Shape]:
     """What a search takes for every way to see a mesh, the given one first."""
-    known: dict[str, Decisions | None] = {}
+    known: dict[tuple[str, Uneven], Decisions | None] = {}
+    modes: list[Uneven] = list(dict.fromkeys((asked.uneven, "refuse")))
 
     def decided(policies: Iterable[Any]) -> Iterator[Decisions]:
-        for policy in policies:
-            if str(policy) not in known:
-                known[str(policy)] = None
+        for policy, uneven in product(policies, modes):
+            each = str(policy), uneven
+            if each not in known:
+                known[each] = None
                 with suppress(DimsolveError):
-                    known[str(policy)] = decisions(network, mesh, policy, asked.uneven)
-            found = known[str(policy)]
+                    known[each] = decisions(network, mesh, policy, uneven)
+            found = known[each]
             if found is not None:
                 yield found
 

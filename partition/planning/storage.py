@@ -72,17 +72,25 @@ NO_DATA_AXIS = problem(
 _WORDS = ("whole", *get_args(State))
 
 
-def states_of(state: Any, mesh: Mesh, data_axes: Sequence[Axis]) -> dict[Axis, State]:
+def states_of(
+    state: Any,
+    mesh: Mesh,
+    data_axes: Sequence[Axis],
+    factors: Mapping[Axis, Sequence[Axis]] | None = None,
+) -> dict[Axis, State]:
     """Returns how parameters are stored along each axis; one that is not there has them as used.
 
     state: as `dimsolve.plan` takes it, or the mapping as text, ``dp=shared,cp=whole``. data_axes:
-    along which data are cut, and no parameter is used in parts. Raises PlanError for what is no
+    along which data are cut, and no parameter is used in parts. factors: the axes that an axis of
+    the caller is seen as; what is said of it is said of them. Raises PlanError for what is no
     state.
     """
     if isinstance(state, str) and "=" in state:
         state = dict(pair.strip().partition("=")[::2] for pair in state.split(","))
     found: dict[Axis, Any] = {a: "shared" for a in mesh.names if a.startswith(SHARED_AXES)}
     if isinstance(state, Mapping):
+        parts = factors or {}
+        state = {each: word for axis, word in state.items() for each in parts.get(axis, (axis,))}
         for axis in state:
             if axis not in mesh.names:
                 raise NO_AXIS(axis=shown(str(axis)), axes=", ".join(mesh.names))

@@ -321,7 +321,8 @@ class TensorPolicy:
     def _settle(self) -> None:
         """Groups put aside are an error, unless their parameters were cut in another way, or no
         smaller count would do, or the first of the axes that this one is a part of cuts them. Where
-        parts may be unequal they are one only if nothing is cut; else a note says what stays whole.
+        parts may be unequal they are one only if nothing can be cut; else a note says what stays
+        whole.
         """
         for group in self.blocked:
             left = [edge for edge, _ in group.seeds if not self._cut(edge)]
@@ -329,10 +330,21 @@ class TensorPolicy:
             common = common_length(group.requirements, self.state.network.facts)
             fine = too_fine(self.state.count, common) and not self.requirements.holds
             meant = self.requirements.uneven == "refuse" or not self.taken
-            if meant and fine and 2 * bytes_left > group.saved:
+            if meant and fine and not self._may_be_dealt(group) and 2 * bytes_left > group.saved:
                 raise self._error(group, common)
             if left:
                 self.notes.append(self._note(group, left, common))
+
+    def _may_be_dealt(self, group: Group) -> bool:
+        """Whether some parameter of a group may be cut into unequal parts, helpful or not."""
+        for seed in group.seeds:
+            again = self._group(seed, group.shallow).propagation
+            choices = again.choices.values()
+            requirements = [each for choice in choices for each in choice.requirements]
+            common = common_length(requirements, self.state.network.facts)
+            if self._dealt(again, common):
+                return True
+        return False
 
     def _note(self, group: Group, left: list[int], common: int) -> str:
         """Which parameters stay whole, and the operator that forbids the count."""

@@ -163,9 +163,15 @@ def uneven_rule(rule: Rule, solution: Solution) -> Rule | NoRule:
     >>> print(*uneven_rule(rule_of(matmul, "k"), matmul).inputs)
     S(1, of=7) S(0, of=7)
     """
-    name, layout = rule.name, solution.layout
     if parts_of(rule) == "equal":
+        name = rule.name
         return NoRule(name, f"the parts of {name} must be equal: what they give is weighed alike")
+    return dealt_rule(rule, solution)
+
+
+def dealt_rule(rule: Rule, solution: Solution) -> Rule | NoRule:
+    """Returns the same placements in parts of any length, whether it holds for them or not."""
+    name, layout = rule.name, solution.layout
     found: list[Placement] = []
     placements = (*rule.inputs, *rule.outputs)
     for placement, patterns in zip(placements, (*layout.inputs, *layout.outputs), strict=True):
@@ -272,16 +278,35 @@ class Part(Protocol):
         Its gradient is summed over the ranks; ranks that tie for a max or min share it evenly.
         """
 
+    def routes(self, to: Any) -> Routes:
+        """Returns the ways of rows to the parts, by the part's index for each row, (rows,) of
+        whole numbers. Called on all ranks together.
+        """
+
+
+class Routes(Protocol):
+    """The ways of rows to other ranks, and back. Gradients take the other way."""
+
+    def there(self, rows: Any) -> Any:
+        """Returns the rows that come here; in the same order, whatever of the rows is sent."""
+
+    def back(self, rows: Any) -> Any:
+        """Returns for each row that was sent what its rank has made of it, in the order of the rows
+        that were sent.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One ``part.all_reduce`` of a rule's function, made along every axis that the rule splits.
+    """One ``part.all_reduce`` of a rule's function, or one way of its ``part.routes``, made along
+    every axis that the rule splits.
 
     row: its shape in identifiers of the annotation, each as long as on a rank; ``"()"`` is one
     number. like: what its dtype is that of: ``"input"`` or ``"output"``, the first of the call;
     ``"wide ..."``, the one that torch adds these up in; ``"count"``, int64. forward, backward:
     whether it is sent there. of: the inputs, by number, that must have a gradient for what is sent
-    backward.
+    backward. collective: "all-to-all" for what goes along ``part.routes``; how much stays on its
+    rank is known only when it runs, and taken to be even.
 
     cross_entropy, c cut: Message("n"), forward a maximum; Message("n", backward=True), a sum
     """
@@ -291,6 +316,7 @@ class Message:
     forward: bool = True
     backward: bool = False
     of: tuple[int, ...] = (0,)
+    collective: Literal["all-reduce", "all-to-all"] = "all-reduce"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from dimsolve.ir.annotation import Opaque
 from dimsolve.ir.graph import Node
 from dimsolve.ir.operator import Declaration, Operator
 from dimsolve.ir.read_annotation import read_annotation
-from dimsolve.solver.operators import canonical
+from dimsolve.solver.operators import canonical, is_pointwise
 from dimsolve.solver.operators.paths import IN_PLACE, canonical_path
 
 from . import groups, lookup, losses, normalization, reductions, triangles
@@ -79,19 +79,23 @@ _ALL = (
     "repeat_interleave cross_entropy tril triu"
 )
 EMPTY = frozenset(_ALL.split())
-"""Names of torch functions that are known to run, forward and backward, where a rank has nothing:
-``tests/exec/verification/unequal.py`` runs them so. Others may raise, and some end the process.
+"""Names of torch functions that are known, beside the elementwise ones, to run, forward and
+backward, where a rank has nothing: ``tests/exec/verification/unequal.py`` runs them so. Others may
+raise, and some end the process.
 """
 
 
 def runs_empty(path: str) -> bool:
-    """Returns whether a function is known to run where a length is 0.
+    """Returns whether a function is known to run where a length is 0: those of ``EMPTY``, and all
+    that treat every element by itself.
 
     >>> runs_empty("torch.nn.functional.linear"), runs_empty("torch.nn.functional.conv2d")
     (True, False)
+    >>> runs_empty("torch.erf")
+    True
     """
     entry = canonical(path)
-    return entry is not None and entry.rpartition(".")[2] in EMPTY
+    return entry is not None and (entry.rpartition(".")[2] in EMPTY or is_pointwise(entry))
 
 
 @lru_cache(maxsize=1024)

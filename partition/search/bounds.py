@@ -12,17 +12,20 @@ every option what a choice with it costs at least, so that what lies above the t
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from hashlib import sha256
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .core import Core, Empty, Table
+from .core import Core, Empty, Table, distinct
 
 Costs: TypeAlias = dict[int, Table]
 Edges: TypeAlias = dict[int, dict[int, Table]]
+Found = TypeVar("Found")
 
 
 def elimination_order(core: Core, most: float, together: float) -> list[int] | None:
@@ -55,6 +58,19 @@ def elimination_order(core: Core, most: float, together: float) -> list[int] | N
         if made > known:
             known, work = made, work + prod(sizes[n] for n in scope)
     return order if work <= together else None
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Entries of a table. ``options``: of the nodes, (entry, node); ``over``: what each costs more
+    than the best option of the first node; ``least``: what a choice with it costs at least.
+    ``shape``: of the table.
+    """
+
+    options: NDArray[np.int64]
+    over: Table
+    least: Table
+    shape: tuple[int, ...]
 
 
 SENT = 1 << 32
@@ -159,9 +175,28 @@ class Elimination:
 
     def marginals(self) -> Costs:
         """Returns for every option the least cost of a choice with it."""
-        found: Costs = {}
+        return self._backward(lambda _, belief: least_over(belief, (0,)))
+
+    def near(self, most: float) -> dict[int, Near]:
+        """Returns for every node the entries of its table with which a choice costs at most so
+        much.
+        """
+
+        def entries(i: int, belief: Table) -> Near:
+            options = np.nonzero(belief <= most)
+            least = belief[options]
+            over = least - belief.min(0)[options[1:]]
+            return Near(np.stack(options, 1), over, least, belief.shape)
+
+        return self._backward(entries)
+
+    def _backward(self, ask: Callable[[int, Table], Found]) -> dict[int, Found]:
+        """What is asked of every node's table, in which each entry says what a choice with it costs
+        at least.
+        """
+        found: dict[int, Found] = {}
         down: dict[int, Any] = {}
-        made: dict[Any, tuple[Table, dict[Any, Table]]] = {}
+        made: dict[Any, tuple[Found, dict[Any, Table]]] = {}
         for i in reversed(self.order):
             scope, number = self.scopes[i]
             rest = down[i] if len(scope) > 1 else self.least - self.sent[number]
@@ -172,10 +207,7 @@ class Elimination:
             key = number, _words(np.asarray(rest)), tuple(asked)
             if key not in made:
                 belief = self._table(scope, number) + rest
-                made[key] = (
-                    least_over(belief, (0,)),
-                    {each: self._down(belief, *each) for each in asked},
-                )
+                made[key] = ask(i, belief), {each: self._down(belief, *each) for each in asked}
             found[i] = made[key][0]
             for child, each in zip(self.children[i], asked, strict=True):
                 down[child] = made[key][1][each]
@@ -217,6 +249,70 @@ def spread(table: Table, own: tuple[int, ...], scope: tuple[int, ...]) -> Table:
     return table.transpose(axes)[tuple(slice(None) if n in present else None for n in scope)]
 
 
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """A table with its equal rows and columns once. ``rows``, ``columns``: of each, as it stands in
+    the table, the number of those that are equal; None where few are.
+    """
+
+    small: Table
+    rows: Groups | None
+    columns: Groups | None
+
+    @classmethod
+    def of(cls, table: Table) -> Alike:
+        """Returns the smaller table."""
+        first, rows = distinct(table)
+        small = table[first]
+        first, columns = distinct(small.T)
+        small = np.ascontiguousarray(small[:, first])
+        if 2 * small.size > table.size:
+            return cls(table, None, None)
+        return cls(small, Groups.of(rows), Groups.of(columns))
+
+    def turned(self) -> Alike:
+        """Returns it with its ends exchanged."""
+        return Alike(self.small.T, self.columns, self.rows)
+
+    def least(self, given: Table) -> Table:
+        """Returns for every row the least, with so much taken away of every column."""
+        if self.rows is None or self.columns is None:
+            return np.asarray((self.table(given)).min(1))
+        return np.asarray(self.table(self.columns.most(given)).min(1)[self.rows.place])
+
+    def table(self, given: Table) -> Table:
+        """Returns the smaller table, with so much taken away of every column of it."""
+        return np.asarray(self.small - given[None, :])
+
+    def minimum(self, first: Table, second: Table) -> float:
+        """Returns the least of all, with so much taken away of every row and column."""
+        if self.rows is not None and self.columns is not None:
+            first, second = self.rows.most(first), self.columns.most(second)
+        return float((self.table(second) - first[:, None]).min())
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Which are equal: ``place`` is the number of each, ``order`` lists them number by number, of
+    which each begins at one of the ``starts``.
+    """
+
+    place: NDArray[np.int64]
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, place: NDArray[np.int64]) -> Groups:
+        """Returns the groups of these numbers, of which none is left out."""
+        order = np.argsort(place, kind="stable")
+        starts = np.flatnonzero(np.diff(place[order], prepend=-1))
+        return cls(place, order, starts)
+
+    def most(self, values: Table) -> Table:
+        """Returns the most of each group."""
+        return np.asarray(np.maximum.reduceat(values[self.order], self.starts))
+
+
 class Messages:
     """What moves between edges and their ends. ``given[i, j]``: what the edge gives its end j."""
 
@@ -228,23 +324,29 @@ class Messages:
         self.order = sorted(costs)
         known = given or {}
         self.given: dict[tuple[int, int], Table] = {}
+        self.alike: dict[int, dict[int, Alike]] = {i: {} for i in self.order}
+        made: dict[int, Alike] = {}
         for i in self.order:
             for j, table in edges[i].items():
                 before = known.get((i, j))
                 if before is None or len(before) != table.shape[1]:
                     before = np.zeros(table.shape[1])
                 self.given[i, j] = before
+                if i < j:
+                    if id(table) not in made:
+                        made[id(table)] = Alike.of(table)
+                    self.alike[i][j] = made[id(table)]
+                    self.alike[j][i] = made[id(table)].turned()
 
     def sweep(self, *, forward: bool) -> None:
         """Goes over all nodes once; each gives what it knows on to those that come later."""
         for i in self.order if forward else reversed(self.order):
-            near = self.edges[i]
+            near = self.alike[i]
             if not near:
                 continue
             own = self.costs[i]
-            for j, table in near.items():
-                rest = table - self.given[i, j][None, :]
-                self.given[j, i] = rest.min(1)
+            for j, alike in near.items():
+                self.given[j, i] = alike.least(self.given[i, j])
                 own = own + self.given[j, i]
             later = [j for j in near if (j > i) == forward]
             if later:
@@ -256,12 +358,11 @@ class Messages:
         """Returns the sum of all minima, a lower bound."""
         total = 0.0
         for i, own in self.costs.items():
-            near = self.edges[i]
+            near = self.alike[i]
             total += float((own + sum(self.given[j, i] for j in near)).min())
-            for j, table in near.items():
+            for j, alike in near.items():
                 if i < j:
-                    rest = table - self.given[j, i][:, None] - self.given[i, j][None, :]
-                    total += float(rest.min())
+                    total += alike.minimum(self.given[j, i], self.given[i, j])
         return total
 
     def decoded(self, *, forward: bool) -> dict[int, int]:
@@ -271,9 +372,9 @@ class Messages:
         found: dict[int, int] = {}
         for i in self.order if forward else reversed(self.order):
             own = self.costs[i]
-            for j, table in self.edges[i].items():
-                said = (table - self.given[i, j][None, :]).min(1) if j not in found else None
-                own = own + (table[:, found[j]] if said is None else said)
+            for j, alike in self.alike[i].items():
+                known = self.edges[i][j][:, found[j]] if j in found else None
+                own = own + (alike.least(self.given[i, j]) if known is None else known)
             found[i] = int(own.argmin())
         return found
 

@@ -18,6 +18,9 @@ smaller of the claimed bound and the least cost of what is left*. At the end not
     ["price", w, [[t, p], ...]] the limit is looked at no more, and what is held costs p >= 0 on top
                                 of w >= 1 times the costs: what fits and costs at most bound - 1
                                 now costs at most w (bound - 1) + sum p limit
+    ["labels", {...}]           prices and an order as in "bound"; of the entries of its tables with
+                                which a choice may lie below the target, all that a choice costs and
+                                holds at these times: none is below the target within the limit
     ["split", i, [[...], ...]]  cases: the options of i in groups, each with a proof of its own
 
 Of "bound": with weight w and prices p >= 0, every choice that fits and costs at most target - 1 has
@@ -31,7 +34,7 @@ All numbers are integers, of magnitude below 2**61 as long as they are not infin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -305,6 +308,83 @@ class _State:
     def _eliminated(
         self, costs: Any, constant: int, most: int, weight: int, order: Sequence[int]
     ) -> bool:
+        """Drops what costs too much; whether nothing is left."""
+        found = False
+        for i, _, index, belief in self._beliefs(costs, constant, most, weight, order):
+            found = True
+            axes = tuple(range(1, belief.ndim))
+            dead = np.zeros(len(self.costs[i]), bool)
+            dead[index] = (belief.min(axes) if axes else belief) > most
+            self.drop(i, dead)
+        return not found
+
+    def labels(self, weight: int, prices: Any, target: int, order: Sequence[int]) -> bool:
+        """Whether every choice costs at least the target or exceeds the limit at these times."""
+        if weight < 1 or target < self.bound or self.limit is None:
+            raise NotProved("there is no limit, or the target lies below the bound")
+        if any(not self.alive(i).any() for i in self.costs):
+            return True
+        costs, worth = self.priced(weight, prices)
+        most = weight * (target - 1)
+        if worth >= INFINITE // 2:
+            raise NotProved("a number is too large")
+        near: dict[int, Any] = {}
+        for i, scope, index, belief in self._beliefs(costs, -worth, most, weight, order):
+            entries = np.nonzero(belief <= most)
+            over = belief[entries] - belief.min(0)[entries[1:]]
+            near[i] = scope, index[entries[0]], entries, over, belief[entries]
+        if not near:
+            return True
+        least = min(int(each[4].min(initial=INFINITE)) for each in near.values())
+        price = np.array([p for _, p in prices], np.int64)
+        when = [self.times[t] for t, _ in prices]
+        usage = {i: self._usage(i, when) for i in order}
+        alive = {i: u[self.alive(i)].min(0) for i, u in usage.items()}
+        free = np.array([self.limit] * len(when), np.int64) - sum(alive.values())
+        if (free < 0).any():
+            return True
+        # Of what is sent on: its nodes, and of each label the options there, the cost above the
+        # least, and what is held above the least.
+        sent: dict[int, list[Any]] = {i: [] for i in order}
+        whole = np.zeros((1, 0), np.int64), np.zeros(1, np.int64), np.zeros((1, len(when)))
+        for i in order:
+            scope, option, entries, over, belief = near[i]
+            rows = np.stack(entries, 1)
+            held = (usage[i] - alive[i])[option]
+            labels = rows, over, held
+            slack = most - belief
+            for own, other in sent.pop(i):
+                at = [scope.index(n) for n in own]
+                labels, slack = _pairs(labels, slack, at, other, free)
+            rows, over, held = labels
+            keep = _best(rows[:, 1:], over - held @ price, held)
+            part = rows[keep][:, 1:], over[keep], held[keep]
+            if len(scope) > 1:
+                sent[scope[1]].append((scope[1:], part))
+            else:
+                whole, _ = _pairs(whole, most - least - whole[1], [], part, free)
+                keep = _best(whole[0], whole[1] - whole[2] @ price, whole[2])
+                whole = whole[0][keep], whole[1][keep], whole[2][keep]
+        total = least + worth + whole[1] - (whole[2] + sum(alive.values())) @ price
+        if (total <= most).any():
+            raise NotProved("a choice may cost less than the target")
+        return True
+
+    def _usage(self, i: int, when: Sequence[int]) -> Any:
+        """What the options of a node hold at some times."""
+        found = np.zeros((len(self.costs[i]), len(when)), np.int64)
+        for a, b, u in self.usages[i]:
+            for n, t in enumerate(when):
+                if self.times[a] <= t < self.times[b]:
+                    found[:, n] += u
+        return found
+
+    def _beliefs(
+        self, costs: Any, constant: int, most: int, weight: int, order: Sequence[int]
+    ) -> Iterator[tuple[int, tuple[int, ...], Any, Any]]:
+        """Yields for every node, the last one first, the nodes of its table, the options that are
+        left, and for every entry what a choice with it costs at least; nothing where all cost more.
+        """
         if sorted(order) != sorted(costs):
             raise NotProved("the order is not one of the nodes")
         index = {i: np.flatnonzero(self.alive(i)) for i in costs}
@@ -338,7 +418,7 @@ class _State:
             least = sent[i] = found[2]
             shift = int(least.min())
             if shift >= INFINITE:
-                return True
+                return
             total += shift
             if len(scope) > 1:
                 # Layers that differ by a number alone are alike, and by what the last node costs.
@@ -350,17 +430,13 @@ class _State:
                 rest = np.where(least < INFINITE, least - shift - last, INFINITE)
                 buckets[scope[1]].append((scope[1:], rest, i))
         if total > most:
-            return True
+            return
         made.clear()
         roots = {i for i in order if len(tables[i][0]) == 1}
         down: dict[int, Any] = {i: np.int64(total - int(sent[i])) for i in roots}
         for i in reversed(order):
             scope, table = tables[i]
             belief = _add(table, down[i][None] if np.ndim(down[i]) else down[i])
-            axes = tuple(range(1, len(scope)))
-            keep = belief.min(axes) if axes else belief
-            dead = np.zeros(len(self.costs[i]), bool)
-            dead[index[i]] = keep > most
             for _, _, child in buckets[i]:
                 if child is not None:
                     own = tables[child][0][1:]
@@ -370,8 +446,54 @@ class _State:
                     known = (message < INFINITE) & (least < INFINITE)
                     difference = np.where(known, least, 0) - np.where(known, message, 0)
                     down[child] = np.where(known, difference, INFINITE)
-            self.drop(i, dead)
-        return False
+            yield i, scope, index[i], belief
+
+
+def _pairs(labels: Any, slack: Any, at: Sequence[int], other: Any, free: Any) -> Any:
+    """Labels with those of another table that have the same options at these places, and how far
+    each may still rise.
+    """
+    rows, over, held = labels
+    theirs: dict[Any, list[int]] = {}
+    for number, row in enumerate(other[0].tolist()):
+        theirs.setdefault(tuple(row), []).append(number)
+    mine: dict[Any, list[int]] = {}
+    for number, row in enumerate(rows[:, at].tolist()):
+        mine.setdefault(tuple(row), []).append(number)
+    found = []
+    for key, numbers in mine.items():
+        beside = np.array(theirs.get(key, []), np.int64)
+        step = max(1, TOO_LARGE // 64 // max(len(beside), 1))
+        for start in range(0, len(numbers), step):
+            own = np.array(numbers[start : start + step])
+            fits = other[1][beside][None, :] <= slack[own][:, None]
+            for n, most in enumerate(free):
+                fits &= held[own, n][:, None] + other[2][beside, n][None, :] <= most
+            first, second = np.nonzero(fits)
+            found.append((own[first], beside[second]))
+    first = np.concatenate([a for a, _ in found] or [np.zeros(0, np.int64)])
+    second = np.concatenate([b for _, b in found] or [np.zeros(0, np.int64)])
+    if len(first) > TOO_LARGE // 16:
+        raise NotProved("there are too many labels")
+    more = other[1][second]
+    joined = rows[first], over[first] + more, held[first] + other[2][second]
+    return joined, slack[first] - more
+
+
+def _best(rows: Any, cost: Any, held: Any) -> Any:
+    """The labels that no other one of the same row, which costs and holds no more, stands for."""
+    order = np.lexsort((*held.T, cost, *rows.T))
+    ends = np.flatnonzero((np.diff(rows[order], axis=0) != 0).any(1)) + 1
+    found = []
+    for group in np.split(order, ends):
+        while len(group):
+            first, group = group[:64], group[64:]
+            better = (held[first][:, None, :] <= held[first][None, :, :]).all(2)
+            first = first[~np.triu(better, 1).any(0)]
+            better = (held[first][:, None, :] <= held[group][None, :, :]).all(2)
+            group = group[~better.any(0)]
+            found.append(first)
+    return np.concatenate(found) if found else order
 
 
 def _spread(table: Any, own: tuple[int, ...], scope: tuple[int, ...]) -> Any:
@@ -395,6 +517,10 @@ def _proved(state: _State, steps: Sequence[Any]) -> bool:
                     said.get("messages"),
                     said.get("order"),
                 ):
+                    return True
+            case "labels":
+                (said,) = given
+                if state.labels(said["weight"], said["prices"], said["target"], said["order"]):
                     return True
             case "split":
                 node, groups, proofs = given

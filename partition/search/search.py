@@ -12,18 +12,24 @@ answer is the best choice so far, and the bound is what was proved.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import highspy
 import numpy as np
 
-from .bounds import Elimination, Messages, drop_above, elimination_order
+from .bounds import Costs, Edges, Elimination, Messages, drop_above, elimination_order
 from .clock import Clock, TimeUp
 from .core import EXACT, Core, Empty, Table
+from .labels import TooMany, cheapest
+from .nearby import Nearby
 from .problem import FORBIDDEN, Numbers, Problem
 
-SWEEPS = 400
+FIRST_PART = 1 << 14
+"""By this part above a bound the best choice is first looked for."""
+
+SWEEPS = 600
 """Passes of messages over a core, at most."""
 
 MOST_PRICED = 16
@@ -31,6 +37,18 @@ MOST_PRICED = 16
 
 WORK = 6e7
 """Entries of all tables together, equal ones counted once, up to which a core is eliminated."""
+
+GUESSES = (32, 16, 8, 4, 2, 1)
+"""Parts of the way from the bound to the best choice, at which one is looked for."""
+
+STEPS = 10_000
+"""Nodes that are chosen anew after messages were passed."""
+
+PASSES = 10
+"""Passes of messages at the same prices."""
+
+STALLED = 6
+"""How often prices may change in vain."""
 
 REPEATED = 16
 """How many times as many where nothing is priced: of those most are found equal meanwhile."""
@@ -81,9 +99,16 @@ def drop(
     return _Drop(problem, clock or Clock(), work, target=target).masks()
 
 
+def bounded(problem: Problem, clock: Clock, work: float = WORK) -> tuple[int, list[Any]]:
+    """Returns what every choice costs at least, as far as messages tell, with the proof."""
+    return _Drop(problem, clock, work).bound()
+
+
 @dataclass(slots=True)
 class Search:
-    """One run. ``best``: the best choice so far; ``target``: its cost, to be undercut."""
+    """One run. ``best``: the best choice so far, and its ``cost``; ``target``: what is to be
+    undercut, which is less where it is guessed that something is.
+    """
 
     problem: Problem
     clock: Clock
@@ -91,26 +116,29 @@ class Search:
     best: list[int] | None = None
     target: int = FORBIDDEN
     scale: int = 1
+    cost: int = FORBIDDEN
 
     def run(self, start: list[int] | None) -> Answer:
         self.begin()
+        self.cost = self.target
         if start is not None:
             self.offer(start)
         known = self.without_limit() if self.problem.limit is not None and self.alike else None
         if known is not None and (known.bound >= self.target or self.late):
-            return Answer(self.best, self.target, min(known.bound, self.target), known.steps)
+            return Answer(self.best, self.cost, min(known.bound, self.cost), known.steps)
         core = Core.__new__(Core)
         try:
             core = Core(self.problem)
             core.reduce(self.clock)
-            bound = self.prove(core, {}, reduced=True)
+            bound = self.prove(core, {}, reduced=True, guess=True)
         except Empty:
             bound = self.target
         except (TimeUp, KeyboardInterrupt) as end:
             self.clock.stop() if isinstance(end, TimeUp) else self.clock.interrupt()
-            return Answer(self.best, self.target, *self.better(self.least(), known))
-        found = min(bound, self.target), core.__dict__.get("steps", [])
-        return Answer(self.best, self.target, *self.better(found, known))
+            self.target = self.cost
+            return Answer(self.best, self.cost, *self.better(self.least(), known))
+        found = min(bound, self.cost), core.__dict__.get("steps", [])
+        return Answer(self.best, self.cost, *self.better(found, known))
 
     @property
     def alike(self) -> bool:
@@ -122,7 +150,7 @@ class Search:
         """The larger bound of two, with its proof."""
         if known is None or known.bound <= found[0]:
             return found
-        return min(known.bound, self.target), known.steps
+        return min(known.bound, self.cost), known.steps
 
     def without_limit(self) -> Answer:
         """Searches without the limit; what is held too much costs a price, which is looked for by
@@ -197,15 +225,19 @@ class Search:
         cost = self.problem.cost(chosen)
         if cost >= FORBIDDEN or not self.problem.fits(chosen):
             return False
-        if cost < self.target:
-            self.best, self.target = chosen, cost
+        if cost < self.cost:
+            self.best, self.cost = chosen, cost
+        self.target = min(self.target, cost)
         return True
 
     # proofs --------------------------------------------------------------------------------------
 
-    def prove(self, core: Core, prices: Prices, *, reduced: bool = False) -> int:
+    def prove(
+        self, core: Core, prices: Prices, *, reduced: bool = False, guess: bool = False
+    ) -> int:
         """Searches a core; its proof is in its steps. Returns what every choice in it costs at
-        least, as far as it matters: the target, or less where the time was over.
+        least, as far as it matters: the target, or less where the time was over. guess: whether
+        targets are guessed before cases are split.
         """
         given: dict[Any, Table] = {}
         try:
@@ -222,9 +254,9 @@ class Search:
                     found = self.exact(core, order, prices)
                 if found is not None:
                     return found
-                if core.options > 0.9 * before and order is not None:
-                    return self.split(core, prices, given)
-                if core.options == before:
+                if core.options > 0.9 * before and (order is not None or core.options == before):
+                    if guess and self.best is not None and core.reached < self.target - 1:
+                        return self.guessed(core, prices)
                     return self.split(core, prices, given)
         except Empty:
             return self.target
@@ -250,7 +282,45 @@ class Search:
             return found
         if self.late:
             return self.give_up(core, order, prices)
-        return None
+        return self.labelled(core, order, prices)
+
+    def labelled(self, core: Core, order: list[int], prices: Prices) -> int | None:
+        """Finds the best choice by labels, near the bound first, with what is held at the times
+        that have a price, and those at which what is found holds too much; None where that takes
+        too many.
+        """
+        dual = Dual(self, core, order, self.scale, {})
+        known = {t: p for t, p in prices.items() if t in core.place}
+        run = dual.eliminated(known)
+        bound = int(-(-(run.least + dual.constant(known)) // self.scale))
+        reached, part = bound, FIRST_PART
+        try:
+            while reached < self.target:
+                above = abs(bound) // part + 1 if part else abs(bound) << 2
+                guess = min(bound + above, self.target)
+                most = self.scale * (guess - 1)
+                usages = held_by(core, list(known))
+                chosen = cheapest(run, usages, list(known.values()), core.limit, most, self.clock)
+                if chosen is None:
+                    reached = guess
+                    if not part:
+                        break
+                    part //= 4
+                elif not self.offer(core.choice(chosen)):
+                    held = held_at(self.problem, core, core.choice(chosen))
+                    known[core.times[int(held.argmax())]] = 0.0
+                else:
+                    reached = self.target
+        except TooMany:
+            return None
+        except TimeUp:
+            pass
+        if reached < self.target and not self.late:
+            return None
+        times = [[t, int(p)] for t, p in sorted(known.items())]
+        said = {"weight": self.scale, "prices": times, "target": reached, "order": order}
+        core.steps.append(["labels", said])
+        return reached
 
     def priced(self, core: Core, order: list[int], prices: Prices, weight: int) -> int | None:
         """Looks for prices with a large bound, and drops options by them. weight 0: the costs do
@@ -289,43 +359,53 @@ class Search:
             ["bound", {"weight": weight, "prices": known, "target": target, "order": order}]
         )
 
-    def messages(self, core: Core, given: dict[Any, Table], prices: Prices) -> int | None:
+    def messages(
+        self, core: Core, given: dict[Any, Table], prices: Prices, *, end: bool = False
+    ) -> int | None:
         """Bounds a core by messages and drops options and pairs. What choices hold too much costs a
-        price, which rises as long as they do (a subgradient).
+        price: the best for the choices that messages have led to, by cutting planes. end: whether
+        the bound is all that is asked for.
         """
         edges = scaled(core.edges, self.scale)
         passing = Messages(priced_costs(core, self.scale, prices), edges, given)
         best: tuple[float, dict[Any, Table], Prices] = (-np.inf, {}, {})
-        last, step, rising = -np.inf, 1.0, bool(prices)
-        for sweep in range(SWEEPS):
-            passing.sweep(forward=sweep % 2 == 0)
-            if sweep % 8 in (5, 6):
-                chosen = passing.decoded(forward=sweep % 2 == 1)
-                if not self.offer_near(core, chosen) and rising:
-                    step *= 0.97
-                    self.raise_prices(core, chosen, prices, step)
-                    passing.costs = priced_costs(core, self.scale, prices)
-            if sweep % 10 == 9:
-                bound = passing.bound() + constant_of(core, prices)
-                if bound > best[0]:
-                    best = bound, dict(passing.given), dict(prices)
-                if bound > self.scale * (self.target - 1) or self.late:
-                    break
-                if bound - last < 1e-4 * abs(bound):
-                    # Prices come when messages alone have said what they can.
-                    if self.best is not None or rising or not core.times:
-                        break
-                    rising = True
-                last = max(bound, last)
+        cuts = Cuts(self, core, [t for t in prices if t in core.place])
+        stalled, step = 0, 0.5
+        for _ in range(SWEEPS // PASSES):
+            for sweep in range(PASSES):
+                passing.sweep(forward=sweep % 2 == 0)
+                if sweep >= PASSES - 2:
+                    chosen = passing.decoded(forward=sweep % 2 == 1)
+                    improve(chosen, passing.costs, edges)
+                    cuts.add(chosen)
+            bound = passing.bound() + constant_of(core, prices)
+            stalled = 0 if bound > best[0] + cuts.matters(best[0]) else stalled + 1
+            step = min(2 * step, 0.5) if bound > best[0] else step / 2
+            if bound > best[0]:
+                best = bound, dict(passing.given), dict(prices)
+            if bound > self.scale * (self.target - 1) or self.late:
+                break
+            if stalled > (STALLED if cuts.times else 0):
+                break
+            found = cuts.best()
+            if found is not None:
+                # Part of the way from the best ones: cuts alone lead to and fro (Wentges, 1997).
+                prices.clear()
+                prices.update(between(best[2], found, step))
+                passing.costs = priced_costs(core, self.scale, prices)
+                passing.given = dict(best[1])
         if not best[1]:
             best = -np.inf, dict(passing.given), dict(prices)
+        end = end or self.late
+        if core.times and best[0] <= self.scale * (self.target - 1) and not end:
+            self.walk(core, edges, best[2], chosen)
         given.clear()
         given.update({key: np.rint(m) for key, m in best[1].items()})
         prices.clear()
         prices.update(best[2])
         costs, constant = priced_costs(core, self.scale, prices), constant_of(core, prices)
         core.reached = int(-(-(Messages(costs, edges, given).bound() + constant) // self.scale))
-        limit = min(self.target, core.reached) if self.late else self.target
+        limit = min(self.target, core.reached) if end else self.target
         self.note(core, self.scale, prices, None, limit)
         core.steps[-1][1]["messages"] = [
             [i, j, given[j, i].astype(int).tolist(), given[i, j].astype(int).tolist()]
@@ -335,27 +415,42 @@ class Search:
         ]
         most = self.scale * (limit - 1)
         over = drop_above(core, costs, edges, given, constant, most)
-        return limit if over or self.late else None
+        return limit if over or end else None
 
-    def raise_prices(self, core: Core, chosen: dict[int, int], prices: Prices, step: float) -> None:
-        """Raises the price of the time at which most is held, as far as it is too much, and lowers
-        the others where less is held than may be.
+    def walk(self, core: Core, edges: Edges, prices: Prices, chosen: dict[int, int]) -> None:
+        """Offers choices near one that is known."""
+
+        def priced(factor: float) -> Costs:
+            now = {time: float(int(p * factor)) for time, p in prices.items()}
+            return priced_costs(core, self.scale, now)
+
+        def offer(found: dict[int, int]) -> bool:
+            return self.offer(core.choice(found))
+
+        nearby, rounds = Nearby(priced, edges, offer), STEPS // len(core.costs)
+        cost = FORBIDDEN + 1
+        while rounds and self.cost < cost and not self.late:
+            cost = self.cost
+            chosen = nearby.walk(chosen, rounds, lambda: self.late)
+
+    def guessed(self, core: Core, prices: Prices) -> int:
+        """Proves a core with lower targets first: below them fewer options are left, and what is
+        found there is the best. Where nothing is, the target is a bound.
         """
-        held = held_at(self.problem, core, core.choice(chosen))
-        unit = self.scale * max(sum(float(np.ptp(c)) for c in core.costs.values()), 1.0)
-        worst = int(held.argmax())
-        for place in {worst, *(core.place[t] for t in prices)}:
-            over = (held[place] - core.limit) / max(core.limit, 1)
-            time = core.times[place]
-            raised = prices.get(time, 0.0) + step * over * unit / max(core.limit, 1)
-            prices[time] = float(round(max(raised, 0.0)))
-
-    def offer_near(self, core: Core, chosen: dict[int, int]) -> bool:
-        """Offers a choice, and a cheaper one near it; whether one of them fits."""
-        fits = self.offer(core.choice(chosen))
-        near = dict(chosen)
-        improve(core, near)
-        return self.offer(core.choice(near)) or fits
+        reached, steps = core.reached, list[Any]()
+        for part in GUESSES:
+            guess = reached + (self.target - reached) // part
+            if guess <= reached:
+                continue
+            case, self.target = core.copy(), guess
+            bound = self.prove(case, dict(prices))
+            if bound > reached:
+                reached, steps = bound, case.steps
+            found, self.target = self.target < guess, self.cost
+            if found or reached < guess:
+                break
+        core.steps += steps
+        return reached
 
     def split(self, core: Core, prices: Prices, given: dict[Any, Table]) -> int:
         """Proves the cases of one node: of one whose options hold most differently at these prices,
@@ -396,6 +491,22 @@ class _Drop(Search):
     def offer(self, chosen: list[int]) -> bool:
         cost = self.problem.cost(chosen)
         return cost < FORBIDDEN and self.problem.fits(chosen)
+
+    def walk(self, *_: Any) -> None:
+        """Looks for nothing."""
+
+    def bound(self) -> tuple[int, list[Any]]:
+        """Returns the bound of messages alone."""
+        self.begin()
+        try:
+            core = Core(self.problem, only_bounds=True)
+            core.reduce(self.clock)
+            found = self.messages(core, {}, {}, end=True)
+        except Empty:
+            return self.target, []
+        except TimeUp:
+            return self.least()
+        return (self.target if found is None else found), core.steps
 
     def masks(self) -> tuple[list[Any] | None, list[Any]]:
         self.begin()
@@ -464,6 +575,20 @@ def held_at(problem: Problem, core: Core, chosen: list[int]) -> Table:
     return found
 
 
+def held_by(core: Core, times: list[int]) -> dict[int, Table]:
+    """Returns what the options of every node that holds anything hold at these times."""
+    found = {}
+    for i, usages in core.usages.items():
+        if usages:
+            each = np.zeros((len(core.costs[i]), len(times)))
+            for n, time in enumerate(times):
+                for a, b, usage in usages:
+                    if a <= core.place[time] < b:
+                        each[:, n] += usage
+            found[i] = each
+    return found
+
+
 def scaled(edges: dict[int, dict[int, Table]], weight: int) -> dict[int, dict[int, Table]]:
     """Returns the tables times a weight, equal ones as one object; forbidden ones stay so."""
     if weight == 1:
@@ -478,19 +603,72 @@ def scaled(edges: dict[int, dict[int, Table]], weight: int) -> dict[int, dict[in
     return {i: {j: times(table) for j, table in near.items()} for i, near in edges.items()}
 
 
-def improve(core: Core, chosen: dict[int, int]) -> None:
+def between(first: Prices, second: Prices, part: float) -> Prices:
+    """Returns the prices a part of the way from the first ones to the second."""
+    found = {}
+    for time in sorted({*first, *second}):
+        own = first.get(time, 0.0)
+        found[time] = float(round(own + part * (second.get(time, 0.0) - own)))
+    return {t: p for t, p in found.items() if p}
+
+
+def improve(chosen: dict[int, int], costs: Costs, edges: Edges) -> None:
     """Changes one node at a time as long as that is cheaper."""
-    queue = dict.fromkeys(sorted(core.costs))
+    queue = dict.fromkeys(sorted(costs))
     while queue:
         i = next(iter(queue))
         del queue[i]
-        own = core.costs[i]
-        for j, table in core.edges[i].items():
+        own = costs[i]
+        for j, table in edges[i].items():
             own = own + table[:, chosen[j]]
         k = int(own.argmin())
         if own[k] < own[chosen[i]]:
             chosen[i] = k
-            queue.update(dict.fromkeys(core.edges[i]))
+            queue.update(dict.fromkeys(edges[i]))
+
+
+class Cuts:
+    """Choices that bound what prices can say: at any prices each costs what it costs, and what it
+    holds too much. ``times``: at which one of them held most, and too much.
+    """
+
+    def __init__(self, search: Search, core: Core, times: Iterable[int] = ()) -> None:
+        self.search, self.core = search, core
+        self.times = sorted(times)
+        self.cuts: list[tuple[float, dict[int, int]]] = []
+
+    def add(self, chosen: dict[int, int]) -> None:
+        """Adds a choice, and offers it to the search."""
+        search, limit = self.search, self.search.problem.limit
+        whole = self.core.choice(chosen)
+        cost = search.problem.cost(whole)
+        if cost >= FORBIDDEN:
+            return
+        search.offer(whole)
+        if limit is None or not self.core.times:
+            return
+        held = search.problem.held(whole)
+        worst = max(held, key=lambda t: (held[t], -t))
+        if held[worst] > limit and worst not in self.times:
+            self.times.append(worst)
+        self.cuts.append((float(search.scale * cost), held))
+
+    def best(self) -> Prices | None:
+        """Returns the prices at which the cheapest of the choices costs most; None without any."""
+        if not self.times or not self.cuts:
+            return None
+        limit = self.core.limit
+        rows = [(own, {t: at(held, t) - limit for t in self.times}) for own, held in self.cuts]
+        box = 4 * max(own for own, _ in self.cuts) / max(limit, 1)
+        prices, _ = master(rows, self.times, box, limit)
+        return {t: p for t, p in prices.items() if p}
+
+    def matters(self, bound: float) -> float:
+        """By how much a bound has to rise to be worth more passes."""
+        if np.isinf(bound):
+            return 0.0
+        gap = self.search.scale * float(self.search.target) - bound
+        return min(abs(bound) * 1e-4, gap * 0.02) if self.times else abs(bound) * 1e-4
 
 
 class Dual:
@@ -562,9 +740,8 @@ class Dual:
                 box,
                 limit,
             )
-            if reached - best[1] <= max(
-                0.5 * self.weight, 1e-4 * (search.target * self.weight - best[1]), 0.5
-            ):
+            known = min(search.target * self.weight - best[1], 4 * abs(best[1]))
+            if reached - best[1] <= max(0.5 * self.weight, 1e-4 * known, 0.5):
                 break
             if search.late:
                 break

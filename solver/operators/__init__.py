@@ -8,7 +8,16 @@ summary(path)      one line for ``dimsolve ops``
 
 from __future__ import annotations
 
-from .catalogue import Summary, examples, find, specimens, summary
+from .catalogue import Summary, examples, find, is_pointwise, specimens, summary
 from .paths import canonical, names
 
-__all__ = ["Summary", "canonical", "examples", "find", "names", "specimens", "summary"]
+__all__ = [
+    "Summary",
+    "canonical",
+    "examples",
+    "find",
+    "is_pointwise",
+    "names",
+    "specimens",
+    "summary",
+]

@@ -83,6 +83,16 @@ def find(path: str) -> Operator | None:
     )
 
 
+def is_pointwise(path: str) -> bool:
+    """Returns whether a callable treats every element by itself.
+
+    >>> is_pointwise("torch.Tensor.add_"), is_pointwise("torch.matmul")
+    (True, False)
+    """
+    resolved = _resolve(path)
+    return resolved is not None and isinstance(resolved[0].declare, Pointwise)
+
+
 def _parameters(declare: Callable[..., Declaration]) -> tuple[str, ...]:
     """The names of the parameters in order, ``*name`` for one that takes the rest."""
     if isinstance(declare, Pointwise):

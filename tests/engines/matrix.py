@@ -191,7 +191,7 @@ def counts_page(home: Path) -> str:
             "condition": f"legal exactly where `{every_count['condition']}`",
             "never": "legal for no count",
             "always": "legal for every count",
-            "examined": "nothing is proved beyond the counts that were run",
+            "examined": f"as far as it was run: {_cell(every_count['because'])}",
         }[every_count["kind"]]
         lines.append(f"| {folder} | {said} |")
     lines += ["", "## Plans that deal out experts", ""]

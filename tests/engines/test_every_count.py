@@ -52,6 +52,9 @@ def test_a_count_whose_parts_nothing_forbids_is_not_spoken_of() -> None:
     found, _ = proved(Mlp(), PAIR, 2, 3, 4)
     assert (found.kind, found.legal) == ("examined", (2, 3, 4))
     assert str(found) == "examined: tp = 2..4; of other counts nothing is proved"
+    assert found.because == (
+        "no size forbids any larger count, and counts of more than 160 ranks together are not run"
+    )
 
 
 def test_a_plan_that_cuts_nothing_is_right_for_every_count() -> None:

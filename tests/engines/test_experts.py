@@ -4,6 +4,7 @@ since nothing is proved of the experts' own code.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import dimsolve as ds
 from dimsolve.exec.engines.audit import prepared
 from dimsolve.partition.engines.tp_plan import TpPlanError, with_experts
+from tests.face.cli.command_line import ask
 
 from . import tiny
 from .engine import World, prepare
@@ -95,3 +97,54 @@ def test_a_plan_that_deals_out_nothing_is_refused() -> None:
 def test_a_rule_for_experts_drops_those_inside_of_the_module() -> None:
     tp = {"a.experts": "x", "a.experts.down": "x", "a.expertsish": "x"}
     assert with_experts(tp, {"a.experts": "y"}) == {"a.expertsish": "x", "a.experts": "y"}
+
+
+TINY = "dimsolve.examples.mixtral:tiny"
+
+
+def test_the_command_line_deals_out_the_experts_that_a_model_says() -> None:
+    """Doubt has the exit code 3, a refutation 1."""
+    answer = ask("audit", TINY, "--ep", "--tp", "2,3")
+    lines = answer.out.splitlines()
+    assert lines[1] == "  tp = 2: unknown"
+    assert lines[2].endswith("experts: the code of the experts is not followed")
+    assert lines[3:6] == [
+        "  tp = 3: illegal",
+        "    style: model.layers.0.mlp.experts: 4 experts cannot be dealt out evenly to 3 ranks",
+        "      hint: take a count that divides 4",
+    ]
+    assert (answer.code, answer.err) == (1, "")
+
+
+def test_a_file_changes_the_plan_for_experts_on_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "experts.json"
+    path.write_text(json.dumps({f"{EXPERTS}.down_proj": "colwise"}), encoding="utf-8")
+    answer = ask("audit", TINY, "--ep-plan", str(path), "--tp", "2")
+    assert answer.code == 3
+    assert answer.out.splitlines() == [
+        "MixtralForCausalLM, 9 rules, at input_ids (4, 16), labels (4, 16)",
+        "  tp = 2: unknown",
+        f"    style: {EXPERTS}.down_proj: colwise in an ep_plan cuts along the ranks of experts, "
+        "which is not followed",
+        "      hint: write it in tp_plan",
+    ]
+    found = json.loads(ask("audit", TINY, "--ep-plan", str(path), "--tp", "2", "--json").out)
+    assert found["plan"][f"{EXPERTS}.down_proj"] == "colwise" and not found["ok"]
+
+
+def test_what_has_no_experts_and_what_is_no_plan_are_refused_on_the_command_line(
+    tmp_path: Path,
+) -> None:
+    answer = ask("audit", "dimsolve.examples.llama:tiny", "--ep", "--tp", "2")
+    assert answer.code == 1
+    assert answer.err.splitlines()[:2] == [
+        "TpPlanError: there is no ep_plan to audit",
+        "  no rule for LlamaForCausalLM is ep_dispatch_experts: "
+        "transformers deals out no experts then",
+    ]
+    path = tmp_path / "none.json"
+    answer = ask("audit", TINY, "--ep-plan", str(path), "--tp", "2")
+    assert answer.code == 1
+    assert answer.err.startswith(
+        f"TpPlanError: this is not a tp_plan\n  {path}: [Errno 2] No such file or directory"
+    )

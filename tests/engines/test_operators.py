@@ -128,6 +128,44 @@ def test_the_rules_that_the_page_calls_wrong_are_wrong_in_the_torch_that_it_name
         assert set(said.values()) == {"wrong"}
 
 
+def test_every_tensor_of_a_list_has_a_placement() -> None:
+    import torch
+
+    strategies = ds.to_register_sharding("torch.cat")([torch.ones(4, 6), torch.ones(4, 2)], 1)
+    assert [str(row) for row in strategies] == [
+        "([Replicate()], [Replicate(), Replicate(), None])",
+        "([Shard(dim=0)], [Shard(dim=0), Shard(dim=0), None])",
+    ]
+
+
+def test_a_length_that_is_an_argument_is_not_cut() -> None:
+    """DTensor gives every rank the sizes of the whole; -1 is none of them."""
+    import torch
+
+    strategies = ds.to_register_sharding("torch.reshape")(torch.ones(4, 6), (4, 2, 3))
+    assert len(strategies) == 1
+    squeezed = ds.to_register_sharding("torch.squeeze")
+    assert len(squeezed(torch.ones(4, 1, 6))) == 1  # of a part of one row it would drop more
+    assert len(squeezed(torch.ones(4, 1, 6), 1)) == 3
+
+
+def test_an_operator_that_draws_is_refused() -> None:
+    import torch
+
+    with pytest.raises(OperatorError, match="dropout draws random numbers, each rank its own"):
+        ds.to_register_sharding("torch.nn.functional.dropout")(torch.ones(4), 0.5, True)
+
+
+def test_dtensor_gives_what_one_device_does_by_our_strategies() -> None:
+    """A sample of `python -m tests.engines.dtensor exports`, in a process of its own."""
+    paths = ["torch.cat", "torch.squeeze", "torch.nn.functional.linear"]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.engines.dtensor", "exports", *paths]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    *others, last = run.stdout.splitlines()
+    assert others[0].startswith("equal: ") and last.startswith("no part may be empty: ")
+    assert len(others) == 1
+
+
 def test_a_dimension_of_two_factors_is_not_cut_for_any_count() -> None:
     import torch
 

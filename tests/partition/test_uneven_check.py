@@ -9,7 +9,7 @@ import pytest
 
 import dimsolve as ds
 from dimsolve.api.results import LegalityModel
-from tests.exec.verification.unequal import failures
+from tests.exec.verification.unequal import failures, reason_of, splits_of
 
 
 def test_parts_have_the_lengths_that_chunk_makes() -> None:
@@ -89,6 +89,25 @@ def test_json_says_the_part_and_the_waste_of_unequal_parts_only() -> None:
     ["torch.matmul", "torch.nn.functional.embedding", "torch.tril", "torch.nn.functional.linear"],
 )
 def test_unequal_and_empty_parts_of_the_library_are_equal_to_the_whole(name: str) -> None:
+    """A sample of `python -m tests.exec.verification.unequal`: of lengths, and of operators."""
     found: Counter[str] = Counter()
-    assert list(failures(name, found)) == []
+    assert list(failures(name, found, (0, 1, 7, 12))) == []
     assert found["unequal"] + found["with an empty part"] > 0
+
+
+@pytest.mark.parametrize("name", ["torch.softmax", "torch.mean", "torch.cumsum"])
+def test_counts_that_are_refused_fail(name: str) -> None:
+    """What is marked ^ and what is weighed alike, in parts all the same: other numbers, or none."""
+    refused = [
+        found
+        for _, _, run in splits_of(name, (5, 6))
+        for found in ([run()] if run is not None else [])
+        if found.refused and reason_of(found) != "a part would be empty"
+    ]
+    assert refused and all(found.ran in ("raises", "differs") for found in refused)
+
+
+def test_a_rule_that_needs_something_has_no_parts_of_nothing() -> None:
+    answer = ds.check("torch.nn.functional.cross_entropy", ["4, 0", "4, 0"], "c", 2)
+    assert (answer.verdict, answer.reason) == ("illegal", "c = 0 leaves every part empty")
+    assert ds.check("torch.nn.functional.linear", ["4, 0", "2, 0"], "k", 2).verdict == "legal"

@@ -88,6 +88,59 @@ def test_other_dtypes_go_alone() -> None:
         ]
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "shared", "back"),
+    [
+        (Shard(0), Shard(1), False, "all-to-all"),
+        (Shard(0), Replicate(), True, "reduce-scatter"),
+        (Partial(), Shard(1), False, "all-gather"),
+    ],
+    ids=str,
+)
+def test_only_what_needs_a_gradient_has_one_and_is_sent_back(
+    source: Placement, target: Placement, shared: bool, back: str
+) -> None:
+    """All go there in one collective; the way back is sent once, for the others alone, also where
+    gradients are recorded, and not at all where nothing needs one or none is asked for.
+    """
+
+    def both(member: Member) -> None:
+        calls: Counter[str] = Counter()
+        end = Counting(member["a"], calls)
+        given = [torch.randn(4, 4, n) for n in (1, 2, 3)]
+        made = convert_together(given, source, target, end, shared_gradient=shared)
+        assert not any(each.requires_grad for each in made)
+        for each in given[1:]:
+            each.requires_grad_()
+        calls.clear()
+        made = convert_together(given, source, target, end, shared_gradient=shared)
+        assert [each.requires_grad for each in made] == [False, True, True]
+        assert calls.total() == 1
+        total = sum([each.square().sum() for each in made])
+        for create in (False, True):
+            for asked in (given[1:], given[2:]):
+                calls.clear()
+                found = torch.autograd.grad(total, asked, retain_graph=True, create_graph=create)
+                assert calls == {back: 1}
+                alone = [
+                    convert(x, source, target, member["a"], shared_gradient=shared) for x in asked
+                ]
+                wanted = torch.autograd.grad(sum([x.square().sum() for x in alone]), asked)
+                torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+
+    SimulatedWorld[Any]({"a": 2}).run(both)
+
+
+def test_results_have_memory_of_their_own_in_inference_mode() -> None:
+    def both(member: Member) -> None:
+        with torch.inference_mode():
+            given = [torch.ones(4, 4), torch.ones(4, 2)]
+            for made in convert_together(given, Shard(0), Shard(1), member["a"]):
+                assert made.untyped_storage().nbytes() == made.nbytes
+
+    SimulatedWorld[Any]({"a": 2}).run(both)
+
+
 class Mixing(nn.Module):
     """(batch, seq, 16) -> the same, four heads."""
 

@@ -53,6 +53,15 @@ def test_key_value_heads_are_held_by_several_ranks(count: int) -> None:
     assert_equal(train(model, example, dynamic, sizes(plan), None, plan=plan))
 
 
+@pytest.mark.parametrize("word", ["optimizer", "shared"])
+def test_what_is_said_of_an_axis_that_is_seen_as_two_is_said_of_both(word: str) -> None:
+    """The key-value heads that two ranks hold alike are stored in parts by these two."""
+    model, example, dynamic = uneven_models.grouped()
+    plan = plan_of(model, example, dynamic, {"tp": 4}, policy="tensor", state={"tp": word})
+    assert plan.state == {"tp_0": word, "tp_1": word}
+    assert_equal(train(model, example, dynamic, sizes(plan), None, plan=plan))
+
+
 def test_the_configuration_that_fails_in_the_forward_pass_elsewhere() -> None:
     # huggingface/transformers#48307: 4 key-value heads over 8 ranks, with norms of queries and keys
     from transformers import Qwen3Config, Qwen3ForCausalLM
@@ -106,6 +115,21 @@ def test_no_batch_is_refused_where_batches_may_be_cut_unequally() -> None:
     def work(part: Any) -> list[Any]:
         run = CheckedRun(part, deepcopy(model))
         return [run.step(uneven_models.batch(rows, rows)) for rows in (4, 7, 1, 2)]
+
+    for steps in parts(model, plan, {"dp": 3}, work):
+        assert_equal(steps)
+
+
+def test_a_rank_with_nothing_joins_in_summing_the_gradient_of_a_mask() -> None:
+    """torch's attention has no gradient for its mask where there are no queries."""
+    model, example = uneven_models.biased_attention()
+    plan = plan_of(model, example, {"x": {0: "rows"}}, {"dp": 3}, policy="data", uneven="allow")
+    assert plan.conditions == []
+
+    def work(part: Any) -> list[Any]:
+        assert "connecting(torch.nn.functional.scaled_dot_product_attention)" in part.source()
+        run = CheckedRun(part, deepcopy(model))
+        return [run.step({"x": example["x"][:rows]}) for rows in (4, 1, 6)]
 
     for steps in parts(model, plan, {"dp": 3}, work):
         assert_equal(steps)

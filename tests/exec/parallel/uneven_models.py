@@ -47,6 +47,27 @@ def batch(rows: int = 2, seed: int = 0, vocabulary: int = 10) -> dict[str, Tenso
     }
 
 
+class Biased(nn.Module):
+    """Attention with a bias that is learned, over rows of 6."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(8, 8) for _ in range(3))
+        self.bias = nn.Parameter(torch.randn(2, 6, 6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        shape = x.shape[0], x.shape[1], 2, 4
+        q, k, v = (each(x).view(shape).transpose(1, 2) for each in (self.q, self.k, self.v))
+        mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=self.bias)
+        return mixed.transpose(1, 2).flatten(2).square().sum()
+
+
+def biased_attention() -> tuple[nn.Module, dict[str, Tensor]]:
+    """Returns the model in float64, with a call."""
+    torch.manual_seed(0)
+    return Biased().double(), {"x": torch.randn(6, 6, 8, dtype=torch.float64)}
+
+
 ROWS = {"ids": {0: "batch"}, "target": {0: "batch"}}
 """Both tensors have as many rows as there are."""
 

@@ -190,6 +190,29 @@ def test_a_plan_fits_in_memory_or_there_is_a_proof_that_none_does() -> None:
     assert found.value.diagnostic.code == "nothing-fits"
 
 
+@pytest.mark.parametrize("seconds", [0.0, 5.0])
+def test_within_a_limit_no_named_policy_that_fits_is_faster(seconds: float) -> None:
+    """At a batch that the data policy over both axes cannot take, and a vocabulary that only
+    unequal parts cut: the named policies are asked for both ways, and what does not hold is left
+    out.
+    """
+    with Graph("tied") as g:
+        ids = g.input("ids", "batch, seq", "int64")
+        weight = g.parameter("weight", (97, 32), "float64")
+        hidden = g.call("torch.nn.functional.embedding", ids, weight)
+        g.output(g.call("torch.nn.functional.linear", hidden, weight))
+    mesh, asked = {"dp": 2, "tp": 2}, {"batch": 6, "seq": 16}
+    for uneven in ("refuse", "parameters"):
+        for policy in ("data+tensor", "tensor"):
+            named = ds.plan(g, mesh, policy, uneven=uneven)
+            limit = named.memory(asked).total
+            more: dict[str, Any] = {"machine": SLOW, "sizes": asked, "seconds": seconds}
+            best = ds.plan(g, mesh, "auto", memory=limit, **more)
+            assert best.search is not None and best.memory(asked).total <= limit
+            assert best.search.cost <= named.cost(asked, machine=SLOW).picoseconds
+            assert ds.verify(best).ok
+
+
 @pytest.mark.parametrize("limit", [None, 900_000])
 def test_a_search_without_time_takes_a_plan_that_is_legal_and_claims_nothing(
     limit: int | None,

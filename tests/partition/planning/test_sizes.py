@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 import dimsolve as ds
 from dimsolve.exec.graph import Graph
@@ -134,3 +135,34 @@ def test_a_plan_is_compared_with_a_plan(other: Any) -> None:
         f"this is not a plan\n  {other!r} is a {type(other).__name__}\n"
         "  hint: dimsolve.plan(graph, mesh, policy) makes one, Plan.from_json reads one"
     )
+
+
+class Positive(torch.nn.Module):
+    """The mean of what is above 0: how much that is, its values decide."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[x > 0].square().mean()
+
+
+def test_a_length_that_values_decide_is_asked_for_and_taken() -> None:
+    graph = ds.trace(Positive(), kwargs={"x": torch.ones(4, 6)}, dynamic={"x": {0: "batch"}})
+    plan = ds.plan(graph, {"dp": 2})
+    (name,) = set(graph.symbols) - {"batch"}
+    known = f'{{"batch": 12, "{name}": 1}}'
+    said = (
+        "a length is known only when the model runs\n"
+        f"  no size is given for {name}, which the values of a tensor decide\n"
+        f"  hint: say how long it is, plan.memory({known})"
+    )
+    assert refused("memory", {"batch": 12}, plan=plan) == said
+    few, all_of_them = (plan.memory({"batch": 12, name: count}).total for count in (1, 72))
+    assert 0 < few < all_of_them
+    with pytest.raises(ds.PlanError) as found:
+        ds.plan(graph, {"dp": 2}, "auto", sizes={"batch": 12})
+    assert str(found.value) == (
+        "a length is known only when the model runs\n"
+        f"  the policy 'auto' needs a size for {name}, which the values of a tensor decide\n"
+        f"  hint: say how long it is, dimsolve.plan(graph, mesh, 'auto', sizes={known})"
+    )
+    best = ds.plan(graph, {"dp": 2}, "auto", sizes={"batch": 12, name: 40})
+    assert ds.verify(best).ok
