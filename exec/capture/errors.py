@@ -39,6 +39,9 @@ _REFUSED = problems(
     unknown-tensor: the model returns a tensor that its program does not make: {place}
       torch hands it out as an attribute of a tensor that the call was given
       hint: return it by itself, in a tuple, a list, a dict or a dataclass
+    unknown-size: torch has made a number of the program that no length of an input tells
+      it is {number}, the {what} of {name}
+      hint: give the tensor by itself, in memory of its own: x.clone()
     excludes-example: the graph would need {condition}, and the example has {sizes}
       it comes from {origin}
       hint: give an example whose dynamic dimensions are all different and more than 1
@@ -125,6 +128,11 @@ def a_part() -> TraceError:
 def unknown_tensor(place: str) -> TraceError:
     """A model that returns, in an object, a tensor that the captured program does not make."""
     return _REFUSED["unknown-tensor"](place=place)
+
+
+def unknown_size(number: str, what: str, name: str) -> TraceError:
+    """A number that torch takes from an argument, and that is none of its lengths."""
+    return _REFUSED["unknown-size"](number=number, what=what, name=name)
 
 
 def excludes_example(condition: Condition, sizes: Mapping[str, int]) -> TraceError:

@@ -103,10 +103,11 @@ from .errors import (
     function_transform,
     reentrant_closure,
     replaces_data,
+    unknown_size,
     unknown_tensor,
     unreachable,
 )
-from .torch_dims import Guards, TorchDims, specialised
+from .torch_dims import Guards, NotExpressible, TorchDims, specialised
 from .torch_python import ARGUMENTS_OF_CHECKPOINT
 from .traced_model import refuse_backward_hooks, traced_model
 
@@ -212,7 +213,10 @@ class Inputs:
         if id(example) not in self.state:
             self._refuse_unseen(node)
         if not hasattr(fake, "dtype"):
-            return self._size(self.dims.dim(fake))
+            try:
+                return self._size(self.dims.dim(fake))
+            except NotExpressible as error:
+                raise unknown_size(str(error), *self._property(node)) from None
         dims = self.dims.shape(fake)
         type = TensorType(len(dims), dtype_of(fake), Known(dims))
         name, kind = self.state.get(id(example), (node.name, CONSTANT))
@@ -220,6 +224,13 @@ class Inputs:
             self.graph.attachments[name] = example
         preferred = "".join(c if c.isalnum() else "_" for c in name)
         return self.graph.input(self.graph.fresh_name(preferred), type, kind=kind, target=name)
+
+    def _property(self, node: Any) -> tuple[str, str]:
+        """Which number of which argument a placeholder is, in words."""
+        source = node.meta.get("source")
+        what = getattr(getattr(source, "prop", None), "name", "value").lower().replace("_", " ")
+        leaves = {leaf.path: leaf.name for leaf in self.captured.leaves}
+        return what, leaves.get(_path(getattr(source, "base", None)), "an argument")
 
     def _refuse_unseen(self, node: Any) -> None:
         """Raises TraceError for a tensor that torch has from an argument, and that no leaf is."""

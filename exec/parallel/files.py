@@ -37,6 +37,7 @@ _OTHER_SHAPE = Problem(
     "other-shape",
     "{name} has another shape",
     "it is {found} in {file} and {whole} in the model",
+    "make the model of the config that is beside the files, or load files of this model",
 )
 _OTHER_NAMES = Problem(
     LoweringError,

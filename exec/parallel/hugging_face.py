@@ -82,9 +82,9 @@ def _keep_all(layers: Any, longest: int) -> None:
 _NOT_WRITTEN = Problem(
     LoweringError,
     "not-written",
-    "the first rank has not written the checkpoint",
-    "it failed, and says why",
-    "see its error",
+    "rank 0 has not written the checkpoint",
+    "save_pretrained raised an error there, and the other ranks have waited for it",
+    "rank 0 says why; it needs a folder that it can write to",
 )
 _NO_STATE = Problem(
     LoweringError,

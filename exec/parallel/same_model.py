@@ -123,8 +123,7 @@ _METHOD = Problem(
     "{name}, a {kind} inside of a part, has no {attribute}",
     "it holds this rank's parts of parameters, and nothing else of the model's module: what is "
     "changed there, or made of parts, would be wrong without a word",
-    "ask the model before it is traced, or a whole model that has loaded part.state_dict(); "
-    "adapters of peft are written by part.save_pretrained(folder)",
+    "ask the model before it is traced, or a whole model that has loaded part.state_dict(){more}",
 )
 MODULE_CALL = Problem(
     LoweringError,
@@ -289,9 +288,13 @@ class PartModule(torch.nn.Module):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            if not name.startswith("__") and hasattr(self.of(), name):
-                raise _METHOD(name=self.path, kind=self.kind, attribute=name) from None
-            raise
+            original = self.of()
+            if name.startswith("__") or not hasattr(original, name):
+                raise
+            of_peft = type(original).__module__.startswith("peft.")
+            more = "; part.save_pretrained(folder) writes adapters of peft" if of_peft else ""
+            error = _METHOD(name=self.path, kind=self.kind, attribute=name, more=more)
+            raise error from None
 
     def apply(self, fn: Callable[[torch.nn.Module], None]) -> Self:
         """Raises LoweringError: it would find modules of no class that it knows."""

@@ -65,6 +65,7 @@ _OTHER_SHAPE = Problem(
     "other-shape",
     "{name} has another shape",
     "it is {found}; the whole is {whole} and this rank's part is {shape}",
+    "give the whole, as model.state_dict() holds it, a DTensor of it, or this rank's part",
 )
 
 

@@ -130,3 +130,16 @@ def test_gradients_of_flex_attention_are_refused_with_what_would_work() -> None:
         'mask (attn_implementation="sdpa" of transformers\' models) needs neither, and is cut by '
         "heads",
     ]
+
+
+def test_a_number_that_no_length_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as where in its memory a tensor begins, were it not moved to the start."""
+    monkeypatch.setattr("dimsolve.exec.capture.capture._at_the_start", lambda tensor: tensor)
+    rows = torch.arange(96).reshape(24, 4)[20:24]
+    with pytest.raises(ds.TraceError) as caught:
+        ds.trace(torch.nn.Embedding(96, 8), kwargs={"input": rows}, dynamic={"input": {0: "b"}})
+    title, number, hint = str(caught.value).splitlines()
+    assert title == "torch has made a number of the program that no length of an input tells"
+    assert number.startswith("  it is s")
+    assert number.endswith(", the storage offset of input")
+    assert hint == "  hint: give the tensor by itself, in memory of its own: x.clone()"

@@ -46,7 +46,9 @@ def test_files_of_another_model_are_refused_before_anything_changes(tmp_path: Pa
         )
         assert shape == (
             "LoweringError: up.weight has another shape\n"
-            "  it is (32, 15) in shape.safetensors and (32, 16) in the model"
+            "  it is (32, 15) in shape.safetensors and (32, 16) in the model\n"
+            "  hint: make the model of the config that is beside the files, or load files of this "
+            "model"
         )
         assert unchanged
 
@@ -65,7 +67,7 @@ def test_a_part_saves_what_transformers_reads(tmp_path: Path) -> None:
         )
     assert first[1][0].startswith("NotADirectoryError")
     assert second[1][0] == (
-        "LoweringError: the first rank has not written the checkpoint\n"
-        "  it failed, and says why\n"
-        "  hint: see its error"
+        "LoweringError: rank 0 has not written the checkpoint\n"
+        "  save_pretrained raised an error there, and the other ranks have waited for it\n"
+        "  hint: rank 0 says why; it needs a folder that it can write to"
     )
