@@ -26,9 +26,9 @@ from torch import Tensor
 
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.operator import Declaration, Operator, operator_of
-from dimsolve.partition.placement import Partial, Placement, Replicate, Shard
+from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 from dimsolve.partition.planning.choices import Choice, Contract, OperatorClass
-from dimsolve.partition.rules.table import rules_of
+from dimsolve.partition.rules.table import rules_of, runs_empty
 from dimsolve.solver.graphs.deduction import find_operator
 from dimsolve.solver.graphs.names import path_of
 from dimsolve.solver.infer import infer_sizes
@@ -298,7 +298,8 @@ class Follow:
             choices = [c for c in op_class.choices() if all(p == R for p in c.inputs)]
         reason = "a rank passes other sizes than one device does"
         for found in choices:
-            lengths = found if isinstance(found, str) else self._lengths(op_class, found)
+            empty = runs_empty(operator.path)
+            lengths = found if isinstance(found, str) else self._lengths(op_class, found, empty)
             if isinstance(lengths, str):
                 reason = lengths
                 continue
@@ -340,8 +341,15 @@ class Follow:
                 reasons.append(f"its inputs are {has}; they must be {asked}")
         return reasons[0] if reasons else "no rule has these placements"
 
-    def _lengths(self, op_class: OperatorClass, choice: Choice) -> list[dict[str, int]] | str:
-        """The lengths of all identifiers on every rank."""
+    def _lengths(
+        self, op_class: OperatorClass, choice: Choice, empty: bool
+    ) -> list[dict[str, int]] | str:
+        """The lengths of all identifiers on every rank. empty: whether the function runs where one
+        is 0; then nothing is what it adds to a sum, as `parts_of` says of rules.
+        """
+        placements = (*choice.inputs, *choice.outputs)
+        joined = {p.reduction for p in placements if isinstance(p, Partial)}
+        empty = empty and joined <= {Reduction.SUM}
         lengths = [
             {name: n for name, n in op_class.lengths.items() if isinstance(n, int)}
             for _ in range(self.count)
@@ -353,7 +361,7 @@ class Follow:
             if length % (divisor * self.count) and divisor > 1:
                 return f"{self.count} does not divide {need.name} = {length} in {divisor} parts"
             for rank, own in enumerate(part_lengths(length, self.count)):
-                if own == 0:
+                if own == 0 and not empty:
                     return f"rank {rank} has nothing of {need.name} = {length}"
                 lengths[rank][need.name] = own
         return lengths

@@ -77,11 +77,23 @@ def test_plans_of_other_families_are_proved(folder: str) -> None:
 
 
 def test_parts_of_unequal_lengths_are_right_where_every_call_takes_them() -> None:
-    assert audited(Mlp(), PAIR, 2, 5).ok
-    nothing = audited(Mlp(), PAIR, 7)  # 24 in parts of 4: the last of 7 ranks has none
-    assert nothing.having("unknown") == (7,)
-    assert only(nothing).reason == "linear: rank 6 has nothing of n = 24"
+    assert audited(Mlp(), PAIR, 2, 5, 7).ok  # 24 in parts of 4: the last of 7 ranks has none
     assert audited(Mlp(), {"up": "colwise_gather_output", "down": "rowwise_split_input"}, 5).ok
+
+
+class Widened(Mlp):
+    """What nobody knows to run with nothing."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.down(self.up(x).double().float())
+        return found
+
+
+def test_a_rank_that_has_nothing_is_right_where_the_function_is_known_to_run_so() -> None:
+    assert audited(Widened(), PAIR, 5).ok
+    nothing = audited(Widened(), PAIR, 7)
+    assert nothing.having("unknown") == (7,)
+    assert only(nothing).reason == "double: rank 6 has nothing of c = 24"
 
 
 def test_what_is_left_in_parts_is_named() -> None:
