@@ -135,6 +135,13 @@ _OTHER_AUTOCAST = Problem(
     "rank {rank}: {cast}\n  rank {other}: {others}",
     "call the module inside of the same torch.autocast on every rank",
 )
+_OTHER_FROZEN = Problem(
+    AgreementError,
+    "gradients-differ",
+    "the ranks train different parameters",
+    "{names} a gradient on rank {rank}, and not on rank {other}",
+    "set requires_grad alike on every rank",
+)
 _SILENT = Problem(
     AgreementError,
     "no-answer",
@@ -146,7 +153,8 @@ _SILENT = Problem(
 
 class _Report(NamedTuple):
     """What a rank sends about its inputs. layouts: of DTensors, in words. running: it has begun
-    with them already, and sends no digests. cast: what autocast casts to there.
+    with them already, and sends no digests. cast: what autocast casts to there. frozen: the names
+    of parameters that require no gradient.
     """
 
     shapes: Mapping[str, Sequence[int]]
@@ -155,6 +163,7 @@ class _Report(NamedTuple):
     running: bool
     digests: Mapping[str, str]
     cast: str = ""
+    frozen: Sequence[str] = ()
     state: Sequence[float] = ()
 
     def __str__(self) -> str:
@@ -276,7 +285,8 @@ class Agreement:
         """Notes a call with sizes that were agreed on before, for ranks that have not met them.
 
         shapes: the names of the inputs, for each a tuple that begins with its shape, the layouts of
-        DTensors in words, and what autocast casts to.
+        DTensors in words, what autocast casts to, and the names of parameters that require no
+        gradient.
         """
         self._known[self.calls % HISTORY] = (self.calls, shapes)
 
@@ -289,15 +299,16 @@ class Agreement:
         *,
         layouts: str = "",
         cast: Mapping[str, str] | None = None,
+        frozen: Sequence[str] = (),
         part: Any = None,
     ) -> None:
         """Checks inputs of new sizes on all ranks together: the sizes against the plan's conditions
         and the other ranks', and the contents where ranks must have the same.
 
         tensors: as this rank was given them. mesh: the sizes of the symbols in the plan's mesh.
-        layouts: of DTensors, in words. cast: what autocast casts to here. part: whose state
-        all ranks must hold. Raises what is wrong here, or AgreementError where another rank's
-        inputs are wrong, or others.
+        layouts: of DTensors, in words. cast: what autocast casts to here. frozen: the names of
+        parameters that require no gradient here. part: whose state all ranks must hold. Raises
+        what is wrong here, or AgreementError where another rank's inputs are wrong, or others.
         """
         shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
         problem = self._problem(given, tensors, shapes, inputs, mesh)
@@ -306,7 +317,8 @@ class Agreement:
             digested = {} if problem else {name: digest(each) for name, each in tensors.items()}
             cast_text = _cast_text(cast or {})
             state = [] if part is None else state_told(part)
-            mine = _Report(shapes, layouts, str(problem or ""), False, digested, cast_text, state)
+            said = str(problem or "")
+            mine = _Report(shapes, layouts, said, False, digested, cast_text, frozen, state)
             received = self._exchange(f"inputs/{self.calls}", json.dumps(mine))
             reports = {rank: _Report(*json.loads(text)) for rank, text in received.items()}
             problem = self._difference(reports, given, problem, part)
@@ -358,6 +370,11 @@ class Agreement:
                     other=rank,
                     others=other.cast or "autocast is off",
                 )
+            for one, two in ((first, rank), (rank, first)):
+                frozen = [n for n in received[two].frozen if n not in received[one].frozen]
+                if frozen:
+                    more = f" and {len(frozen) - 1} more require" if frozen[1:] else " requires"
+                    return _OTHER_FROZEN(names=frozen[0] + more, rank=one, other=two)
         digested = {rank: other.digests for rank, other in received.items()}
         places = self._places(given)
         different = given.different_contents(digested, places)
@@ -479,9 +496,9 @@ class Agreement:
         topic = f"inputs/{call}"
         if noted == call and topic not in self._sent:
             self._sent.add(topic)
-            names, key, layouts, cast = shapes
+            names, key, layouts, cast, frozen = shapes
             sizes = {name: tuple(given[0]) for name, given in zip(names, key, strict=True)}
-            report = _Report(sizes, layouts, "", True, {}, _cast_text(cast))
+            report = _Report(sizes, layouts, "", True, {}, _cast_text(cast), frozen)
             self._store.set(f"{topic}/{self.rank}", json.dumps(report))
 
 

@@ -186,9 +186,10 @@ class Entry:
         agreement, names = self.agreement, self.arguments.names
         agreement.calls += 1
         cast = autocast_now()
-        key = (self._told_apart_by(inputs, form), *cast.items())
+        trained = tuple([parameter.requires_grad for parameter in part.parameters()])
+        key = (self._told_apart_by(inputs, form), trained, *cast.items())
         if key in form.admitted:
-            agreement.note((names, _sizes(inputs), form.text, cast))
+            agreement.note((names, _sizes(inputs), form.text, cast, frozen_in(part, trained)))
             if is_compared(agreement.calls):
                 check_structure(part)
                 if not agreement.alone:
@@ -206,6 +207,7 @@ class Entry:
             self.mesh_sizes,
             layouts=form.text,
             cast=cast,
+            frozen=frozen_in(part, trained),
             part=part,
         )
         form.admitted.add(key)
@@ -241,6 +243,12 @@ class Entry:
                 explain(error, form.program, self.ends)
             raise
         return self.rebuild(result, objects)
+
+
+def frozen_in(part: Any, trained: Sequence[bool]) -> list[str]:
+    """Returns the names of a part's parameters that require no gradient."""
+    names = [name for name, _ in part.named_parameters()]
+    return [name for name, wanted in zip(names, trained, strict=True) if not wanted]
 
 
 def _sizes(inputs: Sequence[Tensor]) -> tuple[Any, ...]:

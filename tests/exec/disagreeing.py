@@ -104,6 +104,15 @@ def other_autocast() -> str:
         return raised(module, torch.ones(4, 8))
 
 
+def frozen_on_one_rank() -> list[str]:
+    """One rank freezes a parameter of its part."""
+    module = part(MESH_OF_TWO, "data")
+    if dist.get_rank():
+        next(module.parameters()).requires_grad_(False)
+    said = raised(module, torch.ones(4, 8))
+    return [said, next(name for name, _ in module.named_parameters())]
+
+
 def other_weights() -> str:
     model = Small()
     if dist.get_rank():

@@ -292,6 +292,16 @@ def test_ranks_under_other_autocasts_say_so() -> None:
     assert world(2).run(disagreeing.other_autocast) == [text, text]
 
 
+def test_a_parameter_that_is_frozen_on_one_rank_is_named() -> None:
+    """torch would sum the gradients of other parameters instead, or wait for ever."""
+    for said, name in world(2).run(disagreeing.frozen_on_one_rank):
+        assert said == (
+            "AgreementError: the ranks train different parameters\n"
+            f"  {name} requires a gradient on rank 0, and not on rank 1\n"
+            "  hint: set requires_grad alike on every rank"
+        )
+
+
 def test_other_weights_on_one_rank() -> None:
     for text in world(2).run(disagreeing.other_weights):
         assert text.startswith("AgreementError: the ranks' models have different weights\n")
