@@ -39,7 +39,7 @@ from .aliasing import VIEWS
 from .checkpoints import Extent, Uses, extents
 from .plan_data import ConversionPlan, LocalTensor, OperatorPlan, OutputPlan, PlanData, problem
 from .reshard import item_bytes
-from .saved import INSIDE, Saved, saved_by
+from .saved import INSIDE, TEMPORARIES, Saved, saved_by
 from .sizes import Sizes
 from .transit import Way, held_by
 
@@ -483,6 +483,9 @@ class _Step:
                 made = sum(max(size, largest) for size in new.values())
             made *= 1 + (saved_by(operator.name) is Saved.EXTRA)  # zeros, and what is put there
             made += self.beside(operator)
+            if operator.name in TEMPORARIES:
+                largest = max(map(self.bytes_of, (*operator.operands, *operator.outputs)))
+                made += TEMPORARIES[operator.name] * largest
             self.note(self.gathered(operator, self.blocks.backward), made)
             for name in outputs:
                 self.gradients.pop(name, None)

@@ -56,6 +56,21 @@ SAVED = {name: saved for saved, names in _NAMES.items() for name in names.split(
 """Function, by name -> what it keeps."""
 
 
+_TEMPORARIES: dict[int, str] = {
+    1: "einsum",
+    2: "logsumexp std var std_mean var_mean binary_cross_entropy_with_logits",
+    3: "group_norm batch_norm instance_norm normalize cdist",
+    4: "rms_norm kl_div",
+    5: "cosine_similarity",
+    6: "cumprod prod",
+}
+TEMPORARIES = {name: count for count, names in _TEMPORARIES.items() for name in names.split()}
+"""Function, by name -> how many tensors of the size of its largest its backward pass makes beside
+the gradients: torch has no kernel for it, and computes it step by step. Measured, by
+``tests/partition/test_temporaries.py``, and rounded up.
+"""
+
+
 INSIDE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     path: (("t k h", "t k h", *["t k i"] * 4), ("t k h", "t k h", *["t k i"] * 4))
     for path in ("dimsolve.exec.experts.experts", "dimsolve.exec.experts.biased_experts")

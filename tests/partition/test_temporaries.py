@@ -1,0 +1,66 @@
+"""Law: a plan says no less than is needed where torch computes a gradient step by step, and makes
+tensors for that alone. One device has no collective: what is measured is the model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import dimsolve as ds
+from dimsolve.partition.saved import TEMPORARIES
+from tests.exec.peaks import Peak
+
+ROWS, WIDTH = 256, 96
+OF: dict[str, Callable[[Tensor], Tensor]] = {
+    "einsum": lambda z: torch.einsum("bi,bj->ij", z, z).square().mean(),
+    "logsumexp": lambda z: z.logsumexp(-1).sum(),
+    "std": lambda z: z.std(-1).sum(),
+    "var": lambda z: z.var(-1).sum(),
+    "std_mean": lambda z: torch.std_mean(z, -1)[0].sum(),
+    "var_mean": lambda z: torch.var_mean(z, -1)[0].sum(),
+    "binary_cross_entropy_with_logits": lambda z: functional.binary_cross_entropy_with_logits(
+        z, z.sigmoid().detach()
+    ),
+    "group_norm": lambda z: functional.group_norm(z, 4).square().sum(),
+    "batch_norm": lambda z: functional.batch_norm(z, None, None, training=True).square().sum(),
+    "instance_norm": lambda z: functional.instance_norm(z[None]).square().sum(),
+    "normalize": lambda z: functional.normalize(z, dim=-1).square().mean(),
+    "kl_div": lambda z: functional.kl_div(z.log_softmax(-1), z.softmax(-1)),
+    "cdist": lambda z: torch.cdist(z, z).mean(),
+    "rms_norm": lambda z: functional.rms_norm(z, (WIDTH,)).square().mean(),
+    "cosine_similarity": lambda z: functional.cosine_similarity(z, z.flip(0)).sum(),
+    "cumprod": lambda z: z.sigmoid().cumprod(-1).sum(),
+    "prod": lambda z: z.prod(-1).sum(),
+}
+
+
+class Applied(nn.Module):
+    """A layer, and a function of what it makes."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.linear, self.function = nn.Linear(16, WIDTH), function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(self.linear(x))
+
+
+def test_all_of_them_are_measured() -> None:
+    assert TEMPORARIES.keys() == OF.keys()
+
+
+@pytest.mark.parametrize("name", OF)
+def test_what_is_said_is_no_less_than_what_is_measured(name: str) -> None:
+    model, x = Applied(OF[name]).double(), torch.randn(ROWS, 16, dtype=torch.float64)
+    plan = ds.plan(ds.trace(model, args=(x,)), {"dp": 1})
+    model(x).backward()
+    gradients = [parameter.grad for parameter in model.parameters()]
+    with Peak(x, *model.parameters(), *[each for each in gradients if each is not None]) as peak:
+        model(x).backward()
+    seed = 8  # the gradient of the loss itself
+    assert peak.most <= plan.memory(optimizer_states=0).total + seed
