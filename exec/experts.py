@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -241,26 +242,29 @@ def _forward(
 
 
 def _settings(module: Any) -> dict[str, Any]:
-    """How a module computes; refused where it does it in a way of its own."""
-    from transformers.integrations.moe import _default_apply_gate
-
-    name = type(module).__name__
-    gate = type(module)._apply_gate
+    """How a module computes, of those that `_check` lets through."""
     settings: dict[str, Any] = {"transposed": bool(module.is_transposed)}
+    if type(module).__name__ == "GptOssExperts":
+        return settings | {
+            "activation": "clamped", "alpha": float(module.alpha), "limit": float(module.limit),
+        }  # fmt: skip
+    return settings | {"activation": _MODULES[type(module.act_fn).__name__]}
+
+
+def _check(module: Any, usual_gate: Any) -> None:
+    """Refuses a module that computes in a way of its own."""
+    name = type(module).__name__
     if not module.has_gate:
         raise NO_SUCH_EXPERTS(name=name, reason="has no gate")
     if module.has_post_expert_norm:
         raise NO_SUCH_EXPERTS(name=name, reason="has a norm of its own after its experts")
     if name == "GptOssExperts":
-        return settings | {
-            "activation": "clamped", "alpha": float(module.alpha), "limit": float(module.limit),
-        }  # fmt: skip
-    if gate is not _default_apply_gate:
+        return
+    if type(module)._apply_gate is not usual_gate:
         raise NO_SUCH_EXPERTS(name=name, reason="has a gate of its own")
     kind = type(module.act_fn).__name__
     if kind not in _MODULES:
         raise NO_SUCH_EXPERTS(name=name, reason=f"has the activation {kind}")
-    return settings | {"activation": _MODULES[kind]}
 
 
 @contextmanager
@@ -274,15 +278,14 @@ def exchanged_experts(model: nn.Module) -> Iterator[None]:
     Outside it the model is what it was. Raises OperatorError for a model without such experts, and
     for experts with a gate, an activation or a norm that is not known.
     """
-    from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
-
     modules: list[Any] = [each for each in model.modules() if hasattr(each, "_is_expert_parallel")]
     if not modules:
         name = type(model).__name__
         raise NO_SUCH_EXPERTS(name=name, reason="has no experts that transformers can replace")
+    known = import_module("transformers.integrations.moe")
     for module in modules:
-        _settings(module)
-    ALL_EXPERTS_FUNCTIONS.register("dimsolve", _forward)
+        _check(module, known._default_apply_gate)
+    known.ALL_EXPERTS_FUNCTIONS.register("dimsolve", _forward)
     before = [(each.config, each.config._experts_implementation) for each in modules]
     try:
         for config, _ in before:

@@ -18,6 +18,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PositiveFloat,
     SerializerFunctionWrapHandler,
     model_serializer,
 )
@@ -87,7 +88,7 @@ class Machine(BaseModel):
     name: str
     nodes: int = Field(default=1, ge=1)
     ranks_per_node: int = Field(default=8, ge=1)
-    flops: dict[str, float]
+    flops: dict[str, PositiveFloat] = Field(min_length=1)
     memory: int = Field(gt=0)
     bandwidth: float = Field(gt=0)
     inside: Link

@@ -366,7 +366,7 @@ class SearchRecord(Model):
     ranks: int | None = None
     uneven: Literal["allow", "parameters", "refuse"] = "refuse"
     cost: int
-    bound: int
+    bound: int = Field(ge=0)
     cases: list[CaseRecord] = Field(repr=False)
 
     @model_serializer(mode="wrap")

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -101,8 +100,7 @@ def test_the_source_distribution_builds_the_same_wheel(
     tree: Path, wheel: Path, tmp_path: Path
 ) -> None:
     archive = built(tree, "build_sdist")
-    with tarfile.open(archive) as tar:
-        tar.extractall(tmp_path, filter="data")
+    shutil.unpack_archive(archive, tmp_path)
     (source,) = tmp_path.iterdir()
     again = built(source, "build_wheel")
     assert zipfile.ZipFile(again).namelist() == zipfile.ZipFile(wheel).namelist()

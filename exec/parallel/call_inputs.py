@@ -16,6 +16,7 @@ from typing import Any
 
 from torch import Tensor
 
+from dimsolve.ir.checks import nearest
 from dimsolve.ir.errors import DimsolveError, problems
 from dimsolve.ir.graph import Constant, Device
 
@@ -41,6 +42,9 @@ _REFUSED = problems(
     no-argument: the call lacks {missing}
       the model was traced with {what} there
       hint: give {what}, or trace the model without it
+    no-such-argument: forward takes no argument named {name}
+      it takes {takes}
+      hint: {hint}
     no-tensor: {name} is a {kind}
       the model was traced with a tensor there
       hint: give a tensor: torch.as_tensor({name})
@@ -71,6 +75,7 @@ class CallInputs:
         self.names = tuple(names)
         self.settings = dict(settings)
         self.defaults = _defaults(forward)
+        self.takes = _names(forward)
 
     def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """Returns the tensors; CallError where the call has other arguments than the program."""
@@ -83,6 +88,7 @@ class CallInputs:
         """
         given = {part.name for part in parts}
         for part in parts:
+            self._check_name(part.name.partition(".")[0])
             if part.whole:
                 self._check_class(part.name, part.value)
             elif part.name not in self.names:
@@ -96,11 +102,20 @@ class CallInputs:
         found = {part.name: part.value for part in parts if not part.whole}
         missing = [name for name in self.names if found.get(name) is None]
         if missing:
-            raise _REFUSED["no-argument"](missing=", ".join(missing), what="a tensor")
+            needed = [name for name in missing if name not in self.defaults] or missing
+            raise _REFUSED["no-argument"](missing=", ".join(needed), what="a tensor")
         for name in self.names:
             if not isinstance(found[name], Tensor):
                 raise _REFUSED["no-tensor"](name=name, kind=type(found[name]).__name__)
         return found
+
+    def _check_name(self, name: str) -> None:
+        """An argument must be one of forward's, as on one device."""
+        if self.takes is None or name in self.takes:
+            return
+        close = nearest(name, self.takes)
+        hint = f"did you mean '{close}'?" if close else "leave it out"
+        raise _REFUSED["no-such-argument"](name=name, takes=", ".join(self.takes), hint=hint)
 
     def _check(self, name: str, value: Any) -> None:
         """An argument that the program does not take must say what it was traced with."""
@@ -140,6 +155,16 @@ def _defaults(forward: Callable[..., Any]) -> dict[str, Any]:
     except (TypeError, ValueError):
         return {}
     return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
+
+
+def _names(forward: Callable[..., Any]) -> list[str] | None:
+    """The names of what a function takes; None where it takes any."""
+    try:
+        parameters = inspect.signature(forward).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    any_kind = inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
+    return None if any(p.kind in any_kind for p in parameters) else [p.name for p in parameters]
 
 
 def _shown(setting: Any) -> str:

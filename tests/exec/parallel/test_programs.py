@@ -86,6 +86,19 @@ def test_other_arguments_have_a_program_of_their_own() -> None:
     assert len(part.programs) == 3
 
 
+def test_arguments_that_forward_does_not_take_or_lacks_are_named() -> None:
+    part, x = part_of(Modal().eval()), torch.randn(2, 4)
+    with pytest.raises(CallError) as found:
+        part(x, exta=torch.randn(4))
+    assert str(found.value) == (
+        "forward takes no argument named exta\n"
+        "  it takes x, times, extra\n"
+        "  hint: did you mean 'extra'?"
+    )
+    with pytest.raises(CallError, match="the call lacks x\n"):
+        part()
+
+
 def test_a_plan_of_another_call_is_added() -> None:
     model, x, extra = Modal().eval(), torch.randn(2, 4), torch.randn(4)
     part = part_of(model)
