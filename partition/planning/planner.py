@@ -297,7 +297,9 @@ def _shapes(
         beside.append({"outer": "data", "inner": "tensor"})
     views = {mesh: dict[str, list[str]]()}
     said = state if isinstance(state, Mapping) else mesh.names if state not in (None, AUTO) else ()
-    for each in decided(CUTTING if _may_be_two(network, mesh, asked.uneven) else ()):
+    cutting = CUTTING if _may_be_two(network, mesh, asked.uneven) else ()
+    # What axes mean by their names is what they are seen by; data axes cut no heads.
+    for each in next(filter(None, (list(decided([policy])) for policy in cutting)), ()):
         if each.factors.keys().isdisjoint(said):
             views.setdefault(each.mesh, each.factors)
     for view, factors in views.items():
