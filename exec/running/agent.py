@@ -50,7 +50,7 @@ def environment(rank: int, count: int, port: int) -> dict[str, str]:
 def main(folder: Path, launcher: int, count: int) -> None:
     """Starts the ranks and waits for their end."""
     asked = _heeding()
-    from . import worker  # noqa: F401  # what every rank needs
+    from . import worker  # noqa: F401  # imported once, before the ranks are forked
 
     forks = sys.platform == "linux"
     context: Any = multiprocessing.get_context("fork" if forks else "spawn")
@@ -93,7 +93,7 @@ def _rank(folder: Path, rank: int, count: int, port: int) -> None:
 
 def _store(server: socket.socket, count: int) -> Any:
     """The store at which the ranks find each other, behind the socket that they connect to."""
-    from torch.distributed import TCPStore  # type: ignore[attr-defined]  # it is
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]  # torch re-exports it without saying so
 
     port, listening = server.getsockname()[1], server.detach()
     return TCPStore(

@@ -15,6 +15,7 @@ alike, so what is compared is the same program throughout.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
@@ -130,9 +131,9 @@ class _Changed(TorchFunctionMode):
             return None
         return self.changed(func, given)
 
+    @abstractmethod
     def changed(self, func: Any, given: Arguments) -> Any:
         """Calls a function in another way."""
-        raise NotImplementedError
 
 
 class _WithoutDropout(_Changed):

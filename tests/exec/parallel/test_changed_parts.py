@@ -150,7 +150,7 @@ def test_what_the_models_modules_have_is_not_there_in_words() -> None:
     part = made()
     assert not hasattr(first(part), "in_features")
     with pytest.raises(AttributeError) as caught:
-        first(part).in_features  # noqa: B018
+        first(part).in_features  # noqa: B018  # reading it is what raises
     assert str(caught.value).startswith(
         "0, a Linear inside of a part, has no in_features\n"
         "  it holds this rank's parts of parameters, and nothing else of the model's module:"

@@ -111,7 +111,7 @@ def test_blocks_of_one_region_that_are_stored_otherwise_begin_before_it() -> Non
     """Norms whose gradient is also summed over cp are a block beside that of the matrices."""
     model, batch = model_of("gpt2")
     model = copy.deepcopy(model)
-    model.train().gradient_checkpointing_enable()  # type: ignore[operator]
+    model.train().gradient_checkpointing_enable()  # type: ignore[operator]  # of transformers
     names = {key: {0: "batch", 1: "seq"} for key in batch}
     plan = ds.plan(ds.trace(model, kwargs=batch, dynamic=names), {"fsdp": 2, "cp": 2})
     assert plan.regions and plan.state
