@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from math import prod
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
@@ -182,17 +183,20 @@ def _of_all_ranks(plan: Plan) -> RankMesh:
 
 
 def _mesh(device: str, sizes: Mapping[str, int]) -> DeviceMesh:
-    """A mesh of all ranks, the last axis counting fastest, whose making no rank waits for longer
-    than for anything else. `init_device_mesh` cannot be told how long to wait.
+    """A mesh of all ranks, the last axis counting fastest. Parts whose axes join the same ranks
+    share their process groups: gloo's threads, and NCCL's memory on the GPU, are per group.
+
+    No rank waits longer for the groups than for anything else: `init_device_mesh` cannot be told
+    how long to wait. It is taken where groups are split off an NCCL communicator, or none is made.
     """
     from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
     guard = watch()
-    limit = None if guard is None else guard.timeout or chosen_timeout()
     several = sum(size > 1 for size in sizes.values()) > 1
     splits = dist.is_initialized() and getattr(dist.group.WORLD, "bound_device_id", None)
-    if guard is None or limit is None or not several or splits:
+    if guard is None or not several or splits:
         return init_device_mesh(device, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+    limit = guard.timeout or chosen_timeout()
     ranks = torch.arange(prod(sizes.values())).view(*sizes.values())
     groups = []
     try:
@@ -210,13 +214,21 @@ def _mesh(device: str, sizes: Mapping[str, int]) -> DeviceMesh:
     return DeviceMesh.from_group(groups, device, ranks, mesh_dim_names=tuple(sizes))
 
 
-def _group(rows: Sequence[Sequence[int]], axis: str, limit: float) -> Any:
+_groups: WeakKeyDictionary[Any, dict[object, Any]] = WeakKeyDictionary()
+"""The groups that were made, by the process group of all ranks that they are of."""
+
+
+def _group(rows: Sequence[Sequence[int]], axis: str, limit: float | None) -> Any:
     """This rank's group of those that stand along an axis; every rank makes them all."""
-    own: Any = None
-    for row in rows:
-        made = dist.new_group(row, timeout=timedelta(seconds=limit), group_desc=f"mesh_{axis}")
-        own = made if dist.get_rank() in row else own
-    return own
+    made = _groups.setdefault(dist.group.WORLD, {})
+    key = (tuple(map(tuple, rows)), limit)
+    if key not in made:
+        wait = None if limit is None else timedelta(seconds=limit)
+        for row in rows:
+            group = dist.new_group(row, timeout=wait, group_desc=f"mesh_{axis}")
+            if dist.get_rank() in row:
+                made[key] = group
+    return made[key]
 
 
 def default_device() -> torch.device:

@@ -152,7 +152,7 @@ class App {
     const slow = setTimeout(() => isMine() && this._busy(true), SLOW_MS);
     try {
       const result = await solve(this._ask, this._state, this._pending.signal, {
-        fitting: (state, parsed) => (isMine() ? this._fitting(parsed) : state),
+        fitting: (state) => (isMine() ? this._fitting() : state),
         call: (told) => isMine() && this._asking.showInputs(told.tensors.map(tensorOfCall)),
         rows: (rows) => isMine() && this._hearRows(rows),
         row: (row) => isMine() && this._isSlow && this._showRow(row),
@@ -171,8 +171,8 @@ class App {
   }
 
   /** What an example filled in goes when the annotation has other tensors. */
-  _fitting(parsed) {
-    const state = this._presets.fitting(this._state, parsed);
+  _fitting() {
+    const state = this._presets.fitting(this._state);
     if (state !== this._state) {
       this._state = state;
       this._asking.show(state);

@@ -35,9 +35,18 @@ export function scroller(label, child) {
   return box;
 }
 
-/** Replaces what an element shows. */
+/** Replaces what an element shows. What it shows before and after stays where it is: a field that
+ * was taken out and put back would lose the focus of whoever types in it.
+ */
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat(Infinity).filter(isShown));
+  const shown = children.flat(Infinity).filter(isShown);
+  const kept = new Set(shown);
+  for (const node of [...element.childNodes]) if (!kept.has(node)) node.remove();
+  let next = element.firstChild;
+  for (const child of shown) {
+    if (child === next) next = next.nextSibling;
+    else element.insertBefore(child instanceof Node ? child : document.createTextNode(child), next);
+  }
 }
 
 function filled(element, attributes, children) {

@@ -6,7 +6,7 @@
  *
  *   presets.start(example, true)                   all of it is filled in
  *   presets.edited({ inputs: ["4, k", "k, n"] })    input 0 is the person's from now on
- *   presets.fitting(state, parsed)                  input 1 is "" unless the inputs are the old ones
+ *   presets.fitting(state)                          input 1 is "" unless the inputs are the old ones
  */
 
 export class Presets {
@@ -18,7 +18,7 @@ export class Presets {
   start(state, isFilled) {
     const { inputs, args, facts } = state;
     this._filled = isFilled ? { inputs: [...inputs], args, facts } : null;
-    this._of = null;
+    this._of = inputsOf(state.annotation);
   }
 
   /** Something was typed: its fields are no longer filled in. state: as it was before. */
@@ -31,11 +31,9 @@ export class Presets {
   }
 
   /** Returns the state whose filled fields fit the annotation: the same one if they do. */
-  fitting(state, parsed) {
+  fitting(state) {
     if (!this._filled) return state;
-    const tensors = parsed.inputs.map((operand) => unmarked(operand.text)).join(",");
-    this._of ??= tensors;
-    const isSame = tensors === this._of;
+    const isSame = inputsOf(state.annotation) === this._of;
     const fit = (filled, now) => {
       if (filled === null || filled === undefined) return now;
       return isSame ? filled : "";
@@ -51,7 +49,8 @@ export class Presets {
   }
 }
 
-/** Marks change what may be split, not the tensor. */
-function unmarked(text) {
-  return text.replace(/[+^]/g, "").replace(/\s+/g, " ").trim();
+/** The inputs of an annotation; a function is named. Marks change what may be split, no tensor. */
+function inputsOf(annotation) {
+  const [inputs] = annotation.replace(/[+^]/g, "").split(/->|→/);
+  return inputs.replace(/\s+/g, " ").replace(/ ?([,()]) ?/g, "$1").trim();
 }

@@ -32,20 +32,19 @@ const MAX_NAMES = 40;
  * Returns what is to be shown: `{ parsed, problem, solution, names, joint }`. Where there is a
  * problem, the rest is what is known all the same; `{ empty: true }` is no question yet.
  *
- * hear: told on the way. `fitting(state, parsed)` returns the state that is asked about, `rows` is
+ * hear: told on the way. `fitting(state)` returns the state that is asked about, `rows` is
  * given the rows of the identifiers before they are answered, and each of them whenever it is.
  */
 export async function solve(ask, state, signal, hear) {
   if (!state.annotation.trim()) return { empty: true };
-  const path = { inputs: [{ text: state.annotation }] };
-  if (isPath(state.annotation)) state = hear.fitting(state, path);
+  if (isPath(state.annotation)) state = hear.fitting(state);
   const call = isPath(state.annotation) ? await called(ask, state, signal, hear) : null;
   if (call?.problem) return call;
   const annotation = call?.annotation ?? state.annotation;
   const [read] = await ask([{ verb: "parse", annotation }], signal);
   if (!read.answer) return { problem: onPage(read.problem) };
   const parsed = read.answer;
-  if (!call) state = hear.fitting(state, parsed);
+  if (!call) state = hear.fitting(state);
   const wrong = misread(state);
   if (wrong) return { parsed, problem: { ...wrong, field: "args" } };
 

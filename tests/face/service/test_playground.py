@@ -38,27 +38,49 @@ def test_answers_follow_typing(page: Page) -> None:
     expect(page.locator(".tensors tbody tr").last).to_contain_text("8, s//3, k")
 
 
+def test_an_answer_does_not_take_the_focus_from_who_types(page: Page) -> None:
+    """The first input's field stays in its place when the second one goes."""
+    expect(page.locator(".tensors")).to_contain_text("m, n")
+    field = page.get_by_label("input 0")
+    page.evaluate("""() => {
+      const ask = window.fetch;
+      const let_go = new Promise(done => { window.let_go = done; });
+      window.fetch = (...asked) => let_go.then(() => ask(...asked));
+    }""")
+    annotate(page, "(h t) k -> h t k")
+    field.select_text()
+    page.evaluate("window.let_go()")
+    expect(page.get_by_label("input 1")).to_have_count(0)
+    page.keyboard.insert_text("8*s, k")
+    expect(field).to_have_value("8*s, k")
+
+
 def test_an_older_answer_never_overwrites_a_newer_one(browser: Browser, service: Service) -> None:
     """The first answer comes last, and nobody was able to call it off."""
     slow = """() => {
       const ask = window.fetch;
-      window.held = 0;
-      window.fetch = async (address, options) => {
-        const isSlow = options.body.includes('slow');
-        const answer = await ask(address, { ...options, signal: undefined });
-        if (isSlow) await new Promise(done => setTimeout(done, 700));
-        if (isSlow) window.held += 1;
-        return answer;
-      };
+      const held = new Promise(done => { window.let_go = done; });
+      window.asked = new Promise(asked => {
+        window.told = new Promise(told => {
+          window.fetch = async (address, options) => {
+            if (!options.body.includes('slow')) return ask(address, options);
+            asked();
+            const answer = await ask(address, { ...options, signal: undefined });
+            await held;
+            setTimeout(told, 100);
+            return answer;
+          };
+        });
+      });
     }"""
     with opened(browser, service.url) as page:
         page.evaluate(slow)
         annotate(page, "slow n -> n slow")
-        page.wait_for_timeout(250)  # its question has left
+        page.evaluate("window.asked")
         annotate(page, "fast n -> n fast")
         expect(page.locator(".tensors")).to_contain_text("n fast")
-        page.wait_for_timeout(900)
-        assert page.evaluate("window.held") > 0
+        page.evaluate("window.let_go()")
+        page.evaluate("window.told")
         assert "slow" not in page.locator(".answers").inner_text()
 
 
