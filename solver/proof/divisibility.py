@@ -24,29 +24,12 @@ from .case_splits import Cover
 from .cells import Cell, PartialCell, Split, least_of
 from .claims import Claim
 from .facts import Facts, related
-from .floors import divides_over_rationals, express
+from .floors import divides_over_rationals, express, in_cell
 from .refutation import Seen, is_impossible
 from .search import all_points, points, values_apart
 
 STEPS = 2_000
 MAX_VALUES = 512
-
-
-def in_cell(dim: Dim, cell: Cell) -> tuple[Dim, PartialCell | Cell] | None:
-    """Returns dim written in the cell's parameters and where their bounds stand.
-
-    A floor gets a parameter of its own, so the bounds are those of a partial cell. None where
-    writing it takes a case split or too much.
-    """
-    if isinstance(dim, int) or (
-        cell.is_whole and not any(isinstance(a, Call) for a in atoms_of(dim))
-    ):
-        return dim, cell
-    partial = PartialCell(cell, [], Budget(STEPS))
-    try:
-        return express(partial, dim), partial
-    except (OutOfBudgetError, Split, TooLarge, ZeroDivisionError):
-        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..algebra.budget import Budget, OutOfBudgetError
 from ..algebra.dims import Call, Function, apply, floor_div
 from ..algebra.divisors import divides_everywhere
 from ..algebra.poly import (
@@ -24,6 +25,7 @@ from ..algebra.poly import (
     Dim,
     Monomial,
     Poly,
+    TooLarge,
     atoms_of,
     build,
     content,
@@ -33,10 +35,11 @@ from ..algebra.poly import (
     symbol,
     terms_of,
 )
-from .cells import PartialCell, Range, Split, cancelled
+from .cells import Cell, PartialCell, Range, Split, cancelled
 from .claims import Sign
 
 MAX_STEPS = 24
+STEPS = 2_000
 
 
 def divided(a: Dim, b: Dim) -> tuple[Dim, Dim]:
@@ -249,3 +252,20 @@ def _quotient_range(a: Range, low: int, high: int | None) -> Range:
     if most is not None:
         most = most // low if most >= 0 else -1 if high is None else most // high
     return least, most
+
+
+def in_cell(dim: Dim, cell: Cell) -> tuple[Dim, PartialCell | Cell] | None:
+    """Returns dim written in the cell's parameters and where their bounds stand.
+
+    A floor gets a parameter of its own, so the bounds are those of a partial cell. None where
+    writing it takes a case split or too much.
+    """
+    if isinstance(dim, int) or (
+        cell.is_whole and not any(isinstance(a, Call) for a in atoms_of(dim))
+    ):
+        return dim, cell
+    partial = PartialCell(cell, [], Budget(STEPS))
+    try:
+        return express(partial, dim), partial
+    except (OutOfBudgetError, Split, TooLarge, ZeroDivisionError):
+        return None

@@ -50,7 +50,7 @@ from .claims import (
 )
 from .conditions import condition_of, remainder_text
 from .congruences import congruence_of, follows_from_congruences
-from .divisibility import always_divides, failing_points, in_cell
+from .divisibility import always_divides, failing_points
 from .facts import (
     PER_SYMBOL,
     Facts,
@@ -60,6 +60,7 @@ from .facts import (
     refuse_slips,
     related,
 )
+from .floors import in_cell
 from .refutation import Predicate, Seen, is_impossible
 from .relaxation import is_nonnegative
 from .search import points, values_apart

@@ -15,15 +15,18 @@ from typing import TypeAlias
 
 from ..algebra.budget import Budget, OutOfBudgetError
 from ..algebra.dims import substitute
+from ..algebra.divisors import residue_table
 from ..algebra.poly import Dim, Poly, TooLarge
 from .case_splits import cover_of, refined
-from .cells import WHOLE, Cell, Goal
+from .cells import WHOLE, Cell, Goal, least_of
 from .claims import Claim, Sign, difference, is_surely_positive
 from .facts import Facts
+from .floors import in_cell
 from .relaxation import cleared, is_nonnegative
 from .search import points
 
 SEARCH = 5_000
+RESIDUES = 4_000
 MAX_DEPTH = 7
 
 Predicate: TypeAlias = Callable[[Mapping[str, int]], "bool | None"]
@@ -69,6 +72,8 @@ def is_impossible(
     finer and finer.
     """
     try:
+        if any(_divides_nowhere(claim, facts, budget) for claim in claims):
+            return True
         attempt = _Attempt(_all_sides(claims, facts), facts, names, seen, budget)
         if len(facts.cover.cells) == 1:
             ways = attempt.under_facts, attempt.alone, attempt.facts_under, attempt.finer
@@ -77,6 +82,38 @@ def is_impossible(
         return any(way() for way in ways)
     except (_Answered, OutOfBudgetError, TooLarge, ZeroDivisionError):
         return False
+
+
+def _divides_nowhere(claim: Claim, facts: Facts, budget: Budget) -> bool:
+    """Whether a constant is to divide, and in no cell do the bounds of its atoms allow residues at
+    which it does: 9 divides ``3*s**2 + 4*t`` where t is 0 or 6 modulo 9, and never if t <= 4.
+    """
+    asked = claim.divisibility()
+    if asked is None or not isinstance(asked[0], int) or asked[0] == 0:
+        return False
+    part = budget.part(min(RESIDUES, budget.left // 4))
+    try:
+        return all(_has_no_class(asked[0], asked[1], cell, part) for cell in facts.cover.cells)
+    except (OutOfBudgetError, TooLarge):
+        return False
+    finally:
+        budget.refund(part)
+
+
+def _has_no_class(divisor: int, dividend: Dim, cell: Cell, budget: Budget) -> bool:
+    found = in_cell(dividend, cell)
+    table = None if found is None else residue_table(found[0], abs(divisor), budget)
+    if found is None or table is None:
+        return False
+    home = found[1]
+
+    def is_allowed(atom: str, period: int, residue: int) -> bool:
+        least, most = least_of(atom, home.lower), home.upper.get(atom)
+        return least is None or most is None or least + (residue - least) % period <= most
+
+    return not any(
+        all(map(is_allowed, table.atoms, table.periods, residues)) for residues in table.classes
+    )
 
 
 def _all_sides(claims: Sequence[Claim], facts: Facts) -> list[tuple[Goal, ...]]:

@@ -64,6 +64,14 @@ def test_divisibility_verdicts_are_theorems(
     assert legality.verdict != "unknown", (str(length), parts, facts)
 
 
+def test_residues_that_bounds_leave_out_are_refuted() -> None:
+    """9 divides 3*s**2 + 4*t where t is 0 or 6 modulo 9, for some s."""
+    length = 3 * symbol("s") ** 2 + 4 * symbol("t")
+    asked = {most: check("a -> a", [(length,)], "a", 9, facts=(f"t <= {most}",)) for most in (5, 6)}
+    assert (asked[5].verdict, asked[5].counterexample) == ("illegal", {"s": 1, "t": 1})
+    assert asked[6].verdict == "conditional"
+
+
 @settings(max_examples=200)
 @given(lengths(), lengths(), st.sampled_from(FACTS))
 def test_symbolic_counts_are_theorems(length: Dim, parts: Dim, facts: tuple[str, ...]) -> None:
