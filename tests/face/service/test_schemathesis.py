@@ -21,7 +21,7 @@ def test_schemathesis_finds_nothing(service: Service) -> None:
         [
             *(program, "--config-file", ROOT / "schemathesis.toml"),
             *("run", f"{service.url}/openapi.json", "--checks", "all", "--max-examples", "15"),
-            *("--seed", "7", "--continue-on-failure", "--no-color", "--request-timeout", "120"),
+            *("--seed", "7", "--continue-on-failure", "--no-color", "--request-timeout", "600"),
         ],
         capture_output=True,
         text=True,
