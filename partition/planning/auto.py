@@ -148,7 +148,9 @@ FIRST_GUESS = 4096
 
 
 LARGE = 1 << 22
-"""Entries of all tables, from which on a relaxed problem is bounded, and not searched."""
+"""Entries of all tables, equal ones counted once, from which on a relaxed problem is bounded, and
+not searched.
+"""
 
 TIGHTER = 6
 """How often a choice that does not fit is looked for again with a lower limit."""
@@ -222,8 +224,7 @@ class Rounds:
 
     def _run(self) -> None:
         now = self.form.instance(self.form.options(), clock=self.clock)
-        entries = sum(table.size for table in now.problem.edges.values())
-        if now.relaxed and entries > LARGE:
+        if now.relaxed and now.problem.entries > LARGE:
             # A bound is enough to drop most options, and all else is faster without them.
             bound, steps = bounded(now.problem, self.clock)
             self.prove(bound, [steps])

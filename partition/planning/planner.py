@@ -37,16 +37,18 @@ from ..gc_paused import gc_paused
 from ..inlining import inlined
 from ..machine import Machine
 from ..mesh import NO_RANKS, Mesh, MeshLike, meshes_of, part_symbol, ranks_of
+from ..placement import Shard
 from ..plan_data import PlanData, plan_error, problem
 from .assemble import Assembly, Decided
 from .auto import Asked, Shape, decided_by, search, verified
 from .axis_state import AxisState, data_axes
 from .cases import Case
-from .choices import OperatorClass
+from .choices import Choice, OperatorClass
 from .completion import complete
 from .data import data
 from .experts import experts
 from .network import Network
+from .propagation import propagate
 from .remarks import remarks
 from .requests import obey, requests_from, requests_of
 from .requirements import Requirements, Uneven, common_length
@@ -314,16 +316,29 @@ def _shapes(
 
 
 def _may_be_two(network: Network, mesh: Mesh, uneven: Uneven) -> bool:
-    """Whether some axis has several times as many ranks as an operator has units."""
+    """Whether some axis has several times as many ranks as an operator has units, which are those
+    of a parameter.
+    """
     if uneven == "refuse":
         return False
-    units = {
-        common_length(choice.requirements, network.facts)
-        for op_class in {operator.op_class for operator in network.operators}
-        for choice in op_class.choices()
-    } - {0, 1}
     counts = [count for _, count in mesh.axes if isinstance(count, int)]
-    return any(own < count and count % own == 0 for own in units for count in counts)
+    classes = [operator.op_class for operator in network.operators]
+    few: dict[OperatorClass, list[Choice]] = {}
+    for op_class in dict.fromkeys(classes):
+        for choice in op_class.choices():
+            own = common_length(choice.requirements, network.facts)
+            if own > 1 and any(own < count and count % own == 0 for count in counts):
+                few.setdefault(op_class, []).append(choice)
+    undecided = [False] * len(classes)
+    for operator in network.operators:
+        edges = (*operator.inputs, *operator.outputs)
+        for choice in few.get(operator.op_class, ()):
+            placed = zip(edges, (*choice.inputs, *choice.outputs), strict=True)
+            seeds = [(e, p) for e, p in placed if e is not None and isinstance(p, Shard)]
+            reached = propagate(network, classes, seeds, undecided).placed
+            if any(network.edges[edge].parameter for edge in reached):
+                return True
+    return False
 
 
 def _shape(

@@ -221,11 +221,25 @@ class TensorPolicy:
 
     def _is_multiple(self, group: Group, common: int) -> bool:
         """Whether the count is a multiple of what may be cut, which the model fixes: every part of
-        it may be held by several ranks.
+        it may be held by several ranks, which share the matrices in it.
         """
         fixed = all(isinstance(each.length, int) for each in group.requirements)
         count, allowed = self.state.count, self.requirements.uneven != "refuse"
-        return allowed and fixed and common > 1 and isinstance(count, int) and count % common == 0
+        if not (allowed and fixed and common > 1 and isinstance(count, int)):
+            return False
+        return count % common == 0 and self._of_matrices(group, common)
+
+    def _of_matrices(self, group: Group, common: int) -> bool:
+        """Whether one of so many parts of a parameter is a matrix, as a head's is; that of one of
+        two labels is a row, of which nothing is left to cut.
+        """
+        for edge, place in group.seeds:
+            dims = list(self.state.network.edges[edge].dims or ())
+            own = dims[place.dim]
+            dims[place.dim] = own // common if isinstance(own, int) else None
+            if sum(1 for dim in dims if dim != 1) > 1:
+                return True
+        return False
 
     def is_coarse(self, group: Group, common: int) -> bool:
         """Whether the count divides the parameters of a group but not what is in them, as 64 rows

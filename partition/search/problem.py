@@ -85,6 +85,17 @@ class Problem:
         )
         return cls(tuple(own), found, held or ((),) * len(own), limit)
 
+    @property
+    def entries(self) -> int:
+        """How many entries all tables have, equal ones counted once.
+
+        >>> import numpy as np
+        >>> table = np.zeros((2, 2), np.int64)
+        >>> Problem.of([[0, 1]] * 3, [(0, 1, table), (1, 2, table)]).entries
+        4
+        """
+        return sum({id(table): table.size for table in self.edges.values()}.values())
+
     def cost(self, chosen: Sequence[int]) -> int:
         """Returns the cost of one option per node; FORBIDDEN or more where it may not be taken."""
         total = sum(int(own[k]) for own, k in zip(self.costs, chosen, strict=True))
