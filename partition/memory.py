@@ -298,7 +298,8 @@ class _Step:
         outputs = [output.value for output in operator.outputs]
         match saved_by(operator.name):
             case Saved.NOTHING | Saved.EXTRA:
-                pass
+                if operator.name == "cross_entropy":  # targets that are numbers, and weights
+                    yield from given[1:]
             case Saved.INPUTS:
                 yield from given
             case Saved.OUTPUTS:
@@ -325,6 +326,7 @@ class _Step:
             # What a loss counts has as many numbers as its targets, and so have its masks.
             exact = sum(size for e, size in sizes if (e.dtype or "").startswith(EXACT))
             logarithms = 2 if _cuts_classes(operator) else 1  # and what they are made of
+            logarithms += _mixtures(operator)
             return logarithms * max(size for _, size in sizes) + 3 * exact
         if operator.name == "scaled_dot_product_attention":  # masks of truth values become numbers
             dtype = tensors[0].dtype
@@ -554,6 +556,19 @@ def _cuts_classes(operator: OperatorPlan) -> bool:
     only = names[0] - names[1]
     splits = operator.splits.values()
     return any(each.rule is not None and each.identifier in only for each in splits)
+
+
+def _mixtures(operator: OperatorPlan) -> int:
+    """How many tensors as large as its logits a loss has beside their logarithms: its classes are
+    weighed, or mixed with probabilities. A plan does not tell whether labels are smoothed, so they
+    are taken to be.
+    """
+    if operator.name != "cross_entropy":
+        return 0
+    tensors = [each for each in operator.operands if each.shape is not None]
+    weighed, whole = len(tensors) > 2, not _cuts_classes(operator)
+    exact = (tensors[1].dtype or "").startswith(EXACT)
+    return (weighed and whole) if exact else weighed + whole
 
 
 def forward_of(entry: ConversionPlan, plan: PlanData) -> Way:
