@@ -342,9 +342,9 @@ def cost_of(plan: PlanData, sizes: Sizes, machine: Machine) -> Cost:
         moved = sum(sizes.bytes(each.shape, each.dtype) for each in _tensors(entry))
         dtype, gradient = kind_of(entry.outputs)
         runs = again.get(entry.node, 1)
-        points = points_of(entry.name, lengths, among_of(entry, sizes.mesh))
+        points = cast("int", points_of(entry.name, lengths, among_of(entry, sizes.mesh)))
         known = costs.measured(entry.name, lengths, dtype, gradient, runs)
-        own = costs.operator(entry.name, int(points), moved, dtype, gradient, lengths, runs)
+        own = costs.operator(entry.name, points, moved, dtype, gradient, lengths, runs)
         terms.append(Term(entry.node, entry.name, "", own, known is not None))
     for each in sendings(plan, sizes.mesh, again=again):
         own = costs.collective(

@@ -19,7 +19,7 @@ from copy import copy
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -207,7 +207,8 @@ class Formulation:
             if choice.name == group
             and not (choice.rule is not None and local.rules[choice.rule].routes)
         ]
-        points = int(points_of(function, lengths, prod(map(self.value, given_all))))
+        among = prod(map(self.value, given_all))
+        points = cast("int", points_of(function, lengths, among))
         outputs = operator.node.outputs
         dtype = outputs[0].dtype if outputs else None
         total = self.costs.operator(function, points, moved, dtype, gradient, lengths, runs)
