@@ -21,8 +21,9 @@ makes is in memory while it runs, and again while it is run again.
 Gathered is, where a block is used, what blocks need that follow one another: going forward its own
 parameters, beside the rows as they have come from the ranks, or the next block; going back its own,
 the block before, the gradients of both that are on their way, and one more gradient. Until the
-next block is used it is what has been begun: the rows of that block, and going back the gradients
-of the last one, each beside the parts that are sent or made of them. Of
+next block is used it is what has been begun: the rows of that block beside the parts that are sent,
+and going back the gradients of the last one, which wait for it, and those of the one before, which
+are scattered beside the parts that are made of them. Of
 ``state="optimizer"`` all parameters stay gathered.
 """
 
@@ -156,7 +157,7 @@ class _Blocks:
             most = max(blocks[number].values())
             gradients = own + after + most
             rows = own if len(blocks[number]) > 1 else 0
-            self.back[number] = own + sent[place]
+            self.back[number] = own + max(sent[place], after + sent[place + 1])
             self.onward[number] = 0
             if number in again:
                 self.onward[number] = max(own, after + sent[place + 1])
