@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dimsolve.exec.engines.audit import Audit, audit
     from dimsolve.exec.graph import Graph
     from dimsolve.exec.parallel.parallelize import parallelize
+    from dimsolve.exec.parallel.whole_steps import steps_on_wholes
     from dimsolve.exec.registration.register import register_op
     from dimsolve.exec.verification.verification import Verification
     from dimsolve.exec.verification.verify import verify
@@ -99,6 +100,7 @@ __all__ = [
     "plan",
     "prove",
     "register_op",
+    "steps_on_wholes",
     "to_register_sharding",
     "to_shardy",
     "trace",
@@ -146,6 +148,7 @@ _HOMES = {
     "plan": ("dimsolve.partition.plan", "plan"),
     "prove": ("dimsolve.solver.proof.prove", "prove"),
     "register_op": ("dimsolve.exec.registration.register", "register_op"),
+    "steps_on_wholes": ("dimsolve.exec.parallel.whole_steps", "steps_on_wholes"),
     "to_register_sharding": ("dimsolve.partition.engines.operators", "to_register_sharding"),
     "to_shardy": ("dimsolve.partition.engines.operators", "to_shardy"),
     "verify": ("dimsolve.exec.verification.verify", "verify"),

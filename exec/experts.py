@@ -9,6 +9,11 @@ rows of its own experts, and sends back what these make of them. How many rows c
 router, so lengths are told first. `grouped_mm` as transformers writes it needs rows sorted by
 expert over all tokens, which no rank has: then tokens are gathered, and sums are scattered. Rows
 that are sent are k (n - 1)/n for each token, gathered n - 1: fewer are sent where n is more than k.
+So a plan may take another way too, and takes the one that costs less:
+
+    e over ep = 4    hidden R, ids R, weights R, up S(0), down S(0) -> P(sum)
+
+where a rank is given all tokens, and computes what its own experts make of them.
 """
 
 from __future__ import annotations
@@ -127,6 +132,28 @@ def _experts_of_ranks(part: Part, *args: Any, **kwargs: Any) -> Tensor:
     return _experts(lambda compute, own: sent(part, own, compute), *args, **kwargs)
 
 
+def _experts_of_own(
+    part: Part,
+    hidden: Tensor,
+    ids: Tensor,
+    weights: Tensor,
+    up: Tensor,
+    down: Tensor,
+    *biases: Tensor,
+    **settings: Any,
+) -> Tensor:
+    """What this rank's experts add to each token, (t, h) -> (t, h): zeros for those of others."""
+    own = len(up)
+    ids = ids - part["e"].start(own)
+    token, place = ((ids >= 0) & (ids < own)).nonzero(as_tuple=True)
+    both = (biases[0], biases[1]) if biases else None
+    rows = hidden.index_select(0, token)
+    made = by_expert(rows, ids[token, place], up, down, both, **settings)
+    made = made * weights[token, place].unsqueeze(-1)
+    total = made.new_zeros(hidden.shape)
+    return total.index_add(0, token, made).to(hidden.dtype)
+
+
 def _experts(
     where: Callable[[Compute, int], Compute],
     hidden: Tensor,
@@ -153,9 +180,13 @@ def _rules(inputs: int) -> list[TransformRule]:
     there = Message("t k h", backward=True, collective="all-to-all")
     back = Message("t k h", backward=True, collective="all-to-all", of=(0, 3, 4))
     ids = Message("t k", "count", collective="all-to-all")
-    placements = ("S(0)",) * inputs
-    sends = (ids, there, back)
-    return [TransformRule(placements, ("S(0)",), local=_experts_of_ranks, split="e", sends=sends)]
+    counts = Message("()", "count", collective="all-to-all")
+    every, own = ("S(0)",) * inputs, ("R",) * 3 + ("S(0)",) * (inputs - 3)
+    sends = (counts, ids, there, back)
+    return [
+        TransformRule(every, ("S(0)",), local=_experts_of_ranks, split="e", sends=sends),
+        TransformRule(own, ("P(sum)",), local=_experts_of_own, split="e", sends=(), beside=True),
+    ]
 
 
 def _text(*inputs: Any, activation: str = "silu", transposed: bool = False, **_: Any) -> str:

@@ -12,11 +12,12 @@ Without sizes a time is an expression in the plan's symbols, and put in, sizes g
               batch * seq, 64 -> 128           ceildiv(max(12 * 10^18, a*batch*seq + b), 10^12) ps
 
 FLOP of an operator: the product of the lengths of its identifiers on a rank, times a factor of its
-function; a matrix product's is 2. The backward pass of a product does twice the work, of anything
-else as much as the forward pass. Views cost nothing. Where the machine has measured an operator of
-these lengths, that time counts (`dimsolve.partition.profiles`). What is in a region that is run
-again in the backward pass runs forward twice, with what it communicates; torch may stop a region
-early, once it has what is needed, which is not counted.
+function; a matrix product's is 2. A row of a group is multiplied by the matrices of that group
+only. The backward pass of a product does twice the work, of anything else as much as the forward
+pass. Views cost nothing. Where the machine has measured an operator of these lengths, that time
+counts (`dimsolve.partition.profiles`). What is in a region that is run again in the backward pass
+runs forward twice, with what it communicates; torch may stop a region early, once it has what is
+needed, which is not counted.
 """
 
 from __future__ import annotations
@@ -56,6 +57,14 @@ PRODUCTS: Mapping[str, int] = {
     "scaled_dot_product_attention": 4,
 }
 """Functions that multiply and add, with their operations for a point of the index space."""
+
+GROUPS: Mapping[str, tuple[str, int]] = {
+    **dict.fromkeys(("grouped_mm", "_grouped_mm", "grouped_mm_fallback"), ("g", 2)),
+    "experts": ("e", 6),
+}
+"""Functions that multiply each row with the matrices of one group, with the identifier of the
+groups, and their operations for a point of the index space without it: an expert has three.
+"""
 
 NOTHING = frozenset({"embedding", "arange", "zeros", "ones", "full", "empty"})
 """Functions that do no work for a point of their index space, only for what they write."""
@@ -143,7 +152,8 @@ class Costs:
         if name in VIEWS:
             return Rates(0)
         machine = self.machine
-        factor = PRODUCTS.get(name, 0 if name in NOTHING else 1)
+        grouped = GROUPS.get(name)
+        factor = PRODUCTS.get(name, 0 if name in NOTHING else 1) if grouped is None else grouped[1]
         times = times_of(name, gradient, runs)
         return Rates(
             factor * times * _parts(1 / (machine.peak(dtype) * machine.efficiency)),
@@ -174,7 +184,35 @@ class Costs:
 
 def times_of(name: str, gradient: Gradient, runs: int = 1) -> int:
     """Returns how many times the work of a forward pass a step does, of which it runs so many."""
-    return runs + (0 if gradient != "always" else 2 if name in PRODUCTS else 1)
+    product = name in PRODUCTS or name in GROUPS
+    return runs + (0 if gradient != "always" else 2 if product else 1)
+
+
+def points_of(name: str, lengths: Mapping[str, Dim], among: Dim = 1) -> Dim:
+    """Returns the points of the index space for which a rank does work.
+
+    lengths: of the identifiers on a rank. among: how many ranks have each some of the groups, where
+    a rank is given the rows of all of them and works on those of its own.
+
+    >>> points_of("linear", {"m": 4, "k": 8, "n": 2})
+    64
+    >>> points_of("grouped_mm", {"s": 12, "g": 2, "k": 8, "n": 2}, among=4)
+    48
+    """
+    group, _ = GROUPS.get(name, ("", 0))
+    points: Dim = 1
+    for identifier, length in lengths.items():
+        if identifier != group:
+            points = points * length
+    return ceil_div(points, among)
+
+
+def among_of(entry: OperatorPlan, mesh: Mapping[Axis, int]) -> int:
+    """Returns among how many ranks the groups of an operator are, where rows are not sent there."""
+    group, _ = GROUPS.get(entry.name, ("", 0))
+    sent = {each.axis for each in entry.sends if each.collective == "all-to-all"}
+    cut = [axis for axis, split in entry.splits.items() if split.identifier == group]
+    return prod(mesh[axis] for axis in cut if axis not in sent)
 
 
 def _parts(seconds: float) -> int:
@@ -303,7 +341,8 @@ def cost_of(plan: PlanData, sizes: Sizes, machine: Machine) -> Cost:
         lengths = {name: sizes.of(length) for name, length in entry.lengths.items()}
         moved = sum(sizes.bytes(each.shape, each.dtype) for each in _tensors(entry))
         dtype, gradient = kind_of(entry.outputs)
-        runs, points = again.get(entry.node, 1), prod(lengths.values())
+        runs = again.get(entry.node, 1)
+        points = cast("int", points_of(entry.name, lengths, among_of(entry, sizes.mesh)))
         known = costs.measured(entry.name, lengths, dtype, gradient, runs)
         own = costs.operator(entry.name, points, moved, dtype, gradient, lengths, runs)
         terms.append(Term(entry.node, entry.name, "", own, known is not None))
@@ -333,9 +372,8 @@ def formula_of(plan: PlanData, machine: Machine) -> Cost:
     for entry in plan.operators:
         if entry.skipped:
             continue
-        points: Dim = 1
-        for length in entry.lengths.values():
-            points = points * of(length)
+        lengths = {name: of(length) for name, length in entry.lengths.items()}
+        points = points_of(entry.name, lengths, among_of(entry, mesh))
         moved: Dim = 0
         for tensor in _tensors(entry):
             if tensor.shape is not None and None not in tensor.shape:

@@ -21,8 +21,9 @@ makes is in memory while it runs, and again while it is run again.
 Gathered is, where a block is used, what blocks need that follow one another: going forward its own
 parameters, beside the rows as they have come from the ranks, or the next block; going back its own,
 the block before, the gradients of both that are on their way, and one more gradient. Until the
-next block is used it is what has been begun: the rows of that block, and going back the gradients
-of the last one, each beside the parts that are sent or made of them. Of
+next block is used it is what has been begun: the rows of that block beside the parts that are sent,
+and going back the gradients of the last one, which wait for it, and those of the one before, which
+are scattered beside the parts that are made of them. Of
 ``state="optimizer"`` all parameters stay gathered.
 """
 
@@ -156,7 +157,7 @@ class _Blocks:
             most = max(blocks[number].values())
             gradients = own + after + most
             rows = own if len(blocks[number]) > 1 else 0
-            self.back[number] = own + sent[place]
+            self.back[number] = own + max(sent[place], after + sent[place + 1])
             self.onward[number] = 0
             if number in again:
                 self.onward[number] = max(own, after + sent[place + 1])
@@ -298,7 +299,8 @@ class _Step:
         outputs = [output.value for output in operator.outputs]
         match saved_by(operator.name):
             case Saved.NOTHING | Saved.EXTRA:
-                pass
+                if operator.name == "cross_entropy":  # targets that are numbers, and weights
+                    yield from given[1:]
             case Saved.INPUTS:
                 yield from given
             case Saved.OUTPUTS:
@@ -325,6 +327,7 @@ class _Step:
             # What a loss counts has as many numbers as its targets, and so have its masks.
             exact = sum(size for e, size in sizes if (e.dtype or "").startswith(EXACT))
             logarithms = 2 if _cuts_classes(operator) else 1  # and what they are made of
+            logarithms += _mixtures(operator)
             return logarithms * max(size for _, size in sizes) + 3 * exact
         if operator.name == "scaled_dot_product_attention":  # masks of truth values become numbers
             dtype = tensors[0].dtype
@@ -554,6 +557,19 @@ def _cuts_classes(operator: OperatorPlan) -> bool:
     only = names[0] - names[1]
     splits = operator.splits.values()
     return any(each.rule is not None and each.identifier in only for each in splits)
+
+
+def _mixtures(operator: OperatorPlan) -> int:
+    """How many tensors as large as its logits a loss has beside their logarithms: its classes are
+    weighed, or mixed with probabilities. A plan does not tell whether labels are smoothed, so they
+    are taken to be.
+    """
+    if operator.name != "cross_entropy":
+        return 0
+    tensors = [each for each in operator.operands if each.shape is not None]
+    weighed, whole = len(tensors) > 2, not _cuts_classes(operator)
+    exact = (tensors[1].dtype or "").startswith(EXACT)
+    return (weighed and whole) if exact else weighed + whole
 
 
 def forward_of(entry: ConversionPlan, plan: PlanData) -> Way:

@@ -79,11 +79,12 @@ class RankRoutes:
         below = 1
         for end in ends:
             below *= end.size
-        for end in ends:
+        for place, end in enumerate(ends, 1):
             below //= end.size
             leg = _Leg.of(to // below, end)
             self._legs.append(leg)
-            to = leg.there(to % below)
+            if place < len(ends):
+                to = leg.there(to % below)
 
     def there(self, rows: Tensor) -> Tensor:
         for leg in self._legs:

@@ -135,6 +135,13 @@ _OTHER_AUTOCAST = Problem(
     "rank {rank}: {cast}\n  rank {other}: {others}",
     "call the module inside of the same torch.autocast on every rank",
 )
+_OTHER_RECORDING = Problem(
+    AgreementError,
+    "gradient-modes-differ",
+    "the ranks are called under different gradient modes",
+    "rank {rank}: {mode}\n  rank {other}: {others}",
+    "call the module inside of the same torch.no_grad on every rank, or on none",
+)
 _OTHER_FROZEN = Problem(
     AgreementError,
     "gradients-differ",
@@ -154,7 +161,7 @@ _SILENT = Problem(
 class _Report(NamedTuple):
     """What a rank sends about its inputs. layouts: of DTensors, in words. running: it has begun
     with them already, and sends no digests. cast: what autocast casts to there. frozen: the names
-    of parameters that require no gradient.
+    of parameters that require no gradient. mode: what keeps torch from recording gradients.
     """
 
     shapes: Mapping[str, Sequence[int]]
@@ -165,6 +172,7 @@ class _Report(NamedTuple):
     cast: str = ""
     frozen: Sequence[str] = ()
     state: Sequence[float] = ()
+    mode: str = ""
 
     def __str__(self) -> str:
         return text_of(self.shapes) + f" as DTensors: {self.layouts}" * bool(self.layouts)
@@ -285,8 +293,8 @@ class Agreement:
         """Notes a call with sizes that were agreed on before, for ranks that have not met them.
 
         shapes: the names of the inputs, for each a tuple that begins with its shape, the layouts of
-        DTensors in words, what autocast casts to, and the names of parameters that require no
-        gradient.
+        DTensors in words, what autocast casts to, the names of parameters that require no gradient,
+        and what keeps torch from recording gradients.
         """
         self._known[self.calls % HISTORY] = (self.calls, shapes)
 
@@ -318,7 +326,9 @@ class Agreement:
             cast_text = _cast_text(cast or {})
             state = [] if part is None else state_told(part)
             said = str(problem or "")
-            mine = _Report(shapes, layouts, said, False, digested, cast_text, frozen, state)
+            mine = _Report(
+                shapes, layouts, said, False, digested, cast_text, frozen, state, gradient_mode()
+            )
             received = self._exchange(f"inputs/{self.calls}", json.dumps(mine))
             reports = {rank: _Report(*json.loads(text)) for rank, text in received.items()}
             problem = self._difference(reports, given, problem, part)
@@ -369,6 +379,13 @@ class Agreement:
                     cast=received[first].cast or "autocast is off",
                     other=rank,
                     others=other.cast or "autocast is off",
+                )
+            if bool(other.mode) != bool(received[first].mode):
+                return _OTHER_RECORDING(
+                    rank=first,
+                    mode=received[first].mode or "gradients are recorded",
+                    other=rank,
+                    others=other.mode or "gradients are recorded",
                 )
             for one, two in ((first, rank), (rank, first)):
                 frozen = [n for n in received[two].frozen if n not in received[one].frozen]
@@ -496,9 +513,9 @@ class Agreement:
         topic = f"inputs/{call}"
         if noted == call and topic not in self._sent:
             self._sent.add(topic)
-            names, key, layouts, cast, frozen = shapes
+            names, key, layouts, cast, frozen, mode = shapes
             sizes = {name: tuple(given[0]) for name, given in zip(names, key, strict=True)}
-            report = _Report(sizes, layouts, "", True, {}, _cast_text(cast), frozen)
+            report = _Report(sizes, layouts, "", True, {}, _cast_text(cast), frozen, (), mode)
             self._store.set(f"{topic}/{self.rank}", json.dumps(report))
 
 
@@ -507,6 +524,18 @@ def _group_timeout() -> float:
     group: Any = dist.group.WORLD
     backends = [group._get_backend(device) for device in group._device_types]
     return max([each.options._timeout.total_seconds() for each in backends], default=TIMEOUT)
+
+
+def gradient_mode() -> str:
+    """Returns what keeps torch from recording gradients now, by its name in torch, if anything.
+
+    >>> with torch.no_grad():
+    ...     gradient_mode()
+    'torch.no_grad'
+    """
+    if torch.is_inference_mode_enabled():
+        return "torch.inference_mode"
+    return "" if torch.is_grad_enabled() else "torch.no_grad"
 
 
 def _cast_text(cast: Mapping[str, str]) -> str:

@@ -15,7 +15,8 @@ for an overflow. A step that clips nothing pays nothing.
 Before the first step of an optimiser that has a part's parameters torch calls `watch_optimizers`'
 hook, and from then on its state is given and taken as the module's is. Right on parts is an
 optimiser that treats every element by itself, such as AdamW. One that looks at whole parameters,
-such as Adafactor, is refused; of the user's own nobody knows, which is said once as a warning.
+such as Adafactor, is refused, unless it is to step on wholes (`whole_steps`); of the user's own
+nobody knows, which is said once as a warning.
 """
 
 from __future__ import annotations
@@ -55,15 +56,23 @@ _ELEMENTWISE = (
     "SparseAdam",
 )
 
-_OF_WHOLES = {
-    "torch.Adafactor": "it takes means over the rows and columns of a parameter",
+
+class OfSeveral(str):
+    """Why an optimiser cannot step on one parameter without the others."""
+
+
+_ROWS = "it takes means over the rows and columns of a parameter"
+_OF_WHOLES: dict[str, str] = {
+    "torch.Adafactor": _ROWS,
     "torch.Muon": "it orthogonalises a parameter's gradient as one matrix",
-    "torch.LBFGS": "it takes products over all parameters together",
-    "torch.ZeroRedundancyOptimizer": "it copies "
-    "parameters from one rank to the others, and a part is no other rank's part",
-    "torch.PostLocalSGDOptimizer": "it takes means of "
-    "parameters over the ranks, and a part is no other rank's part",
-    "transformers.Adafactor": "it takes means over the rows and columns of a parameter",
+    "torch.LBFGS": OfSeveral("it takes products over all parameters together"),
+    "torch.ZeroRedundancyOptimizer": OfSeveral(
+        "it copies parameters from one rank to the others, and a part is no other rank's part"
+    ),
+    "torch.PostLocalSGDOptimizer": OfSeveral(
+        "it takes means of parameters over the ranks, and a part is no other rank's part"
+    ),
+    "transformers.Adafactor": _ROWS,
 }
 """Classes that look at more than one element at a time, by package and name, and at what."""
 
@@ -79,7 +88,8 @@ _REFUSED = Problem(
     "optimizer-of-wholes",
     "{kind} cannot step on parts of parameters",
     "{reason}, and this rank holds a part of {name}",
-    "take one that treats elements by themselves ({value}), or a plan that leaves parameters whole",
+    "{whole}take one that treats elements by themselves ({value}), or a plan that leaves "
+    "parameters whole",
 )
 
 
@@ -99,19 +109,34 @@ def check_kind(optimizer: Any, name: str) -> None:
     name: of a parameter of which this rank holds a part.
     """
     kind = type(optimizer)
-    for base in kind.__mro__:
-        package = base.__module__.partition(".")[0]
-        reason = _OF_WHOLES.get(f"{package}.{base.__qualname__}")
-        if reason is not None:
-            raise _REFUSED(
-                kind=kind.__name__, reason=reason, name=name, value=", ".join(_ELEMENTWISE)
-            )
+    reason = reason_against(kind)
+    if reason is not None:
+        alone = not isinstance(reason, OfSeveral)
+        raise _REFUSED(
+            kind=kind.__name__,
+            reason=reason,
+            name=name,
+            whole="call dimsolve.steps_on_wholes(optimizer) once, " * alone,
+            value=", ".join(_ELEMENTWISE),
+        )
     if inspect.unwrap(kind.step) not in _elementwise_steps():
         warnings.warn(
             f"{kind.__name__} is not known to dimsolve, and this rank holds a part of {name}: the "
             "step is that of one device only if it treats every element of a parameter by itself",
             stacklevel=4,
         )
+
+
+def reason_against(kind: type) -> str | None:
+    """Returns at what a class of optimisers looks that a rank has a part of; None where that is not
+    known.
+    """
+    for base in kind.__mro__:
+        package = base.__module__.partition(".")[0]
+        reason = _OF_WHOLES.get(f"{package}.{base.__qualname__}")
+        if reason is not None:
+            return reason
+    return None
 
 
 @cache
@@ -139,6 +164,9 @@ class _Looked:
     parts: tuple[ref[Any], ...]
     of_models: bool
 
+
+of_wholes: WeakSet[Optimizer] = WeakSet()
+"""Optimisers that step on whole parameters (`whole_steps`)."""
 
 _known: WeakKeyDictionary[Optimizer, _Looked] = WeakKeyDictionary()
 """Optimisers that were looked at."""
@@ -183,9 +211,9 @@ def _look(optimizer: Optimizer, before: _Looked | None) -> _Looked:
     more models.
     """
     every = list(_parameters(optimizer))
-    parts = [part for p in every if (part := _part_of(p)) is not None]
+    parts = [part for p in every if (part := part_of(p)) is not None]
     for module, name in parts:
-        if not module.held(name).whole:
+        if not module.held(name).whole and optimizer not in of_wholes:
             check_kind(optimizer, name)
             break
     modules = {id(module): ref(module) for module, _ in parts}
@@ -213,7 +241,7 @@ def _parameters(optimizer: Optimizer) -> Iterator[Any]:
         yield from group["params"]
 
 
-def _part_of(parameter: Any) -> tuple[Any, str] | None:
+def part_of(parameter: Any) -> tuple[Any, str] | None:
     """The module and the name of a parameter that is a part."""
     where, name = getattr(parameter, MARK, (None, ""))
     module = None if where is None else where()
@@ -229,7 +257,7 @@ def _give(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _given(parameter: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    part = _part_of(parameter)
+    part = part_of(parameter)
     mesh = None if part is None else part[0].device_mesh
     if part is None or mesh is None:
         return dict(values)
@@ -267,7 +295,7 @@ def _keys(optimizer: Optimizer, state: Mapping[str, Any]) -> Iterator[tuple[Any,
 
 def _taken(parameter: Any, values: Mapping[str, Any], *, parts: bool) -> dict[str, Any]:
     """What was saved of a parameter, as this rank's parts. parts: whether plain tensors may be."""
-    part = _part_of(parameter)
+    part = part_of(parameter)
     if part is None:
         return dict(values)
     held, shape = part[0].held(part[1]), tuple(parameter.shape)

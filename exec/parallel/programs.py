@@ -30,7 +30,7 @@ from ..lowering.program import Program
 from ..lowering.setting import Returned, mesh_sizes
 from ..modes import autocast_now, state_of
 from ..rebuild import Rebuilder
-from .agreement import Agreement, AgreementError
+from .agreement import Agreement, AgreementError, gradient_mode
 from .call_inputs import CallError, CallInputs
 from .faults import explain, is_failure
 from .given_inputs import (
@@ -187,9 +187,11 @@ class Entry:
         agreement.calls += 1
         cast = autocast_now()
         trained = tuple([parameter.requires_grad for parameter in part.parameters()])
-        key = (self._told_apart_by(inputs, form), trained, *cast.items())
+        mode = gradient_mode()
+        key = (self._told_apart_by(inputs, form), trained, mode, *cast.items())
         if key in form.admitted:
-            agreement.note((names, _sizes(inputs), form.text, cast, frozen_in(part, trained)))
+            frozen = frozen_in(part, trained)
+            agreement.note((names, _sizes(inputs), form.text, cast, frozen, mode))
             if is_compared(agreement.calls):
                 check_structure(part)
                 if not agreement.alone:

@@ -39,7 +39,7 @@ from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, Wri
 from torch.distributed.tensor import DTensor
 
 from dimsolve.ir.errors import DimsolveError, Problem
-from dimsolve.partition.placement import Placement, Shard
+from dimsolve.partition.placement import Placement, Replicate, Shard
 from dimsolve.partition.torch_placements import layout_to_torch
 
 from ..distributed.collectives import convert_axes
@@ -114,6 +114,12 @@ class Held:
         for placement, end in self._cuts():
             tensor = local_part(tensor, placement, end.rank, end.size)
         return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+    def gathered(self, local: Tensor) -> Tensor:
+        """Returns the whole of which the ranks have these parts; all ranks ask together."""
+        whole = (Replicate(),) * len(self.placements)
+        with torch.no_grad():
+            return convert_axes(local.detach(), self.placements, whole, self.ends)
 
     def whole_shape(self, local: Sequence[int]) -> tuple[int, ...]:
         """Returns the shape of the whole of which a part has this shape."""

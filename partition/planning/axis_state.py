@@ -10,6 +10,7 @@ made in one placement and needed in another is converted, once for all uses with
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from math import prod
 
 from dimsolve.solver.algebra.poly import Dim
@@ -62,6 +63,14 @@ class AxisState:
         """Returns the classes of what one rank is left with."""
         pairs = zip(self.classes, self.choices, strict=True)
         return [k.local(choice, self.count, self.axis) for k, choice in pairs]
+
+    def copy(self) -> AxisState:
+        """Returns a state in which other choices can be tried."""
+        other = copy(self)
+        other.choices, other.fixed = self.choices.copy(), self.fixed.copy()
+        other.made, other.needs = self.made.copy(), self.needs.copy()
+        other._costs = self._costs.copy()
+        return other
 
     def decide(self, operator: int, choice: Choice, *, fixed: bool = True) -> None:
         """Makes a choice, in place of the one before."""

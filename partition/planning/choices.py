@@ -226,9 +226,21 @@ class OperatorClass:
     def choices(self) -> Iterator[Choice]:
         """Yields the splits of every identifier that may be split, contiguous, in reading order."""
         for name in self.solution.layout.marks:
-            choice = self.split(name)
-            if isinstance(choice, Choice):
-                yield choice
+            for choice in self.ways(name):
+                if isinstance(choice, Choice):
+                    yield choice
+
+    def ways(self, name: str) -> Iterator[Choice | Refusal]:
+        """Yields the choices that cut ``name`` in contiguous parts: by the rule for it, and by
+        transform rules that stand beside that.
+        """
+        yield self.split(name)
+        for number, rule in enumerate(self.rules):
+            if rule.beside and name in rule.names(self.solution):
+                key = (name, number)
+                if key not in self._splits:
+                    self._splits[key] = self._split(name, 1, (), (rule,))
+                yield self._splits[key]
 
     def split(self, name: str, blocks: Dim = 1, segments: tuple[int, ...] = ()) -> Choice | Refusal:
         """Returns the choice that cuts ``name`` in each of so many blocks, and in each of their
@@ -239,7 +251,13 @@ class OperatorClass:
             self._splits[key] = self._split(name, blocks, segments)
         return self._splits[key]
 
-    def _split(self, name: str, blocks: Dim, segments: tuple[int, ...]) -> Choice | Refusal:
+    def _split(
+        self,
+        name: str,
+        blocks: Dim,
+        segments: tuple[int, ...],
+        rules: tuple[TransformRule, ...] | None = None,
+    ) -> Choice | Refusal:
         length = self.lengths[name]
         if length == 1:
             return Refusal(f"{name} = 1: there is nothing to split", name)
@@ -250,7 +268,7 @@ class OperatorClass:
         rule = choose_rule(
             self.solution,
             name,
-            transform_rules=self.rules,
+            transform_rules=self.rules if rules is None else rules,
             value_split=self.contract.value_split,
             reduction=self.contract.reduction,
         )
@@ -431,7 +449,7 @@ class OperatorClass:
     def routed(self) -> str | None:
         """The identifier whose split sends rows to the ranks that they are meant for, if any."""
         for rule in self.rules:
-            if any(each.collective == "all-to-all" for each in rule.sends or ()):
+            if rule.routes:
                 return rule.names(self.solution)[0]
         return None
 

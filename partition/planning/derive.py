@@ -291,6 +291,7 @@ def _offered(op_class: OperatorClass, split: Split, texts: Texts) -> Iterator[Ch
         yield Refusal(f"{shown(str(split))} is no way to cut an identifier")
         return
     yield op_class.split(split.identifier, shard.blocks, shard.segments)
+    yield from op_class.ways(split.identifier)
     for tensor, placement in placed:
         patterns = op_class.tensors[tensor]
         if isinstance(placement, Grouped):

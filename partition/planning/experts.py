@@ -15,19 +15,25 @@ Per token that sends as much as to send it to n - 1 ranks and back, however many
 exchange of tokens by their experts would send k (n - 1)/n, with lengths that no plan can say. What
 is not a product of matrices is computed for all rows.
 
+Where experts are one operator (`dimsolve.exec.experts`), tokens may be exchanged, or every rank be
+given all: what the whole plan sends decides, k (n - 1)/n rows of a token against n - 1.
+
 Rows in groups of one value (``G(0)``) belong to the ends of these groups: `ungrouped` says where
 they would be read otherwise, or with other ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from dimsolve.solver.graphs.problems import place
 
 from ..aliasing import written_by
 from ..placement import Grouped, Replicate, Shard
-from ..plan_data import plan_error, problem
+from ..plan_data import PlanError, plan_error, problem
+from ..reshard import item_bytes
+from .assemble import dims_of_row
 from .axis_state import AxisState
 from .choices import Choice, Refusal
 from .completion import join_later
@@ -58,8 +64,9 @@ def experts(state: AxisState, requirements: Requirements) -> list[str]:
     routed = [each for each in every if state.classes[each.number].routed is not None]
     if not products and not routed:
         raise NO_EXPERTS(axis=state.axis)
+    way, notes = _cheapest(state, requirements, routed)
     for operator in routed:
-        _route(state, requirements, operator)
+        _route(state, requirements, operator, way)
     for product in products:
         _cut(state, requirements, product)
     for product in products:
@@ -71,9 +78,51 @@ def experts(state: AxisState, requirements: Requirements) -> list[str]:
         assert edge is not None
         if not isinstance(state.made[edge], Grouped):
             join_later(state, edge, fixed=True)
-    notes = [_note(state, products)] if products else []
-    notes += [_note_of_routed(state, routed)] if routed else []
+    notes += [_note(state, products)] if products else []
     return [*notes, *data(state, requirements)]
+
+
+def _cheapest(
+    state: AxisState, requirements: Requirements, routed: Sequence[Operator]
+) -> tuple[int, list[str]]:
+    """The way in which tokens come to the experts of operators that may send them there, by what a
+    rank sends in the whole plan, and a note that says so.
+    """
+    if not routed:
+        return 0, []
+    first = state.classes[routed[0].number]
+    costs: dict[int, float] = {}
+    for way in range(len([*first.ways(first.routed or "")])):
+        trial = state.copy()
+        relied = replace(requirements, conditions=dict(requirements.conditions))
+        try:
+            for operator in routed:
+                _route(trial, relied, operator, way)
+            data(trial, relied)
+        except PlanError:
+            continue
+        kept = sum(trial.cost_now(edge.number)[0] for edge in trial.network.edges)
+        costs[way] = kept + sum(_sent(trial, operator) for operator in routed)
+    if not costs:
+        return 0, []
+    best = min(costs, key=lambda way: costs[way])
+    return best, [_note_of_routed(state, routed, best, costs)]
+
+
+def _sent(state: AxisState, operator: Operator) -> float:
+    """The bytes that a rank sends inside an operator, forward and backward, at nominal sizes."""
+    choice, op_class = state.choices[operator.number], state.classes[operator.number]
+    rule = None if choice.rule is None else op_class.rules[choice.rule]
+    lengths = op_class.local(choice, state.count, state.axis).lengths
+    edge = operator.inputs[0]
+    total = 0.0
+    for message in rule.sends or () if rule is not None else ():
+        counted = message.like == "count" or edge is None
+        item = item_bytes("int64" if counted else state.network.edges[edge or 0].dtype)
+        row = dims_of_row(message.row, lengths, op_class.solution.layout.star)
+        times = message.forward + message.backward
+        total += times * item * state.network.elements(tuple(row))
+    return total * (state.nominal - 1) / state.nominal
 
 
 def _note(state: AxisState, products: Sequence[Operator]) -> str:
@@ -91,22 +140,31 @@ def _note(state: AxisState, products: Sequence[Operator]) -> str:
     )
 
 
-def _note_of_routed(state: AxisState, routed: Sequence[Operator]) -> str:
+def _note_of_routed(
+    state: AxisState, routed: Sequence[Operator], way: int, costs: Mapping[int, float]
+) -> str:
     op_class = state.classes[routed[0].number]
-    count = op_class.lengths[op_class.routed or ""]
+    name = op_class.routed or ""
+    choice = [*op_class.ways(name)][way]
+    rule = None if isinstance(choice, Refusal) else choice.rule
+    sends = rule is not None and op_class.rules[rule].routes
+    how = "and tokens are sent to these and back" if sends else "and every rank is given all tokens"
+    others = [cost for number, cost in costs.items() if number != way]
+    than = f" (the other way sends {min(others) / costs[way]:.1f} times as much)" if others else ""
     return (
-        f"{state.axis}: {len(routed)} operators cut their {count} experts, and tokens "
-        "are sent to these and back; how many go to a rank is known when it runs, and taken to be "
-        "even in bytes, memory and seconds"
+        f"{state.axis}: {len(routed)} operators cut their {op_class.lengths[name]} experts, {how}"
+        f"{than}; how many rows a rank computes is known when it runs, and taken to be even in "
+        "bytes, memory and seconds"
     )
 
 
-def _route(state: AxisState, requirements: Requirements, operator: Operator) -> None:
+def _route(state: AxisState, requirements: Requirements, operator: Operator, way: int) -> None:
     """Cuts the experts of an operator that sends tokens to them, with the parameters that their
-    matrices are made of, and its tokens.
+    matrices are made of, and its tokens. way: which of its ways to do so.
     """
     op_class = state.classes[operator.number]
-    choice = op_class.split(op_class.routed or "")
+    ways = [*op_class.ways(op_class.routed or "")]
+    choice = ways[way if way < len(ways) else 0]
     if isinstance(choice, Refusal):
         raise plan_error(
             "illegal-count",

@@ -19,7 +19,7 @@ from copy import copy
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from dimsolve.solver.shapes import dim_of_text
 
 from ..checkpoints import extents_of
 from ..communication import shared_bytes
-from ..cost import Costs
+from ..cost import GROUPS, Costs, points_of
 from ..layout import Layout
 from ..memory import EXACT, MOVES
 from ..mesh import Mesh, part_symbol
@@ -199,10 +199,18 @@ class Formulation:
             ("lengths", id(local)),
             lambda: (local, {name: self.value(n) for name, n in local.lengths.items()}),
         )[1]
-        points = prod(lengths.values())
+        function = operator.node.name
+        group = GROUPS.get(function, ("", 0))[0]
+        given_all = [
+            count
+            for (_, count), choice in zip(self.mesh.axes, option.choices, strict=True)
+            if choice.name == group
+            and not (choice.rule is not None and local.rules[choice.rule].routes)
+        ]
+        among = prod(map(self.value, given_all))
+        points = cast("int", points_of(function, lengths, among))
         outputs = operator.node.outputs
         dtype = outputs[0].dtype if outputs else None
-        function = operator.node.name
         total = self.costs.operator(function, points, moved, dtype, gradient, lengths, runs)
         if any(choice.rule is not None for choice in option.choices):
             sent = sends_of(self.network, self.mesh, operator, local, option.choices, {})

@@ -332,7 +332,8 @@ class TransformRule(Displayed):
     where it does, ``local`` asks ``part.start`` and ``part.whole`` for what equal parts would be
     counted for. placed: whether it asks them. groups: which input says where groups of rows end,
     where ``local`` reads of the first input the rows of this rank's groups only, and makes zeros
-    for the others.
+    for the others. beside: whether a plan may take either this rule or the one of the same split
+    that stands before it; else the first is taken.
 
     >>> print(TransformRule(("S(0)", "R"), ("P(sum)",)))
     S(0), R -> P(sum)
@@ -347,6 +348,7 @@ class TransformRule(Displayed):
     parts: Parts = "equal"
     placed: bool = True
     groups: int | None = None
+    beside: bool = False
 
     def __post_init__(self) -> None:
         for side in ("inputs", "outputs"):
@@ -365,6 +367,11 @@ class TransformRule(Displayed):
                 raise wrong_type(name, function, "a function", "give a function of a module")
         if self.split is None and self.inputs is None:
             raise SPLITS_NOTHING()
+
+    @property
+    def routes(self) -> bool:
+        """Whether it sends rows to the ranks that they are meant for."""
+        return any(each.collective == "all-to-all" for each in self.sends or ())
 
     def names(self, solution: Solution) -> tuple[str, ...]:
         """Returns the identifiers that the rule splits in this layout."""

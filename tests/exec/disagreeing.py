@@ -104,6 +104,13 @@ def other_autocast() -> str:
         return raised(module, torch.ones(4, 8))
 
 
+def without_gradients(how: str) -> str:
+    """One rank records no gradients."""
+    module = part(MESH_OF_TWO, "data")
+    with getattr(torch, how)() if dist.get_rank() else torch.enable_grad():
+        return raised(module, torch.ones(4, 8))
+
+
 def frozen_on_one_rank() -> list[str]:
     """One rank freezes a parameter of its part."""
     module = part(MESH_OF_TWO, "data")

@@ -1,11 +1,11 @@
 """Every way to share out state, sequence and experts, on real ranks: equal to one device?
 
-    python -m tests.exec.matrix                       all models, 2, 4 and 8 ranks: tens of minutes
+    python -m tests.exec.matrix                       all models, 2, 4 and 8 ranks: an hour
     python -m tests.exec.matrix --ranks 2 llama opt   some
 
-Three AdamW steps on two batches each, their norm clipped, in float64 (models of experts in float32:
-torch multiplies their matrices in no other). A line a cell: the largest difference of any parameter
-after the steps, relative to its largest element, and of the norms.
+Three AdamW steps on two batches each, their norm clipped, in float64 throughout, what layers make
+computed again in the backward pass. A line a cell: the largest difference of any parameter after
+the steps, relative to its largest element, and of the norms.
 """
 
 from __future__ import annotations
@@ -17,33 +17,52 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import nn
 
 import dimsolve as ds
+from dimsolve.exec.experts import exchanged_experts
+from dimsolve.exec.running.comparable import without_narrowing
 from tests.exec.stored import difference, steps
 from tests.oracles.ranks import Ranks
-from tests.partition.planning.models import EIGHT, OTHERS
+from tests.partition.planning import test_experts
+from tests.partition.planning.models import EIGHT, OTHERS, Example
 
-MODELS = {**EIGHT, **OTHERS}
-EXPERTS = ("mixtral",)
+
+def of_experts(name: str) -> Example:
+    """A small model of experts."""
+    import transformers as tf
+
+    settings = {**test_experts.SMALL, "vocab_size": 128, **test_experts.MODELS[name]}
+    config = getattr(tf, f"{name}Config")(**settings)
+    ids = torch.randint(0, 128, (4, 16), generator=torch.Generator().manual_seed(1))
+    dims = {0: "batch", 1: "seq"}
+    batch = {"input_ids": ids, "labels": ids}
+    return getattr(tf, f"{name}ForCausalLM")(config), batch, dict.fromkeys(batch, dims)
+
+
+EXPERTS = {"qwen2_moe": "Qwen2Moe", "deepseek_v3": "DeepseekV3"}
+MODELS = {**EIGHT, **OTHERS, **{key: lambda n=name: of_experts(n) for key, name in EXPERTS.items()}}
+SENT = {f"{name}, one operator": name for name in ("mixtral", *EXPERTS)}
+"""Models whose experts are traced as one operator, to which tokens may be sent."""
 NO_SEQUENCE = ("vit",)
 ROWS = 24
 
 
 @dataclass(frozen=True)
 class Way:
-    """How a model is cut. regions: whether its layers are run again in the backward pass."""
+    """How a model is cut."""
 
     name: str
     mesh: dict[str, int]
     policy: str | None = None
     state: str | None = None
-    regions: bool = False
 
     @property
     def count(self) -> int:
@@ -56,7 +75,6 @@ class Way:
 WAYS = [
     Way("ZeRO-1", {"dp": 2}, state="optimizer"),
     Way("ZeRO-3", {"fsdp": 2}),
-    Way("ZeRO-3, regions", {"fsdp": 2}, regions=True),
     Way("tensor+sequence", {"tp": 2}, "tensor+sequence"),
     Way("cp", {"cp": 2}),
     Way("ep", {"ep": 2}),
@@ -66,6 +84,7 @@ WAYS = [
     Way("ZeRO-3 x tensor+sequence", {"fsdp": 2, "tp": 2}, "tensor+sequence"),
     Way("cp", {"cp": 4}),
     Way("ZeRO-3 x ep", {"fsdp": 2, "ep": 2}),
+    Way("ep", {"ep": 4}),
     Way("ZeRO-1", {"dp": 8}, state="optimizer"),
     Way("ZeRO-3", {"fsdp": 8}),
     Way("ZeRO-3 x tp", {"fsdp": 4, "tp": 2}),
@@ -77,54 +96,61 @@ WAYS = [
 
 def fits(name: str, way: Way) -> bool:
     """Whether the model has what the way cuts."""
-    if "ep" in way.mesh and name not in EXPERTS:
+    if name in SENT:
+        return "ep" in way.mesh
+    if "ep" in way.mesh and name not in SENT.values():
         return False
     sequence = "cp" in way.mesh or way.policy == "tensor+sequence"
-    return not (name in NO_SEQUENCE and (sequence or way.regions))
+    return not (name in NO_SEQUENCE and sequence)
 
 
-def model_of(name: str, regions: bool) -> tuple[nn.Module, dict[str, Any], Any]:
+def model_of(name: str) -> tuple[nn.Module, dict[str, Any], Any]:
     """A model that draws no random numbers, a batch, and the names of its lengths."""
     torch.manual_seed(0)
-    model, inputs, dynamic = MODELS[name]()
-    dtype = torch.float32 if name in EXPERTS else torch.float64
-    model = model.to(dtype).eval()
-    if regions:
-        for module in model.modules():
-            for key in ("p", "dropout", "attention_dropout", "dropout_prob"):
-                if isinstance(getattr(module, key, None), float):
-                    setattr(module, key, 0.0)
-        model.train()
-        model.gradient_checkpointing_enable({"use_reentrant": False})
+    model, inputs, dynamic = MODELS[SENT.get(name, name)]()
+    model = model.double()
+    for module in model.modules():
+        for key in ("p", "dropout", "attention_dropout", "dropout_prob"):
+            if isinstance(getattr(module, key, None), float):
+                setattr(module, key, 0.0)
+    model.train()
+    model.gradient_checkpointing_enable({"use_reentrant": False})
     batch = {
         key: torch.cat([value.roll(n, -1) for n in range(ROWS // len(value))])
         for key, value in inputs.items()
     }
-    batch = {k: v.to(dtype) if v.is_floating_point() else v for k, v in batch.items()}
     return model, batch, dynamic
 
 
-def prepare(folder: Path, name: str, regions: bool) -> None:
+def in_float64() -> Any:
+    """torch has no kernel that multiplies groups in float64: transformers then uses its own."""
+    return patch("transformers.integrations.moe._can_use_grouped_mm", lambda *_: False)
+
+
+def prepare(folder: Path, name: str) -> None:
     """Traces a model and trains it on one device; writes what the ranks need."""
-    model, batch, dynamic = model_of(name, regions)
-    with warnings.catch_warnings():
+    model, batch, dynamic = model_of(name)
+    sending = exchanged_experts(model) if name in SENT else nullcontext()
+    with warnings.catch_warnings(), in_float64(), sending:
         warnings.simplefilter("ignore")
         graph = ds.trace(model, kwargs={k: v[:4] for k, v in batch.items()}, dynamic=dynamic)
     (folder / "graph.json").write_text(json.dumps(graph.to_json()))
     whole = copy.deepcopy(model)
-    norms = steps(whole, batch)
+    with in_float64(), without_narrowing():
+        norms = steps(whole, batch)
     state = {key: value.detach() for key, value in whole.named_parameters()}
     torch.save({"norms": norms, "state": state}, folder / "whole.pt")
 
 
 def cell(folder: str, name: str, way: Way) -> tuple[float, float, str]:
     """On a rank: the differences of parameters and norms, and the collectives of the plan."""
-    model, batch, _ = model_of(name, way.regions)
+    model, batch, _ = model_of(name)
     data = json.loads((Path(folder) / "graph.json").read_text())
     graph = ds.Graph.from_json(data, trust=("torch.Size",))
     plan = ds.plan(graph, way.mesh, way.policy, way.state)
     part = ds.parallelize(model, plan)
-    norms = steps(part, batch)
+    with without_narrowing():
+        norms = steps(part, batch)
     wanted = torch.load(Path(folder) / "whole.pt")
     whole = copy.deepcopy(model)
     with torch.no_grad():
@@ -138,31 +164,30 @@ def cell(folder: str, name: str, way: Way) -> tuple[float, float, str]:
 
 def cells(folder: Path, name: str, ways: list[Way], worlds: Mapping[int, Ranks]) -> Iterator[str]:
     """A line for each way to cut a model."""
-    for regions in (False, True):
-        alike = [way for way in ways if way.regions == regions and fits(name, way)]
-        if alike:
-            prepare(folder, name, regions)
-        for way in alike:
-            begun = time.monotonic()
-            mesh = " ".join(f"{axis}={size}" for axis, size in way.mesh.items())
-            head = f"{name:<20} {way.name:<30} {mesh:<20}"
-            try:
-                found = worlds[way.count].run(cell, str(folder), name, way)
-            except Exception as error:
-                text = str(error).strip().splitlines()
-                yield f"{head} {text[0][:80]} | {text[-1][:160]}"
-                worlds[way.count].close()
-                worlds[way.count].__init__(way.count)  # type: ignore[misc]
-                continue
-            most, norms = (max(each[n] for each in found) for n in (0, 1))
-            took = time.monotonic() - begun
-            yield f"{head} {most:.1e} {norms:.1e}  {took:5.1f} s  {found[0][2]}"
+    alike = [way for way in ways if fits(name, way)]
+    if alike:
+        prepare(folder, name)
+    for way in alike:
+        begun = time.monotonic()
+        mesh = " ".join(f"{axis}={size}" for axis, size in way.mesh.items())
+        head = f"{name:<25} {way.name:<30} {mesh:<20}"
+        try:
+            found = worlds[way.count].run(cell, str(folder), name, way)
+        except Exception as error:
+            text = str(error).strip().splitlines()
+            yield f"{head} {text[0][:80]} | {text[-1][:160]}"
+            worlds[way.count].close()
+            worlds[way.count].__init__(way.count)  # type: ignore[misc]
+            continue
+        most, norms = (max(each[n] for each in found) for n in (0, 1))
+        took = time.monotonic() - begun
+        yield f"{head} {most:.1e} {norms:.1e}  {took:5.1f} s  {found[0][2]}"
 
 
 def main() -> None:
     """Prints the matrix."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", default=list(MODELS))
+    parser.add_argument("models", nargs="*", default=[*MODELS, *SENT])
     parser.add_argument("--ranks", default="2,4,8")
     given = parser.parse_args()
     counts = [int(count) for count in given.ranks.split(",")]
@@ -170,7 +195,7 @@ def main() -> None:
         for count in counts:
             worlds = {count: Ranks(count, timeout=600)}
             ways = [way for way in WAYS if way.count == count]
-            for name in given.models or MODELS:
+            for name in given.models:
                 for line in cells(Path(folder), name, ways, worlds):
                     print(line, flush=True)
             worlds[count].close()

@@ -14,10 +14,11 @@ from torch import Tensor, nn
 
 import dimsolve as ds
 from dimsolve.exec.distributed.routes import RankRoutes
-from dimsolve.exec.distributed.simulated import Member, SimulatedWorld
+from dimsolve.exec.distributed.simulated import Member, SimulatedCommunicator, SimulatedWorld
 from dimsolve.exec.experts import exchanged_experts
 from dimsolve.exec.parallel.parallelize import ParallelModule
 from tests.oracles.one_device import parts
+from tests.partition.planning.test_auto import SLOW
 from tests.partition.planning.test_experts import MODELS, SMALL
 
 pytest.importorskip("transformers")
@@ -29,12 +30,12 @@ OSS = {
 
 
 @lru_cache(maxsize=4)
-def model_of(name: str) -> tuple[Any, dict[str, Tensor], ds.Graph]:
+def model_of(name: str, **more: int) -> tuple[Any, dict[str, Tensor], ds.Graph]:
     """A model in float64, a batch with labels, and its graph, in which experts are one operator."""
     import transformers as tf
 
     torch.manual_seed(0)
-    settings = {**SMALL, **(OSS if name == "GptOss" else MODELS[name])}
+    settings = {**SMALL, **(OSS if name == "GptOss" else MODELS[name]), **more}
     model = getattr(tf, f"{name}ForCausalLM")(getattr(tf, f"{name}Config")(**settings)).double()
     model.set_experts_implementation("eager")  # one device's own way
     with torch.no_grad():
@@ -89,14 +90,67 @@ def test_sent_tokens_have_the_gradients_of_one_device(
     assert max(differences(model, batch, plan, mesh)) <= 1e-9
 
 
-def test_all_tokens_may_go_to_the_experts_of_one_rank() -> None:
-    model, batch, graph = model_of("Mixtral")
+def to_the_first(model: Any) -> Any:
+    """A copy whose routers choose the first two experts for all tokens, on rank 0 of four."""
     model = copy.deepcopy(model)
     with torch.no_grad():
         for layer in model.model.layers:
-            layer.mlp.gate.weight.zero_()  # the first two experts, all on rank 0
+            layer.mlp.gate.weight.zero_()
+    return model
+
+
+def test_all_tokens_may_go_to_the_experts_of_one_rank() -> None:
+    model, batch, graph = model_of("Mixtral")
     plan = ds.plan(graph, {"ep": 4})
-    assert max(differences(model, batch, plan, {"ep": 4})) <= 1e-9
+    assert max(differences(to_the_first(model), batch, plan, {"ep": 4})) <= 1e-9
+
+
+def test_ranks_send_the_rows_that_the_plan_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the router does, of rows that all go to one of four ranks a quarter stays. Beside
+    the rows each rank tells the others how many come: 8 bytes, of which a plan counts a quarter.
+    """
+    model, batch, graph = model_of("Mixtral")
+    plan, count = ds.plan(graph, {"ep": 4}), 4
+    sent = [0] * count
+    exchange, all_to_all = SimulatedCommunicator.exchange, SimulatedCommunicator.all_to_all
+
+    def rows(self: Any, tensor: Tensor, given: Any, got: Any) -> Tensor:
+        size = tensor.element_size() * tensor[:1].numel() if len(tensor) else 0
+        sent[self.rank] += size * (sum(given) - given[self.rank])
+        return exchange(self, tensor, given, got)
+
+    def lengths(self: Any, tensor: Tensor) -> Tensor:
+        if tensor.shape == (count, 1):
+            sent[self.rank] += 8 * (count - 1) // count
+        return all_to_all(self, tensor)
+
+    monkeypatch.setattr(SimulatedCommunicator, "exchange", rows)
+    monkeypatch.setattr(SimulatedCommunicator, "all_to_all", lengths)
+    parts(to_the_first(model), plan, {"ep": 4}, lambda part: part(**batch).loss.backward())
+    said = [row.bytes for row in plan.communication() if row.collective == "all-to-all"]
+    assert sum(sent) == count * sum(said)
+
+
+def test_every_rank_is_given_all_tokens_where_that_sends_less() -> None:
+    """A token has four experts: of two ranks, one more is given it, or two rows and two ids."""
+    model, batch, graph = model_of("Mixtral", num_experts_per_tok=4)
+    plan = ds.plan(graph, {"ep": 2})
+    assert not any(row.collective == "all-to-all" for row in plan.communication())
+    assert "every rank is given all tokens (the other way sends 1." in plan.notes[0]
+    assert max(differences(to_the_first(model), batch, plan, {"ep": 2})) <= 1e-9
+    assert ds.Plan.from_json(plan.to_json()).for_graph(graph) == plan
+
+
+def test_the_best_plan_may_send_tokens() -> None:
+    """Of four ranks each computes as many rows as where the batch is cut, and sends less than the
+    gradients of all experts.
+    """
+    model, batch, graph = model_of("Mixtral")
+    best = ds.plan(graph, {"ep": 4}, "auto", machine=SLOW)
+    assert any(row.collective == "all-to-all" for row in best.communication())
+    by_policy = ds.plan(graph, {"ep": 4})
+    assert best.cost(machine=SLOW).picoseconds <= by_policy.cost(machine=SLOW).picoseconds
+    assert max(differences(model, batch, best, {"ep": 4})) <= 1e-9
 
 
 def test_rows_are_sent_where_that_is_less_than_to_gather_tokens() -> None:

@@ -5,6 +5,7 @@ tensors for that alone. One device has no collective: what is measured is the mo
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -39,6 +40,21 @@ OF: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+def mixed(z: Tensor, *, weighed: bool, probabilities: bool) -> Tensor:
+    """A loss with smoothed labels."""
+    weight = torch.linspace(1, 2, WIDTH, dtype=z.dtype) if weighed else None
+    target = z.detach().softmax(-1) if probabilities else torch.arange(ROWS) % WIDTH
+    return functional.cross_entropy(z, target, weight, label_smoothing=0.1)
+
+
+LOSSES: dict[str, Callable[[Tensor], Tensor]] = {
+    "labels": partial(mixed, weighed=False, probabilities=False),
+    "weighed labels": partial(mixed, weighed=True, probabilities=False),
+    "probabilities": partial(mixed, weighed=False, probabilities=True),
+    "weighed probabilities": partial(mixed, weighed=True, probabilities=True),
+}
+
+
 class Applied(nn.Module):
     """A layer, and a function of what it makes."""
 
@@ -54,9 +70,9 @@ def test_all_of_them_are_measured() -> None:
     assert TEMPORARIES.keys() == OF.keys()
 
 
-@pytest.mark.parametrize("name", OF)
+@pytest.mark.parametrize("name", [*OF, *LOSSES])
 def test_what_is_said_is_no_less_than_what_is_measured(name: str) -> None:
-    model, x = Applied(OF[name]).double(), torch.randn(ROWS, 16, dtype=torch.float64)
+    model, x = Applied({**OF, **LOSSES}[name]).double(), torch.randn(ROWS, 16, dtype=torch.float64)
     plan = ds.plan(ds.trace(model, args=(x,)), {"dp": 1})
     model(x).backward()
     gradients = [parameter.grad for parameter in model.parameters()]

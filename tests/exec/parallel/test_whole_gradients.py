@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
+import dimsolve as ds
 from dimsolve.exec.distributed.simulated import RankError
 from dimsolve.exec.parallel.optimizers import OptimizerError
 from dimsolve.exec.parallel.parallelize import ParallelModule
@@ -224,6 +225,67 @@ def test_optimisers_of_wholes_are_refused_on_parts(name: str) -> None:
         assert all(unchanged)
 
 
+class Shampoo(torch.optim.Optimizer):
+    """Multiplies a gradient by roots of what it has seen of its rows and columns."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
+        super().__init__([p for p in parameters if p.ndim == 2], {"lr": 0.1})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                seen = self.state[p]
+                for key, rows in (("left", p.grad), ("right", p.grad.mT)):
+                    seen[key] = seen.get(key, torch.eye(len(rows), dtype=p.dtype)) + rows @ rows.mT
+                left, right = (torch.linalg.inv(seen[key]) for key in ("left", "right"))
+                p.sub_(group["lr"] * left @ p.grad @ right)
+        return loss
+
+
+@pytest.mark.parametrize(
+    ("mesh", "policy"), [({"tp": 2}, "tensor"), ({"fsdp": 2, "tp": 2}, "data+tensor")], ids=str
+)
+@pytest.mark.parametrize("name", ["Adafactor", "Muon", "Shampoo"])
+def test_optimisers_of_wholes_are_equal_where_they_are_given_wholes(
+    name: str, mesh: dict[str, int], policy: str
+) -> None:
+    make: Make = OF_WHOLES.get(name, Shampoo)
+    whole = model()
+    train(whole, make)
+
+    def work(part: ParallelModule) -> tuple[bool, list[torch.Size]]:
+        made: list[torch.optim.Optimizer] = []
+
+        def given(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+            made.append(ds.steps_on_wholes(make(parameters)))
+            return made[0]
+
+        train(part, given)
+        first = part.get_parameter("0.weight")
+        alike = made[0].state[first].get("momentum_buffer", first).shape
+        return is_equal(part, whole, lambda p: p.detach()), [first.shape, alike]
+
+    for equal, (own, momentum) in on_ranks(work, mesh, policy):
+        assert equal
+        assert own == momentum != (16, 8)
+
+
+def test_an_optimiser_of_several_parameters_cannot_be_given_one() -> None:
+    with pytest.raises(OptimizerError) as error:
+        ds.steps_on_wholes(torch.optim.LBFGS(model().parameters()))
+    assert str(error.value) == (
+        "LBFGS cannot step on one whole parameter after the other\n"
+        "  it takes products over all parameters together\n"
+        "  hint: take one that treats every parameter by itself, or a plan that leaves parameters "
+        "whole"
+    )
+
+
 def test_the_refusal_says_why() -> None:
     def work(part: ParallelModule) -> None:
         torch.optim.Adafactor(part.parameters()).step()
@@ -234,7 +296,8 @@ def test_the_refusal_says_why() -> None:
         "Adafactor cannot step on parts of parameters\n"
         "  it takes means over the rows and columns of a parameter, and this rank holds a part of "
         "0.weight\n"
-        "  hint: take one that treats elements by themselves (ASGD, Adadelta, Adagrad, Adam, "
+        "  hint: call dimsolve.steps_on_wholes(optimizer) once, take one that treats elements "
+        "by themselves (ASGD, Adadelta, Adagrad, Adam, "
         "AdamW, Adamax, NAdam, RAdam, RMSprop, Rprop, SGD, SparseAdam), or a plan that leaves "
         "parameters whole"
     )

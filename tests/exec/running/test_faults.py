@@ -292,6 +292,17 @@ def test_ranks_under_other_autocasts_say_so() -> None:
     assert world(2).run(disagreeing.other_autocast) == [text, text]
 
 
+@pytest.mark.parametrize("how", ["no_grad", "inference_mode"])
+def test_a_rank_that_records_no_gradients_is_named(how: str) -> None:
+    text = (
+        "AgreementError: the ranks are called under different gradient modes\n"
+        "  rank 0: gradients are recorded\n"
+        f"  rank 1: torch.{how}\n"
+        "  hint: call the module inside of the same torch.no_grad on every rank, or on none"
+    )
+    assert world(2).run(disagreeing.without_gradients, how) == [text, text]
+
+
 def test_a_parameter_that_is_frozen_on_one_rank_is_named() -> None:
     """torch would sum the gradients of other parameters instead, or wait for ever."""
     for said, name in world(2).run(disagreeing.frozen_on_one_rank):
