@@ -85,8 +85,9 @@ def _note(state: AxisState, products: Sequence[Operator]) -> str:
     ]
     groups = state.classes[products[0].number].lengths["g"]
     units = state.choices[products[0].number].units
-    both = isinstance(units, int) and isinstance(state.count, int) and bool(units)
-    dealt = f"; {share_text(units, state.count)}" if both else ""
+    dealt = ""
+    if isinstance(units, int) and isinstance(state.count, int) and units:
+        dealt = f"; {share_text(units, state.count)}"
     return (
         f"{state.axis}: {len(products)} products cut their {groups} experts, {len(whole)} of them "
         "for the next; every rank is given all tokens of the axis and computes the rows of its "

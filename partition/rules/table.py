@@ -137,12 +137,16 @@ def empty_of(path: str, declaration: Declaration) -> bool | tuple[str, ...]:
     """
     if runs_empty(path):
         return True
-    least = EMPTY_ROWS.get((canonical(path) or "").rpartition(".")[2])
+    least = _least_rows(path)
     if least is None:
         return False
     annotation = read_annotation(declaration.annotation)
     first, made = _rows(annotation.inputs[0], least), _rows(annotation.outputs[0], 1)
     return (first,) if first and first == made else ()
+
+
+def _least_rows(path: str) -> int | None:
+    return EMPTY_ROWS.get((canonical(path) or "").rpartition(".")[2])
 
 
 def _rows(tensor: Operand, least: int) -> str:
@@ -182,6 +186,9 @@ def rules_for(node: Node, declaration: Declaration) -> tuple[TransformRule, ...]
 
 def with_rules(operator: Operator) -> Operator:
     """Returns the operator whose declarations carry the transform rules of its path."""
+    known = _rule_set(operator.path) is not None or runs_empty(operator.path)
+    if not known and _least_rows(operator.path) is None:
+        return operator
     path, plain = operator.path, operator.declare
 
     def declare(*args: object, **kwargs: object) -> Declaration:

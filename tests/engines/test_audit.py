@@ -85,7 +85,7 @@ class Widened(Mlp):
     """What nobody knows to run with nothing."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.down(self.up(x).double().float())
+        found: torch.Tensor = self.down(self.up(x).cfloat().real)
         return found
 
 
@@ -93,7 +93,7 @@ def test_a_rank_that_has_nothing_is_right_where_the_function_is_known_to_run_so(
     assert audited(Widened(), PAIR, 5).ok
     nothing = audited(Widened(), PAIR, 7)
     assert nothing.having("unknown") == (7,)
-    assert only(nothing).reason == "double: rank 6 has nothing of c = 24"
+    assert only(nothing).reason == "cfloat: rank 6 has nothing of c = 24"
 
 
 def test_what_is_left_in_parts_is_named() -> None:

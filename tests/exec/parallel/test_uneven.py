@@ -16,6 +16,7 @@ from dimsolve.exec.distributed.simulated import SimulatedWorld
 from dimsolve.exec.lowering.lower import lower
 from dimsolve.exec.lowering.setting import LoweringError
 from dimsolve.exec.parallel.agreement import Agreement
+from dimsolve.exec.parallel.call_inputs import CallError
 from dimsolve.exec.parallel.given_inputs import GivenInputs, lower_for
 from dimsolve.exec.parallel.mesh import RankMesh
 from dimsolve.exec.parallel.parallelize import ParallelModule
@@ -197,6 +198,19 @@ def test_a_rank_with_nothing_joins_in_summing_the_gradient_of_a_mask() -> None:
         assert_equal(steps)
 
 
+def test_windows_sorts_and_scans_of_no_rows() -> None:
+    model, example = uneven_models.pictures()
+    plan = plan_of(model, example, {"x": {0: "rows"}}, {"dp": 3}, policy="data", uneven="allow")
+    assert plan.conditions == []
+
+    def work(part: Any) -> list[Any]:
+        run = CheckedRun(part, deepcopy(model))
+        return [run.step({"x": example["x"][:rows]}) for rows in (4, 1, 6)]
+
+    for steps in parts(model, plan, {"dp": 3}, work):
+        assert_equal(steps)
+
+
 def test_a_part_that_does_not_tell_the_whole_is_refused() -> None:
     model, example = uneven_models.tiny(), uneven_models.batch(4)
     plan = plan_of(model, example, uneven_models.ROWS, {"dp": 3}, policy="data", uneven="allow")
@@ -272,37 +286,45 @@ def trained(mesh: dict[str, int]) -> list[float]:
 
 def spent_a_day() -> list[float]:
     """What a rank of gloo does with 3 key-value heads over 2: layers that run again in the backward
-    pass, a GradScaler, clipped gradients, tokens generated with a cache; returns how far each step
-    is off.
+    pass, a GradScaler, clipped gradients, tokens generated without a cache (one of heads that are
+    dealt out is refused); returns how far each step is off.
     """
-    lengths = {"hidden_size": 48, "vocab_size": 61, "intermediate_size": 53, "use_cache": True}
-    heads = {"num_attention_heads": 6, "num_key_value_heads": 3}
+    lengths = {"hidden_size": 45, "vocab_size": 61, "intermediate_size": 53, "use_cache": True}
+    heads = {"num_attention_heads": 9, "num_key_value_heads": 3, "head_dim": 8}
     model, example, dynamic = uneven_models.grouped(**lengths, **heads)
     whole: Any = model.train()
     whole.gradient_checkpointing_enable()
     part: Any = ds.parallelize(model, plan_of(model, example, dynamic, {"tp": 2}, policy="tensor"))
-    assert part.plan.uneven
+    held = {each.name.rpartition("self_attn.")[2]: each.placements for each in part.plan.parameters}
+    assert held["k_proj.weight"] == ["S(0, of=24, unit=8)"]
     whole = deepcopy(whole)
     nets = [(net, torch.optim.AdamW(net.parameters(), lr=1e-2)) for net in (part, whole)]
     scaled = [torch.amp.GradScaler("cpu", init_scale=4.0) for _ in nets]
     found = []
-    with without_narrowing():
-        for _ in range(3):
-            norms, logits = [], []
-            for (net, optimizer), scaler in zip(nets, scaled, strict=True):
-                optimizer.zero_grad()
+    for _ in range(3):
+        norms, logits = [], []
+        for (net, optimizer), scaler in zip(nets, scaled, strict=True):
+            optimizer.zero_grad()
+            with without_narrowing():
                 output = net(**example)
-                scaler.scale(output.loss).backward()
-                scaler.unscale_(optimizer)
-                norms.append(float(torch.nn.utils.clip_grad_norm_(net.parameters(), 0.5)))
-                scaler.step(optimizer)
-                scaler.update()
-                logits.append(output.logits.detach())
-            found += [float((logits[0] - logits[1]).abs().max()), abs(norms[0] - norms[1])]
-        told = [
-            net.eval().generate(example["input_ids"], max_new_tokens=8, do_sample=False)
-            for net, _ in nets
-        ]
+            scaled_loss = scaler.scale(output.loss)
+            with without_narrowing():
+                scaled_loss.backward()
+            scaler.unscale_(optimizer)
+            norms.append(float(torch.nn.utils.clip_grad_norm_(net.parameters(), 0.5)))
+            scaler.step(optimizer)
+            scaler.update()
+            logits.append(output.logits.detach())
+        found += [float((logits[0] - logits[1]).abs().max()), abs(norms[0] - norms[1])]
+    ids, how = example["input_ids"], {"max_new_tokens": 4, "do_sample": False}
+    with without_narrowing():
+        told = [net.eval().generate(ids, use_cache=False, **how) for net, _ in nets]
+        with pytest.raises(CallError) as refused:
+            part.generate(ids, use_cache=True, **how)
+    assert str(refused.value).splitlines()[:2] == [
+        "past_key_values.layers.0.keys is a DTensor of unequal parts",
+        "  dimension 1 of (2, 3, 6, 8) is cut into 2, and 3 is no multiple of 2",
+    ]
     assert torch.equal(*told)
     return found
 
